@@ -1,0 +1,46 @@
+"""Bayesian-optimization papers as plugins for Optuna and Ray Tune.
+
+Importing this package loads no framework and no array library: a public name is looked up in the
+module that defines it when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from bbo_plugins.optuna import UHEBOSampler
+
+__version__ = "0.1.0.dev0"
+
+# A new public name gets a row here, one in __all__, and an import in the block above, from which
+# type checkers and editors learn what __getattr__ will find.
+_MODULE_OF: Final = {"UHEBOSampler": "bbo_plugins.optuna"}
+
+__all__ = ["UHEBOSampler", "__version__"]
+
+# The modules each extra brings for the library itself.
+_EXTRAS: Final = {"plot": ("matplotlib", "plotly"), "ray": ("ray.tune",)}
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        value = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        absent = (error.name or "").partition(".")[0]
+        for extra, modules in _EXTRAS.items():
+            if absent in {needed.partition(".")[0] for needed in modules}:
+                from bbo_plugins.errors import MissingExtraError  # noqa: PLC0415 - the rare path
+
+                raise MissingExtraError(f"bbo_plugins.{name}", extra) from error
+        raise
+    globals()[name] = value  # so that the next access is an ordinary one
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
