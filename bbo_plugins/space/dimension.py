@@ -1,0 +1,370 @@
+"""One parameter's values and their coordinates (formulas: :mod:`bbo_plugins.space`)."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from bbo_plugins import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+    IntArray: TypeAlias = NDArray[np.int64]
+
+# Inside Dimension, "float" and "int" name constructors; annotations there need other names.
+Float: TypeAlias = float
+Int: TypeAlias = int
+Number: TypeAlias = float | int
+
+_MAX_LEVELS = 2**50
+_MAX_LOG_INT = 2**44
+_MAX_EXACT_INT = 2**53  # up to here float64 arithmetic on integers is exact
+_MAX_LOG1P_RATIO = 1e300  # beyond this, (v - low) / low may overflow
+_NAN_KEY = (float, "nan")  # of every NaN choice, as NaN is not equal to itself
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """The values one parameter may take, and their coordinates in [0, 1].
+
+    Build one with :meth:`float`, :meth:`int` or :meth:`categorical`; instances never change.
+
+    Attributes:
+        kind: What :meth:`decode` returns: a float, an int, or one of the choices.
+        low: Smallest value (0 if categorical, where it means nothing).
+        high: Largest value, a whole number of steps above ``low``.
+        log: Whether equal ratios, not equal differences, are equal distances.
+        step: Distance between neighbors; None for a continuous or categorical dimension.
+        choices: The choices of a categorical dimension, in the order of their levels.
+        held_at: Coordinate at which suggestions are held; None if the dimension is free.
+        n_levels: How many values there are to suggest; None if continuous.
+    """
+
+    kind: Literal["float", "int", "categorical"]
+    low: Number = 0
+    high: Number = 0
+    log: bool = False
+    step: Number | None = None
+    choices: tuple[Any, ...] = ()
+    held_at: Float | None = None
+    n_levels: Int | None = field(init=False, repr=False, compare=False)
+    # "grid" and "log grid" have levels, "linear" and "log" count as continuous.
+    _scale: Literal["linear", "log", "grid", "log grid"] = field(
+        init=False, repr=False, compare=False
+    )
+    _steps: Int = field(init=False, repr=False, compare=False)  # number of values minus one
+    _base: Float = field(init=False, repr=False, compare=False, default=1.0)
+    _span: Float = field(init=False, repr=False, compare=False, default=1.0)
+    _level_of_choice: Mapping[Hashable, Int] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    @classmethod
+    def float(
+        cls, low: Float, high: Float, *, log: bool = False, step: Float | None = None
+    ) -> Dimension:
+        """Return a dimension of floats.
+
+        Args:
+            low: Smallest value; positive if ``log``.
+            high: Largest value; lowered to a whole number of steps above ``low``.
+            log: Whether the scale is logarithmic; excludes ``step``.
+            step: Distance between neighboring values; None if every float in the range will do.
+
+        Raises:
+            TypeError: A bound is no number.
+            ValueError: A bound is not finite, the range is empty, or log and step contradict.
+        """
+        low = errors.check_finite("low", low)
+        high = errors.check_finite("high", high)
+        if step is not None:
+            step = errors.check_positive("step", step)
+        return cls("float", low, high, log, step)
+
+    @classmethod
+    def int(cls, low: Int, high: Int, *, log: bool = False, step: Int = 1) -> Dimension:
+        """Return a dimension of integers.
+
+        Args:
+            low: Smallest value; at least 1 if ``log``.
+            high: Largest value; lowered to a whole number of steps above ``low``.
+            log: Whether the scale is logarithmic; excludes a ``step`` other than 1.
+            step: Distance between neighboring values.
+
+        Raises:
+            TypeError: A bound or the step is no integer.
+            ValueError: The range is empty or beyond 1e308, or log and step contradict.
+        """
+        for argument, bound in (("low", low), ("high", high)):
+            errors.check_finite(argument, errors.check_int(argument, bound))
+        return cls("int", Int(low), Int(high), log, errors.check_int("step", step, minimum=1))
+
+    @classmethod
+    def categorical(cls, choices: Iterable[Any]) -> Dimension:
+        """Return a dimension of unordered choices of any type.
+
+        Raises:
+            ValueError: There is no choice at all.
+        """
+        return cls("categorical", choices=tuple(choices))
+
+    def __post_init__(self) -> None:
+        """Check that the fields agree and precompute what the coordinates need."""
+        self._set_up()
+        if self.held_at is not None:
+            self._set(n_levels=1)
+
+    def _set_up(self) -> None:
+        if self.kind == "categorical":
+            if not self.choices:
+                raise ValueError(errors.rule_message("choices", "non-empty", self.choices))
+            self._set(_steps=len(self.choices) - 1, _scale="grid", n_levels=len(self.choices))
+            table: dict[Hashable, Int] = {}
+            for level, choice in enumerate(self.choices):
+                for key in _choice_keys(choice):
+                    table.setdefault(key, level)
+            self._set(_level_of_choice=table)
+            return
+        if self.low > self.high:
+            rule = f"at most high ({self.high!r})"
+            raise ValueError(errors.rule_message("low", rule, self.low))
+        if self.log and self.low < (1 if self.kind == "int" else math.ulp(0.0)):
+            raise ValueError(errors.rule_message("low", "positive on a log scale", self.low))
+        if self.log and self.step is not None and (self.kind == "float" or self.step != 1):
+            raise ValueError(errors.rule_message("step", "left out on a log scale", self.step))
+        self._set_levels()
+        self._set_scale()
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def _set_levels(self) -> None:
+        """Count the values and lower ``high`` to the last of them."""
+        if self.low == self.high:
+            steps, few = 0, True
+        elif self.step is None:
+            steps, few = 0, False
+        else:
+            # Exact decimal arithmetic: the range 0 to 0.3 holds three steps of 0.1.
+            low, high, step = (Fraction(str(x)) for x in (self.low, self.high, self.step))
+            steps = (high - low) // step
+            if self.kind == "float":  # the value after the last may round to high as well
+                half_gap = Fraction(math.ulp(self.high)) / 2
+                steps += low + (steps + 1) * step < Fraction(self.high) + half_gap
+            few = steps < _MAX_LEVELS and not (self.log and self.high > _MAX_LOG_INT)
+            self._set(_steps=steps)
+            self._set(high=self._value_of_level(steps))
+        self._set(_steps=steps, n_levels=steps + 1 if few else None)
+
+    def _set_scale(self) -> None:
+        """Precompute base and span of the scale."""
+        low, high = Float(self.low), Float(self.high)
+        if self.n_levels is not None:
+            self._set(_scale="log grid" if self.log and self.n_levels > 1 else "grid")
+            if self._scale == "log grid":
+                base = low - 0.5
+                self._set(_base=base, _span=math.log1p((high - low + 1.0) / base))
+        elif self.log:
+            # log1p keeps narrow ranges exact; plain logarithms keep wide ones from overflowing.
+            narrow = high / _MAX_LOG1P_RATIO < low
+            span = math.log1p((high - low) / low) if narrow else math.log(high) - math.log(low)
+            self._set(_scale="log", _base=low if narrow else 0.0, _span=span)
+        else:
+            half = not math.isfinite(high - low)
+            span = high / 2.0 - low / 2.0 if half else high - low
+            self._set(_scale="linear", _base=0.5 if half else 1.0, _span=span)
+
+    @property
+    def is_categorical(self) -> bool:
+        """Whether the values are unordered choices."""
+        return self.kind == "categorical"
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether the values are too dense to be told apart as levels."""
+        return self.n_levels is None
+
+    def held(self, value: Any) -> Dimension:
+        """Return this dimension with one value left to suggest.
+
+        Other values keep their coordinates: a model still learns from them.
+
+        Raises:
+            ValueError: ``value`` has no coordinate.
+        """
+        return replace(self, held_at=Float(self.encode([value])[0]))
+
+    def encode(self, values: Any) -> FloatArray:
+        """Return the coordinates of ``values``, clipped into the range.
+
+        Args:
+            values: Numbers or choices, as a sequence or (numbers only) an array of any shape.
+
+        Returns:
+            Coordinates in [0, 1], of the same shape.
+
+        Raises:
+            ValueError: A value is NaN or no number, or not among the choices.
+        """
+        if self.kind == "categorical":
+            choice_levels = [self._find_choice(value) for value in values]
+            return self._positions(np.asarray(choice_levels, dtype=np.float64))
+        if self.kind == "int" and max(-self.low, self.high) > _MAX_EXACT_INT:
+            # Subtract before converting: float64 would merge neighbors so far from zero.
+            offset = np.asarray([Int(v) - self.low for v in values], dtype=np.float64)
+        elif self._scale == "linear":
+            offset = np.asarray(values, dtype=np.float64) * self._base - self.low * self._base
+        else:
+            clipped = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
+            offset = clipped - Float(self.low)
+        if np.isnan(offset).any():
+            raise ValueError(errors.rule_message("values", "numbers without NaN", values))
+        return self._position_of_offset(offset)
+
+    def _position_of_offset(self, offset: FloatArray) -> FloatArray:
+        """Return the coordinates of values given as distances from ``low``."""
+        if self._scale == "linear":
+            return np.clip(offset / self._span, 0.0, 1.0)
+        if self._scale == "log":
+            low = Float(self.low)
+            if self._base > 0.0:
+                logarithm = np.log1p(offset / self._base)
+            else:
+                # Where the offset is all of the value up to rounding, adding low back is harmless.
+                logarithm = np.log(offset + low) - math.log(low)
+            u = np.clip(logarithm / self._span, 0.0, 1.0)
+            # NumPy and math may round the logarithm of the highest value differently.
+            return np.where(offset >= Float(self.high) - low, 1.0, u)
+        step = 1.0 if self.step is None else Float(self.step)
+        return self._positions(np.clip(np.rint(offset / step), 0.0, self._steps))
+
+    def decode(self, u: Float) -> Any:
+        """Return the value at coordinate ``u``, as a Python int, float, or the choice itself."""
+        u = min(max(Float(u if self.held_at is None else self.held_at), 0.0), 1.0)
+        if self._scale in {"grid", "log grid"}:
+            return self._value_of_level(Int(self._levels(np.asarray(u))))
+        if u in {0.0, 1.0}:
+            return self.high if u else self.low
+        if self._scale == "linear" and self.step is not None:
+            return self._value_of_level(round(Fraction(u) * self._steps))
+        low, high = Float(self.low), Float(self.high)
+        if self._scale == "linear":
+            value = (low * self._base + u * self._span) / self._base
+        elif self._base > 0.0:
+            value = low + self._base * math.expm1(u * self._span)
+        else:
+            log_low = math.log(low)
+            value = math.exp(min(log_low + u * self._span, math.log(high)))
+        value = min(max(value, low), high)
+        return value if self.kind == "float" else min(max(round(value), self.low), self.high)
+
+    def _value_of_level(self, level: Int) -> Any:
+        if self.kind == "categorical":
+            return self.choices[level]
+        if self.kind == "int":
+            return self.low + level * (self.step or 1)
+        if level == 0:
+            return self.low
+        return Float(Fraction(str(self.low)) + level * Fraction(str(self.step)))
+
+    def snap(self, u: ArrayLike) -> FloatArray:
+        """Return the coordinates of the values that ``u`` decodes to (same shape)."""
+        u = np.clip(np.asarray(u, dtype=np.float64), 0.0, 1.0)
+        if self.held_at is not None:
+            return np.full_like(u, self.held_at)
+        return u if self.n_levels is None else self._positions(self._levels(u))
+
+    def level_of(self, u: ArrayLike) -> IntArray:
+        """Return the levels, 0 to ``n_levels - 1``, of the values that ``u`` decodes to.
+
+        Raises:
+            ValueError: The dimension is continuous.
+        """
+        if self.n_levels is None:
+            raise ValueError(errors.rule_message("dimension", "discrete to have levels", self))
+        u = np.clip(np.asarray(u, dtype=np.float64), 0.0, 1.0)
+        levels = np.zeros_like(u) if self.held_at is not None else self._levels(u)
+        return np.asarray(levels, dtype=np.int64)
+
+    def position_of(self, level: ArrayLike) -> FloatArray:
+        """Return the coordinates of ``level`` (same shape), each from 0 to ``n_levels - 1``.
+
+        Raises:
+            ValueError: The dimension is continuous.
+        """
+        if self.n_levels is None:
+            raise ValueError(errors.rule_message("dimension", "discrete to have levels", self))
+        level = np.asarray(level, dtype=np.float64)
+        return (
+            np.full_like(level, self.held_at)
+            if self.held_at is not None
+            else self._positions(level)
+        )
+
+    def _positions(self, level: FloatArray) -> FloatArray:
+        if self._scale == "log grid":
+            return log_positions(level, self._base, self._span)
+        return grid_positions(level, self._steps + 1.0)
+
+    def _levels(self, u: FloatArray) -> FloatArray:
+        if self._scale == "log grid":
+            return log_levels(u, self._steps + 1.0, self._base, self._span)
+        return grid_levels(u, self._steps + 1.0)
+
+    def _find_choice(self, value: Any) -> Int:
+        for key in _choice_keys(value):
+            level = self._level_of_choice.get(key)
+            if level is not None:
+                return level
+        for level, choice in enumerate(self.choices):
+            if bool(choice == value):
+                return level
+        raise ValueError(errors.rule_message("value", f"one of {self.choices!r}", value))
+
+
+def _choice_keys(choice: Any) -> tuple[Hashable, ...]:
+    """Return under which key a choice is found by type and value; none if it is unhashable."""
+    if isinstance(choice, numbers.Real) and math.isnan(choice):
+        return (_NAN_KEY,)
+    try:
+        hash(choice)
+    except TypeError:
+        return ()
+    return ((type(choice), choice),)
+
+
+# The same formulas serve one dimension (scalars) and groups of columns of X (row vectors).
+
+
+def grid_levels(u: FloatArray, n: FloatArray | float) -> FloatArray:
+    """Return the levels (whole floats) whose cells of width 1/n hold ``u`` in [0, 1]."""
+    return np.minimum(np.floor(u * n), n - 1.0)
+
+
+def grid_positions(level: FloatArray, n: FloatArray | float) -> FloatArray:
+    """Return the middles of the cells of ``level``."""
+    return np.asarray((level + 0.5) / n)
+
+
+def log_levels(
+    u: FloatArray, n: FloatArray | float, base: FloatArray | float, span: FloatArray | float
+) -> FloatArray:
+    """Return the levels k of log ints: ``v = low + k``, ``base = low - 1/2``."""
+    return np.clip(np.rint(base * np.expm1(u * span) - 0.5), 0.0, n - 1.0)
+
+
+def log_positions(
+    level: FloatArray, base: FloatArray | float, span: FloatArray | float
+) -> FloatArray:
+    """Return the coordinates of ``level``, the inverse of :func:`log_levels`."""
+    return np.asarray(np.log1p((level + 0.5) / base) / span)

@@ -1,0 +1,482 @@
+"""Dimensions and search spaces: what is encoded comes back, and odd ranges do no harm."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from bbo_plugins.space import Dimension, SearchSpace
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)  # up to ±1.8e308, subnormals included
+UNIT = st.floats(0.0, 1.0)
+CHOICES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.just((64, 32))
+)
+
+
+@st.composite
+def continuous_floats(draw: st.DrawFn) -> Dimension:
+    """Linear and log ranges from subnormal to the largest float, single-valued ones included."""
+    low, high = sorted((draw(FLOATS), draw(FLOATS)))
+    if draw(st.booleans()):
+        low, high = sorted((abs(low), abs(high)))
+        assume(low > 0.0)
+        return Dimension.float(low, high, log=True)
+    return Dimension.float(low, high)
+
+
+@st.composite
+def stepped_floats(draw: st.DrawFn) -> Dimension:
+    """Decimal grids whose step need not divide the range."""
+    scale = 10.0 ** draw(st.integers(-12, 12))
+    low = draw(st.integers(-(10**6), 10**6)) * scale
+    step = draw(st.integers(1, 10**4)) * scale
+    return Dimension.float(low, low + draw(st.floats(0.0, 1e5)) * step, step=step)
+
+
+@st.composite
+def integers(draw: st.DrawFn) -> Dimension:
+    """Integer ranges within ±2**62, with steps; log ones up to where every level is resolved."""
+    if draw(st.booleans()):
+        low = draw(st.integers(1, 2**44))
+        return Dimension.int(low, draw(st.integers(low, 2**44)), log=True)
+    low = draw(st.integers(-(2**62), 2**62))
+    n_steps = draw(st.integers(0, 2**50 - 1))
+    step = draw(st.integers(1, 1000))
+    return Dimension.int(low, low + n_steps * step, step=step)
+
+
+@st.composite
+def dense_integers(draw: st.DrawFn) -> Dimension:
+    """Integers with more levels than coordinates can tell apart."""
+    if draw(st.booleans()):
+        low = draw(st.integers(1, 10**6))
+        return Dimension.int(low, draw(st.integers(2**44 + 1, 2**62)), log=True)
+    low = draw(st.integers(-(2**62), 0))
+    return Dimension.int(low, draw(st.integers(2**51, 2**62)))
+
+
+CATEGORICAL = st.lists(CHOICES, min_size=1, max_size=8).map(Dimension.categorical)
+DISCRETE = st.one_of(stepped_floats(), integers(), CATEGORICAL)
+ANY = st.one_of(continuous_floats(), dense_integers(), DISCRETE)
+
+
+def same(value: Any, other: Any) -> bool:
+    """Return whether two values are equal and of the same type; NaN equals NaN."""
+    if isinstance(value, float) and isinstance(other, float) and math.isnan(value):
+        return math.isnan(other)
+    return type(value) is type(other) and value == other
+
+
+@given(DISCRETE, st.data())
+def test_every_level_comes_back(dimension: Dimension, data: st.DataObject) -> None:
+    """A level decodes to a value whose coordinate is the level's position again."""
+    assert dimension.n_levels is not None
+    level = data.draw(st.integers(0, dimension.n_levels - 1))
+    u = dimension.position_of([level])
+    assert dimension.level_of(u).tolist() == [level]
+    value = dimension.decode(u[0])
+    again = dimension.decode(dimension.encode([value])[0])
+    assert same(again, value)
+    if not dimension.is_categorical:  # equal choices, such as 'a' twice, share the first's level
+        np.testing.assert_array_equal(dimension.encode([value]), u)
+
+
+@given(ANY)
+def test_bounds_come_back(dimension: Dimension) -> None:
+    """The smallest and the largest value survive the round trip, exactly and with their type."""
+    ends: tuple[Any, ...] = (dimension.low, dimension.high)
+    if dimension.is_categorical:
+        ends = (dimension.choices[0], dimension.choices[-1])
+    for value in ends:
+        assert same(dimension.decode(dimension.encode([value])[0]), value)
+
+
+@given(continuous_floats(), UNIT)
+def test_continuous_values_come_back(dimension: Dimension, u: float) -> None:
+    """Within the range, a value's coordinate decodes to a value with nearly the same coordinate."""
+    value = dimension.decode(u)
+    assert dimension.low <= value <= dimension.high
+    there = dimension.encode([value])
+    back = dimension.encode([dimension.decode(there[0])])
+    # A few units in the last place, or the spacing of the values themselves if that is coarser.
+    spacing = np.abs(np.diff(dimension.encode([math.nextafter(value, -math.inf), value])))
+    assert abs(back - there) <= 2e-15 + 2.0 * spacing
+    tolerance = 4e-16 * max(abs(dimension.low), abs(dimension.high))
+    if not dimension.log:
+        assert abs(dimension.decode(there[0]) - value) <= tolerance + math.ulp(0.0)
+
+
+@given(ANY, UNIT)
+def test_decoded_values_are_inside_and_plain(dimension: Dimension, u: float) -> None:
+    """Whatever is decoded lies in the range, on the grid, and is a plain Python value."""
+    value: Any = dimension.decode(float(u))
+    if dimension.is_categorical:
+        assert any(value is choice for choice in dimension.choices)
+        return
+    assert type(value).__name__ == dimension.kind
+    assert dimension.low <= value <= dimension.high
+    if dimension.kind == "int":
+        assert (value - dimension.low) % (dimension.step or 1) == 0
+
+
+@given(ANY, st.lists(UNIT, min_size=1, max_size=20))
+def test_snap_is_idempotent_and_agrees_with_decode(dimension: Dimension, u: list[float]) -> None:
+    """Snapping twice is snapping once, and it leads where decode leads."""
+    snapped = dimension.snap(u)
+    assert ((snapped >= 0.0) & (snapped <= 1.0)).all()
+    np.testing.assert_array_equal(dimension.snap(snapped), snapped)
+    for before, after in zip(u, snapped, strict=True):
+        assert same(dimension.decode(after), dimension.decode(before))
+
+
+@given(st.one_of(continuous_floats(), dense_integers(), stepped_floats(), integers()), st.data())
+def test_encoding_is_monotone(dimension: Dimension, data: st.DataObject) -> None:
+    """A larger value never has a smaller coordinate, and the reverse."""
+    first, second = sorted(data.draw(st.tuples(UNIT, UNIT)))
+    low, high = dimension.decode(first), dimension.decode(second)
+    # The logarithm and its inverse are monotone only up to rounding.
+    slack = 1e-12 * abs(high) if dimension.log and dimension.kind == "float" else 0
+    slack = 2**10 if dimension.log and dimension.n_levels is None and not slack else slack
+    assert low <= high + slack
+    coordinates = dimension.encode([min(low, high), max(low, high)])
+    assert coordinates[0] <= coordinates[1] + 1e-15
+
+
+@given(st.one_of(continuous_floats(), stepped_floats(), integers()))
+def test_values_outside_are_clipped(dimension: Dimension) -> None:
+    """Beyond a bound is at the bound."""
+    if dimension.kind == "int":
+        outside: list[Any] = [dimension.low - 3, dimension.high + 3]
+    else:
+        outside = [
+            math.nextafter(dimension.low, -math.inf),
+            math.nextafter(dimension.high, math.inf),
+        ]
+    inside = dimension.encode([dimension.low, dimension.high])
+    np.testing.assert_array_equal(dimension.encode(outside), inside)
+
+
+@pytest.mark.parametrize(
+    "dimension",
+    [
+        Dimension.float(3.0, 3.0),
+        Dimension.float(3.0, 3.0, log=True),
+        Dimension.float(0.0, 0.3, step=1.0),
+        Dimension.int(7, 7),
+        Dimension.int(7, 7, log=True),
+        Dimension.int(7, 9, step=5),
+        Dimension.categorical(["only"]),
+    ],
+)
+def test_single_value_sits_in_the_middle(dimension: Dimension) -> None:
+    """A dimension with one value has one level, at 0.5, wherever it is asked."""
+    assert dimension.n_levels == 1
+    value = dimension.decode(0.0)
+    assert same(dimension.decode(1.0), value)
+    assert dimension.encode([value]).tolist() == [0.5]
+    assert dimension.snap([0.0, 1.0]).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    "dimension, n_levels, high",
+    [
+        (Dimension.float(0.0, 0.3, step=0.1), 4, 0.3),
+        (Dimension.float(0.0, 1.0, step=0.3), 4, 0.9),
+        (Dimension.float(-10.2, 10.2, step=0.1), 205, 10.2),
+        (Dimension.float(-1e308, 1e308, step=1e308), 3, 1e308),
+        (Dimension.float(0.0018700000000000001, 0.0019, step=1e-05), 4, 0.0019),
+        (Dimension.int(0, 10, step=4), 3, 8),
+        (Dimension.int(1, 100, log=True), 100, 100),
+        (Dimension.int(0, 2**50 - 1), 2**50, 2**50 - 1),
+        (Dimension.int(0, 2**50), None, 2**50),
+        (Dimension.int(-(2**62), 2**62), None, 2**62),
+        (Dimension.float(-1e308, 1e308, step=1e-300), None, 1e308),
+        (Dimension.float(0.0, 1.0), None, 1.0),
+    ],
+)
+def test_levels_are_counted(dimension: Dimension, n_levels: int | None, high: float) -> None:
+    """Counting is exact decimal arithmetic; high is lowered to a level; too many are no levels."""
+    assert dimension.n_levels == n_levels
+    assert dimension.is_continuous is (n_levels is None)
+    assert dimension.high == high
+
+
+def test_stepped_floats_are_decimal() -> None:
+    """Values are what a user would write, not sums of rounded steps."""
+    dimension = Dimension.float(0.0, 1.0, step=0.1)
+    values = [dimension.decode(u) for u in dimension.position_of(np.arange(11))]
+    assert values == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+    # What other samplers computed by addition falls on the same level.
+    assert dimension.encode([3 * 0.1]) == dimension.encode([0.3])
+
+
+def test_log_int_cells_have_their_natural_width() -> None:
+    """The positions of a log int are those of the formula in the module's table."""
+    dimension = Dimension.int(1, 8, log=True)
+    v = np.arange(1, 9)
+    expected = (np.log(v) - np.log(0.5)) / (np.log(8.5) - np.log(0.5))
+    np.testing.assert_allclose(dimension.encode(v), expected, rtol=1e-14)
+    np.testing.assert_allclose(dimension.position_of(v - 1), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("low, high", [(1e-300, 1e300), (5e-324, 1.7e308), (1e-5, 1e-1)])
+def test_wide_log_ranges(low: float, high: float) -> None:
+    """The middle of a log range is its geometric mean, even where ratios overflow."""
+    dimension = Dimension.float(low, high, log=True)
+    middle = math.exp(0.5 * math.log(low) + 0.5 * math.log(high))
+    assert dimension.decode(0.5) == pytest.approx(middle, rel=1e-10)
+    assert dimension.encode([middle])[0] == pytest.approx(0.5, abs=1e-12)
+
+
+def test_narrow_log_range_far_from_one_keeps_its_resolution() -> None:
+    """Logarithms of neighbors far from one would be equal; coordinates are not."""
+    high = 1e300 * (1.0 + 1e-12)
+    dimension = Dimension.float(1e300, high, log=True)
+    values = np.linspace(1e300, high, 101)
+    np.testing.assert_allclose(dimension.encode(values), np.linspace(0, 1, 101), atol=2e-4)
+
+
+def test_large_integers_close_together_stay_apart() -> None:
+    """Beyond 2**53 neighbors are one float; their coordinates are not."""
+    dimension = Dimension.int(2**62, 2**62 + 10)
+    values = list(range(2**62, 2**62 + 11))
+    u = dimension.encode(values)
+    assert (np.diff(u) > 0.05).all()
+    assert [dimension.decode(x) for x in u] == values
+
+
+def test_choices_are_told_apart_by_type() -> None:
+    """1, 1.0 and True are three choices; every NaN is one; None is a choice like any other."""
+    choices = [None, True, 1, 1.0, math.nan, "1", (64, 32)]
+    dimension = Dimension.categorical(choices)
+    decoded = [dimension.decode(u) for u in dimension.encode(choices)]
+    assert all(same(a, b) for a, b in zip(decoded, choices, strict=True))
+    assert dimension.level_of(dimension.encode([float("nan"), np.float64("nan")])).tolist() == [
+        4,
+        4,
+    ]
+    # A value of another type is found where it is equal to a choice.
+    assert Dimension.categorical([1, 2]).encode([np.int64(2), 2.0]).tolist() == [0.75, 0.75]
+
+
+def test_unhashable_choices_work() -> None:
+    """Optuna lets lists pass as choices, with a warning; so do we."""
+    dimension = Dimension.categorical([[1, 2], [3], {"a": 1}])
+    assert [dimension.decode(u) for u in dimension.encode([{"a": 1}, [3]])] == [{"a": 1}, [3]]
+
+
+@pytest.mark.parametrize(
+    "arguments, keywords, message",
+    [
+        (("0", 1.0), {}, "low must be a finite number, but got '0'."),
+        ((0.0, math.nan), {}, "high must be a finite number, but got nan."),
+        ((0.0, math.inf), {}, "high must be a finite number, but got inf."),
+        ((2.0, 1.0), {}, "low must be at most high (1.0), but got 2.0."),
+        ((0.0, 1.0), {"log": True}, "low must be positive on a log scale, but got 0.0."),
+        ((0.0, 1.0), {"step": -0.1}, "step must be a positive number, but got -0.1."),
+        (
+            (1.0, 2.0),
+            {"log": True, "step": 0.5},
+            "step must be left out on a log scale, but got 0.5.",
+        ),
+    ],
+)
+def test_bad_float_ranges_are_refused(
+    arguments: tuple[Any, Any], keywords: dict[str, Any], message: str
+) -> None:
+    """The error says which argument breaks which rule with which value."""
+    with pytest.raises((TypeError, ValueError)) as caught:
+        Dimension.float(*arguments, **keywords)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    "arguments, keywords, argument",
+    [
+        ((0.5, 1), {}, "low"),
+        ((0, True), {}, "high"),
+        ((0, 10**400), {}, "high"),
+        ((3, 2), {}, "low"),
+        ((0, 5), {"log": True}, "low"),
+        ((1, 5), {"log": True, "step": 2}, "step"),
+        ((0, 5), {"step": 0}, "step"),
+    ],
+)
+def test_bad_int_ranges_are_refused(
+    arguments: tuple[Any, Any], keywords: dict[str, Any], argument: str
+) -> None:
+    """The error begins with the argument at fault."""
+    with pytest.raises((TypeError, ValueError), match=f"^{argument} must be .*, but got "):
+        Dimension.int(*arguments, **keywords)
+
+
+def test_bad_values_are_refused() -> None:
+    """NaN, words and unknown choices have no coordinate; no choices make no dimension."""
+    with pytest.raises(ValueError, match="without NaN"):
+        Dimension.float(0.0, 1.0).encode([0.5, math.nan])
+    with pytest.raises(ValueError, match="could not convert"):
+        Dimension.int(0, 5).encode(["many"])
+    with pytest.raises(ValueError, match=r"one of \('a', 'b'\), but got 'c'"):
+        Dimension.categorical("ab").encode(["c"])
+    with pytest.raises(ValueError, match="choices must be non-empty"):
+        Dimension.categorical([])
+    with pytest.raises(ValueError, match="discrete"):
+        Dimension.float(0.0, 1.0).level_of(0.5)
+    with pytest.raises(ValueError, match="discrete"):
+        Dimension.float(0.0, 1.0).position_of(0)
+
+
+def test_array_shapes_are_kept() -> None:
+    """Coordinates and levels have the shape of what was asked, scalars included."""
+    dimension = Dimension.int(0, 9)
+    assert dimension.encode(np.zeros((2, 3))).shape == (2, 3)
+    assert dimension.snap(np.zeros((2, 3))).shape == (2, 3)
+    assert dimension.level_of(0.5).shape == ()
+    assert dimension.level_of(0.5).dtype == np.int64
+    assert dimension.position_of(np.zeros((4, 1), dtype=np.int64)).shape == (4, 1)
+
+
+# ------------------------------------------------------------------------------------ SearchSpace
+
+
+SPACES = st.lists(ANY, min_size=1, max_size=6).map(
+    lambda dimensions: SearchSpace({f"p{i}": dimension for i, dimension in enumerate(dimensions)})
+)
+MIXED = SearchSpace(
+    {
+        "lr": Dimension.float(1e-5, 1e-1, log=True),
+        "momentum": Dimension.float(0.0, 1.0, step=0.25),
+        "layers": Dimension.int(1, 4),
+        "units": Dimension.int(16, 256, log=True),
+        "kernel": Dimension.categorical(["a", None, True]),
+    }
+)
+FINITE = SearchSpace({"a": Dimension.int(0, 2), "b": Dimension.categorical("xy")})
+
+
+@given(SPACES, st.data())
+def test_space_agrees_with_its_dimensions(space: SearchSpace, data: st.DataObject) -> None:
+    """Whole points are snapped, encoded and decoded like their coordinates one by one."""
+    row = st.lists(UNIT, min_size=len(space), max_size=len(space))
+    X = np.array(data.draw(st.lists(row, min_size=1, max_size=5)))
+    snapped = space.snap(X)
+    for column, dimension in enumerate(space.dimensions):
+        np.testing.assert_array_equal(snapped[:, column], dimension.snap(X[:, column]))
+    params = [space.decode(x) for x in snapped]
+    encoded = space.encode(params)
+    assert encoded.shape == X.shape
+    for x, decoded, back in zip(X, params, encoded, strict=True):
+        assert tuple(decoded) == space.names
+        for name, u, dimension in zip(space.names, x, space.dimensions, strict=True):
+            assert same(decoded[name], dimension.decode(u))
+        assert np.isfinite(back).all()
+
+
+def test_space_describes_itself() -> None:
+    """Names keep their order; the arrays say which columns are categorical or continuous."""
+    assert MIXED.names == ("lr", "momentum", "layers", "units", "kernel")
+    assert len(MIXED) == 5
+    assert MIXED.n_categories.tolist() == [0, 0, 0, 0, 3]
+    assert MIXED.is_continuous.tolist() == [True, False, False, False, False]
+    assert MIXED.size is None
+    assert FINITE.size == 6
+    assert (
+        SearchSpace({"n": Dimension.int(0, 2**40), "m": Dimension.int(0, 2**40)}).size
+        == (2**40 + 1) ** 2
+    )  # beyond int64
+    assert "units" in repr(MIXED)
+
+
+def test_space_is_a_value() -> None:
+    """Equal spaces are equal and hash alike; copies and pickles are equal and work."""
+    twin = SearchSpace(dict(zip(MIXED.names, MIXED.dimensions, strict=True)))
+    assert twin == MIXED
+    assert hash(twin) == hash(MIXED)
+    assert twin != FINITE
+    assert MIXED != "a space"
+    params = {"lr": 1e-3, "momentum": 0.5, "layers": 2, "units": 32, "kernel": None}
+    for other in (copy.deepcopy(MIXED), pickle.loads(pickle.dumps(MIXED))):  # noqa: S301 - ours
+        assert other == MIXED
+        np.testing.assert_array_equal(other.encode([params]), MIXED.encode([params]))
+    with_nan = pickle.loads(pickle.dumps(Dimension.categorical([1.0, math.nan])))  # noqa: S301 - ours
+    assert with_nan.encode([math.nan]).tolist() == [0.75]
+
+
+def test_arrays_of_a_space_cannot_be_changed() -> None:
+    """What a space describes itself by is read-only."""
+    with pytest.raises(ValueError, match="read-only"):
+        MIXED.n_categories[0] = 3
+
+
+def test_encode_ignores_other_parameters_and_misses_none() -> None:
+    """Names beyond the space are ignored, a missing one is an error."""
+    X = FINITE.encode([{"a": 0, "b": "y", "other": 1.0}])
+    np.testing.assert_allclose(X, [[1 / 6, 0.75]])
+    assert FINITE.encode([]).shape == (0, 2)
+    with pytest.raises(KeyError, match="b"):
+        FINITE.encode([{"a": 0}])
+
+
+@given(SPACES, st.data())
+def test_held_parameters_stay(space: SearchSpace, data: st.DataObject) -> None:
+    """A held parameter has one value to suggest; other values keep their coordinates."""
+    name = data.draw(st.sampled_from(space.names))
+    column = space.names.index(name)
+    dimension = space.dimensions[column]
+    value = dimension.decode(data.draw(UNIT))
+    held = space.held({name: value})
+    X = np.array(data.draw(st.lists(st.lists(UNIT, min_size=len(space), max_size=len(space)))))
+    X = X.reshape(-1, len(space))
+    snapped = held.snap(X)
+    position = dimension.encode([value])[0]
+    assert (snapped[:, column] == position).all()
+    others = [i for i in range(len(space)) if i != column]
+    np.testing.assert_array_equal(snapped[:, others], space.snap(X)[:, others])
+    one = held.dimensions[column]
+    assert one.n_levels == 1
+    assert not held.is_continuous[column]
+    assert one.level_of([0.0, 1.0]).tolist() == [0, 0]
+    assert one.position_of([0]).tolist() == [position]
+    assert same(one.decode(0.0), dimension.decode(position))
+    params = [space.decode(x) for x in X]
+    np.testing.assert_array_equal(held.encode(params), space.encode(params))
+
+
+def test_holding_needs_a_parameter_and_a_value_of_it() -> None:
+    """Unknown names and choices are refused."""
+    with pytest.raises(KeyError, match="c"):
+        FINITE.held({"c": 1})
+    with pytest.raises(ValueError, match="one of"):
+        FINITE.held({"b": "z"})
+    assert FINITE.held({"b": "y"}).enumerate().tolist() == [
+        [1 / 6, 0.75],
+        [0.5, 0.75],
+        [5 / 6, 0.75],
+    ]
+
+
+def test_enumerate_lists_every_point_once() -> None:
+    """A finite space is listed completely, and the list decodes to all combinations."""
+    points = FINITE.enumerate()
+    assert points.shape == (6, 2)
+    decoded = [tuple(FINITE.decode(x).values()) for x in points]
+    assert decoded == list(itertools.product([0, 1, 2], "xy"))
+    np.testing.assert_array_equal(FINITE.snap(points), points)
+
+
+@pytest.mark.parametrize(
+    "space", [MIXED, SearchSpace({str(i): Dimension.int(0, 9) for i in range(7)})]
+)
+def test_enumerate_refuses_what_it_cannot_list(space: SearchSpace) -> None:
+    """Infinite and huge spaces are refused instead of filling the memory."""
+    with pytest.raises(ValueError, match="to be enumerated"):
+        space.enumerate()
