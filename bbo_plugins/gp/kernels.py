@@ -1,0 +1,159 @@
+r"""Matérn-5/2 covariance with one length-scale per dimension (ARD), numeric and categorical.
+
+    k(x, x') = s² · (1 + √5 r + 5/3 r²) · exp(-√5 r),      r² = Σ_i d_i(x_i, x'_i)² / ℓ_i²
+
+where ``d_i`` is ``|x_i - x'_i|`` for a numeric dimension and ``1[x_i ≠ x'_i]`` (Hamming) for a
+categorical one.
+
+Columns are scaled by √5/ℓ, so that R² = 5 r² is their squared Euclidean distance.
+
+A categorical dimension is expanded to one-hot columns scaled by 1/√2, which turns its Hamming
+distance into a Euclidean one. Every R² is then a single matrix product in scaled coordinates,
+whatever the kinds of the dimensions.
+
+| symbol | shape   | meaning                                                       |
+|--------|---------|---------------------------------------------------------------|
+| X      | (n, d)  | points of the unit cube                                       |
+| F      | (n, D)  | their feature columns; D = d when no dimension is categorical |
+| ℓ      | (d,)    | length-scales, in units of the unit cube                      |
+| r²     | (n, m)  | scaled squared distances                                      |
+
+Source: Rasmussen & Williams (2006), Eq. (4.17) and section 5.1 (ARD).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_SQRT_5 = math.sqrt(5.0)
+_CENTER = (
+    0.5  # distances are computed from centered columns: less cancellation in |a|² + |b|² - 2ab
+)
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """Maps points of the unit cube to the Euclidean feature columns of the kernel.
+
+    Attributes:
+        n_categories: Per dimension, the number of categories, or 0 for a numeric dimension.
+    """
+
+    n_categories: tuple[int, ...]
+
+    @cached_property
+    def dimension_of_column(self) -> IntArray:
+        """Index of the dimension, hence of the length-scale, behind each column, shape (D,)."""
+        widths = [max(1, count) for count in self.n_categories]
+        return np.repeat(np.arange(len(widths)), widths)
+
+    @cached_property
+    def numeric(self) -> IntArray:
+        """Indices of the numeric dimensions."""
+        return np.flatnonzero(np.asarray(self.n_categories) == 0)
+
+    @cached_property
+    def numeric_columns(self) -> IntArray:
+        """Feature columns of the numeric dimensions, in the order of :attr:`numeric`."""
+        return np.flatnonzero(np.asarray(self.n_categories)[self.dimension_of_column] == 0)
+
+    @property
+    def all_numeric(self) -> bool:
+        """Whether no dimension is categorical."""
+        return not any(self.n_categories)
+
+    def columns(self, X: FloatArray) -> FloatArray:
+        """Return the feature columns of ``X`` (n, d), shape (n, D).
+
+        Category ``k`` of ``c`` is read from anywhere inside its cell ``[k/c, (k+1)/c)``.
+        """
+        if self.all_numeric:
+            return X - _CENTER
+        F = np.zeros((len(X), len(self.dimension_of_column)))
+        start = 0
+        for i, count in enumerate(self.n_categories):
+            if count == 0:
+                F[:, start] = X[:, i] - _CENTER
+                start += 1
+            else:
+                category = np.clip((X[:, i] * count).astype(np.int64), 0, count - 1)
+                F[np.arange(len(X)), start + category] = math.sqrt(0.5)
+                start += count
+        return F
+
+    def scaled(self, X: FloatArray, length_scales: FloatArray) -> FloatArray:
+        """Return the feature columns times √5 over their length-scales, shape (n, D)."""
+        scaled: FloatArray = self.columns(X) * (_SQRT_5 / length_scales)[self.dimension_of_column]
+        return scaled
+
+    def sum_by_dimension(self, per_column: FloatArray) -> FloatArray:
+        """Add up a quantity per feature column (D,) to one per dimension (d,)."""
+        if self.all_numeric:
+            return per_column
+        summed = np.zeros(len(self.n_categories))
+        np.add.at(summed, self.dimension_of_column, per_column)
+        return summed
+
+
+def left_factor(A: FloatArray) -> FloatArray:
+    """Return columns (n, D + 2) whose product with :func:`right_factor` is |a_i - b_j|²."""
+    norms = np.einsum("ij,ij->i", A, A)
+    return np.concatenate([-2.0 * A, norms[:, None], np.ones((len(A), 1))], axis=1)
+
+
+def right_factor(B: FloatArray) -> FloatArray:
+    """Return the counterpart (m, D + 2) of :func:`left_factor`."""
+    norms = np.einsum("ij,ij->i", B, B)
+    return np.concatenate([B, np.ones((len(B), 1)), norms[:, None]], axis=1)
+
+
+def squared_distances(
+    left: FloatArray, right: FloatArray, out: FloatArray | None = None
+) -> FloatArray:
+    """Return |a_i - b_j|² (n, m), never negative, in one matrix product of the two factors."""
+    R2 = np.matmul(left, right.T, out=out)
+    return np.maximum(R2, 0.0, out=R2)
+
+
+def matern52(R2: FloatArray) -> FloatArray:
+    """Return the correlation at R² = 5 r² (any shape), the squared distance of scaled columns.
+
+    ``R2`` is overwritten.
+    """
+    R = np.sqrt(R2)
+    R2 *= 1.0 / 3.0
+    R2 += R
+    R2 += 1.0
+    np.negative(R, out=R)
+    R2 *= np.exp(R, out=R)
+    return R2
+
+
+def matern52_and_slope(
+    R2: FloatArray, buffers: tuple[FloatArray, FloatArray] | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the correlation and -2 · its derivative with respect to R² = 5 r², both like ``R2``.
+
+    The second, (1 + R) exp(-R) / 3, is the factor that every gradient of the kernel shares; it is
+    finite at R = 0. ``R2`` is overwritten, as are two ``buffers`` of its shape; large fresh arrays
+    cost more than the arithmetic.
+    """
+    R, slope = buffers or (np.empty_like(R2), np.empty_like(R2))
+    np.sqrt(R2, out=R)
+    np.negative(R, out=slope)
+    np.exp(slope, out=slope)
+    R += 1.0
+    R2 *= 1.0 / 3.0
+    R2 += R
+    R2 *= slope
+    slope *= R
+    slope *= 1.0 / 3.0
+    return R2, slope

@@ -1,0 +1,161 @@
+r"""Log marginal likelihood of a Gaussian process and its gradient in log hyperparameters.
+
+    log p(y | θ) = -½ yᵀ K⁻¹ y - ½ log |K| - n/2 log 2π,            R&W Eq. (5.8)
+    ∂/∂θ_i       = ½ tr((αα^T - K⁻¹) ∂K/∂θ_i),   α = K⁻¹ y          R&W Eq. (5.9)
+
+with K = s² C(ℓ) + diag(σ²). One Cholesky factorization (dpotrf) and one inversion from it (dpotri)
+per evaluation; everything else is O(n² D): with M = K⁻¹ - αα^T restricted to its lower triangle, G
+= M ∘ slope, the derivative by log ℓ_i is a difference of two quadratic forms in G (one dsymm), and
+those by log s² and the noise need only tr M and αᵀK α = αᵀy. No array larger than n × n is formed
+and the n × n ones are allocated once.
+
+θ = (log ℓ_1, ..., log ℓ_d, log s², log ν) where the noise variance is σ_n² = floor + ν: the floor
+bounds σ_n² from below without a constraint for the optimizer. With ``fit_noise=False`` the last
+entry is absent and σ_n² = floor.
+
+Source: Rasmussen & Williams (2006), "Gaussian Processes for Machine Learning", section 5.4.1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from bbo_plugins.gp.kernels import (
+    FeatureMap,
+    FloatArray,
+    left_factor,
+    matern52_and_slope,
+    right_factor,
+    squared_distances,
+)
+
+NOISE_FLOOR = 1e-6
+_SQRT_5 = math.sqrt(5.0)
+_LOG_2PI = math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Kernel hyperparameters in natural units (unit-cube inputs, standardized targets).
+
+    Attributes:
+        length_scales: ℓ, shape (d,).
+        signal_variance: s².
+        noise_variance: σ_n², applied where an observation's noise is not known.
+    """
+
+    length_scales: FloatArray
+    signal_variance: float
+    noise_variance: float
+
+    @classmethod
+    def from_theta(cls, theta: FloatArray, n_dimensions: int) -> Hyperparameters:
+        """Read log hyperparameters (d + 1,) or (d + 2,); without the last, noise is the floor."""
+        has_noise = len(theta) > n_dimensions + 1
+        return cls(
+            length_scales=np.exp(theta[:n_dimensions]),
+            signal_variance=math.exp(theta[n_dimensions]),
+            noise_variance=NOISE_FLOOR + (math.exp(theta[n_dimensions + 1]) if has_noise else 0.0),
+        )
+
+
+def noise_diagonal(n: int, noise_variance: float, known: FloatArray | None) -> FloatArray:
+    """Return each observation's noise variance (n,); ``known`` (n,) has NaN where unknown."""
+    if known is None:
+        return np.full(n, noise_variance)
+    return np.where(np.isnan(known), noise_variance, np.maximum(known, NOISE_FLOOR))
+
+
+class MarginalLikelihood:
+    """The log marginal likelihood of one data set as a function of θ.
+
+    Args:
+        X: Points of the unit cube, shape (n, d).
+        y: Standardized targets, shape (n,).
+        features: The kernel's feature map.
+        known_noise: Known noise variances in squared units of ``y``, NaN where unknown, shape (n,),
+            or None.
+        fit_noise: Whether θ has an entry for the unknown noise variance; without one it is at its
+            floor.
+    """
+
+    def __init__(
+        self,
+        X: FloatArray,
+        y: FloatArray,
+        features: FeatureMap,
+        *,
+        known_noise: FloatArray | None = None,
+        fit_noise: bool = True,
+    ) -> None:
+        """Bind the data; see the class."""
+        n = len(y)
+        self.n_dimensions: int = X.shape[1]
+        self._y = y
+        self._features = features
+        self._columns = features.columns(X)
+        self._known_noise = known_noise
+        self._noise_is_fitted = (
+            np.ones(n, dtype=bool) if known_noise is None else np.isnan(known_noise)
+        )
+        self.fit_noise = fit_noise and bool(self._noise_is_fitted.any())
+        self._R2, *self._buffers = np.empty((3, n, n))
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of entries of θ."""
+        return self.n_dimensions + 1 + int(self.fit_noise)
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the log marginal likelihood and its gradient at ``theta``, shape (n_parameters,).
+
+        Where K is not numerically positive definite the value is -inf and the gradient zero.
+        """
+        d, y, n = self.n_dimensions, self._y, len(self._y)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            signal = math.exp(min(float(theta[d]), 700.0))
+            excess_noise = math.exp(min(float(theta[-1]), 700.0)) if self.fit_noise else 0.0
+            A = self._columns * (_SQRT_5 * np.exp(-theta[:d]))[self._features.dimension_of_column]
+            correlation, slope = self._correlation_and_slope(A)
+            K = np.multiply(correlation, signal, out=correlation)
+        noise = noise_diagonal(n, NOISE_FLOOR + excess_noise, self._known_noise)
+        K[np.diag_indices(n)] = signal + noise
+        # K is symmetric, so its transpose is the Fortran-ordered array that LAPACK can overwrite.
+        L, info = lapack.dpotrf(K.T, lower=1, clean=0, overwrite_a=1)
+        if info != 0:
+            return -math.inf, np.zeros(self.n_parameters)
+        diagonal = L.diagonal()
+        alpha = lapack.dpotrs(L, y, lower=1)[0]
+        value = -0.5 * float(y @ alpha) - float(np.log(diagonal).sum()) - 0.5 * n * _LOG_2PI
+        if not math.isfinite(value):
+            return -math.inf, np.zeros(self.n_parameters)
+        M = lapack.dpotri(L, lower=1, overwrite_c=1)[0]
+        M = blas.dsyr(-1.0, alpha, lower=1, a=M, overwrite_a=1)  # K⁻¹ - αα^T, lower triangle
+        M_diagonal = M.diagonal().copy()  # M itself is overwritten below
+        gradient = np.empty(self.n_parameters)
+        gradient[:d] = self._length_scale_gradient(M, slope, A, signal)
+        # tr(M (K - diag σ²)) with tr(M K) = n - yᵀα
+        gradient[d] = -0.5 * (n - float(y @ alpha) - float(M_diagonal @ noise))
+        if self.fit_noise:
+            gradient[d + 1] = -0.5 * excess_noise * float(M_diagonal[self._noise_is_fitted].sum())
+        return value, gradient
+
+    def _correlation_and_slope(self, A: FloatArray) -> tuple[FloatArray, FloatArray]:
+        R2 = squared_distances(left_factor(A), right_factor(A), out=self._R2)
+        R2[np.diag_indices(len(A))] = 0.0
+        return matern52_and_slope(R2, (self._buffers[0], self._buffers[1]))
+
+    def _length_scale_gradient(
+        self, M: FloatArray, slope: FloatArray, A: FloatArray, signal: float
+    ) -> FloatArray:
+        """Return ½ tr(-M ∂K/∂log ℓ_i) for every i, from the lower triangle of ``M``."""
+        G = np.multiply(M, slope.T, out=M)
+        with_ones = np.column_stack([A, np.ones(len(A))])
+        products = blas.dsymm(1.0, G, with_ones, lower=1)
+        row_sums = products[:, -1]
+        per_column = row_sums @ (A * A) - np.einsum("ij,ij->j", A, products[:, :-1])
+        return -signal * self._features.sum_by_dimension(per_column)

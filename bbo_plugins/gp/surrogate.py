@@ -1,0 +1,83 @@
+"""A fitted surrogate of one quantity: output transform, hyperparameters and posterior together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bbo_plugins.gp.fit import WarmStart, fit_map
+from bbo_plugins.gp.outputs import OutputTransform
+from bbo_plugins.gp.regression import GaussianProcess
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+
+_LARGEST_NOISE = 1e12  # of a variance, on standardized targets
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """A Gaussian process over transformed targets; :meth:`fit` builds one.
+
+    Attributes:
+        process: The posterior, in transformed units.
+        transform: The map between the targets' own units and the process's.
+        warm_start: What the next fit may start from.
+        notes: Fallbacks taken while fitting, in words.
+    """
+
+    process: GaussianProcess
+    transform: OutputTransform
+    warm_start: WarmStart
+    notes: tuple[str, ...]
+
+    @classmethod
+    def fit(
+        cls,
+        X: FloatArray,
+        y: FloatArray,
+        features: FeatureMap,
+        *,
+        noise_variance: FloatArray | None = None,
+        deterministic: bool = False,
+        warm_start: WarmStart | None = None,
+    ) -> Surrogate:
+        """Fit to maximized targets.
+
+        Args:
+            X: Points of the unit cube, shape (n, d), n >= 1.
+            y: Targets in their own units, finite, shape (n,).
+            features: The kernel's feature map.
+            noise_variance: Known noise variances in squared units of ``y``, NaN where unknown.
+            deterministic: Whether unknown noise is fixed at its floor instead of estimated.
+            warm_start: What an earlier fit on nearly the same data left.
+
+        Raises:
+            ValueError: The covariance matrix could not be factorized at all.
+        """
+        transform = OutputTransform.fit(y)
+        z = transform.forward(y)
+        known = None
+        if noise_variance is not None:
+            known = _transformed_noise(noise_variance, transform.derivative(y))
+        fit = fit_map(
+            X, z, features, known_noise=known, fit_noise=not deterministic, warm_start=warm_start
+        )
+        process = GaussianProcess.from_data(X, z, fit.hyperparameters, features, known_noise=known)
+        notes = [fit.note] if fit.note else []
+        if process.jitter > 0.0:
+            notes.append("the covariance matrix needed jitter on its diagonal to be factorized")
+        return cls(process, transform, fit.warm_start, tuple(notes))
+
+
+def _transformed_noise(noise_variance: FloatArray, derivative: FloatArray) -> FloatArray:
+    """Return known noise variances in squared transformed units, NaN where unknown.
+
+    More than ``_LARGEST_NOISE`` says no more than that: the observation carries no information.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        noise_sd = np.sqrt(noise_variance) * derivative
+    noise_sd[noise_variance == 0.0] = 0.0
+    return np.minimum(np.square(np.minimum(noise_sd, _LARGEST_NOISE)), _LARGEST_NOISE)

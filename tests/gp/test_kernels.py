@@ -1,0 +1,146 @@
+"""The kernel against scikit-learn's and against its formula, entry by entry."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.gaussian_process.kernels import Matern
+
+from bbo_plugins.gp.kernels import (
+    FeatureMap,
+    FloatArray,
+    left_factor,
+    matern52,
+    matern52_and_slope,
+    right_factor,
+    squared_distances,
+)
+from tests.oracles import dense
+
+COUNTS = st.lists(st.integers(0, 6), min_size=1, max_size=6).map(tuple)
+
+
+def _squared_distances(
+    X: FloatArray, Z: FloatArray, length_scales: FloatArray, n_categories: tuple[int, ...]
+) -> FloatArray:
+    """Return R² = 5 r² as the package computes it."""
+    features = FeatureMap(n_categories)
+    left = left_factor(features.scaled(X, length_scales))
+    return squared_distances(left, right_factor(features.scaled(Z, length_scales)))
+
+
+def _correlation(
+    X: FloatArray, Z: FloatArray, length_scales: FloatArray, n_categories: tuple[int, ...]
+) -> FloatArray:
+    return matern52(_squared_distances(X, Z, length_scales, n_categories))
+
+
+@pytest.mark.parametrize("d", [1, 3, 20])
+def test_matern_agrees_with_scikit_learn(d: int) -> None:
+    """On numeric dimensions this is scikit-learn's Matern(nu=2.5) with a scale per dimension."""
+    rng = np.random.default_rng(d)
+    X, Z = rng.random((30, d)), rng.random((17, d))
+    length_scales = 10.0 ** rng.uniform(-1.3, 1.0, size=d)
+    theirs = Matern(length_scale=length_scales, nu=2.5)(X, Z)
+    np.testing.assert_allclose(_correlation(X, Z, length_scales, (0,) * d), theirs, atol=1e-12)
+
+
+@given(counts=COUNTS, seed=st.integers(0, 2**32 - 1))
+def test_mixed_dimensions_agree_with_the_formula(counts: tuple[int, ...], seed: int) -> None:
+    """Numeric dimensions contribute |x - z|²/ℓ², categorical ones 1[x ≠ z]/ℓ², from any cell."""
+    rng = np.random.default_rng(seed)
+    X, Z = rng.random((5, len(counts))), rng.random((4, len(counts)))
+    Z[0] = X[0]
+    length_scales = 10.0 ** rng.uniform(-1.0, 1.0, size=len(counts))
+    theirs = [[dense.scaled_distance(x, z, length_scales, counts) for z in Z] for x in X]
+    ours = _squared_distances(X, Z, length_scales, counts) / 5.0
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(
+        _correlation(X, Z, length_scales, counts),
+        dense.covariance(X, Z, length_scales, 1.0, counts),
+        atol=1e-11,
+    )
+
+
+@given(count=st.integers(1, 300))
+def test_a_category_is_read_from_its_whole_cell(count: int) -> None:
+    """The middle of every cell, and the right border of the last one, belong to their category."""
+    features = FeatureMap((count,))
+    middles = (np.arange(count) + 0.5) / count
+    columns = features.columns(np.append(middles, 1.0)[:, None])
+    assert columns.shape == (count + 1, count)
+    assert np.array_equal(columns[:-1] > 0.0, np.eye(count, dtype=bool))
+    assert np.array_equal(columns[-1], columns[-2])
+
+
+@given(counts=COUNTS)
+def test_columns_are_summed_into_their_dimension(counts: tuple[int, ...]) -> None:
+    """A dimension collects its one column if numeric, those of all its categories otherwise."""
+    features = FeatureMap(counts)
+    widths = [max(1, count) for count in counts]
+    values = np.arange(1.0, sum(widths) + 1.0)
+    pieces = np.split(values, np.cumsum(widths)[:-1])
+    assert features.sum_by_dimension(values).tolist() == [float(piece.sum()) for piece in pieces]
+    assert features.all_numeric == (not any(counts))
+    assert features.numeric.tolist() == [i for i, count in enumerate(counts) if count == 0]
+
+
+def test_slope_is_the_derivative_by_squared_distance() -> None:
+    """The second value is -2 dk/dR², here from the closed form, and 1/3 at R = 0."""
+    R2 = np.array([0.0, 1e-16, 1e-8, 1e-3, 0.3, 1.0, 40.0, 1e4])
+    correlation, slope = matern52_and_slope(R2.copy())
+    R = np.sqrt(R2)
+    np.testing.assert_allclose(correlation, [dense.matern(value / 5.0) for value in R2], rtol=1e-13)
+    np.testing.assert_allclose(slope, (1.0 + R) * np.exp(-R) / 3.0, rtol=1e-13)
+    np.testing.assert_allclose(matern52(R2.copy()), correlation, rtol=1e-14)
+    for value in (1e-3, 0.3, 1.0, 40.0):
+        step = 1e-4 * value
+        rise = dense.matern((value + step) / 5.0) - dense.matern((value - step) / 5.0)
+        expected = -2.0 * rise / (2.0 * step)
+        assert matern52_and_slope(np.array([value]))[1][0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_given_arrays_change_nothing() -> None:
+    """The variants that spare an allocation return the same numbers."""
+    rng = np.random.default_rng(0)
+    left, right = left_factor(rng.random((9, 4))), right_factor(rng.random((7, 4)))
+    plain = squared_distances(left, right)
+    out = np.full(plain.shape, np.nan)
+    assert squared_distances(left, right, out=out) is out
+    assert np.array_equal(plain, out)
+    buffers = (np.full(plain.shape, np.nan), np.full(plain.shape, np.nan))
+    fresh = matern52_and_slope(plain.copy())
+    reused = matern52_and_slope(plain.copy(), buffers)
+    assert np.array_equal(fresh[0], reused[0])
+    assert np.array_equal(fresh[1], reused[1])
+
+
+@given(
+    point=hnp.arrays(np.float64, (3,), elements=st.floats(0.0, 1.0)),
+    shift=st.floats(-1e-9, 1e-9),
+    log_scale=st.floats(-8.0, 8.0),
+)
+def test_near_twins_have_no_negative_distance(
+    point: FloatArray, shift: float, log_scale: float
+) -> None:
+    """Rounding in |a|² + |b|² - 2ab makes no squared distance negative, no correlation > 1."""
+    X = np.stack([point, point, np.clip(point + shift, 0.0, 1.0)])
+    R2 = _squared_distances(X, X, np.full(3, math.exp(log_scale)), (0, 0, 0))
+    assert (R2 >= 0.0).all()
+    correlation = matern52(R2)
+    assert ((correlation >= 0.0) & (correlation <= 1.0 + 1e-15)).all()
+
+
+@given(counts=COUNTS, seed=st.integers(0, 2**32 - 1))
+def test_correlation_matrix_is_positive_semidefinite(counts: tuple[int, ...], seed: int) -> None:
+    """Whatever the kinds of the dimensions, the kernel is a covariance."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((12, len(counts)))
+    length_scales = 10.0 ** rng.uniform(-1.0, 1.0, size=len(counts))
+    eigenvalues = np.linalg.eigvalsh(_correlation(X, X, length_scales, counts))
+    assert eigenvalues.min() > -1e-10

@@ -1,0 +1,185 @@
+"""The output transform: its formula, and that it keeps order and units on any finite targets."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from bbo_plugins.gp.outputs import OutputTransform
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FloatArray
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+TARGETS = st.lists(FINITE, min_size=1, max_size=15).map(np.array)
+# Values an eighth apart: sums with moderate numbers are exact enough to compare transforms.
+EIGHTHS = st.lists(st.integers(-800, 800), min_size=1, max_size=15).map(lambda v: np.array(v) / 8.0)
+
+AWKWARD = {
+    "one": [3.0],
+    "two": [1.0, 2.0],
+    "constant": [7.0] * 5,
+    "zeros": [0.0, -0.0, 0.0],
+    "tiny": [1e-300, 2e-300, 5e-300, -4e-300],
+    "huge": [1e300, 2e300, 5e300, -4e300],
+    "opposite": [1e308, -1e308, 0.0, 3.0],
+    "largest": [1.7e308, -1.7e308],
+    "mostly equal": [0.0] * 20 + [1.0, -5.0, 1e6],
+    "mostly equal, bad tail": [1.0] * 9 + [-1e200],
+    "subnormal": [5e-324, 1e-323, 0.0, -2e-323],
+    "subnormal and one": [5e-324, 1e-323, 1.0],
+    "diverged": [-0.3, -0.2, -0.25, -1e9, -1e30, -1e250],
+    "scale 1e9": [1e9, 1e9 + 1.0, 1e9 + 2.0, 1e9 + 5.0],
+    "barely apart": [1.0, math.nextafter(1.0, 2.0)],
+}
+
+
+def _reference(y: FloatArray) -> FloatArray:
+    """Return the transform by the formula of the module, for targets of moderate size."""
+    spread = 1.4826 * float(stats.median_abs_deviation(y))
+    u = (y - np.median(y)) / spread
+    v = np.array([value if value >= -1.0 else -1.0 - math.log(-value) for value in u])
+    standardized: FloatArray = stats.zscore(v)
+    return standardized
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("tail", [0.0, 3.0])
+def test_forward_follows_its_formula(seed: int, tail: float) -> None:
+    """Median, 1.4826 · MAD, logarithm below -1, z-score: written down with scipy.stats."""
+    rng = np.random.default_rng(seed)
+    y = 5.0 + 2.0 * rng.standard_normal(31) - np.exp(tail * rng.standard_normal(31))
+    np.testing.assert_allclose(OutputTransform.fit(y).forward(y), _reference(y), atol=1e-10)
+
+
+@given(y=TARGETS)
+def test_order_is_kept_on_any_finite_targets(y: FloatArray) -> None:
+    """No two targets change their order; the best one stays the best; everything is finite."""
+    transform = OutputTransform.fit(y)
+    z = transform.forward(y)
+    assert np.isfinite(z).all()
+    assert (np.diff(z[np.argsort(y, kind="stable")]) >= 0.0).all()
+    assert z[np.argmax(y)] == z.max()
+
+
+@given(y=TARGETS)
+def test_fitted_targets_are_standardized(y: FloatArray) -> None:
+    """Mean 0 and variance 1, or all 0 where the targets are constant."""
+    z = OutputTransform.fit(y).forward(y)
+    if np.ptp(y / 2.0) == 0.0:
+        assert not z.any()
+    else:
+        assert abs(float(z.mean())) < 1e-6
+        assert float(z.std()) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_targets(name: str) -> None:
+    """Order, finiteness and positive scales for the data that break naive code."""
+    y = np.array(AWKWARD[name])
+    transform = OutputTransform.fit(y)
+    z = transform.forward(y)
+    assert np.isfinite(z).all()
+    assert (np.diff(z[np.argsort(y)]) >= 0.0).all()
+    assert transform.spread > 0.0
+    assert transform.std > 0.0
+    assert transform.prescale > 0.0
+    if np.ptp(y / 2.0) > 0.0:
+        assert z.std() == pytest.approx(1.0)
+        assert len(np.unique(z)) > 1
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_derivative_of_awkward_targets_is_not_negative(name: str) -> None:
+    """The slope exists for whatever targets can be transformed, without a warning."""
+    y = np.array(AWKWARD[name])
+    slope = OutputTransform.fit(y).derivative(y)
+    assert (slope >= 0.0).all()
+    assert not np.isnan(slope).any()
+
+
+@given(y=TARGETS)
+def test_derivative_exists_on_any_finite_targets(y: FloatArray) -> None:
+    """As the test above, on whatever hypothesis finds."""
+    slope = OutputTransform.fit(y).derivative(y)
+    assert (slope >= 0.0).all()
+    assert not np.isnan(slope).any()
+
+
+@given(y=EIGHTHS, a=st.sampled_from([1e-300, 1e-9, 0.25, 3.0, 1e9, 1e300]), b=st.integers(-50, 50))
+def test_units_of_the_targets_do_not_matter(y: FloatArray, a: float, b: int) -> None:
+    """Targets a·y + b, a > 0, are transformed to the same standardized values."""
+    z = OutputTransform.fit(y).forward(y)
+    moved = a * (y + b)
+    np.testing.assert_allclose(OutputTransform.fit(moved).forward(moved), z, atol=1e-9)
+
+
+@given(y=EIGHTHS)
+def test_derivative_agrees_with_differences(y: FloatArray) -> None:
+    """On both sides of the switch, wherever the points of the difference are on one side."""
+    assume(np.ptp(y) > 0.0)
+    transform = OutputTransform.fit(y)
+    step = 1e-5 * transform.spread * transform.prescale
+    switch = (transform.median - transform.spread) * transform.prescale
+    x = np.concatenate([y, np.linspace(y.min(), y.max(), 7)])
+    x = x[np.abs(x - switch) > 2.0 * step]
+    numeric = (transform.forward(x + step) - transform.forward(x - step)) / (2.0 * step)
+    np.testing.assert_allclose(transform.derivative(x), numeric, rtol=1e-4)
+
+
+def test_continuously_differentiable_at_the_switch() -> None:
+    """Value and slope agree from both sides of u = -1, and the curvature only bends down."""
+    y = np.array([-30.0, -3.0, -1.0, 0.0, 0.5, 1.0, 2.0])
+    transform = OutputTransform.fit(y)
+    switch = (transform.median - transform.spread) * transform.prescale
+    offsets = np.array([-1e-7, 1e-7])
+    below, above = transform.forward(switch + offsets)
+    assert above - below == pytest.approx(
+        2e-7 * transform.derivative(np.array([switch]))[0], rel=1e-4
+    )
+    below, above = transform.derivative(switch + offsets)
+    assert below == pytest.approx(above, rel=1e-6)
+    slopes = transform.derivative(np.linspace(-30.0, 2.0, 500))
+    assert (np.diff(slopes) >= -1e-15).all()
+    assert slopes[0] < 0.2 * slopes[-1]
+
+
+def test_better_half_stays_linear() -> None:
+    """From one spread below the median upwards the transform is a straight line."""
+    y = np.array([-1e5, -3.0, -1.0, 0.0, 0.5, 1.0, 2.0, 50.0])
+    transform = OutputTransform.fit(y)
+    start = (transform.median - transform.spread) * transform.prescale
+    slopes = transform.derivative(np.linspace(start + 1e-9, 100.0, 50))
+    np.testing.assert_allclose(slopes, slopes[0], rtol=1e-12)
+
+
+def test_strictly_increasing_between_the_targets_too() -> None:
+    """A dense grid over both branches is mapped to strictly increasing values."""
+    rng = np.random.default_rng(0)
+    y = -np.exp(2.0 * rng.standard_normal(40))
+    transform = OutputTransform.fit(y)
+    grid = np.linspace(2.0 * y.min(), 1.0, 2000)
+    assert (np.diff(transform.forward(grid)) > 0.0).all()
+
+
+def test_shapes_are_kept() -> None:
+    """Forward and derivative work on any shape."""
+    transform = OutputTransform.fit(np.array([1.0, 2.0, 4.0]))
+    y = np.arange(6.0).reshape(2, 3)
+    assert transform.forward(y).shape == (2, 3)
+    assert transform.derivative(y).shape == (2, 3)
+
+
+@pytest.mark.parametrize("diverged", [-1e3, -1e9, -1e13, -1e30, -1e250])
+def test_one_diverged_value_does_not_flatten_the_others(diverged: float) -> None:
+    """The purpose: with one diverged target the remaining ones still cover a good part of z."""
+    y = np.append(np.linspace(0.0, 1.0, 20), diverged)
+    z = OutputTransform.fit(y).forward(y)
+    assert np.ptp(z[:20]) > 0.01
+    assert (np.diff(z[:20]) > 0.0).all()

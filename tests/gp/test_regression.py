@@ -1,0 +1,364 @@
+"""The posterior against scikit-learn, a dense formula, numeric gradients and full refits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+
+from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.gp.likelihood import Hyperparameters
+from bbo_plugins.gp.regression import GaussianProcess
+from tests.oracles import dense
+from tests.oracles.differences import numeric_gradients
+
+COUNTS = st.lists(st.sampled_from([0, 0, 1, 2, 5]), min_size=1, max_size=5).map(tuple)
+
+
+def _hyperparameters(
+    rng: np.random.Generator, d: int, noise: float | None = None
+) -> Hyperparameters:
+    return Hyperparameters(
+        length_scales=10.0 ** rng.uniform(-0.7, 0.5, size=d),
+        signal_variance=float(rng.uniform(0.3, 3.0)),
+        noise_variance=float(rng.uniform(1e-3, 0.1)) if noise is None else noise,
+    )
+
+
+def _partly_known(rng: np.random.Generator, n: int) -> FloatArray:
+    known = rng.uniform(1e-3, 0.5, size=n)
+    known[rng.random(n) < 0.5] = np.nan
+    return known
+
+
+def _assert_same_posterior(one: GaussianProcess, other: GaussianProcess, X: FloatArray) -> None:
+    for ours, theirs in zip(one.predict_joint(X), other.predict_joint(X), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-8)
+    for ours, theirs in zip(one.predict(X), other.predict(X), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-8)
+
+
+@pytest.mark.parametrize("n, d", [(1, 1), (30, 1), (60, 6), (150, 20)])
+@pytest.mark.parametrize("known_noise", [False, True])
+def test_posterior_agrees_with_scikit_learn(n: int, d: int, known_noise: bool) -> None:
+    """Mean, variance and covariance to 1e-8, with one noise variance and with one per point."""
+    rng = np.random.default_rng(1000 * d + n)
+    X, y, new = rng.random((n, d)), rng.standard_normal(n), rng.random((25, d))
+    parameters = _hyperparameters(rng, d)
+    known = _partly_known(rng, n) if known_noise else None
+    ours = GaussianProcess.from_data(X, y, parameters, FeatureMap((0,) * d), known_noise=known)
+    noise = np.full(n, parameters.noise_variance)
+    if known is not None:
+        noise = np.where(np.isnan(known), noise, known)
+    kernel = ConstantKernel(parameters.signal_variance) * Matern(parameters.length_scales, nu=2.5)
+    theirs = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(X, y)
+    their_mean, their_covariance = theirs.predict(new, return_cov=True)
+    mean, covariance = ours.predict_joint(new)
+    np.testing.assert_allclose(mean, their_mean, atol=1e-8)
+    np.testing.assert_allclose(covariance, their_covariance, atol=1e-8)
+    mean, variance = ours.predict(new)
+    np.testing.assert_allclose(mean, their_mean, atol=1e-8)
+    np.testing.assert_allclose(variance, np.diag(their_covariance), atol=1e-8)
+
+
+@given(counts=COUNTS, n=st.integers(1, 12), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=60)
+def test_posterior_agrees_with_the_dense_formula(
+    counts: tuple[int, ...], n: int, seed: int
+) -> None:
+    """Mixed kinds, repeated points and partly known noise."""
+    rng = np.random.default_rng(seed)
+    d = len(counts)
+    X = rng.random((n, d))
+    X[-1] = X[0]
+    y, new, known = rng.standard_normal(n), rng.random((4, d)), _partly_known(rng, n)
+    parameters = _hyperparameters(rng, d)
+    scales, signal = parameters.length_scales, parameters.signal_variance
+    noise = np.where(np.isnan(known), parameters.noise_variance, known)
+    expected_mean, expected_covariance = dense.posterior(
+        dense.covariance(X, X, scales, signal, counts) + np.diag(noise),
+        dense.covariance(new, X, scales, signal, counts),
+        dense.covariance(new, new, scales, signal, counts),
+        y,
+    )
+    process = GaussianProcess.from_data(X, y, parameters, FeatureMap(counts), known_noise=known)
+    mean, covariance = process.predict_joint(new)
+    np.testing.assert_allclose(mean, expected_mean, atol=1e-8)
+    np.testing.assert_allclose(covariance, expected_covariance, atol=1e-8)
+
+
+@given(counts=COUNTS, seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=40)
+def test_all_predictions_agree(counts: tuple[int, ...], seed: int) -> None:
+    """Every method that predicts a mean or a variance predicts the same one."""
+    rng = np.random.default_rng(seed)
+    d = len(counts)
+    process = GaussianProcess.from_data(
+        rng.random((8, d)), rng.standard_normal(8), _hyperparameters(rng, d), FeatureMap(counts)
+    )
+    new = rng.random((6, d))
+    mean, variance = process.predict(new)
+    joint_mean, covariance = process.predict_joint(new)
+    gradient_mean, gradient_variance, _, _ = process.predict_with_gradients(new)
+    np.testing.assert_allclose(process.predict_mean(new), mean, atol=1e-12)
+    np.testing.assert_allclose(joint_mean, mean, atol=1e-12)
+    np.testing.assert_allclose(gradient_mean, mean, atol=1e-12)
+    np.testing.assert_allclose(covariance.diagonal(), variance, atol=1e-12)
+    np.testing.assert_allclose(gradient_variance, variance, atol=1e-12)
+    np.testing.assert_allclose(covariance, covariance.T, atol=1e-12)
+    one_by_one = [process.predict(row[None, :]) for row in new]
+    np.testing.assert_allclose(np.concatenate([m for m, _ in one_by_one]), mean, atol=1e-12)
+    np.testing.assert_allclose(np.concatenate([v for _, v in one_by_one]), variance, atol=1e-12)
+
+
+@pytest.mark.parametrize("counts", [(0,), (0, 0, 0), (0, 3, 0, 2, 0), (4, 2), (0,) * 20])
+def test_gradients_agree_with_differences(counts: tuple[int, ...]) -> None:
+    """Gradients by the unit-cube coordinates; those of categorical dimensions are zero."""
+    rng = np.random.default_rng(len(counts))
+    d = len(counts)
+    process = GaussianProcess.from_data(
+        rng.random((20, d)), rng.standard_normal(20), _hyperparameters(rng, d), FeatureMap(counts)
+    )
+    new = rng.uniform(0.01, 0.99, size=(10, d))
+    categorical = np.array(counts) > 0
+    # in the middle of a cell, where a numeric difference stays inside it
+    middles = (np.floor(new * np.maximum(counts, 1)) + 0.5) / np.maximum(counts, 1)
+    new = np.where(categorical, middles, new)
+    _, _, mean_gradient, variance_gradient = process.predict_with_gradients(new)
+    assert not mean_gradient[:, categorical].any()
+    assert not variance_gradient[:, categorical].any()
+    numeric_mean = numeric_gradients(process.predict_mean, new, 1e-4)
+    numeric_variance = numeric_gradients(lambda X: process.predict(X)[1], new, 1e-4)
+    np.testing.assert_allclose(mean_gradient, numeric_mean, atol=1e-7)
+    np.testing.assert_allclose(variance_gradient, numeric_variance, atol=1e-7)
+
+
+def test_gradients_are_finite_at_the_observed_points() -> None:
+    """The kernel's gradient is smooth at distance zero; no division by a distance."""
+    rng = np.random.default_rng(2)
+    X = rng.random((10, 3))
+    process = GaussianProcess.from_data(
+        X, rng.standard_normal(10), _hyperparameters(rng, 3), FeatureMap((0, 0, 3))
+    )
+    for array in process.predict_with_gradients(X):
+        assert np.isfinite(array).all()
+
+
+@pytest.mark.parametrize("d", [1, 20])
+@pytest.mark.parametrize("batches", [(1,), (5,), (1, 1, 1, 1), (3, 1, 4)])
+@pytest.mark.parametrize("known_noise", [False, True])
+def test_conditioning_equals_a_full_refit(
+    d: int, batches: tuple[int, ...], known_noise: bool
+) -> None:
+    """Extending the factor, once or in steps, gives the posterior of all observations at once."""
+    rng = np.random.default_rng(d + sum(batches))
+    n, counts = 30, (0,) * (d - 1) + ((3,) if d > 1 else (0,))
+    total = n + sum(batches)
+    X, y, new = rng.random((total, d)), rng.standard_normal(total), rng.random((15, d))
+    known = _partly_known(rng, total) if known_noise else None
+    parameters, features = _hyperparameters(rng, d), FeatureMap(counts)
+
+    def part(start: int, stop: int) -> FloatArray | None:
+        return None if known is None else known[start:stop]
+
+    process = GaussianProcess.from_data(X[:n], y[:n], parameters, features, known_noise=part(0, n))
+    start = n
+    for m in batches:
+        stop = start + m
+        process = process.condition_on(X[start:stop], y[start:stop], known_noise=part(start, stop))
+        start = stop
+    refit = GaussianProcess.from_data(X, y, parameters, features, known_noise=known)
+    _assert_same_posterior(process, refit, new)
+    np.testing.assert_allclose(process.L, refit.L, atol=1e-8)
+    np.testing.assert_allclose(process.alpha, refit.alpha, rtol=1e-6, atol=1e-8)
+    assert process.log_marginal_likelihood() == pytest.approx(refit.log_marginal_likelihood())
+    for ours, theirs in zip(
+        process.predict_with_gradients(new), refit.predict_with_gradients(new), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, atol=1e-7)
+
+
+@given(counts=COUNTS, n=st.integers(1, 10), m=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=60)
+def test_conditioning_equals_a_full_refit_anywhere(
+    counts: tuple[int, ...], n: int, m: int, seed: int
+) -> None:
+    """Also when new points repeat old ones or one another."""
+    rng = np.random.default_rng(seed)
+    d = len(counts)
+    X, y = rng.random((n + m, d)), rng.standard_normal(n + m)
+    X[-1] = X[0]
+    known = _partly_known(rng, n + m)
+    parameters, features = _hyperparameters(rng, d), FeatureMap(counts)
+    extended = GaussianProcess.from_data(
+        X[:n], y[:n], parameters, features, known_noise=known[:n]
+    ).condition_on(X[n:], y[n:], known_noise=known[n:])
+    refit = GaussianProcess.from_data(X, y, parameters, features, known_noise=known)
+    _assert_same_posterior(extended, refit, rng.random((4, d)))
+
+
+def test_conditioning_leaves_the_parent_alone() -> None:
+    """A posterior is immutable: what is built on it does not change it, nor do predictions."""
+    rng = np.random.default_rng(6)
+    process = GaussianProcess.from_data(
+        rng.random((10, 2)), rng.standard_normal(10), _hyperparameters(rng, 2), FeatureMap((0, 2))
+    )
+    arrays = ("X", "y", "A", "noise", "L", "alpha")
+    before = {name: getattr(process, name).copy() for name in arrays}
+    new = rng.random((3, 2))
+    process.predict_with_gradients(new)
+    process.predict_joint(new)
+    child = process.condition_on(new, rng.standard_normal(3))
+    assert len(child.y) == 13
+    for name in arrays:
+        assert np.array_equal(getattr(process, name), before[name]), name
+
+
+def test_factor_and_weights_are_what_they_say() -> None:
+    """L Lᵀ = K with a zero upper triangle, α = K⁻¹ y, and the noise on the diagonal of K."""
+    rng = np.random.default_rng(8)
+    counts = (0, 3)
+    X, y = rng.random((12, 2)), rng.standard_normal(12)
+    parameters = _hyperparameters(rng, 2)
+    process = GaussianProcess.from_data(X, y, parameters, FeatureMap(counts))
+    K = dense.covariance(X, X, parameters.length_scales, parameters.signal_variance, counts)
+    K += parameters.noise_variance * np.eye(12)
+    np.testing.assert_allclose(process.L @ process.L.T, K, atol=1e-12)
+    np.testing.assert_allclose(process.L, np.linalg.cholesky(K), atol=1e-10)
+    np.testing.assert_allclose(K @ process.alpha, y, atol=1e-10)
+    np.testing.assert_allclose(process.noise, np.full(12, parameters.noise_variance))
+    assert process.jitter == 0.0
+
+
+@pytest.mark.parametrize("known_noise", [False, True])
+def test_mean_at_the_observations_is_the_prediction_there(known_noise: bool) -> None:
+    """The short cut y - diag(σ²) α, before and after conditioning, also with jitter."""
+    rng = np.random.default_rng(10)
+    X, y = rng.random((25, 3)), rng.standard_normal(25)
+    known = _partly_known(rng, 25) if known_noise else None
+    parameters, features = _hyperparameters(rng, 3), FeatureMap((0, 2, 0))
+    process = GaussianProcess.from_data(X, y, parameters, features, known_noise=known)
+    np.testing.assert_allclose(process.mean_at_observations, process.predict_mean(X), atol=1e-10)
+    child = process.condition_on(
+        X[:4], np.ones(4), known_noise=None if known is None else known[:4]
+    )
+    np.testing.assert_allclose(child.mean_at_observations, child.predict_mean(child.X), atol=1e-10)
+
+
+def _precise_posterior(
+    X: FloatArray, y: FloatArray, parameters: Hyperparameters, new: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance at ``new`` with 50 digits; numeric dimensions only."""
+    with mpmath.workdps(50):
+
+        def kernel(A: FloatArray, B: FloatArray) -> Any:
+            K = mpmath.matrix(len(A), len(B))
+            for i, a in enumerate(A):
+                for j, b in enumerate(B):
+                    terms = zip(a, b, parameters.length_scales, strict=True)
+                    r2 = sum(
+                        ((mpmath.mpf(s) - mpmath.mpf(t)) / mpmath.mpf(u)) ** 2 for s, t, u in terms
+                    )
+                    r = mpmath.sqrt(5 * r2)
+                    K[i, j] = parameters.signal_variance * (1 + r + r * r / 3) * mpmath.exp(-r)
+            return K
+
+        K = kernel(X, X)
+        for i in range(len(X)):
+            K[i, i] += mpmath.mpf(parameters.noise_variance)
+        inverse = K**-1
+        cross = kernel(new, X)
+        mean = cross * inverse * mpmath.matrix(y.tolist())
+        reduction = cross * inverse * cross.T
+        variance = [parameters.signal_variance - reduction[i, i] for i in range(len(new))]
+        return np.array([float(m) for m in mean]), np.array([float(v) for v in variance])
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-4])
+def test_nearly_interpolating_posterior_keeps_its_digits(noise: float) -> None:
+    """A smooth function without noise, the worst conditioned fit there is, against 50 digits.
+
+    The variance is about 1e-6 of s² here: what matters is its absolute error, far below that.
+    """
+    rng = np.random.default_rng(4)
+    X, new = rng.random((25, 2)), rng.random((6, 2))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2
+    parameters = Hyperparameters(np.array([2.0, 3.0]), 4.0, noise)
+    mean, variance = _precise_posterior(X, y, parameters, new)
+    process = GaussianProcess.from_data(X, y, parameters, FeatureMap((0, 0)))
+    np.testing.assert_allclose(process.predict(new)[0], mean, atol=1e-8)
+    np.testing.assert_allclose(process.predict(new)[1], variance, atol=1e-9)
+    half = GaussianProcess.from_data(X[:12], y[:12], parameters, FeatureMap((0, 0)))
+    extended = half.condition_on(X[12:], y[12:])
+    np.testing.assert_allclose(extended.predict(new)[0], mean, atol=1e-8)
+    np.testing.assert_allclose(extended.predict(new)[1], variance, atol=1e-9)
+
+
+def test_far_away_the_prior_returns() -> None:
+    """Mean 0 and variance s² many length-scales from the data; no noise in the variance."""
+    parameters = Hyperparameters(np.array([0.01]), 2.5, 0.3)
+    process = GaussianProcess.from_data(
+        np.array([[0.0]]), np.array([4.0]), parameters, FeatureMap((0,))
+    )
+    mean, variance = process.predict(np.array([[1.0]]))
+    assert mean[0] == pytest.approx(0.0, abs=1e-12)
+    assert variance[0] == pytest.approx(2.5)
+
+
+def test_one_observation_by_hand() -> None:
+    """With n = 1, mean s²/(s² + σ²) y, variance s² - s⁴/(s² + σ²) at the observed point."""
+    parameters = Hyperparameters(np.array([0.5]), 2.0, 0.5)
+    process = GaussianProcess.from_data(
+        np.array([[0.3]]), np.array([3.0]), parameters, FeatureMap((0,))
+    )
+    mean, variance = process.predict(np.array([[0.3]]))
+    assert mean[0] == pytest.approx(2.0 / 2.5 * 3.0)
+    assert variance[0] == pytest.approx(2.0 - 4.0 / 2.5)
+
+
+def test_variance_stays_positive_at_the_data_of_a_noise_free_process() -> None:
+    """Rounding may not turn a variance of almost zero into a negative one."""
+    rng = np.random.default_rng(9)
+    X = np.repeat(rng.random((15, 2)), 2, axis=0)
+    parameters = Hyperparameters(np.array([2.0, 3.0]), 5.0, 1e-6)
+    process = GaussianProcess.from_data(X, rng.standard_normal(30), parameters, FeatureMap((0, 0)))
+    assert (process.predict(X)[1] > 0.0).all()
+    assert (process.predict_joint(X)[1].diagonal() > 0.0).all()
+    assert (process.predict_with_gradients(X)[1] > 0.0).all()
+
+
+@pytest.mark.parametrize("signal", [1e4, 1e12, 1e16])
+def test_singular_covariance_gets_jitter(signal: float) -> None:
+    """Twins whose noise drowns in s² are factorized with a jitter that the posterior reports."""
+    parameters = Hyperparameters(np.array([1.0, 1.0]), signal, 1e-6)
+    X = np.full((10, 2), 0.5)
+    y = np.linspace(-1.0, 1.0, 10)
+    process = GaussianProcess.from_data(X, y, parameters, FeatureMap((0, 0)))
+    mean, variance = process.predict(np.array([[0.5, 0.5], [0.1, 0.9]]))
+    assert np.isfinite(mean).all()
+    assert (variance > 0.0).all()
+    assert mean[0] == pytest.approx(y.mean(), abs=1e-3)
+    if signal > 1e12:
+        assert process.jitter > 0.0
+    child = process.condition_on(X[:2], y[:2])
+    assert child.jitter >= process.jitter
+    np.testing.assert_allclose(child.noise[:10], 1e-6 + process.jitter)
+    np.testing.assert_allclose(child.noise[10:], 1e-6 + child.jitter, rtol=1.0)
+    assert (child.noise[10:] >= process.noise[0]).all()
+    assert np.isfinite(child.predict_mean(X)).all()
+
+
+def test_hopeless_covariance_is_refused() -> None:
+    """No jitter helps against NaN: a ValueError, which callers turn into a fallback."""
+    parameters = Hyperparameters(np.array([1.0]), 1.0, 1e-3)
+    with pytest.raises(ValueError, match="positive definite"):
+        GaussianProcess.from_data(
+            np.array([[math.nan], [0.5]]), np.zeros(2), parameters, FeatureMap((0,))
+        )

@@ -1,0 +1,72 @@
+"""Gaussian-process formulas written down directly: no Cholesky factor, no BLAS, no shortcuts.
+
+Slow and obvious on purpose. ``n_categories`` holds 0 for a numeric dimension, as in the package.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+
+
+def scaled_distance(
+    x: FloatArray, z: FloatArray, length_scales: FloatArray, n_categories: Sequence[int]
+) -> float:
+    """Return r² of two points, Hamming in the categorical dimensions."""
+    total = 0.0
+    for a, b, scale, count in zip(x, z, length_scales, n_categories, strict=True):
+        if count:
+            differ = min(int(a * count), count - 1) != min(int(b * count), count - 1)
+            total += float(differ) / scale**2
+        else:
+            total += ((a - b) / scale) ** 2
+    return total
+
+
+def matern(r2: float) -> float:
+    """Return the Matérn-5/2 correlation, Rasmussen & Williams (2006), Eq. (4.17)."""
+    r = math.sqrt(5.0 * r2)
+    return (1.0 + r + r * r / 3.0) * math.exp(-r)
+
+
+def covariance(
+    X: FloatArray,
+    Z: FloatArray,
+    length_scales: FloatArray,
+    signal_variance: float,
+    n_categories: Sequence[int] | None = None,
+) -> FloatArray:
+    """Return the kernel matrix between ``X`` (n, d) and ``Z`` (m, d), entry by entry, (n, m)."""
+    counts = [0] * X.shape[1] if n_categories is None else n_categories
+    return np.array(
+        [
+            [signal_variance * matern(scaled_distance(x, z, length_scales, counts)) for z in Z]
+            for x in X
+        ]
+    ).reshape(len(X), len(Z))
+
+
+def log_likelihood(K: FloatArray, y: FloatArray) -> float:
+    """Return log N(y | 0, K) for the covariance matrix ``K`` (n, n) of the noisy targets."""
+    _, log_determinant = np.linalg.slogdet(K)
+    quadratic = float(y @ np.linalg.solve(K, y))
+    return -0.5 * quadratic - 0.5 * float(log_determinant) - 0.5 * len(y) * math.log(2 * math.pi)
+
+
+def posterior(
+    K: FloatArray, K_cross: FloatArray, K_new: FloatArray, y: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean (m,) and covariance (m, m), Rasmussen & Williams (2006), Eqs. (2.25)-(2.26).
+
+    ``K`` (n, n) contains the noise, ``K_cross`` is (m, n), ``K_new`` (m, m) is free of noise.
+    """
+    return K_cross @ np.linalg.solve(K, y), K_new - K_cross @ np.linalg.solve(K, K_cross.T)
