@@ -1,0 +1,1 @@
+"""Acquisition functions and their maximization over the mixed unit cube."""

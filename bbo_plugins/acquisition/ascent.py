@@ -1,0 +1,182 @@
+"""Batched projected quasi-Newton ascent in a box: many starts advance together.
+
+Each start keeps its own inverse Hessian, step length and set of active bounds, but every iteration
+evaluates the next point of all of them in one call, so that the cost is that of BLAS-3 on a batch.
+A start whose point does not improve enough shortens its step and tries again in the next iteration,
+beside the others; one that has converged leaves the batch; at fixed iterations the worse half
+leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bbo_plugins.gp.kernels import FloatArray
+
+_MAX_ITERATIONS = 60
+_HALVE_AFTER = (6, 12, 18)  # iterations after which only the better half of the starts goes on
+_MIN_RUNNING = 3
+_FIRST_STEP = 0.2  # longest first step of a start, in units of `scale`
+_ARMIJO = 1e-4
+_SHORTEN = 0.3
+_TOLERANCE = 3e-5  # predicted gain at convergence, see _unit
+_SHORTEST_STEP = 1e-7  # in units of `scale`
+
+
+class Differentiable(Protocol):
+    """A function with gradients, evaluated in batches."""
+
+    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
+
+
+@dataclass
+class _Climbers:
+    """State of the starts that still climb; B of them, k free coordinates."""
+
+    index: NDArray[np.int64]  # (B,) position among all starts
+    Z: FloatArray  # (B, k) free coordinates divided by the scale
+    value: FloatArray  # (B,)
+    gradient: FloatArray  # (B, k) with respect to Z
+    H: FloatArray  # (B, k, k) inverse Hessian of minus the function
+    first: NDArray[np.bool_]  # (B,) whether H has not been updated yet
+    step: FloatArray  # (B,) length of the next step relative to the quasi-Newton step
+
+    def keep(self, mask: NDArray[np.bool_]) -> None:
+        for name, array in vars(self).items():
+            setattr(self, name, array[mask])
+
+
+def ascend(
+    function: Differentiable,
+    starts: FloatArray,
+    *,
+    free: NDArray[np.bool_],
+    scale: FloatArray,
+    max_iterations: int = _MAX_ITERATIONS,
+) -> tuple[FloatArray, FloatArray]:
+    """Climb from every start inside the unit cube; return the points (B, d) and their values (B,).
+
+    Args:
+        function: The function to maximize.
+        starts: Points to start from, shape (B, d).
+        free: Which coordinates may move, shape (d,).
+        scale: Distance over which the function varies in each coordinate, shape (d,).
+        max_iterations: Bound on the number of batched evaluations.
+    """
+    X = starts.copy()
+    value, gradient = function.value_and_gradient(X)
+    values = np.where(np.isfinite(value), value, -np.inf)
+    if not free.any():
+        return X, values
+    scale = scale[free]
+    upper = 1.0 / scale
+    k = len(scale)
+    unit = _unit(values, gradient[:, free] * scale)
+    climbers = _Climbers(
+        index=np.arange(len(X)),
+        Z=X[:, free] / scale,
+        value=values / unit,
+        gradient=gradient[:, free] * (scale / unit),
+        H=np.tile(np.eye(k), (len(X), 1, 1)),
+        first=np.ones(len(X), dtype=bool),
+        step=np.ones(len(X)),
+    )
+    climbers.keep(np.isfinite(climbers.value) & np.isfinite(climbers.gradient).all(axis=1))
+    for iteration in range(1, max_iterations + 1):
+        direction, gain = _directions(climbers, upper)
+        going = gain > _TOLERANCE
+        going &= climbers.step * np.abs(direction).max(axis=1, initial=0.0) > _SHORTEST_STEP
+        if not going.all():
+            climbers.keep(going)
+            direction = direction[going]
+        if not len(climbers.index):
+            break
+        Z = np.clip(climbers.Z + climbers.step[:, None] * direction, 0.0, upper)
+        points = X[climbers.index]
+        points[:, free] = Z * scale
+        value, gradient = function.value_and_gradient(points)
+        accepted = _advance(climbers, Z, value / unit, gradient[:, free] * (scale / unit))
+        moved = climbers.index[accepted]
+        X[moved] = points[accepted]
+        values[moved] = value[accepted]
+        if iteration in _HALVE_AFTER:
+            n_kept = max(_MIN_RUNNING, (len(climbers.index) + 1) // 2)
+            order = np.argsort(-climbers.value, kind="stable")[:n_kept]
+            climbers.keep(np.isin(np.arange(len(climbers.index)), order))
+    return X, values
+
+
+def _unit(values: FloatArray, gradient: FloatArray) -> float:
+    """Return the height in which the function is measured: at most 1, less if it is flatter.
+
+    Steps and tolerances then do not depend on the function's own units, however small they are.
+    """
+    known = np.isfinite(values) & np.isfinite(gradient).all(axis=1)
+    if not known.any():
+        return 1.0
+    height = max(float(np.ptp(values[known])), float(np.abs(gradient[known]).max()))
+    return min(1.0, height) if height > np.finfo(np.float64).tiny else 1.0
+
+
+def _directions(climbers: _Climbers, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the projected quasi-Newton directions (B, k) and the gains (B,) they predict."""
+    gradient = climbers.gradient
+    blocked = ((climbers.Z <= 0.0) & (gradient <= 0.0)) | (
+        (upper <= climbers.Z) & (gradient >= 0.0)
+    )
+    projected = np.where(blocked, 0.0, gradient)
+    direction = np.where(blocked, 0.0, np.matmul(climbers.H, projected[:, :, None])[:, :, 0])
+    gain = np.einsum("bk,bk->b", direction, projected)
+    longest = np.abs(direction).max(axis=1, initial=0.0)
+    # Before the first update H knows nothing of the function's scale: limit the first step instead.
+    too_long = climbers.first & (longest > _FIRST_STEP)
+    shrink = np.where(too_long, _FIRST_STEP / np.where(too_long, longest, 1.0), 1.0)
+    return direction * shrink[:, None], gain * shrink
+
+
+def _advance(
+    climbers: _Climbers, Z: FloatArray, value: FloatArray, gradient: FloatArray
+) -> NDArray[np.bool_]:
+    """Move the climbers whose evaluated points ``Z`` improve enough; return which did."""
+    move = Z - climbers.Z
+    predicted = np.einsum("bk,bk->b", climbers.gradient, move)
+    accepted = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
+    accepted &= value >= climbers.value + _ARMIJO * np.maximum(predicted, 0.0)
+    climbers.step = np.where(accepted, 1.0, climbers.step * _SHORTEN)
+    rows = np.flatnonzero(accepted)
+    _update_inverse_hessians(climbers, rows, move[rows], climbers.gradient[rows] - gradient[rows])
+    climbers.Z[rows] = Z[rows]
+    climbers.value[rows] = value[rows]
+    climbers.gradient[rows] = gradient[rows]
+    return accepted
+
+
+def _update_inverse_hessians(
+    climbers: _Climbers, rows: NDArray[np.int64], s: FloatArray, y: FloatArray
+) -> None:
+    """Apply the BFGS update to ``H`` of ``rows``, except for pairs without positive curvature."""
+    curvature = np.einsum("bk,bk->b", s, y)
+    norms = np.linalg.norm(s, axis=1) * np.linalg.norm(y, axis=1)
+    useful = curvature > 1e-9 * norms
+    rows, s, y, curvature = rows[useful], s[useful], y[useful], curvature[useful]
+    if not len(rows):
+        return
+    H = climbers.H[rows]
+    first = climbers.first[rows]
+    if first.any():  # Nocedal & Wright (2006), Eq. (6.20)
+        H[first] *= (curvature[first] / np.einsum("bk,bk->b", y[first], y[first]))[:, None, None]
+        climbers.first[rows] = False
+    rho = 1.0 / curvature
+    Hy = np.matmul(H, y[:, :, None])[:, :, 0]
+    cross = s[:, :, None] * Hy[:, None, :]
+    factor = rho * (1.0 + rho * np.einsum("bk,bk->b", y, Hy))
+    H -= rho[:, None, None] * (cross + cross.transpose(0, 2, 1))
+    H += factor[:, None, None] * (s[:, :, None] * s[:, None, :])
+    climbers.H[rows] = H

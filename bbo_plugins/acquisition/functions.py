@@ -1,0 +1,152 @@
+r"""Acquisition functions as pure functions of a posterior mean and variance (maximization).
+
+With z = (μ - μ⁺) / σ and h(z) = φ(z) + z Φ(z):
+
+    EI(x)      = σ h(z)               expected improvement over the incumbent μ⁺
+    log EI(x)  = log σ + log h(z)     usable where EI underflows
+    UCB(x)     = μ + β σ              upper confidence bound; β multiplies σ, without a root
+    log PoF(x) = log Φ((μ - t) / σ)   log probability that a constrained quantity is at least t
+
+Each function returns its value and its partial derivatives by mean and by variance; :func:`chain`
+turns those into a gradient by x. All arrays have the shape of ``mean``.
+
+log h is computed in three regimes, because φ(z) + z Φ(z) cancels for negative z: directly for
+z > -1; as log φ(z) + log1p(z R(z)), R(z) = Φ(z)/φ(z) through the scaled complementary error
+function, down to z = -25; and from the asymptotic series h(z) = φ(z) z⁻² (1 - 3 z⁻² + 15 z⁻⁴ - ...)
+below. The relative error of h stays below 1e-10.
+
+Sources: log EI after Ament et al. (2023), "Unexpected Improvements to Expected Improvement for
+Bayesian Optimization", section 4; UCB and the incumbent μ⁺ = max over observed points of the
+posterior mean after Fu et al. (2024), "Convergence of Bayesian Bilevel Optimization", Algorithm 1
+and section 3.2 (there for minimization).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import special
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FloatArray
+
+_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+_SQRT_HALF = math.sqrt(0.5)
+_SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
+_MIDDLE = -1.0  # z below which φ(z) + z Φ(z) is no longer computed directly
+_TAIL = -25.0  # z below which the asymptotic series is more accurate than log1p
+# Coefficients of the asymptotic series Φ(z)/φ(z) = |z|⁻¹ Σ a_k z⁻²ᵏ and h(z)/φ(z) = z⁻² Σ b_k z⁻²ᵏ,
+# the highest power first.
+_RATIO_SERIES = (10395.0, -945.0, 105.0, -15.0, 3.0, -1.0, 1.0)
+_H_SERIES = (135135.0, -10395.0, 945.0, -105.0, 15.0, -3.0, 1.0)
+
+
+class Derivatives(NamedTuple):
+    """An acquisition value with its partial derivatives, each shaped like the posterior mean."""
+
+    value: FloatArray
+    by_mean: FloatArray
+    by_variance: FloatArray
+
+
+def log_h(z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return log(φ(z) + z Φ(z)) and its derivative Φ(z) / (φ(z) + z Φ(z)), shaped like ``z``."""
+    z = np.asarray(z, dtype=np.float64)
+    lowest, highest = float(z.min(initial=np.inf)), float(z.max(initial=-np.inf))
+    for low, high, regime in _REGIMES:
+        if low < lowest and highest <= high:  # the common case: all in one regime
+            return regime(z)
+    value, slope = np.full_like(z, np.nan), np.full_like(z, np.nan)
+    for low, high, regime in _REGIMES:
+        inside = (z > low) & (z <= high)
+        value[inside], slope[inside] = regime(z[inside])
+    return value, slope
+
+
+def _log_h_direct(z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    cdf = special.ndtr(z)
+    h = np.exp(-0.5 * z * z - _LOG_SQRT_2PI) + z * cdf
+    return np.log(h), cdf / h
+
+
+def _log_h_scaled(z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    ratio = _SQRT_HALF_PI * special.erfcx(-_SQRT_HALF * z)  # Φ(z) / φ(z)
+    relative = z * ratio
+    return -0.5 * z * z - _LOG_SQRT_2PI + np.log1p(relative), ratio / (1.0 + relative)
+
+
+def _log_h_series(z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    inverse_square = 1.0 / (z * z)
+    series = np.polyval(_H_SERIES, inverse_square)
+    value = -0.5 * z * z - _LOG_SQRT_2PI - 2.0 * np.log(-z) + np.log(series)
+    return value, -z * np.polyval(_RATIO_SERIES, inverse_square) / series
+
+
+# z is in (low, high] where the third entry applies.
+_REGIMES = (
+    (_MIDDLE, math.inf, _log_h_direct),
+    (_TAIL, _MIDDLE, _log_h_scaled),
+    (-math.inf, _TAIL, _log_h_series),
+)
+
+
+def log_expected_improvement(
+    mean: FloatArray, variance: FloatArray, incumbent: float
+) -> Derivatives:
+    """Return log EI; ``variance`` must be positive."""
+    sigma = np.sqrt(variance)
+    z = (mean - incumbent) / sigma
+    log_value, slope = log_h(z)
+    # ∂/∂σ² = (1 - z h'(z)/h(z)) / 2σ², which is φ(z) / (2σ² h(z)): the form that does not cancel
+    density_ratio = np.where(
+        z > _MIDDLE, np.exp(-0.5 * z * z - _LOG_SQRT_2PI - log_value), 1.0 - slope * z
+    )
+    return Derivatives(np.log(sigma) + log_value, slope / sigma, 0.5 * density_ratio / variance)
+
+
+def expected_improvement(mean: FloatArray, variance: FloatArray, incumbent: float) -> Derivatives:
+    """Return EI, zero with its derivatives where it underflows; ``variance`` must be positive."""
+    sigma = np.sqrt(variance)
+    z = (mean - incumbent) / sigma
+    cdf = special.ndtr(z)
+    pdf = np.exp(-0.5 * z * z - _LOG_SQRT_2PI)
+    value = np.maximum((mean - incumbent) * cdf + sigma * pdf, 0.0)
+    return Derivatives(value, cdf, 0.5 * pdf / sigma)
+
+
+def upper_confidence_bound(mean: FloatArray, variance: FloatArray, beta: float) -> Derivatives:
+    """Return μ + βσ; ``variance`` must be positive."""
+    sigma = np.sqrt(variance)
+    return Derivatives(mean + beta * sigma, np.ones_like(mean), 0.5 * beta / sigma)
+
+
+def log_probability_of_feasibility(
+    mean: FloatArray, variance: FloatArray, threshold: float
+) -> Derivatives:
+    """Return log Φ((μ - threshold)/σ); ``variance`` must be positive."""
+    sigma = np.sqrt(variance)
+    z = (mean - threshold) / sigma
+    value = special.log_ndtr(z)
+    # φ/Φ through the scaled complementary error function, which neither cancels nor underflows
+    slope = (1.0 / _SQRT_HALF_PI) / special.erfcx(-_SQRT_HALF * z)
+    return Derivatives(value, slope / sigma, -0.5 * slope * z / variance)
+
+
+def log_softplus(value: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return log(log(1 + exp(value))), which is about ``value`` far below 0, and its derivative."""
+    softplus = np.logaddexp(0.0, value)
+    # below -30 softplus(v) = exp(v) to double precision
+    log_value = np.where(value < -30.0, value, np.log(np.maximum(softplus, 1e-300)))
+    return log_value, np.exp(-np.logaddexp(0.0, -value) - log_value)
+
+
+def chain(
+    derivatives: Derivatives, mean_gradient: FloatArray, variance_gradient: FloatArray
+) -> FloatArray:
+    """Return the gradient by x, shape (m, d), from the posterior's gradients (m, d)."""
+    return (
+        derivatives.by_mean[:, None] * mean_gradient
+        + derivatives.by_variance[:, None] * variance_gradient
+    )

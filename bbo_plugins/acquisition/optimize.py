@@ -1,0 +1,246 @@
+"""Maximization of an acquisition function over the mixed unit cube.
+
+1. **Screening.** A batch of Sobol points and of perturbations of good observed points is evaluated
+   at once.
+2. **Ascent.** The best, mutually distant ones become starts that climb *together*: every iteration
+   of :mod:`bbo_plugins.acquisition.ascent` evaluates all of them in one call, and the worse half is
+   dropped now and then. Discrete numeric dimensions with many levels take part as if they were
+   continuous.
+3. **Discrete search.** The survivors are snapped to representable points; one coordinate at a time,
+   all levels (few) or neighbors at doubling distances (many) are tried, alternating with ascent in
+   the continuous dimensions.
+
+A small finite space is enumerated instead. Points that must not be suggested again are skipped at
+the end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from bbo_plugins.acquisition.ascent import ascend
+from bbo_plugins.acquisition.quasirandom import shifted_sobol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bbo_plugins.gp.kernels import FloatArray, IntArray
+    from bbo_plugins.space import Dimension, SearchSpace
+
+_MAX_ENUMERATED = 1024  # finite spaces up to this size are searched exhaustively
+_MAX_LISTED = 200_000  # finite spaces up to this size are listed to find a point not seen yet
+_FEW_LEVELS = 16  # discrete dimensions up to this size are searched exhaustively
+_MAX_TRIED_LEVELS = 64
+_N_STARTS = 12
+_N_LOCAL = 128
+_START_POOL = 192  # best screened points among which distant starts are picked
+_START_DISTANCE = 0.25  # in length-scales
+_N_SURVIVORS = 4  # starts that go through the discrete search
+_MAX_ROUNDS = 4
+_MATCH_DECIMALS = 10  # coordinates that agree to this many digits are the same point
+
+
+class Acquisition(Protocol):
+    """A function to be maximized over the unit cube, evaluated in batches."""
+
+    def value(self, X: FloatArray) -> FloatArray:
+        """Return the values at ``X`` (m, d), shape (m,)."""
+
+    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
+
+
+def maximize(
+    acquisition: Acquisition,
+    space: SearchSpace,
+    *,
+    rng: np.random.Generator,
+    length_scales: FloatArray,
+    anchors: FloatArray,
+    excluded: FloatArray | None = None,
+    n_candidates: int = 1024,
+) -> tuple[FloatArray, float]:
+    """Return a representable point of the unit cube with a high acquisition value, and that value.
+
+    Args:
+        acquisition: The function to maximize.
+        space: The search space that says which points are representable.
+        rng: Source of the candidates.
+        length_scales: Typical distance over which the function varies, per dimension, shape (d,).
+        anchors: Promising points whose surroundings are searched too, shape (k, d).
+        excluded: Points that must not be returned unless the space is exhausted, shape (e, d).
+        n_candidates: Number of space-filling candidates.
+    """
+    size = space.size
+    if size is not None and size <= _MAX_ENUMERATED:
+        points = space.enumerate()
+        return _best_allowed(points, _finite(acquisition.value(points)), excluded, space, rng)
+    reach = np.minimum(length_scales, 1.0)
+    candidates = space.snap(
+        np.concatenate(
+            [
+                shifted_sobol(n_candidates, len(space), rng),
+                _perturbations(anchors, space, reach, rng),
+            ]
+        )
+    )
+    values = _finite(acquisition.value(candidates))
+    starts = candidates[_distant_best(candidates / reach, values)]
+    continuous = space.is_continuous
+    relaxed = np.array([_has_many_levels(dimension) for dimension in space.dimensions])
+    X, optima = ascend(acquisition, starts, free=continuous | relaxed, scale=reach)
+    if not continuous.all():
+        best = np.argsort(-optima, kind="stable")[:_N_SURVIVORS]
+        X = space.snap(X[best])
+        X, optima = _search_discrete(acquisition, space, X, reach, rng)
+    order = np.argsort(-values, kind="stable")[:_START_POOL]
+    return _best_allowed(
+        np.concatenate([X, candidates[order]]),
+        np.concatenate([optima, values[order]]),
+        excluded,
+        space,
+        rng,
+    )
+
+
+def _finite(values: FloatArray) -> FloatArray:
+    return np.where(np.isfinite(values), values, -np.inf)
+
+
+def _has_many_levels(dimension: Dimension) -> bool:
+    count = dimension.n_levels
+    return count is not None and count > _FEW_LEVELS and not dimension.is_categorical
+
+
+def _perturbations(
+    anchors: FloatArray, space: SearchSpace, reach: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Return points 1/100 to 1 length-scales from ``anchors`` (k, d), shape (_N_LOCAL, d).
+
+    In more than 20 dimensions a random subset of about 20 of the coordinates moves; a category is
+    drawn anew.
+    """
+    if not len(anchors):
+        return np.empty((0, len(space)))
+    n, d = _N_LOCAL, len(space)
+    points = anchors[np.arange(n) % len(anchors)]
+    distance = 10.0 ** rng.uniform(-2.0, 0.0, size=(n, 1))
+    moved = points + distance * reach * rng.standard_normal((n, d))
+    categorical = space.n_categories > 0
+    moved[:, categorical] = rng.random((n, int(categorical.sum())))
+    share = np.where(categorical, 0.3, min(1.0, 20.0 / d))
+    return np.clip(np.where(rng.random((n, d)) < share, moved, points), 0.0, 1.0)
+
+
+def _distant_best(scaled: FloatArray, values: FloatArray) -> IntArray:
+    """Return indices of some of the best points, no two closer than ``_START_DISTANCE``."""
+    pool = np.argsort(-values, kind="stable")[:_START_POOL]
+    points = scaled[pool]
+    open_ = values[pool] > -np.inf
+    open_[0] = True
+    chosen: list[int] = []
+    while len(chosen) < _N_STARTS and open_.any():
+        pick = int(np.argmax(open_))
+        chosen.append(pick)
+        gaps = points - points[pick]
+        open_ &= np.einsum("ij,ij->i", gaps, gaps) > _START_DISTANCE**2
+    return pool[chosen]
+
+
+def _search_discrete(
+    acquisition: Acquisition,
+    space: SearchSpace,
+    X: FloatArray,
+    reach: FloatArray,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Alternate search over discrete coordinates and ascent over continuous ones from ``X`` (B, d).
+
+    Ends when a round improves no point; returns the points (B, d) and their values (B,).
+    """
+    values = _finite(acquisition.value(X))
+    continuous = space.is_continuous
+    for _ in range(_MAX_ROUNDS):
+        before = values.copy()
+        for i in np.flatnonzero(~continuous).tolist():
+            X, values = _search_coordinate(acquisition, space.dimensions[i], i, X, values, rng)
+        improved = values > before
+        if not improved.any():
+            break
+        if continuous.any():
+            climbed, heights = ascend(acquisition, X[improved], free=continuous, scale=reach)
+            better = heights > values[improved]
+            rows = np.flatnonzero(improved)[better]
+            X[rows], values[rows] = climbed[better], heights[better]
+    return X, values
+
+
+def _search_coordinate(
+    acquisition: Acquisition,
+    dimension: Dimension,
+    i: int,
+    X: FloatArray,
+    values: FloatArray,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Move coordinate ``i`` of every point to the best of its tried levels."""
+    tried = _levels_to_try(dimension, dimension.level_of(X[:, i]), rng)
+    trials = np.repeat(X, tried.shape[1], axis=0)
+    trials[:, i] = dimension.position_of(tried.ravel())
+    heights = _finite(acquisition.value(trials)).reshape(tried.shape)
+    best = np.argmax(heights, axis=1)
+    rows = np.arange(len(X))
+    better = heights[rows, best] > values
+    X, values = X.copy(), values.copy()
+    X[better, i] = dimension.position_of(tried[rows, best])[better]
+    values[better] = heights[rows, best][better]
+    return X, values
+
+
+def _levels_to_try(dimension: Dimension, current: IntArray, rng: np.random.Generator) -> IntArray:
+    """Return the levels to try from each ``current`` one (B,), shape (B, t)."""
+    count = dimension.n_levels or 1
+    if count <= _FEW_LEVELS or (dimension.is_categorical and count <= _MAX_TRIED_LEVELS):
+        return np.tile(np.arange(count), (len(current), 1))
+    if dimension.is_categorical:
+        return rng.integers(count, size=(len(current), _MAX_TRIED_LEVELS))
+    offsets = 2 ** np.arange(min(count - 1, 2**40).bit_length())
+    levels: IntArray = current[:, None] + np.concatenate([-offsets, offsets])
+    return np.clip(levels, 0, count - 1)
+
+
+def _best_allowed(
+    X: FloatArray,
+    values: FloatArray,
+    excluded: FloatArray | None,
+    space: SearchSpace,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, float]:
+    """Return the best of ``X`` that is not excluded; a repeat only if the space is exhausted."""
+    order = np.argsort(-values, kind="stable")
+    if excluded is None or not len(excluded):
+        return X[order[0]], float(values[order[0]])
+    taken = set(_keys(space.snap(excluded)))
+    for row, key in zip(order, _keys(X[order]), strict=True):
+        if key not in taken:
+            return X[row], float(values[row])
+    if space.size is None or len(taken) < space.size:
+        for candidates in _unseen_candidates(space, rng):
+            for row, key in zip(candidates, _keys(candidates), strict=True):
+                if key not in taken:
+                    return row, -np.inf
+    return X[order[0]], float(values[order[0]])
+
+
+def _unseen_candidates(space: SearchSpace, rng: np.random.Generator) -> Iterator[FloatArray]:
+    """Yield random points first and then, where that is feasible, the whole space."""
+    yield space.snap(rng.random((_MAX_ENUMERATED, len(space))))
+    if space.size is not None and space.size <= _MAX_LISTED:
+        points = space.enumerate()
+        yield points[rng.permutation(len(points))]
+
+
+def _keys(X: FloatArray) -> Iterator[bytes]:
+    return (row.tobytes() for row in np.round(X, _MATCH_DECIMALS) + 0.0)

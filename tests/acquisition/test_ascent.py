@@ -1,0 +1,254 @@
+"""Batched ascent on functions whose maximum in the box is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize
+
+from bbo_plugins.acquisition.ascent import ascend
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bbo_plugins.gp.kernels import FloatArray
+
+
+@dataclass
+class Quadratic:
+    """c - ½ (x - m)ᵀ P (x - m), with a record of the points at which it was asked for."""
+
+    center: FloatArray
+    P: FloatArray
+    asked: list[FloatArray] = field(default_factory=list)
+
+    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return values (m,) and gradients (m, d)."""
+        self.asked.append(X.copy())
+        gaps = X - self.center
+        slope = -gaps @ self.P
+        return 0.5 * np.einsum("ij,ij->i", gaps, slope), slope
+
+    def maximum_in_box(self, free: NDArray[np.bool_], start: FloatArray) -> FloatArray:
+        """Return the constrained maximizer by non-negative least squares on the free coordinates.
+
+        With P = LLᵀ it minimizes |Lᵀ(x - m)|², the fixed coordinates as in ``start``.
+        """
+        root = np.linalg.cholesky(self.P).T
+        fixed = np.where(free, 0.0, start)
+        target = root @ (self.center - fixed)
+        found = optimize.lsq_linear(
+            root[:, free], target, bounds=(0.0, 1.0), tol=1e-14, method="bvls"
+        )
+        x = start.copy()
+        x[free] = found.x
+        return x
+
+
+def _random_quadratic(rng: np.random.Generator, d: int, log_condition: float) -> Quadratic:
+    basis, _ = np.linalg.qr(rng.standard_normal((d, d)))
+    eigenvalues = 10.0 ** rng.uniform(0.0, log_condition, size=d)
+    # centers inside the box, on its faces and outside
+    return Quadratic(rng.uniform(-0.5, 1.5, size=d), (basis * eigenvalues) @ basis.T)
+
+
+def _all(d: int) -> NDArray[np.bool_]:
+    return np.ones(d, dtype=bool)
+
+
+@given(d=st.integers(1, 6), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=50)
+def test_quadratics_reach_their_constrained_maximum(d: int, seed: int) -> None:
+    """The best of a few starts is at the maximum of the box, found by an active-set solver."""
+    rng = np.random.default_rng(seed)
+    quadratic = _random_quadratic(rng, d, 1.0)
+    X, values = ascend(quadratic, rng.random((4, d)), free=_all(d), scale=np.full(d, 0.5))
+    expected = quadratic.maximum_in_box(_all(d), np.zeros(d))
+    best, _ = quadratic.value_and_gradient(expected[None, :])
+    assert values.max() >= best[0] - 1e-3
+    np.testing.assert_allclose(X[np.argmax(values)], expected, atol=0.05)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 10, 20])
+def test_separable_quadratic_goes_to_the_clipped_center(d: int) -> None:
+    """With a diagonal matrix the maximum of the box is the center, clipped."""
+    rng = np.random.default_rng(d)
+    quadratic = Quadratic(rng.uniform(-0.5, 1.5, size=d), np.diag(rng.uniform(1.0, 5.0, size=d)))
+    X, values = ascend(quadratic, rng.random((6, d)), free=_all(d), scale=np.full(d, 0.5))
+    np.testing.assert_allclose(X[np.argmax(values)], np.clip(quadratic.center, 0.0, 1.0), atol=0.02)
+
+
+@pytest.mark.parametrize("corner", [-1.0, 2.0])
+def test_maximum_in_a_corner_is_reached_exactly(corner: float) -> None:
+    """A bound is a bound: not nearly 0 or 1 but 0 or 1, whatever the scale."""
+    quadratic = Quadratic(np.full(3, corner), np.eye(3))
+    starts = np.random.default_rng(0).random((5, 3))
+    X, _ = ascend(quadratic, starts, free=_all(3), scale=np.array([0.3, 0.7, 1.0]))
+    np.testing.assert_allclose(X, np.full((5, 3), np.clip(corner, 0.0, 1.0)), atol=1e-15)
+
+
+@given(
+    d=st.integers(1, 5),
+    seed=st.integers(0, 2**32 - 1),
+    fixed=st.integers(0, 31),
+    log_scale=st.floats(-3.0, 0.0),
+)
+@settings(max_examples=60)
+def test_never_worse_and_never_outside(d: int, seed: int, fixed: int, log_scale: float) -> None:
+    """Monotone from every start, always inside the box, fixed coordinates untouched."""
+    rng = np.random.default_rng(seed)
+    quadratic = _random_quadratic(rng, d, 4.0)
+    starts = rng.random((5, d))
+    starts[0], starts[1] = 0.0, 1.0
+    before = starts.copy()
+    free = np.array([not (fixed >> i) & 1 for i in range(d)])
+    X, values = ascend(quadratic, starts, free=free, scale=np.full(d, 10.0**log_scale))
+    assert np.array_equal(starts, before)
+    assert X.shape == starts.shape
+    assert (values >= quadratic.value_and_gradient(starts)[0]).all()
+    np.testing.assert_allclose(quadratic.value_and_gradient(X)[0], values, rtol=1e-9, atol=1e-12)
+    for asked in [X, *quadratic.asked]:
+        assert ((asked >= 0.0) & (asked <= 1.0)).all()
+    assert np.array_equal(X[:, ~free], starts[:, ~free])
+    for asked in quadratic.asked[1:-2]:
+        rows = {row.tobytes() for row in starts[:, ~free]}
+        assert {row.tobytes() for row in np.ascontiguousarray(asked[:, ~free])} <= rows
+
+
+def test_never_worse_where_steps_overshoot() -> None:
+    """Many small hills, each much narrower than the scale claims: long steps end up lower."""
+
+    class Hills:
+        def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+            values: FloatArray = 0.3 * np.cos(40.0 * X).sum(axis=1)
+            return values, -12.0 * np.sin(40.0 * X)
+
+    hills = Hills()
+    starts = np.random.default_rng(4).random((30, 3))
+    before, _ = hills.value_and_gradient(starts)
+    X, values = ascend(hills, starts, free=_all(3), scale=np.ones(3))
+    assert (values >= before).all()
+    assert (hills.value_and_gradient(X)[0] >= before).all()
+    assert (values > before + 0.1).sum() >= 10
+
+
+def test_fixed_coordinates_are_part_of_the_problem() -> None:
+    """The maximum over the free coordinates depends on where the others are held."""
+    rng = np.random.default_rng(3)
+    quadratic = _random_quadratic(rng, 4, 1.0)
+    free = np.array([True, False, True, False])
+    start = rng.random(4)
+    starts = np.tile(start, (3, 1))
+    starts[:, free] = rng.random((3, 2))
+    X, values = ascend(quadratic, starts, free=free, scale=np.full(4, 0.5))
+    expected = quadratic.maximum_in_box(free, start)
+    np.testing.assert_allclose(X[np.argmax(values)], expected, atol=0.05)
+
+
+def test_without_free_coordinates_nothing_moves() -> None:
+    """The starts come back with their values."""
+    quadratic = Quadratic(np.full(2, 0.5), np.eye(2))
+    starts = np.random.default_rng(1).random((4, 2))
+    X, values = ascend(quadratic, starts, free=np.zeros(2, dtype=bool), scale=np.full(2, 0.5))
+    assert np.array_equal(X, starts)
+    np.testing.assert_allclose(values, quadratic.value_and_gradient(starts)[0])
+
+
+def test_all_starts_advance_in_one_batch() -> None:
+    """The number of calls does not grow with the number of starts, and the batches only shrink."""
+    rng = np.random.default_rng(5)
+    quadratic = _random_quadratic(rng, 3, 3.0)
+    ascend(quadratic, rng.random((40, 3)), free=_all(3), scale=np.ones(3))
+    assert len(quadratic.asked) <= 61
+    sizes = [len(batch) for batch in quadratic.asked]
+    assert sizes[:2] == [40, 40]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] < sizes[0]
+
+
+def test_max_iterations_bounds_the_number_of_batches() -> None:
+    """One batch for the starts and at most that many more."""
+    quadratic = _random_quadratic(np.random.default_rng(7), 5, 4.0)
+    ascend(
+        quadratic,
+        np.random.default_rng(8).random((4, 5)),
+        free=_all(5),
+        scale=np.ones(5),
+        max_iterations=3,
+    )
+    assert len(quadratic.asked) <= 4
+
+
+@dataclass
+class Holed:
+    """A hill at (0.7, 0.7) with a region where the function has no value and one with no slope."""
+
+    value_hole: float = np.nan
+    gradient_hole: bool = True
+
+    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return values (m,) and gradients (m, 2)."""
+        gaps = X - 0.7
+        value, gradient = -np.square(gaps).sum(axis=1), -2.0 * gaps
+        value = np.where((X < 0.3).all(axis=1), self.value_hole, value)
+        if self.gradient_hole:
+            gradient[(X[:, 0] > 0.8) & (X[:, 1] < 0.2)] = np.nan
+        return value, gradient
+
+
+@pytest.mark.parametrize("hole", [np.nan, -np.inf, np.inf])
+def test_regions_without_a_value_are_left_alone(hole: float) -> None:
+    """Starts inside a hole stay and count as -inf, those outside climb past it."""
+    starts = np.array([[0.1, 0.1], [0.9, 0.1], [0.35, 0.05], [0.05, 0.9], [0.29, 0.31]])
+    X, values = ascend(Holed(hole), starts, free=_all(2), scale=np.full(2, 0.5))
+    assert values[0] == -np.inf
+    assert np.array_equal(X[:2], starts[:2])
+    assert values[1] == pytest.approx(-(0.2**2 + 0.6**2))
+    np.testing.assert_allclose(X[2:], 0.7, atol=2e-2)
+    assert not np.isnan(values).any()
+
+
+def test_nowhere_any_value() -> None:
+    """A function that is NaN everywhere gives the starts back, all at -inf."""
+
+    class Nothing:
+        def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+            return np.full(len(X), np.nan), np.full(X.shape, np.nan)
+
+    starts = np.random.default_rng(0).random((3, 2))
+    X, values = ascend(Nothing(), starts, free=_all(2), scale=np.ones(2))
+    assert np.array_equal(X, starts)
+    assert (values == -np.inf).all()
+
+
+@pytest.mark.parametrize("height", [1e-6, 1.0, 1e6])
+def test_small_and_large_functions_are_climbed_alike(height: float) -> None:
+    """Convergence is judged relative to the spread of the values, not in absolute units."""
+
+    class Scaled:
+        def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+            gaps = X - 0.3
+            return -height * np.square(gaps).sum(axis=1), -2.0 * height * gaps
+
+    starts = np.random.default_rng(0).random((6, 3))
+    X, values = ascend(Scaled(), starts, free=_all(3), scale=np.full(3, 0.5))
+    np.testing.assert_allclose(X[np.argmax(values)], 0.3, atol=2e-2)
+
+
+def test_curved_valley_is_followed() -> None:
+    """Rosenbrock's function, which needs the curvature: close to the top from most starts."""
+
+    class Rosenbrock:
+        def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+            Z = 3.0 * X - 1.0
+            values = [-float(optimize.rosen(z)) for z in Z]
+            return np.array(values), np.array([-3.0 * optimize.rosen_der(z) for z in Z])
+
+    starts = np.random.default_rng(2).random((10, 2))
+    _, values = ascend(Rosenbrock(), starts, free=_all(2), scale=np.full(2, 0.3))
+    assert values.max() > -1e-2

@@ -1,0 +1,239 @@
+"""Acquisition functions against arbitrary precision, SciPy and Monte Carlo."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special
+
+from bbo_plugins.acquisition import functions
+from tests.oracles import normal
+from tests.oracles.differences import numeric_gradients
+from tests.oracles.problems import random_process, unit_box
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bbo_plugins.gp.kernels import FloatArray
+
+# Both sides of the two switches at -1 and -25, and tails as far as the issue asks.
+Z = [
+    -1e4, -3e3, -1e3, -300.0, -100.0, -50.0, -38.0, -30.0, -26.0, -25.0 - 1e-9, -25.0, -25.0 + 1e-9,
+    -24.0, -10.0, -5.0, -2.0, -1.0 - 1e-9, -1.0, -1.0 + 1e-9, -0.5, -1e-8, 0.0, 1e-8, 0.5, 1.0, 3.0,
+    10.0, 40.0, 1e4,
+]  # fmt: skip
+MEANS = st.floats(-20.0, 20.0)
+VARIANCES = st.floats(1e-8, 1e4)
+
+
+def _arrays(mean: float, variance: float) -> tuple[FloatArray, FloatArray]:
+    return np.array([mean]), np.array([variance])
+
+
+@pytest.mark.parametrize("z", Z)
+def test_log_h_agrees_with_arbitrary_precision(z: float) -> None:
+    """Log h and its derivative to 1e-10 relative, from -1e4 upwards."""
+    value, slope = functions.log_h(np.array([z]))
+    expected, expected_slope = normal.log_h(z)
+    assert value[0] == pytest.approx(expected, rel=1e-10, abs=1e-12)
+    assert slope[0] == pytest.approx(expected_slope, rel=1e-10)
+
+
+@given(z=st.floats(-1e4, 1e4))
+def test_log_h_agrees_with_arbitrary_precision_anywhere(z: float) -> None:
+    """As above, wherever hypothesis looks."""
+    value, slope = functions.log_h(np.array([z]))
+    expected, expected_slope = normal.log_h(z)
+    assert value[0] == pytest.approx(expected, rel=1e-10, abs=1e-12)
+    assert slope[0] == pytest.approx(expected_slope, rel=1e-10)
+
+
+def test_relative_error_of_h_itself() -> None:
+    """What the module states: h has a relative error below 1e-10, away from the far tail.
+
+    (An absolute error of log h is a relative one of h; at z = -1e4 log h is -5e7 and one rounding
+    of it is 7e-9 already.)
+    """
+    z = np.linspace(-300.0, 50.0, 1501)
+    expected = np.array([normal.log_h(float(value))[0] for value in z])
+    assert np.abs(functions.log_h(z)[0] - expected).max() < 1e-10
+
+
+def test_log_h_increases_and_is_smooth_across_the_switches() -> None:
+    """No jump and no kink where one formula takes over from another."""
+    z = np.concatenate([np.linspace(-1.01, -0.99, 4001), np.linspace(-25.01, -24.99, 4001)])
+    z = np.unique(z)
+    value, slope = functions.log_h(z)
+    assert (np.diff(value) > 0.0).all()
+    assert (np.diff(slope) < 0.0).all()  # log h is concave
+
+
+def test_log_h_keeps_shapes_and_places() -> None:
+    """Any shape, also empty; NaN in, NaN out, and its neighbors are none the worse for it."""
+    value, slope = functions.log_h(np.zeros((2, 3)))
+    assert value.shape == slope.shape == (2, 3)
+    assert functions.log_h(np.empty(0))[0].shape == (0,)
+    with_nan = functions.log_h(np.array([-30.0, math.nan, -3.0, 3.0]))[0]
+    assert np.isnan(with_nan).tolist() == [False, True, False, False]
+    alone = [functions.log_h(np.array([value]))[0][0] for value in (-30.0, -3.0, 3.0)]
+    assert with_nan[[0, 2, 3]].tolist() == alone
+
+
+@given(mean=MEANS, variance=VARIANCES, incumbent=MEANS)
+def test_log_expected_improvement_agrees_with_arbitrary_precision(
+    mean: float, variance: float, incumbent: float
+) -> None:
+    """1e-10 relative, whether or not EI itself could be represented.
+
+    (z has a rounding error of its own, which the tail multiplies by |z| in log EI.)
+    """
+    ours = functions.log_expected_improvement(*_arrays(mean, variance), incumbent).value[0]
+    expected = normal.log_expected_improvement(mean, variance, incumbent)
+    assert ours == pytest.approx(expected, rel=1e-10, abs=1e-10)
+
+
+@given(mean=MEANS, variance=VARIANCES, incumbent=MEANS)
+def test_expected_improvement_agrees_with_arbitrary_precision(
+    mean: float, variance: float, incumbent: float
+) -> None:
+    """1e-9 relative down to where it underflows, then zero."""
+    ours = functions.expected_improvement(*_arrays(mean, variance), incumbent).value[0]
+    expected = normal.expected_improvement(mean, variance, incumbent)
+    assert ours >= 0.0
+    assert ours == pytest.approx(expected, rel=1e-9, abs=1e-290)
+
+
+@pytest.mark.parametrize("z", [-2.0, -0.5, 0.0, 1.0, 3.0])
+def test_expected_improvement_agrees_with_monte_carlo(z: float) -> None:
+    """Within five standard errors of the mean improvement of 200,000 draws."""
+    incumbent, sigma = 1.5, 0.7
+    mean = incumbent + z * sigma
+    draws = mean + sigma * np.random.default_rng(0).standard_normal(200_000)
+    improvement = np.maximum(draws - incumbent, 0.0)
+    error = float(improvement.std()) / math.sqrt(len(draws))
+    ours = functions.expected_improvement(*_arrays(mean, sigma**2), incumbent).value[0]
+    assert ours == pytest.approx(float(improvement.mean()), abs=5.0 * error)
+    log_ours = functions.log_expected_improvement(*_arrays(mean, sigma**2), incumbent).value[0]
+    assert math.exp(log_ours) == pytest.approx(ours, rel=1e-12)
+
+
+def test_expected_improvement_far_away_is_zero() -> None:
+    """Zero with zero derivatives where it underflows, without a warning; log EI is still there."""
+    value, by_mean, by_variance = functions.expected_improvement(*_arrays(-100.0, 1.0), 0.0)
+    assert value[0] == by_mean[0] == by_variance[0] == 0.0
+    log_value, by_mean, by_variance = functions.log_expected_improvement(*_arrays(-100.0, 1.0), 0.0)
+    assert -5020.0 < log_value[0] < -5000.0
+    assert by_mean[0] > 0.0
+    assert by_variance[0] > 0.0
+
+
+@given(mean=MEANS, variance=VARIANCES, beta=st.floats(0.0, 10.0))
+def test_upper_confidence_bound_is_mean_plus_beta_sigma(
+    mean: float, variance: float, beta: float
+) -> None:
+    """β multiplies the standard deviation; it is not under a root."""
+    ours = functions.upper_confidence_bound(*_arrays(mean, variance), beta)
+    assert ours.value[0] == pytest.approx(mean + beta * math.sqrt(variance), rel=1e-14, abs=1e-14)
+    assert ours.by_mean[0] == 1.0
+
+
+@pytest.mark.parametrize("z", [*Z[:23], 5.0, 37.0, 100.0])
+def test_log_probability_of_feasibility_agrees_with_arbitrary_precision(z: float) -> None:
+    """Log Φ and its derivative φ/Φ to 1e-8 relative in the tail and to rounding elsewhere."""
+    sigma, threshold = 0.5, 2.0
+    ours = functions.log_probability_of_feasibility(
+        *_arrays(threshold + z * sigma, sigma**2), threshold
+    )
+    expected, slope = normal.log_cdf(z)
+    assert ours.value[0] == pytest.approx(expected, rel=1e-10)
+    assert ours.value[0] == pytest.approx(float(special.log_ndtr(z)), rel=1e-12)
+    assert ours.by_mean[0] == pytest.approx(slope / sigma, rel=1e-7)
+    assert ours.by_variance[0] == pytest.approx(-0.5 * slope * z / sigma**2, rel=1e-7)
+
+
+@pytest.mark.parametrize("z", [-1e5, -1e6, -1e8, -1e12])
+def test_log_probability_of_feasibility_keeps_its_slope_in_the_far_tail(z: float) -> None:
+    """There φ/Φ = |z| to double precision: a search that starts far from feasible needs it."""
+    ours = functions.log_probability_of_feasibility(*_arrays(z, 1.0), 0.0)
+    assert ours.value[0] == pytest.approx(-0.5 * z * z, rel=1e-8)
+    assert ours.by_mean[0] == pytest.approx(-z, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "value", [-700.0, -100.0, -31.0, -30.0 - 1e-9, -30.0 + 1e-9, -29.0, -20.0, -12.0, -1.0]
+)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_log_softplus_agrees_with_arbitrary_precision(value: float, sign: float) -> None:
+    """Log log(1 + exp v) and its derivative on both sides of the switch, also for large v."""
+    ours, slope = functions.log_softplus(np.array([sign * value]))
+    expected, expected_slope = normal.log_softplus(sign * value)
+    assert ours[0] == pytest.approx(expected, rel=1e-12, abs=1e-13)
+    assert slope[0] == pytest.approx(expected_slope, rel=1e-12)
+
+
+def test_log_softplus_increases_at_any_size() -> None:
+    """It replaces the UCB by something of the same order, so it may never be flat or overflow."""
+    values = np.concatenate([-np.logspace(8, -8, 200), [0.0], np.logspace(-8, 8, 200)])
+    ours, slope = functions.log_softplus(values)
+    assert (np.diff(ours) > 0.0).all()
+    assert np.isfinite(ours).all()
+    assert (slope > 0.0).all()
+
+
+ACQUISITIONS: dict[str, Callable[[FloatArray, FloatArray], functions.Derivatives]] = {
+    "log EI": lambda m, v: functions.log_expected_improvement(m, v, 0.7),
+    "EI": lambda m, v: functions.expected_improvement(m, v, 0.7),
+    "UCB": lambda m, v: functions.upper_confidence_bound(m, v, 1.96),
+    "log PoF": lambda m, v: functions.log_probability_of_feasibility(m, v, 0.7),
+}
+
+
+@pytest.mark.parametrize("name", ACQUISITIONS)
+def test_partial_derivatives_agree_with_differences(name: str) -> None:
+    """By the mean and by the variance, over all regimes of z."""
+    function = ACQUISITIONS[name]
+    sigma = np.array([0.3, 1.0, 2.0] * 9)
+    z = np.repeat([-60.0, -26.0, -20.0, -5.0, -1.5, -0.5, 0.0, 1.0, 6.0], 3)
+    mean, variance = 0.7 + z * sigma, sigma**2
+    ours = function(mean, variance)
+    step = 1e-5 * sigma
+    by_mean = (function(mean + step, variance).value - function(mean - step, variance).value) / (
+        2.0 * step
+    )
+    step = 1e-5 * variance
+    by_variance = (
+        function(mean, variance + step).value - function(mean, variance - step).value
+    ) / (2.0 * step)
+    np.testing.assert_allclose(ours.by_mean, by_mean, rtol=2e-5, atol=1e-10)
+    np.testing.assert_allclose(ours.by_variance, by_variance, rtol=2e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ACQUISITIONS)
+def test_better_means_are_never_worse(name: str) -> None:
+    """All of them increase, up to rounding, in the mean; EI and UCB in the variance too."""
+    function = ACQUISITIONS[name]
+    mean, variance = np.linspace(-30.0, 30.0, 500), np.full(500, 0.8)
+    assert (np.diff(function(mean, variance).value) >= -1e-15).all()
+    assert (function(mean, variance).by_mean >= 0.0).all()
+    if name != "log PoF":
+        variance = np.linspace(1e-3, 10.0, 500)
+        for offset in (-3.0, 0.0, 3.0):
+            assert (np.diff(function(np.full(500, offset), variance).value) >= -1e-15).all()
+
+
+@pytest.mark.parametrize("name", ACQUISITIONS)
+def test_chain_gives_the_gradient_by_the_coordinates(name: str) -> None:
+    """Through the gradients of a posterior: against a numeric gradient of the whole."""
+    function = ACQUISITIONS[name]
+    process = random_process(unit_box(3), 15, seed=1)
+    X = np.random.default_rng(2).uniform(0.05, 0.95, (8, 3))
+    mean, variance, *gradients = process.predict_with_gradients(X)
+    ours = functions.chain(function(mean, variance), *gradients)
+    numeric = numeric_gradients(lambda P: function(*process.predict(P)).value, X, 1e-4)
+    assert ours.shape == X.shape
+    np.testing.assert_allclose(ours, numeric, rtol=1e-5, atol=1e-7)

@@ -1,0 +1,59 @@
+"""Shifted Sobol points: uniform, reproducible, and safe to ask for from several threads."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from scipy.stats import qmc
+
+from bbo_plugins.acquisition.quasirandom import shifted_sobol
+
+
+@pytest.mark.parametrize("n, d", [(1, 1), (2, 3), (100, 2), (1024, 6), (64, 100)])
+def test_points_are_a_shifted_sobol_sequence(n: int, d: int) -> None:
+    """Modulo 1 all points differ from SciPy's sequence by one and the same vector."""
+    points = shifted_sobol(n, d, np.random.default_rng(0))
+    assert points.shape == (n, d)
+    assert ((points >= 0.0) & (points < 1.0)).all()
+    plain = qmc.Sobol(d, scramble=False).random(1 << (n - 1).bit_length())[:n]
+    shift = (points - plain) % 1.0
+    np.testing.assert_allclose((shift - shift[0] + 0.5) % 1.0, 0.5, atol=1e-12)
+    assert len(np.unique(points.round(12), axis=0)) == n
+
+
+def test_points_are_more_even_than_random_ones() -> None:
+    """The centered discrepancy is that of a low-discrepancy sequence."""
+    rng = np.random.default_rng(1)
+    assert qmc.discrepancy(shifted_sobol(256, 3, rng)) < 0.3 * qmc.discrepancy(rng.random((256, 3)))
+
+
+def test_shift_comes_from_the_generator() -> None:
+    """The same state gives the same points, the next draw others; the cached sequence is kept."""
+    rng = np.random.default_rng(2)
+    first, second = shifted_sobol(32, 2, rng), shifted_sobol(32, 2, rng)
+    assert not np.array_equal(first, second)
+    first[:] = 0.0
+    again = np.random.default_rng(2)
+    assert shifted_sobol(32, 2, again).any()
+    assert np.array_equal(shifted_sobol(32, 2, again), second)
+
+
+def test_no_dimension_is_too_many() -> None:
+    """Beyond the table of direction numbers the points are random, still of the right shape."""
+    points = shifted_sobol(2, 21202, np.random.default_rng(3))
+    assert points.shape == (2, 21202)
+    assert ((points >= 0.0) & (points < 1.0)).all()
+
+
+def test_threads_get_the_same_points() -> None:
+    """Concurrent first uses of many sizes do not disturb one another."""
+
+    def points(d: int) -> bytes:
+        return shifted_sobol(16, d, np.random.default_rng(d)).tobytes()
+
+    dimensions = [*range(30, 50)] * 3
+    with ThreadPoolExecutor(8) as pool:
+        parallel = list(pool.map(points, dimensions))
+    assert parallel == [points(d) for d in dimensions]
