@@ -1,0 +1,1 @@
+"""The papers' methods: ask/tell mathematics over plain arrays, without any tuning framework."""

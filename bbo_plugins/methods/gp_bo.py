@@ -1,0 +1,293 @@
+"""One step of Gaussian-process Bayesian optimization: fit, account for pending points, maximize.
+
+The parent of the papers' methods that use a GP, and what ``estimation="map"`` runs. A surrogate is
+fitted to the objective (and one to each constraint), pending points are added at their posterior
+mean ("Kriging believer": the variance shrinks there, the mean stays), and the acquisition function
+is maximized.
+
+| symbol | meaning                                                                               |
+|--------|---------------------------------------------------------------------------------------|
+| μ, σ²  | posterior mean and variance of the transformed objective, shape (m,)                  |
+| μ⁺     | incumbent: largest posterior mean over observed points, not the best (noisy) value    |
+| β      | multiplier of σ in the upper confidence bound                                         |
+| t_j    | transformed limit of constraint j: feasible where the slack -c_j is at least that     |
+
+Sources: the incumbent after Fu et al. (2024), "Convergence of Bayesian Bilevel Optimization",
+Algorithm 1 (there a minimum); the product of expected improvement and probability of feasibility
+after Gardner et al. (2014), "Bayesian Optimization with Inequality Constraints".
+
+Deviations: targets go through :class:`bbo_plugins.gp.outputs.OutputTransform`. With constraints,
+the upper confidence bound is replaced by log softplus(UCB - μ⁺) + Σ log PoF, which is increasing in
+UCB and needs no sign convention. As long as no observed point is feasible, the probability of
+feasibility alone is maximized.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from bbo_plugins.acquisition import functions
+from bbo_plugins.acquisition.optimize import maximize
+from bbo_plugins.acquisition.quasirandom import shifted_sobol
+from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.gp.surrogate import Surrogate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bbo_plugins.gp.fit import WarmStart
+    from bbo_plugins.gp.regression import GaussianProcess
+    from bbo_plugins.methods.observations import Observations
+    from bbo_plugins.space import SearchSpace
+
+AcquisitionName = Literal["logei", "ei", "ucb"]
+DEFAULT_BETA = 1.96
+_N_ANCHORS = 5
+_N_CANDIDATES = 1024
+_MANY_OBSERVATIONS = 400  # from here on half the candidates: prediction costs O(n²) each
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """The outcome of one step.
+
+    Attributes:
+        x: The suggested point, representable in the search space, shape (d,).
+        warm_starts: For the objective and each constraint, what the next step's fits start from.
+        notes: Fallbacks taken, in words; empty when all went well.
+    """
+
+    x: FloatArray
+    warm_starts: tuple[WarmStart, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ConstraintModel:
+    """The posterior of one constraint's slack -c.
+
+    Attributes:
+        process: Posterior of the transformed slack.
+        limit: t, the transformed slack from which on a point is feasible.
+    """
+
+    process: GaussianProcess
+    limit: float
+
+
+@dataclass(frozen=True)
+class ConstrainedAcquisition:
+    """An acquisition function of the objective, weighted by the probability of feasibility.
+
+    Attributes:
+        kind: Which acquisition function; None for the probability of feasibility alone.
+        objective: Posterior of the transformed objective.
+        incumbent: μ⁺ in transformed units.
+        beta: Multiplier of σ, used by "ucb".
+        constraints: Models of the constraints.
+    """
+
+    kind: AcquisitionName | None
+    objective: GaussianProcess
+    incumbent: float
+    beta: float
+    constraints: tuple[ConstraintModel, ...] = ()
+
+    def value(self, X: FloatArray) -> FloatArray:
+        """Return the acquisition values at ``X`` (m, d), shape (m,)."""
+        log_feasibility = np.zeros(len(X))
+        for constraint in self.constraints:
+            mean, variance = constraint.process.predict(X)
+            log_feasibility += functions.log_probability_of_feasibility(
+                mean, variance, constraint.limit
+            ).value
+        if self.kind is None:
+            return log_feasibility
+        return self._combine(self._of_objective(*self.objective.predict(X)).value, log_feasibility)
+
+    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
+        log_feasibility, feasibility_gradient = np.zeros(len(X)), np.zeros(X.shape)
+        for constraint in self.constraints:
+            mean, variance, *gradients = constraint.process.predict_with_gradients(X)
+            derivatives = functions.log_probability_of_feasibility(mean, variance, constraint.limit)
+            log_feasibility += derivatives.value
+            feasibility_gradient += functions.chain(derivatives, *gradients)
+        if self.kind is None:
+            return log_feasibility, feasibility_gradient
+        mean, variance, *gradients = self.objective.predict_with_gradients(X)
+        derivatives = self._of_objective(mean, variance)
+        gradient = functions.chain(derivatives, *gradients)
+        value = self._combine(derivatives.value, log_feasibility)
+        if self.kind == "ei" and self.constraints:
+            weight = np.exp(log_feasibility)[:, None]
+            return value, weight * gradient + value[:, None] * feasibility_gradient
+        return value, gradient + feasibility_gradient
+
+    def _of_objective(self, mean: FloatArray, variance: FloatArray) -> functions.Derivatives:
+        if self.kind == "logei":
+            return functions.log_expected_improvement(mean, variance, self.incumbent)
+        if self.kind == "ei":
+            return functions.expected_improvement(mean, variance, self.incumbent)
+        bound = functions.upper_confidence_bound(mean, variance, self.beta)
+        if not self.constraints:
+            return bound
+        value, slope = functions.log_softplus(bound.value - self.incumbent)
+        return functions.Derivatives(value, slope * bound.by_mean, slope * bound.by_variance)
+
+    def _combine(self, value: FloatArray, log_feasibility: FloatArray) -> FloatArray:
+        if self.kind == "ei":
+            return value * np.exp(log_feasibility)
+        return value + log_feasibility
+
+
+def suggest(
+    space: SearchSpace,
+    observations: Observations,
+    *,
+    rng: np.random.Generator,
+    acquisition: AcquisitionName = "logei",
+    beta: float = DEFAULT_BETA,
+    deterministic: bool = False,
+    warm_starts: Sequence[WarmStart | None] = (),
+) -> Suggestion:
+    """Return the next point to evaluate.
+
+    A pure function of its arguments (``rng`` counts by its state). Where no model can be fitted it
+    returns a random point and says so in the notes; it does not raise for odd data.
+
+    Args:
+        space: The search space, d dimensions.
+        observations: What is known of the study; at least one evaluated point.
+        rng: Source of randomness of the candidate points.
+        acquisition: Acquisition function to maximize.
+        beta: Multiplier of σ for "ucb".
+        deterministic: Whether the objective is free of noise; then no evaluated point is suggested
+            again before the space is exhausted.
+        warm_starts: The previous step's :attr:`Suggestion.warm_starts`.
+    """
+    try:
+        return _suggest_by_model(
+            space,
+            observations,
+            rng=rng,
+            acquisition=acquisition,
+            beta=beta,
+            deterministic=deterministic,
+            warm_starts=warm_starts,
+        )
+    except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+        x = space.snap(shifted_sobol(1, len(space), rng))[0]
+        return Suggestion(x, (), (f"no model could be used ({error}), so the point is random",))
+
+
+def _suggest_by_model(
+    space: SearchSpace,
+    observations: Observations,
+    *,
+    rng: np.random.Generator,
+    acquisition: AcquisitionName,
+    beta: float,
+    deterministic: bool,
+    warm_starts: Sequence[WarmStart | None],
+) -> Suggestion:
+    """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
+    features = FeatureMap(tuple(space.n_categories.tolist()))
+    n_models = 1 + len(_constraint_columns(observations))
+    starts = [*warm_starts, *([None] * n_models)][:n_models]
+    surrogate = Surrogate.fit(
+        observations.X,
+        observations.y,
+        features,
+        noise_variance=observations.noise_variance,
+        deterministic=deterministic,
+        warm_start=starts[0],
+    )
+    constraints = _fit_constraints(observations, features, starts[1:])
+    fitted = [surrogate, *constraints]
+    excluded = observations.pending
+    if deterministic:
+        excluded = np.concatenate([observations.X, excluded])
+    mean = surrogate.process.mean_at_observations
+    x, _ = maximize(
+        _acquisition(surrogate, constraints, observations, mean, kind=acquisition, beta=beta),
+        space,
+        rng=rng,
+        length_scales=surrogate.process.hyperparameters.length_scales,
+        anchors=observations.X[np.argsort(-mean, kind="stable")[:_N_ANCHORS]],
+        excluded=excluded,
+        n_candidates=_N_CANDIDATES // (1 + (len(observations.y) >= _MANY_OBSERVATIONS)),
+    )
+    return Suggestion(
+        x=x,
+        warm_starts=tuple(model.warm_start for model in fitted),
+        notes=tuple(note for model in fitted for note in model.notes),
+    )
+
+
+def _fit_constraints(
+    observations: Observations, features: FeatureMap, warm_starts: Sequence[WarmStart | None]
+) -> list[Surrogate]:
+    """Fit one surrogate to the slack -c of each constraint, on the trials that report it."""
+    models = []
+    for values, warm_start in zip(_constraint_columns(observations), warm_starts, strict=True):
+        known = np.isfinite(values)
+        models.append(
+            Surrogate.fit(observations.X[known], -values[known], features, warm_start=warm_start)
+        )
+    return models
+
+
+def _constraint_columns(observations: Observations) -> list[FloatArray]:
+    """Return the values (n,) of each constraint that at least one trial reports."""
+    if observations.constraints is None:
+        return []
+    return [column for column in observations.constraints.T if np.isfinite(column).any()]
+
+
+def _acquisition(
+    surrogate: Surrogate,
+    constraints: Sequence[Surrogate],
+    observations: Observations,
+    mean: FloatArray,
+    *,
+    kind: AcquisitionName,
+    beta: float,
+) -> ConstrainedAcquisition:
+    """Bind the acquisition function to the posteriors after the pending points' fantasies."""
+    eligible = observations.complete.copy()
+    for values in _constraint_columns(observations):
+        eligible &= values <= 0.0  # NaN, unknown, is not feasible
+    pending = observations.pending
+    models = tuple(
+        ConstraintModel(
+            _believe(model.process, pending), float(model.transform.forward(np.zeros(1))[0])
+        )
+        for model in constraints
+    )
+    process = _believe(surrogate.process, pending)
+    if not eligible.any() and models:
+        return ConstrainedAcquisition(None, process, 0.0, beta, models)
+    # Fu et al. (2024), Algorithm 1: the best predictive mean over the points evaluated so far.
+    incumbent = float(np.max(mean[eligible] if eligible.any() else mean))
+    feasible = np.ones(len(pending), dtype=bool)
+    for model in models:
+        feasible &= _believed(model.process, pending) >= model.limit
+    believed = _believed(process, pending)[feasible]
+    incumbent = max(incumbent, float(believed.max(initial=-np.inf)))
+    return ConstrainedAcquisition(kind, process, incumbent, beta, models)
+
+
+def _believe(process: GaussianProcess, pending: FloatArray) -> GaussianProcess:
+    """Condition on each pending point's own posterior mean."""
+    if not len(pending):
+        return process
+    return process.condition_on(pending, process.predict_mean(pending))
+
+
+def _believed(process: GaussianProcess, pending: FloatArray) -> FloatArray:
+    """Return the values at the pending points (p,) that ``process`` was last conditioned on."""
+    return process.y[len(process.y) - len(pending) :]

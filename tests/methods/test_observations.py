@@ -1,0 +1,65 @@
+"""What counts as a valid set of observations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bbo_plugins.methods.observations import Observations
+
+VALID: dict[str, Any] = {
+    "X": np.full((3, 2), 0.5),
+    "y": np.array([1.0, 2.0, 3.0]),
+    "complete": np.ones(3, dtype=bool),
+    "pending": np.empty((0, 2)),
+    "noise_variance": np.array([0.1, math.nan, 0.0]),
+    "constraints": np.array([[0.0], [math.nan], [math.inf]]),
+}
+
+
+def test_valid_observations_are_kept_as_they_are() -> None:
+    """Unknown noise and constraints may be NaN, and both may be absent."""
+    observations = Observations(**VALID)
+    assert observations.y is VALID["y"]
+    bare = Observations(**{k: VALID[k] for k in ("X", "y", "complete", "pending")})
+    assert bare.noise_variance is None
+    assert bare.constraints is None
+    Observations(**(VALID | {"constraints": np.empty((3, 0))}))
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("y", np.zeros(2)),
+        ("y", np.zeros((3, 1))),
+        ("complete", np.ones(4, dtype=bool)),
+        ("pending", np.empty((1, 3))),
+        ("pending", np.empty(0)),
+        ("noise_variance", np.zeros(2)),
+        ("noise_variance", np.zeros((3, 1))),
+        ("constraints", np.zeros(3)),
+        ("constraints", np.zeros((2, 1))),
+    ],
+)
+def test_shapes_that_disagree_are_refused_by_name(name: str, value: object) -> None:
+    """The message says which array, what shape it must have and which it has."""
+    with pytest.raises(ValueError, match=rf"^{name} must have shape .*, but got "):
+        Observations(**(VALID | {name: value}))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_targets_must_be_finite(value: float) -> None:
+    """The front doors decide what an infinite objective means, not the method."""
+    with pytest.raises(ValueError, match=r"^y must be finite"):
+        Observations(**(VALID | {"y": np.array([1.0, value, 2.0])}))
+
+
+def test_observations_cannot_be_changed() -> None:
+    """One study's state is a value."""
+    observations = Observations(**VALID)
+    with pytest.raises(FrozenInstanceError):
+        observations.y = np.zeros(3)  # type: ignore[misc]
