@@ -1,0 +1,154 @@
+"""BoTorch used directly, behind Optuna's sampler interface so that all meet the same loop.
+
+``SingleTaskGP`` with its own default priors on inputs in the unit cube and standardized outcomes,
+``LogExpectedImprovement``, ``optimize_acqf(num_restarts=10, raw_samples=512)``.  Log parameters are
+modeled on the log scale, discrete numbers are relaxed and rounded, categorical ones are relaxed to
+one-hot coordinates and the largest is taken.
+"""
+
+import importlib
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.search_space import IntersectionSearchSpace
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+NUM_RESTARTS = 10
+RAW_SAMPLES = 512
+
+
+class BoTorchSampler(BaseSampler):
+    """Unconstrained BoTorch; random points until ``n_startup_trials`` trials are complete."""
+
+    def __init__(self, *, seed: int, n_startup_trials: int = 10) -> None:
+        """Remember the seed; torch is imported at the first suggestion."""
+        self._seed = seed
+        self._n_startup_trials = n_startup_trials
+        self._random = RandomSampler(seed=seed)
+        self._search_space = IntersectionSearchSpace()
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """Return the parameters that every finished trial has."""
+        del trial
+        return {
+            name: dist
+            for name, dist in self._search_space.calculate(study).items()
+            if not dist.single()
+        }
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Fit the model to all complete trials and return the maximizer of log EI."""
+        trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if not search_space or len(trials) < self._n_startup_trials:
+            return {}
+        sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+        y = np.array([[sign * float(t.value or 0.0)] for t in trials])
+        x = np.array([encode(search_space, t.params) for t in trials])
+        return decode(search_space, _suggest(x, y, seed=self._seed * 100_003 + trial.number))
+
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """Draw a random value for a parameter that the model does not cover."""
+        return self._random.sample_independent(study, trial, param_name, param_distribution)
+
+
+def _suggest(x: NDArray[np.float64], y: NDArray[np.float64], *, seed: int) -> NDArray[np.float64]:
+    """Return BoTorch's proposal for data x (n, d) in the unit cube and y (n, 1), maximized."""
+    # Imported by name: the package's own type check runs without torch.
+    torch = importlib.import_module("torch")
+    models = importlib.import_module("botorch.models")
+    transforms = importlib.import_module("botorch.models.transforms")
+    analytic = importlib.import_module("botorch.acquisition.analytic")
+    optim = importlib.import_module("botorch.optim")
+    fit = importlib.import_module("botorch.fit")
+    mlls = importlib.import_module("gpytorch.mlls")
+
+    torch.set_num_threads(1)
+    torch.manual_seed(seed % 2**31)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        train_x, train_y = torch.from_numpy(x), torch.from_numpy(y)
+        model = models.SingleTaskGP(train_x, train_y, outcome_transform=transforms.Standardize(m=1))
+        fit.fit_gpytorch_mll(mlls.ExactMarginalLogLikelihood(model.likelihood, model))
+        acquisition = analytic.LogExpectedImprovement(model, best_f=train_y.max())
+        bounds = torch.stack([torch.zeros(x.shape[1]), torch.ones(x.shape[1])]).double()
+        candidate, _ = optim.optimize_acqf(
+            acquisition, bounds=bounds, q=1, num_restarts=NUM_RESTARTS, raw_samples=RAW_SAMPLES
+        )
+    return np.asarray(candidate.detach().numpy()[0], dtype=np.float64)
+
+
+def _bounds(distribution: BaseDistribution) -> tuple[float, float, bool]:
+    """Return the modeled interval (half a step wider if discrete) and whether it is a log one."""
+    if not isinstance(distribution, FloatDistribution | IntDistribution):
+        message = f"distribution must be numeric, but got {distribution!r}."
+        raise TypeError(message)
+    half = 0.5 * (distribution.step or 0.0)
+    low, high = distribution.low - half, distribution.high + half
+    return (math.log(low), math.log(high), True) if distribution.log else (low, high, False)
+
+
+def encode(space: Mapping[str, BaseDistribution], params: Mapping[str, Any]) -> list[float]:
+    """Return unit-cube coordinates: one per numeric parameter, one per categorical choice."""
+    coordinates: list[float] = []
+    for name, distribution in space.items():
+        if isinstance(distribution, CategoricalDistribution):
+            chosen = distribution.to_internal_repr(params[name])
+            coordinates += [float(i == chosen) for i in range(len(distribution.choices))]
+        else:
+            low, high, log = _bounds(distribution)
+            coordinates.append(
+                ((math.log(params[name]) if log else params[name]) - low) / (high - low)
+            )
+    return coordinates
+
+
+def decode(space: Mapping[str, BaseDistribution], point: NDArray[np.float64]) -> dict[str, Any]:
+    """Return the parameters nearest to a point of the unit cube."""
+    params: dict[str, Any] = {}
+    rest: Sequence[float] = point.tolist()
+    for name, distribution in space.items():
+        if isinstance(distribution, CategoricalDistribution):
+            n = len(distribution.choices)
+            params[name] = distribution.choices[int(np.argmax(rest[:n]))]
+            rest = rest[n:]
+            continue
+        low, high, log = _bounds(distribution)
+        value = low + rest[0] * (high - low)
+        params[name] = _representable(distribution, math.exp(value) if log else value)
+        rest = rest[1:]
+    return params
+
+
+def _representable(distribution: BaseDistribution, value: float) -> float | int:
+    """Return the representable value nearest to ``value``."""
+    if not isinstance(distribution, FloatDistribution | IntDistribution):
+        message = f"distribution must be numeric, but got {distribution!r}."
+        raise TypeError(message)
+    low, high, step = distribution.low, distribution.high, distribution.step
+    if step is not None:
+        n_levels = round((high - low) / step)
+        value = low + step * min(max(round((value - low) / step), 0), n_levels)
+    clipped = min(max(value, low), high)
+    return int(clipped) if isinstance(distribution, IntDistribution) else float(clipped)

@@ -1,0 +1,168 @@
+"""Simple regret per problem, sampler and seed, from the same start-up points and budget.
+
+Each run enqueues the same ``N_STARTUP`` Latin hypercube points (by seed) into its own study and
+then asks the sampler up to the problem's budget.  The regret is the noise-free regret of the
+incumbent a user would take: the best observed trial. Every finished run is one JSON line; runs
+already in the file (same problem, same entrant's code, same seed and budget) are not repeated, so
+an interrupted benchmark resumes, and a change of our code repeats our runs only.
+"""
+
+import argparse
+import concurrent.futures
+import multiprocessing
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import optuna
+
+from benchmarks.functions import PROBLEMS, Problem, from_unit, space_filling
+from benchmarks.peers import SAMPLERS, Sampler, add_entrant_arguments, available, quiet
+from benchmarks.regret_tables import add_tables
+from benchmarks.report import Report, read_records
+
+DESCRIPTION = "Simple regret of our samplers and their peers on shifted and rotated test functions."
+N_STARTUP = 10
+DEFAULT_SEEDS = 10
+DEFAULT_SAMPLERS = ("ours-map", "gpsampler", "tpe", "random")
+QUICK_PROBLEMS = ("branin", "noisy_hartmann6", "mixed_interaction5")
+QUICK_SEEDS = 2
+QUICK_TRIALS = 15
+PROTOCOL = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One study to be run; all its fields together are the key of its stored record."""
+
+    function: str
+    sampler: str
+    seed: int
+    n_trials: int
+    source: str
+    problem: str
+    protocol: int = PROTOCOL
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this benchmark's own options."""
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="processes, each with one thread (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--trials", type=int, help="budget of every problem (default: stated per problem)"
+    )
+    parser.add_argument(
+        "--functions",
+        nargs="+",
+        choices=sorted(PROBLEMS),
+        metavar="NAME",
+        help="only these problems",
+    )
+    add_entrant_arguments(parser, DEFAULT_SAMPLERS)
+
+
+def startup_points(problem: Problem, seed: int, n_points: int = N_STARTUP) -> list[dict[str, Any]]:
+    """Return the space-filling points that every sampler starts from."""
+    points = space_filling(n_points, problem.dimension, np.random.default_rng(seed))
+    return [from_unit(problem.space, point) for point in points]
+
+
+def execute(run: Run) -> dict[str, Any]:
+    """Run one study; returns its record."""
+    quiet()
+    problem = PROBLEMS[run.function]
+    study = optuna.create_study(direction="minimize", sampler=SAMPLERS[run.sampler].build(run.seed))
+    for params in startup_points(problem, run.seed):
+        study.enqueue_trial(params)
+    best, regret, curve, seconds = float("inf"), float("inf"), [], 0.0
+    for number in range(run.n_trials):
+        start = time.process_time()
+        trial = study.ask(dict(problem.space))
+        seconds += time.process_time() - start
+        value = problem.observe(trial.params, seed=run.seed, number=number)
+        study.tell(trial, value)
+        if value < best:
+            best, regret = value, problem.regret(trial.params)
+        curve.append(regret)
+    return {**asdict(run), "regret": curve[-1], "curve": curve, "ask_seconds": round(seconds, 4)}
+
+
+def planned_runs(
+    problems: Sequence[Problem], samplers: Sequence[Sampler], seeds: int, n_trials: int | None
+) -> list[Run]:
+    """Return every run, seed by seed, so that an interrupted benchmark has complete seeds."""
+    sources = {sampler.name: sampler.source() for sampler in samplers}
+    return [
+        Run(
+            function=problem.name,
+            sampler=sampler.name,
+            seed=seed,
+            n_trials=n_trials or problem.n_trials,
+            source=sources[sampler.name],
+            problem=problem.fingerprint,
+        )
+        for seed in range(seeds)
+        for problem in problems
+        for sampler in samplers
+    ]
+
+
+def stored_runs(records: Iterable[dict[str, Any]]) -> dict[Run, dict[str, Any]]:
+    """Return the readable records by their run."""
+    fields = Run.__dataclass_fields__
+    stored = {}
+    for record in records:
+        if fields.keys() <= record.keys() and "regret" in record:
+            stored[Run(**{name: record[name] for name in fields})] = record
+    return stored
+
+
+def execute_all(runs: Sequence[Run], report: Report, *, jobs: int) -> None:
+    """Execute runs over several processes; each record is written as soon as it is there."""
+    if jobs == 1:
+        results: Iterable[dict[str, Any]] = map(execute, runs)
+        _collect(results, len(runs), report)
+        return
+    # Spawned, not forked: torch and BLAS have threads, and locks, of their own.
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(max_workers=jobs, mp_context=context) as pool:
+        futures = [pool.submit(execute, run) for run in runs]
+        try:
+            _collect(
+                (future.result() for future in concurrent.futures.as_completed(futures)),
+                len(runs),
+                report,
+            )
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _collect(results: Iterable[dict[str, Any]], total: int, report: Report) -> None:
+    """Write each record and show the progress."""
+    for done, record in enumerate(results, start=1):
+        report.record(**record)
+        report.progress(
+            f"[{done}/{total}] {record['function']} {record['sampler']} seed {record['seed']}: "
+            f"regret {record['regret']:.3g} ({record['ask_seconds']:.1f} s of asking)"
+        )
+
+
+def run(options: argparse.Namespace, report: Report) -> None:
+    """Run what is not stored yet, then report on everything asked for."""
+    names = options.functions or (QUICK_PROBLEMS if options.quick else tuple(PROBLEMS))
+    samplers = available((*options.samplers, *options.peers), report)
+    seeds = options.seeds or (QUICK_SEEDS if options.quick else DEFAULT_SEEDS)
+    n_trials = options.trials or (QUICK_TRIALS if options.quick else None)
+    runs = planned_runs([PROBLEMS[name] for name in names], samplers, seeds, n_trials)
+    stored = stored_runs(read_records(report.records_path))
+    todo = [planned for planned in runs if planned not in stored]
+    report.progress(f"{len(runs)} runs, {len(runs) - len(todo)} of them stored already")
+    execute_all(todo, report, jobs=options.jobs)
+    stored = stored_runs(read_records(report.records_path))
+    add_tables(
+        report, [stored[planned] for planned in runs], [sampler.name for sampler in samplers]
+    )

@@ -1,0 +1,61 @@
+"""``python -m benchmarks``: what it accepts, and that a missing peer is said, not passed over."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import __main__ as command_line
+from benchmarks import peers
+from benchmarks.report import Report, package_digest
+
+
+@pytest.mark.parametrize("words", [["nosuch"], [], ["latency", "--seeds", "0"], ["regret", "--x"]])
+def test_bad_arguments_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Unknown names, no name, and senseless options end with status 2 and a usage line."""
+    with pytest.raises(SystemExit) as stop:
+        command_line.main(words)
+    assert stop.value.code == 2
+    assert "usage: python -m benchmarks" in capsys.readouterr().err
+
+
+def test_unknown_name_lists_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    """The message of an unknown name tells what there is."""
+    with pytest.raises(SystemExit):
+        command_line.main(["nosuch"])
+    message = capsys.readouterr().err
+    assert all(name in message for name in command_line.BENCHMARKS)
+
+
+def test_threads_are_limited_before_numpy_loads(tmp_path: Path) -> None:
+    """In a fresh process the variables are set, and the report says so."""
+    words = [sys.executable, "-m", "benchmarks", "regret", "--functions", "branin"]
+    words += ["--samplers", "random", "--seeds", "1", "--trials", "11", "--jobs", "1"]
+    done = subprocess.run(
+        [*words, "--out", str(tmp_path)],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert "OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1" in done.stdout
+    assert (tmp_path / "regret.md").read_text(encoding="utf-8") == done.stdout
+
+
+def test_missing_peer_is_skipped_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An entrant whose module cannot be found is left out, and the report says which and why."""
+    monkeypatch.setattr(peers, "_importable", lambda module: module != "torch")
+    report = Report(name="demo", directory=tmp_path, command="test")
+    chosen = peers.available(["tpe", "gpsampler", "tpe"], report)
+    assert [entrant.name for entrant in chosen] == ["tpe"]
+    assert "SKIPPED gpsampler: not installed: torch." in report.text()
+    assert "SKIPPED gpsampler" in capsys.readouterr().err
+
+
+def test_sources_identify_the_code() -> None:
+    """Peers are known by their release, ours by a digest of its files."""
+    assert peers.SAMPLERS["tpe"].source().startswith("optuna-")
+    assert peers.SAMPLERS["ours-map"].source() == f"source-{package_digest()}"

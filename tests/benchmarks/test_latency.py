@@ -1,0 +1,62 @@
+"""The latency benchmark's machinery, with peers that need nothing installed."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from benchmarks import latency
+from benchmarks.peers import SAMPLERS
+from benchmarks.report import Report, read_records
+
+SETTING = latency.Setting("hartmann6", 12, 1e9)
+
+
+def timing(entrant: str, step: int, wall: float, *, warm: bool = True) -> latency.Timing:
+    """Return a made-up measurement."""
+    return latency.Timing(
+        problem=SETTING.problem,
+        dimension=6,
+        n=SETTING.n,
+        seed=0,
+        step=step,
+        entrant=entrant,
+        warm=warm,
+        wall=wall,
+        cpu=wall,
+    )
+
+
+def test_entrants_are_asked_in_turn_on_the_same_history() -> None:
+    """Every entrant is timed once per step, warm and cold, and the order alternates."""
+    entrants = [SAMPLERS["tpe"], SAMPLERS["random"]]
+    timings = latency.measure(SETTING, entrants, seed=0, repetitions=3, log=None)
+    cold = [t.entrant for t in timings if not t.warm]
+    warm = [(t.step, t.entrant) for t in timings if t.warm]
+    assert cold == ["tpe", "random"]
+    assert warm == [(0, "tpe"), (0, "random"), (1, "random"), (1, "tpe"), (2, "tpe"), (2, "random")]
+    assert all(t.wall > 0.0 for t in timings)
+
+
+def test_ratio_is_of_medians_and_targets_are_judged(tmp_path: Path) -> None:
+    """The table divides the peer's median by ours, and names a missed target."""
+    walls = {latency.OURS: (1.0, 2.0, 4.0), latency.TARGET_PEER: (10.0, 30.0, 20.0)}
+    timings = [
+        timing(entrant, step, wall)
+        for entrant, values in walls.items()
+        for step, wall in enumerate(values)
+    ]
+    report = Report(name="latency", directory=tmp_path, command="test")
+    missed = latency.add_ratio_table(report, [SETTING], timings, [latency.TARGET_PEER])
+    assert missed == [SETTING]
+    row = report.sections[0].splitlines()[-1].replace(" ", "")
+    assert row == "|6|12|warm|gpsampler|10.0|5.0-15.0|10.0|20000.0|2000.0|>=1e+09|MISSED|"
+
+
+def test_nothing_is_reported_without_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a peer there is no ratio, so there is no result."""
+    monkeypatch.setattr(latency, "available", lambda _names, _report: [SAMPLERS["tpe"]])
+    report = Report(name="latency", directory=tmp_path, command="test")
+    latency.run(argparse.Namespace(samplers=["tpe"], peers=[]), report)
+    assert "Nothing was measured" in report.text()
+    assert read_records(report.records_path) == []
