@@ -211,13 +211,13 @@ def _suggest_by_model(
     excluded = observations.pending
     if deterministic:
         excluded = np.concatenate([observations.X, excluded])
-    mean = surrogate.process.mean_at_observations
+    known, mean = _attainable(space, surrogate.process)
     x, _ = maximize(
         _acquisition(surrogate, constraints, observations, mean, kind=acquisition, beta=beta),
         space,
         rng=rng,
         length_scales=surrogate.process.hyperparameters.length_scales,
-        anchors=observations.X[np.argsort(-mean, kind="stable")[:_N_ANCHORS]],
+        anchors=known[np.argsort(-mean, kind="stable")[:_N_ANCHORS]],
         excluded=excluded,
         n_candidates=_N_CANDIDATES // (1 + (len(observations.y) >= _MANY_OBSERVATIONS)),
     )
@@ -226,6 +226,17 @@ def _suggest_by_model(
         warm_starts=tuple(model.warm_start for model in fitted),
         notes=tuple(note for model in fitted for note in model.notes),
     )
+
+
+def _attainable(space: SearchSpace, process: GaussianProcess) -> tuple[FloatArray, FloatArray]:
+    """Return the observed points (n, d), moved into ``space``, and the posterior means there (n,).
+
+    Only in a space with a held dimension do they move: what counts there is the best of the slice.
+    """
+    points = space.snap(process.X)
+    if np.array_equal(points, process.X):
+        return points, process.mean_at_observations
+    return points, process.predict_mean(points)
 
 
 def _fit_constraints(

@@ -1,0 +1,332 @@
+"""What samplers that suggest with a model have in common.
+
+A subclass says how the model suggests a point of the unit cube (:meth:`ModelSampler._suggest`);
+everything between that and Optuna is here: start-up, independent sampling, constraints, pending
+trials, what is stored, what is logged, and the refusal of several objectives.
+
+A sampler keeps no state but its arguments: what it suggests for a trial follows from them, from the
+trial's number, and from what the storage holds. The rest are caches, which copies and pickles drop.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from optuna.samplers import BaseSampler
+from optuna.trial import TrialState
+
+from bbo_plugins import errors
+from bbo_plugins.optuna import randomness
+from bbo_plugins.optuna.dimensions import dimension_of
+from bbo_plugins.optuna.once import Once
+from bbo_plugins.optuna.placement import fixed_params
+from bbo_plugins.optuna.proposals import Proposal
+from bbo_plugins.optuna.trials import Histories, held_params, store_constraints, store_proposal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from optuna.distributions import BaseDistribution
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+    from bbo_plugins.optuna.trials import Snapshot, StudyHistory
+    from bbo_plugins.space.dimension import FloatArray
+
+_logger = logging.getLogger(__name__)
+_MAX_ATTEMPTS = 3
+_TOO_CLOSE = 0.05  # in the unit cube; trials that run at once had better be farther apart
+_NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class ModelSuggestion:
+    """What a model says about the next trial.
+
+    Attributes:
+        x: (d,) a snapped point of the unit cube.
+        fits: JSON-able state for the next fits, objective first, then the constraints.
+        notes: Fallbacks taken, in words.
+    """
+
+    x: FloatArray
+    fits: tuple[Any, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class ModelSampler(BaseSampler):
+    """Base class of the samplers that suggest all parameters of a trial together, by a model.
+
+    Args:
+        n_startup_trials: Usable observations before the model takes over.
+        noise_func: Known noise variance of a finished trial's value, in squared units of the value.
+        constraints_func: Constraint values of a finished trial, violated where above zero.
+        independent_sampler: Sampler for the start-up and for parameters the model does not cover;
+            None for a space-filling start-up and uniform draws.
+        warn_independent_sampling: Whether to warn when the model does not cover a parameter.
+        seed: Seed of all random numbers; None for fresh randomness.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument has a value outside its range.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_startup_trials: int,
+        noise_func: Callable[[FrozenTrial], float] | None,
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None,
+        independent_sampler: BaseSampler | None,
+        warn_independent_sampling: bool,
+        seed: int | None,
+    ) -> None:
+        """Check and keep the arguments."""
+        trial_function = "a function of a FrozenTrial or None"
+        if noise_func is not None:
+            errors.check_callable("noise_func", noise_func, trial_function)
+        if constraints_func is not None:
+            errors.check_callable("constraints_func", constraints_func, trial_function)
+        if independent_sampler is not None:
+            rule = "an Optuna sampler or None"
+            errors.check_instance("independent_sampler", independent_sampler, BaseSampler, rule)
+        self._n_startup_trials = errors.check_int("n_startup_trials", n_startup_trials, minimum=0)
+        self._warn_independent_sampling = errors.check_bool(
+            "warn_independent_sampling", warn_independent_sampling
+        )
+        self._seed = (
+            randomness.fresh_entropy()
+            if seed is None
+            else errors.check_int("seed", seed, minimum=0)
+        )
+        self._noise_func = noise_func
+        self._constraints_func = constraints_func
+        self._independent_sampler = independent_sampler
+        self._forget()
+
+    def _forget(self) -> None:
+        self._histories = Histories(self._noise_func)
+        self._once = Once()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the caches and their locks."""
+        return {k: v for k, v in self.__dict__.items() if k not in {"_histories", "_once"}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Start with empty caches."""
+        self.__dict__.update(state)
+        self._forget()
+
+    @abstractmethod
+    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
+        """Suggest the next point; called only with at least one observation.
+
+        Must not depend on anything but the arguments and the sampler's own arguments.
+
+        Args:
+            snapshot: The parameters to suggest, the other trials, and the stored fits.
+            rng: Generator of this trial's random numbers.
+        """
+
+    def reseed_rng(self) -> None:
+        """Mix fresh randomness into the seed; Optuna does this for ``n_jobs`` > 1."""
+        self._seed = randomness.mix(self._seed, randomness.fresh_entropy())
+        if self._independent_sampler is not None:
+            self._independent_sampler.reseed_rng()
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Refuse a study with several objectives before anything is sampled for it.
+
+        Raises:
+            ValueError: The study has more than one objective.
+        """
+        self._refuse_multi_objective(study)
+        if self._independent_sampler is not None:
+            self._independent_sampler.before_trial(study, trial)
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """Return the parameters that all complete trials share, single-valued ones left out.
+
+        Raises:
+            ValueError: The study has more than one objective.
+        """
+        del trial
+        self._refuse_multi_objective(study)
+        return self._histories.of(study).shared_distributions(study)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Suggest the parameters of ``search_space`` together.
+
+        Returns:
+            The parameters as Python values; none where they are left to the independent sampler
+            or all of them are fixed already.
+
+        Raises:
+            ValueError: The study has more than one objective.
+        """
+        self._refuse_multi_objective(study)
+        if len(fixed_params(trial, search_space)) == len(search_space):
+            return {}
+        history = self._histories.of(study)
+        # One suggestion at a time: the next thread is to know where this trial will be.
+        with history.suggesting:
+            snapshot = history.snapshot(study, trial, search_space, held_params(study, self))
+            self._log_snapshot(snapshot)
+            if len(snapshot.observations.y) >= max(self._n_startup_trials, 1):
+                params = self._sample_by_model(history, study, trial, snapshot)
+            elif self._independent_sampler is None:
+                params = self._sample_for_startup(study, trial, snapshot)
+            else:
+                return {}
+        return {name: params[name] for name in search_space}
+
+    def _sample_for_startup(
+        self, study: Study, trial: FrozenTrial, snapshot: Snapshot
+    ) -> dict[str, Any]:
+        taken = [*snapshot.observations.X, *snapshot.observations.pending]
+        x = randomness.design_point(snapshot.space, self._seed, trial.number, taken)
+        proposal = Proposal.of(snapshot.params_at(x), snapshot.distributions)
+        store_proposal(study, trial, proposal)
+        return snapshot.params_at(x)
+
+    def _sample_by_model(
+        self, history: StudyHistory, study: Study, trial: FrozenTrial, snapshot: Snapshot
+    ) -> dict[str, Any]:
+        if history.once.first_time("model"):
+            _logger.info(
+                "%s: start-up is over, %d observations; a model suggests from trial %d on.",
+                self,
+                len(snapshot.observations.y),
+                trial.number,
+            )
+        n_chunks = 0
+        for attempt in range(_MAX_ATTEMPTS):
+            rng = randomness.model_generator(self._seed, trial.number, attempt)
+            suggestion = self._suggest(snapshot, rng)
+            self._log_notes(suggestion.notes)
+            params = snapshot.params_at(suggestion.x)
+            proposal = Proposal.of(
+                params, snapshot.distributions, suggestion.fits, snapshot.constraints
+            )
+            n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
+            # Another process may have been thinking at the same time and come to the same point.
+            # It stores before it looks, as we do, so at least one of the two sees the other.
+            appeared = history.appeared(study, trial, snapshot)
+            if not any(np.linalg.norm(x - suggestion.x) < _TOO_CLOSE for x in appeared):
+                break
+            snapshot = snapshot.with_pending(appeared)
+        return params
+
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """Draw one parameter that the model does not cover.
+
+        Raises:
+            ValueError: The study has more than one objective.
+        """
+        self._refuse_multi_objective(study)
+        self._warn_if_uncovered(study, trial, param_name, param_distribution)
+        if self._independent_sampler is not None:
+            return self._independent_sampler.sample_independent(
+                study, trial, param_name, param_distribution
+            )
+        dimension = dimension_of(param_distribution)
+        return randomness.uniform_value(dimension, self._seed, trial.number, param_name)
+
+    def after_trial(
+        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+    ) -> None:
+        """Evaluate and store the constraints of a complete or pruned trial.
+
+        Raises:
+            ValueError: A constraint value is NaN.
+            TypeError: ``constraints_func`` did not return a sequence of numbers.
+        """
+        if self._constraints_func is not None and state in {TrialState.COMPLETE, TrialState.PRUNED}:
+            constraints = None
+            try:
+                constraints = _checked_constraints(self._constraints_func(trial))
+            finally:
+                store_constraints(study, trial, constraints)
+        if self._independent_sampler is not None:
+            self._independent_sampler.after_trial(study, trial, state, values)
+
+    def _refuse_multi_objective(self, study: Study) -> None:
+        n_objectives = len(study.directions)
+        if n_objectives != 1:
+            raise ValueError(
+                f"study must have one objective for {self}, but got {n_objectives}. For several, "
+                "use optuna.samplers.GPSampler or optuna.samplers.NSGAIISampler."
+            )
+
+    def _warn_if_uncovered(
+        self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution
+    ) -> None:
+        if not self._warn_independent_sampling or ("uncovered", name) in self._once:
+            return
+        history = self._histories.of(study)
+        covered = history.shared_distributions(study).get(name) == distribution
+        if covered or history.n_finished() < max(self._n_startup_trials, 1):
+            return
+        if self._once.first_time("uncovered", name):
+            _logger.warning(
+                "Parameter %r of trial %d is sampled by %s, not by the model of %s: not all "
+                "complete trials have it with this range, as it is conditional, new, or its range "
+                "has changed. The model knows nothing of it, which may cost performance. Pass "
+                "warn_independent_sampling=False to %s to silence this warning.",
+                name,
+                trial.number,
+                self._independent_sampler or "a uniform draw",
+                self,
+                self,
+            )
+
+    def _log_snapshot(self, snapshot: Snapshot) -> None:
+        if snapshot.n_infinite and self._once.first_time("infinite"):
+            _logger.warning(
+                "%s: %d values are infinite; they count as the largest or smallest finite one.",
+                self,
+                snapshot.n_infinite,
+            )
+        if snapshot.n_invalid_noise and self._once.first_time("noise"):
+            _logger.warning(
+                "%s: noise_func must return a finite non-negative variance, but did not for %d "
+                "trials; their noise counts as unknown.",
+                self,
+                snapshot.n_invalid_noise,
+            )
+
+    def _log_notes(self, notes: Sequence[str]) -> None:
+        for note in notes:
+            kind = _NUMBER.sub("#", note)  # the same note with other figures is the same kind
+            if self._once.first_time("note", kind):
+                _logger.warning("%s: %s", self, note)
+
+
+def _checked_constraints(values: Any) -> list[float]:
+    """Return what ``constraints_func`` returned as a list of floats, infinite ones allowed."""
+    rule = "a sequence of numbers to be returned by constraints_func"
+    if isinstance(values, str | bytes):
+        raise TypeError(errors.rule_message("constraints", rule, values))
+    try:
+        numbers = [float(value) for value in values]
+    except TypeError as error:
+        raise TypeError(errors.rule_message("constraints", rule, values)) from error
+    if any(math.isnan(number) for number in numbers):
+        raise ValueError(errors.rule_message("constraints", f"{rule}, none of them NaN", values))
+    return numbers

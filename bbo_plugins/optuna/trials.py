@@ -1,0 +1,386 @@
+"""A study's trials as the arrays a method works on, and the few things written back.
+
+This is the one file that touches a study's storage, and the one place where the sign is flipped:
+what leaves it is maximized.
+
+What becomes of a trial:
+
+=============  ===================================================================================
+COMPLETE       an observation; an infinite value counts as the worst or best finite one
+PRUNED         its last intermediate value, if finite, is an observation that is not complete and
+               not better than the median of the complete ones: it was cut off for being bad
+RUNNING        a pending point if its parameters are known: proposed, enqueued, or suggested already
+FAIL, WAITING  nothing
+=============  ===================================================================================
+
+A trial that lacks a parameter of the search space, or has it outside the current range, cannot be
+placed in the space and is left out. Constraint values are read in both of Optuna's forms: the list
+of ``constraints_func`` and the single values of ``Trial.set_constraint``.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from operator import is_
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from optuna.samplers import PartialFixedSampler
+from optuna.study import StudyDirection
+from optuna.trial import TrialState
+
+from bbo_plugins.methods.observations import Observations
+from bbo_plugins.optuna.dimensions import dimension_of
+from bbo_plugins.optuna.finished import CONSTRAINTS_KEY, FinishedTrial
+from bbo_plugins.optuna.once import Once
+from bbo_plugins.optuna.placement import PlacedTrials, fixed_params, is_value_of
+from bbo_plugins.optuna.proposals import PREFIX, Proposal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+    from bbo_plugins.space import SearchSpace
+    from bbo_plugins.space.dimension import FloatArray
+
+_MAX_STUDIES = 8  # studies of one storage, and
+_MAX_SPACES = 4  # search spaces of one study, that are remembered
+_MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the storage held when trial ``number`` was to be suggested.
+
+    Attributes:
+        number: The trial's number.
+        space: The parameters of the model, those held whose values are fixed for this trial.
+        distributions: Their distributions.
+        fixed: The fixed values.
+        observations: Finished and pending trials in the unit cube, maximized.
+        constraints: Names of the constraints, one per column of ``observations.constraints``.
+        fits: JSON forms of the fits to continue: objective first, then the constraints.
+        n_infinite: How many values were infinite and have been clipped.
+        n_invalid_noise: How many trials ``noise_func`` returned no variance for.
+    """
+
+    number: int
+    space: SearchSpace
+    distributions: Mapping[str, BaseDistribution]
+    fixed: Mapping[str, Any]
+    observations: Observations
+    constraints: tuple[str, ...]
+    fits: tuple[Any, ...]
+    n_infinite: int
+    n_invalid_noise: int
+
+    def params_at(self, x: FloatArray) -> dict[str, Any]:
+        """Return the parameters at point x (d,), with the fixed ones exactly as fixed."""
+        return {**self.space.decode(x), **self.fixed}
+
+    def with_pending(self, points: FloatArray) -> Snapshot:
+        """Return this snapshot with more pending points (p, d)."""
+        pending = np.concatenate([self.observations.pending, points])
+        return replace(self, observations=replace(self.observations, pending=pending))
+
+
+class StudyHistory:
+    """What is known of one study's trials; each finished trial is read once.
+
+    Only a cache: everything in it can be read from the study again. Safe to share among threads.
+
+    Args:
+        noise_func: Known noise variance of a finished trial's value; called once per trial.
+
+    Attributes:
+        once: What has been said about this study.
+        suggesting: Held while a suggestion is made, from reading the trials to storing it.
+    """
+
+    def __init__(self, noise_func: Callable[[FrozenTrial], float] | None = None) -> None:
+        """Start with nothing read."""
+        self.once = Once()
+        self.suggesting = threading.Lock()
+        self._noise_func = noise_func
+        self._lock = threading.RLock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._finished: dict[int, FinishedTrial] = {}  # trial number -> trial
+        self._shared: dict[str, BaseDistribution] | None = None
+        self._spaces: list[PlacedTrials] = []  # the most recently used one last
+        # The trials up to the first unfinished one, and what was read of them: nothing in there
+        # can change, so that looking again costs next to nothing.
+        self._settled: list[FrozenTrial] = []
+        self._settled_finished: dict[int, FinishedTrial] = {}
+
+    def shared_distributions(self, study: Study) -> dict[str, BaseDistribution]:
+        """Return the parameters all complete trials share, with one and the same distribution.
+
+        Parameters with a single possible value are left out: there is nothing to suggest.
+        """
+        with self._lock:
+            self._read(_trials(study))
+            shared = self._shared or {}
+        return {name: shared[name] for name in sorted(shared) if not shared[name].single()}
+
+    def n_finished(self) -> int:
+        """Return how many of the trials read so far have a value."""
+        with self._lock:
+            return sum(not math.isnan(trial.value) for trial in self._finished.values())
+
+    def snapshot(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        search_space: Mapping[str, BaseDistribution],
+        held: Mapping[str, Any],
+    ) -> Snapshot:
+        """Return all that may influence what is suggested for ``trial``.
+
+        Args:
+            study: The study.
+            trial: The trial to suggest for, which is left out.
+            search_space: The parameters to suggest.
+            held: Values at which other parameters are held. The model has a part in them too: it
+                learns from trials where they were different.
+        """
+        trials = _trials(study)
+        with self._lock:
+            finished = self._read(trials)
+            placed = self._placed(self._with_held(search_space, held))
+            known, X = placed.place(finished)
+            unsettled = trials[len(self._settled) :]
+        fixed = {**held, **fixed_params(trial, search_space)}
+        fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
+        sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+        y, n_infinite = _finite(sign * np.array([row.value for row in known], dtype=np.float64))
+        complete = np.array([row.complete for row in known], dtype=np.bool_)
+        if complete.any():
+            y[~complete] = np.minimum(y[~complete], np.median(y[complete]))
+        names, constraints = _constraint_table(known)
+        noise = np.array([row.noise_variance for row in known], dtype=np.float64)
+        observations = Observations(
+            X=X,
+            y=y,
+            complete=complete,
+            noise_variance=None if self._noise_func is None else noise,
+            constraints=constraints if names else None,
+            pending=placed.pending(unsettled, trial),
+        )
+        fits = _stored_fits(trials, trial, set(placed.distributions), names)
+        n_invalid = 0 if self._noise_func is None else int(np.isnan(noise).sum())
+        return Snapshot(
+            number=trial.number,
+            space=placed.space.held(fixed) if fixed else placed.space,
+            distributions=placed.distributions,
+            fixed=fixed,
+            observations=observations,
+            constraints=names,
+            fits=fits,
+            n_infinite=n_infinite,
+            n_invalid_noise=n_invalid,
+        )
+
+    def appeared(self, study: Study, trial: FrozenTrial, snapshot: Snapshot) -> FloatArray:
+        """Return the points (p, d) that have become pending since ``snapshot`` was taken."""
+        trials = _trials(study)
+        with self._lock:
+            self._read(trials)
+            pending = self._placed(snapshot.distributions).pending(
+                trials[len(self._settled) :], trial
+            )
+        known = {point.tobytes() for point in snapshot.observations.pending}
+        return pending[[point.tobytes() not in known for point in pending]]
+
+    def _read(self, trials: Sequence[FrozenTrial]) -> dict[int, FinishedTrial]:
+        """Return the finished ones by number, reading those not read before."""
+        same = len(self._settled) <= len(trials) and all(map(is_, trials, self._settled))
+        if not same:
+            self._settled, self._settled_finished = [], {}
+        finished = self._settled_finished.copy()
+        for trial in trials[len(self._settled) :]:
+            if trial.state is not TrialState.COMPLETE and trial.state is not TrialState.PRUNED:
+                continue
+            known = self._finished.get(trial.number)
+            if known is None:
+                known = self._finished[trial.number] = self._read_one(trial)
+            elif known.finished_at != trial.datetime_complete:
+                # Another study under an identifier that was used before.
+                self._forget()
+                return self._read(trials)
+            finished[trial.number] = known
+        self._settle(trials, finished)
+        return finished
+
+    def _settle(self, trials: Sequence[FrozenTrial], finished: Mapping[int, FinishedTrial]) -> None:
+        for trial in trials[len(self._settled) :]:
+            if not trial.state.is_finished():
+                break
+            self._settled.append(trial)
+            if trial.number in finished:
+                self._settled_finished[trial.number] = finished[trial.number]
+
+    def _read_one(self, trial: FrozenTrial) -> FinishedTrial:
+        complete = trial.state is TrialState.COMPLETE
+        if complete:
+            shared = trial.distributions if self._shared is None else self._shared
+            self._shared = {
+                name: distribution
+                for name, distribution in shared.items()
+                if trial.distributions.get(name) == distribution
+            }
+        return FinishedTrial.read(trial, self._noise_func)
+
+    def _with_held(
+        self, search_space: Mapping[str, BaseDistribution], held: Mapping[str, Any]
+    ) -> dict[str, BaseDistribution]:
+        """Return the search space with the held parameters that the trials share."""
+        shared = self._shared or {}
+        extra = {
+            name: shared[name]
+            for name, value in held.items()
+            if name in shared
+            and not shared[name].single()
+            and is_value_of(dimension_of(shared[name]), value)
+        }
+        return {**extra, **search_space}
+
+    def _placed(self, distributions: Mapping[str, BaseDistribution]) -> PlacedTrials:
+        for index, placed in enumerate(self._spaces):
+            if placed.distributions == distributions:
+                self._spaces.append(self._spaces.pop(index))
+                return placed
+        self._spaces = [*self._spaces[1 - _MAX_SPACES :], PlacedTrials(distributions)]
+        return self._spaces[-1]
+
+
+class Histories:
+    """The histories of the studies a sampler works on, the latest few of each storage.
+
+    Args:
+        noise_func: See :class:`StudyHistory`.
+    """
+
+    def __init__(self, noise_func: Callable[[FrozenTrial], float] | None = None) -> None:
+        """Start without any study."""
+        self._noise_func = noise_func
+        self._lock = threading.Lock()
+        self._of_storage: weakref.WeakKeyDictionary[BaseStorage, OrderedDict[int, StudyHistory]] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def of(self, study: Study) -> StudyHistory:
+        """Return the history of ``study``, a new one if there is none yet."""
+        with self._lock:
+            histories = self._of_storage.setdefault(study._storage, OrderedDict())
+            history = histories.setdefault(study._study_id, StudyHistory(self._noise_func))
+            histories.move_to_end(study._study_id)
+            while len(histories) > _MAX_STUDIES:
+                histories.popitem(last=False)
+            return history
+
+
+def store_proposal(
+    study: Study, trial: FrozenTrial, proposal: Proposal, *, replacing: int = 0
+) -> int:
+    """Write ``proposal`` to the system attributes of ``trial``.
+
+    Args:
+        study: The study.
+        trial: The trial, which a longer proposal may have been inherited by.
+        proposal: What to write.
+        replacing: Number of chunks that have been written for this trial before.
+
+    Returns:
+        The number of chunks.
+    """
+    attributes = proposal.to_attributes()
+    n_chunks = len(attributes)
+    following = f"{PREFIX}{n_chunks}"
+    if n_chunks < replacing or following in trial.system_attrs:
+        attributes[following] = ""  # the end
+    for key, chunk in attributes.items():
+        study._storage.set_trial_system_attr(trial._trial_id, key, chunk)
+    return n_chunks
+
+
+def store_constraints(study: Study, trial: FrozenTrial, values: Sequence[float] | None) -> None:
+    """Write constraint values where Optuna looks for them, None if there are none to be had."""
+    stored = None if values is None else list(values)
+    study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS_KEY, stored)
+
+
+def held_params(study: Study, sampler: BaseSampler) -> dict[str, Any]:
+    """Return the values at which a PartialFixedSampler around ``sampler`` holds parameters."""
+    held: dict[str, Any] = {}
+    outer: Any = study.sampler
+    while isinstance(outer, PartialFixedSampler):
+        fixed = getattr(outer, "_fixed_params", None)
+        held = {**(fixed if isinstance(fixed, dict) else {}), **held}
+        outer = getattr(outer, "_base_sampler", None)
+    return held if outer is sampler else {}
+
+
+def _trials(study: Study) -> list[FrozenTrial]:
+    return study._get_trials(deepcopy=False, use_cache=False)
+
+
+def _constraint_table(trials: Sequence[FinishedTrial]) -> tuple[tuple[str, ...], FloatArray]:
+    """Return the names of all constraints and their values (n, m), NaN where missing."""
+    names = tuple(sorted({name for trial in trials for name in trial.constraints}))
+    table = np.full((len(trials), len(names)), np.nan)
+    for column, name in enumerate(names):
+        values = [trial.constraints.get(name, math.nan) for trial in trials]
+        table[:, column], _ = _finite(np.array(values, dtype=np.float64))
+    return names, table
+
+
+def _finite(values: FloatArray) -> tuple[FloatArray, int]:
+    """Clip infinite values to the range of the finite ones (to ±1 if there are none).
+
+    Returns:
+        The values, NaN where they were NaN, and how many were infinite.
+    """
+    infinite = np.isinf(values)
+    if not infinite.any():
+        return values, 0
+    finite = values[np.isfinite(values)]
+    low, high = (finite.min(), finite.max()) if finite.size else (-1.0, 1.0)
+    return np.clip(values, low, high), int(infinite.sum())
+
+
+def _stored_fits(
+    trials: Sequence[FrozenTrial],
+    asking: FrozenTrial,
+    names: set[str],
+    constraints: tuple[str, ...],
+) -> tuple[Any, ...]:
+    """Return the fits stored last, by trial number, with a proposal of the same parameters."""
+    for proposal in _latest_proposals(trials, asking):
+        if proposal.fits and set(proposal.params) == names:
+            same = proposal.constraints == constraints
+            return proposal.fits if same else proposal.fits[:1]
+    return ()
+
+
+def _latest_proposals(trials: Sequence[FrozenTrial], asking: FrozenTrial) -> Iterable[Proposal]:
+    """Yield the readable proposals of other trials, the highest-numbered trial first."""
+    n_read = 0
+    for trial in reversed(trials):
+        if trial.number != asking.number and f"{PREFIX}0" in trial.system_attrs:
+            n_read += 1
+            if n_read > _MAX_RECORDS:
+                return
+            proposal = Proposal.from_attributes(trial.system_attrs)
+            if proposal is not None:
+                yield proposal

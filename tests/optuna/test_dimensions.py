@@ -1,0 +1,82 @@
+"""Every distribution of Optuna becomes the dimension with the same values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+
+from bbo_plugins.optuna.dimensions import dimension_of, space_of
+from bbo_plugins.space import Dimension
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize(
+    "distribution, dimension",
+    [
+        (FloatDistribution(-1.5, 2.5), Dimension.float(-1.5, 2.5)),
+        (FloatDistribution(1e-5, 1.0, log=True), Dimension.float(1e-5, 1.0, log=True)),
+        (FloatDistribution(0.0, 1.0, step=0.25), Dimension.float(0.0, 1.0, step=0.25)),
+        (IntDistribution(-3, 9, step=4), Dimension.int(-3, 9, step=4)),
+        (IntDistribution(1, 128, log=True), Dimension.int(1, 128, log=True)),
+        (CategoricalDistribution([None, 1, "a"]), Dimension.categorical([None, 1, "a"])),
+        (FloatDistribution(2.0, 2.0), Dimension.float(2.0, 2.0)),
+    ],
+)
+def test_kinds_and_ranges_are_kept(distribution: BaseDistribution, dimension: Dimension) -> None:
+    """The dimension has the distribution's kind, range, scale, and choices."""
+    assert dimension_of(distribution) == dimension
+
+
+@pytest.mark.filterwarnings("ignore:The distribution is specified by")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FloatDistribution(-10.2, 10.2, step=0.1),
+        lambda: FloatDistribution(0.1, 0.9, step=0.3),
+        lambda: FloatDistribution(0.0018700000000000001, 0.0019, step=1e-5),
+        lambda: FloatDistribution(1e6, 1e6 + 1.0, step=0.01),
+        lambda: IntDistribution(-7, 100, step=9),
+    ],
+)
+def test_every_level_is_a_value_of_the_distribution(make: Callable[[], Any]) -> None:
+    """All levels are accepted by Optuna, and its upper bound is one of them."""
+    distribution = make()
+    dimension = dimension_of(distribution)
+    levels = range(dimension.n_levels or 0)
+    values = [dimension.decode(u) for u in dimension.position_of(list(levels))]
+    assert all(distribution._contains(distribution.to_internal_repr(v)) for v in values)
+    assert values[0] == distribution.low
+    assert values[-1] == distribution.high
+
+
+def test_columns_are_sorted_by_name() -> None:
+    """The order of the columns does not depend on the order in which parameters are asked for."""
+    one, two = FloatDistribution(0.0, 1.0), IntDistribution(0, 1)
+    assert space_of({"b": one, "a": two}) == space_of({"a": two, "b": one})
+    assert space_of({"b": one, "a": two}).names == ("a", "b")
+
+
+def test_unknown_distributions_are_refused() -> None:
+    """What is of none of Optuna's kinds is named in the error."""
+
+    class Strange(BaseDistribution):
+        def to_internal_repr(self, param_value_in_external_repr: Any) -> float:
+            return float(param_value_in_external_repr)
+
+        def single(self) -> bool:
+            return False
+
+        def _contains(self, param_value_in_internal_repr: float) -> bool:
+            return param_value_in_internal_repr > 0
+
+    with pytest.raises(TypeError, match=r"IntDistribution or CategoricalDistribution, but got St"):
+        dimension_of(Strange())

@@ -1,0 +1,129 @@
+"""Stored proposals come back, fit into every storage, and cannot be broken by what is stored."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+from bbo_plugins.optuna.proposals import PREFIX, Proposal
+
+DISTRIBUTIONS = {
+    "x": FloatDistribution(0.0, 1.0),
+    "n": IntDistribution(-(2**62), 2**62),
+    "c": CategoricalDistribution([None, "a", math.nan]),
+}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def test_parameters_come_back_as_they_were() -> None:
+    """Numbers keep type and precision; choices are found again although JSON has no NaN or None."""
+    params = {"x": 0.1 + 0.2, "n": 2**62 - 1, "c": "a"}
+    attributes = Proposal.of(params, DISTRIBUTIONS).to_attributes()
+    back = Proposal.from_attributes(attributes)
+    assert back is not None
+    assert back.values(DISTRIBUTIONS) == params
+    assert type(back.values(DISTRIBUTIONS)["n"]) is int
+    nan = Proposal.of({"c": float("nan")}, DISTRIBUTIONS).values(DISTRIBUTIONS)
+    assert math.isnan(nan["c"])
+
+
+def test_names_outside_the_search_space_are_left_out() -> None:
+    """Only parameters with a distribution are stored, and only those are read."""
+    proposal = Proposal.of({"x": 0.5, "other": 1}, DISTRIBUTIONS)
+    assert dict(proposal.params) == {"x": 0.5}
+    assert proposal.values({"n": DISTRIBUTIONS["n"]}) == {}
+
+
+@given(
+    st.lists(JSON, max_size=4),
+    st.lists(st.text(), max_size=3),
+    st.dictionaries(st.text(), st.floats(-1e300, 1e300), max_size=5),
+)
+def test_any_proposal_survives_storage(
+    fits: list[Any], constraints: list[str], params: dict[str, float]
+) -> None:
+    """Whatever JSON the fits are made of, the attributes restore it, also as stored text."""
+    proposal = Proposal(params, tuple(fits), tuple(constraints))
+    stored = {key: json.dumps(chunk) for key, chunk in proposal.to_attributes().items()}
+    assert all(len(text) <= 2_047 for text in stored.values())
+    back = Proposal.from_attributes({key: json.loads(text) for key, text in stored.items()})
+    assert back is not None
+    assert json.dumps(back.fits) == json.dumps(proposal.fits)
+    assert back.constraints == proposal.constraints
+    assert dict(back.params) == params
+
+
+def test_long_proposals_are_cut_into_chunks() -> None:
+    """A long record, full of characters that need escaping, stays within the limit per key."""
+    proposal = Proposal({"x": 0.5}, ('"' * 3_000, "\\" * 3_000, "é" * 1_000, [0.123456789] * 500))
+    attributes = proposal.to_attributes()
+    assert len(attributes) > 5
+    assert list(attributes) == [f"{PREFIX}{i}" for i in range(len(attributes))]
+    assert all(len(json.dumps(chunk)) <= 2_047 for chunk in attributes.values())
+    back = Proposal.from_attributes(attributes)
+    assert back is not None
+    assert back.fits == proposal.fits
+
+
+VALID = {"v": 1, "params": {"x": 0.5}, "constraints": [], "fits": []}
+
+
+def test_the_valid_record_of_the_next_test_is_valid() -> None:
+    """What is damaged below is readable when it is not damaged."""
+    back = Proposal.from_attributes({f"{PREFIX}0": json.dumps(VALID)})
+    assert back == Proposal({"x": 0.5})
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {f"{PREFIX}1": json.dumps(VALID)},
+        {f"{PREFIX}0": ""},
+        {f"{PREFIX}0": None},
+        {f"{PREFIX}0": 3},
+        {f"{PREFIX}0": ["{"]},
+        {f"{PREFIX}0": "not JSON"},
+        {f"{PREFIX}0": "[" * 2_000},
+        {f"{PREFIX}{i}": "[" * 2_000 for i in range(200)},
+        {f"{PREFIX}{i}": " " * 2_000 for i in range(1_001)} | {f"{PREFIX}1001": json.dumps(VALID)},
+        {f"{PREFIX}0": " " * 3_000 + json.dumps(VALID)},
+        {f"{PREFIX}0": json.dumps(VALID)[:-1]},
+        {f"{PREFIX}0": json.dumps([VALID])},
+        {f"{PREFIX}0": json.dumps({**VALID, "v": 2})},
+        {f"{PREFIX}0": json.dumps({**VALID, "params": None})},
+        {f"{PREFIX}0": json.dumps({**VALID, "params": {"x": "0.5"}})},
+        {f"{PREFIX}0": json.dumps({**VALID, "params": {"x": True}})},
+        {f"{PREFIX}0": json.dumps({**VALID, "params": {"x": math.nan}})},
+        {f"{PREFIX}0": json.dumps({**VALID, "params": {"x": 10**400}})},
+        {f"{PREFIX}0": '{"v":1,"params":{"x":' + "9" * 2_000 + '},"constraints":[],"fits":[]}'},
+        {f"{PREFIX}0": json.dumps({**VALID, "fits": {}})},
+        {f"{PREFIX}0": json.dumps({**VALID, "constraints": [1]})},
+        {f"{PREFIX}0": json.dumps({"v": 1})},
+    ],
+)
+def test_malformed_records_are_no_proposals(attributes: dict[str, Any]) -> None:
+    """Damage of any kind reads as nothing and raises nothing."""
+    assert Proposal.from_attributes(attributes) is None
+
+
+@given(st.dictionaries(st.sampled_from([f"{PREFIX}{i}" for i in range(3)]), JSON | st.text()))
+def test_reading_never_raises(attributes: dict[str, Any]) -> None:
+    """Arbitrary stored values are read without an error."""
+    proposal = Proposal.from_attributes(attributes)
+    assert proposal is None or proposal.values(DISTRIBUTIONS) is not None
+
+
+@pytest.mark.parametrize("index", [-1, 3, 1.5])
+def test_stored_choices_that_do_not_exist_are_dropped(index: float) -> None:
+    """An index beyond the choices names no choice, and a negative one does not count backwards."""
+    assert Proposal({"c": index, "x": 0.5}).values(DISTRIBUTIONS) == {"x": 0.5}

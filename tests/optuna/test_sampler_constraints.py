@@ -1,0 +1,150 @@
+"""UHEBOSampler with constraints, enqueued parameters and parameters that are held."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from bbo_plugins.optuna import UHEBOSampler
+from bbo_plugins.optuna.proposals import PREFIX, Proposal
+from tests.optuna.studies import BOX, quadratic, started
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial, Trial
+
+
+# ------------------------------------------------------------------------------------ constraints
+
+
+@pytest.mark.parametrize("form", ["constraints_func", "set_constraint"])
+def test_constraints_are_honored(form: str) -> None:
+    """The minimum lies where it is forbidden; the best trial is feasible and near the border."""
+    if form == "set_constraint" and not hasattr(optuna.Trial, "set_constraint"):
+        pytest.skip("this Optuna has no Trial.set_constraint")
+
+    def violation(params: dict[str, Any]) -> float:
+        return float(0.5 - params["x"])  # feasible for x >= 0.5, the minimum is at 0.3
+
+    listed = form == "constraints_func"
+    study = optuna.create_study(
+        sampler=UHEBOSampler(
+            n_startup_trials=6,
+            seed=0,
+            constraints_func=(lambda trial: [violation(trial.params)]) if listed else None,
+        )
+    )
+
+    def objective(trial: Trial) -> float:
+        params = {name: trial.suggest_float(name, 0.0, 1.0) for name in BOX}
+        if not listed:
+            trial.set_constraint("x is large", violation(params))
+        return quadratic(params)
+
+    study.optimize(objective, n_trials=25)
+    best = study.best_trial
+    assert violation(best.params) <= 0.0
+    assert best.value is not None
+    assert best.value < 0.045  # 0.04 at the border
+    late = [violation(trial.params) <= 0.02 for trial in study.trials[12:]]
+    assert sum(late) >= 0.6 * len(late)
+
+
+def test_missing_constraints_are_tolerated() -> None:
+    """Trials from before the constraints existed do not stop the study."""
+    study = started(UHEBOSampler(n_startup_trials=2, seed=0), n=5)
+    study.sampler = UHEBOSampler(
+        n_startup_trials=2, seed=0, constraints_func=lambda trial: (trial.params["x"] - 0.5,)
+    )
+    for _ in range(4):
+        trial = study.ask(BOX)
+        study.tell(trial, quadratic(trial.params))
+    stored = [trial.system_attrs.get("constraints") for trial in study.trials]
+    assert stored[:5] == [None] * 5
+    assert all(isinstance(values, list) and len(values) == 1 for values in stored[5:])
+
+
+def test_constraints_of_pruned_and_failed_trials() -> None:
+    """Pruned trials have constraints, failed ones do not."""
+    study = optuna.create_study(sampler=UHEBOSampler(constraints_func=lambda _: [1]))
+    for state in (TrialState.PRUNED, TrialState.FAIL):
+        study.tell(study.ask(), state=state)
+    assert [trial.system_attrs.get("constraints") for trial in study.trials] == [[1.0], None]
+
+
+@pytest.mark.parametrize(
+    "returned, error",
+    [([math.nan], ValueError), (1.0, TypeError), ("ab", TypeError), ([None], TypeError)],
+)
+def test_bad_constraints_are_errors(returned: Any, error: type[Exception]) -> None:
+    """NaN and what is no sequence of numbers is refused, and no value is stored."""
+    study = optuna.create_study(sampler=UHEBOSampler(constraints_func=lambda _: returned))
+    with pytest.raises(error, match="returned by constraints_func"):
+        study.tell(study.ask(), 1.0)
+    assert study.trials[0].system_attrs["constraints"] is None
+
+
+def test_errors_of_the_constraints_function_are_the_users() -> None:
+    """As in Optuna, the error propagates and the trial is stored."""
+
+    def constraints_func(trial: FrozenTrial) -> list[float]:
+        raise RuntimeError(f"bug at {trial.number}")
+
+    study = optuna.create_study(sampler=UHEBOSampler(constraints_func=constraints_func))
+    with pytest.raises(RuntimeError, match="bug at 0"):
+        study.tell(study.ask(), 1.0)
+    assert study.trials[0].state == TrialState.COMPLETE
+
+
+# ------------------------------------------------------------------- enqueued and held parameters
+
+
+def test_fully_enqueued_trial_needs_no_model() -> None:
+    """If every parameter is given, nothing is fitted and nothing is stored."""
+    study = started(UHEBOSampler(n_startup_trials=3, seed=0))
+    params = {"x": 0.1, "y": 0.2, "z": 0.3}
+    study.enqueue_trial(params)
+    trial = study.ask(BOX)
+    assert trial.params == params
+    assert f"{PREFIX}0" not in study.trials[-1].system_attrs
+
+
+def test_partly_enqueued_trial_is_completed_around_what_is_given() -> None:
+    """The rest is suggested for the given values, and the proposal tells the others so."""
+    study = started(UHEBOSampler(n_startup_trials=3, seed=0))
+    study.enqueue_trial({"y": 0.875})
+    trial = study.ask()
+    trial.suggest_float("x", 0.0, 1.0)  # y is not asked for yet
+    proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
+    assert proposal is not None
+    assert proposal.params["y"] == 0.875
+    assert trial.suggest_float("y", 0.0, 1.0) == 0.875
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_partial_fixed_sampler_keeps_the_model() -> None:
+    """Held parameters stay in the model: their effect on old trials is not taken for noise."""
+    sampler = UHEBOSampler(n_startup_trials=5, seed=2)
+
+    def value(params: dict[str, Any]) -> float:
+        # The best x depends on y, and y has a large effect of its own.
+        return float((params["x"] - params["y"]) ** 2 + 10.0 * params["y"] + params["z"] ** 2)
+
+    study = optuna.create_study(sampler=sampler)
+    for _ in range(20):
+        trial = study.ask(BOX)
+        study.tell(trial, value(trial.params))
+    study.sampler = optuna.samplers.PartialFixedSampler({"y": 0.75}, sampler)
+    for _ in range(8):
+        trial = study.ask(BOX)
+        assert trial.params["y"] == 0.75
+        study.tell(trial, value(trial.params))
+    held = [trial for trial in study.trials if trial.params["y"] == 0.75]
+    assert len(held) == 8
+    assert min(trial.value or math.inf for trial in held) < 7.5 + 0.01
+    proposal = Proposal.from_attributes(held[-1].system_attrs)
+    assert proposal is not None
+    assert proposal.params["y"] == 0.75

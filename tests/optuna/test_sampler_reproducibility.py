@@ -1,0 +1,201 @@
+"""The same seed gives the same study: again, elsewhere, resumed; and never the same trial twice."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import pickle
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import optuna
+import pytest
+from optuna.storages import JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend
+
+from bbo_plugins.optuna import UHEBOSampler
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
+    from optuna.trial import Trial
+
+
+def objective(trial: Trial) -> float:
+    """Use every kind of parameter, one of them only sometimes."""
+    x = trial.suggest_float("x", -2.0, 2.0)
+    lr = trial.suggest_float("lr", 1e-4, 1.0, log=True)
+    n = trial.suggest_int("n", 1, 8)
+    kind = trial.suggest_categorical("kind", ["a", "b", None])
+    extra = trial.suggest_float("extra", 0.0, 1.0) if kind == "a" else 0.5
+    return (x - 0.3) ** 2 + abs(math.log10(lr) + 2.0) + 0.1 * n + extra
+
+
+def sampler(seed: int | None = 7, **arguments: Any) -> UHEBOSampler:
+    """Return a sampler whose model takes over early."""
+    return UHEBOSampler(n_startup_trials=4, seed=seed, warn_independent_sampling=False, **arguments)
+
+
+def run(n_trials: int, *, using: BaseSampler | None = None, **study: Any) -> list[dict[str, Any]]:
+    """Return the parameters of all trials of a study after ``n_trials`` more trials."""
+    made = optuna.create_study(sampler=using or sampler(), load_if_exists=True, **study)
+    made.optimize(objective, n_trials=n_trials)
+    return [trial.params for trial in made.trials]
+
+
+@pytest.fixture(params=["memory", "sqlite", "journal"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> BaseStorage:
+    """Return an empty storage of each kind."""
+    return open_storage(request.param, tmp_path)
+
+
+def open_storage(kind: str, folder: Path) -> BaseStorage:
+    """Open a storage in ``folder``, the same one when asked again."""
+    if kind == "sqlite":
+        return RDBStorage(f"sqlite:///{folder / 'study.db'}")
+    if kind == "journal":
+        return JournalStorage(JournalFileBackend(str(folder / "study.log")))
+    return optuna.storages.InMemoryStorage()
+
+
+REFERENCE = 9  # trials: one before anything is known, three of start-up, five of the model
+
+
+def test_same_seed_same_study() -> None:
+    """Two studies with one seed are equal, two seeds differ from the first trial on."""
+    first = run(REFERENCE)
+    assert run(REFERENCE) == first
+    assert run(1, using=sampler(seed=8))[0] != first[0]
+
+
+def test_storages_make_no_difference(storage: BaseStorage) -> None:
+    """What went through a file is what was kept in memory, to the last bit."""
+    assert run(REFERENCE, storage=storage) == run(REFERENCE)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "journal"])
+@pytest.mark.parametrize("interrupted_after", [2, 5])
+def test_resumed_study_continues_the_sequence(
+    kind: str, interrupted_after: int, tmp_path: Path
+) -> None:
+    """A study resumed by a new sampler on a new connection is the uninterrupted one."""
+    run(interrupted_after, storage=open_storage(kind, tmp_path), study_name="s")
+    rest = REFERENCE - interrupted_after
+    resumed = run(rest, storage=open_storage(kind, tmp_path), study_name="s")
+    assert resumed == run(REFERENCE)
+
+
+def test_eight_trials_are_four_and_four(tmp_path: Path) -> None:
+    """Four trials, a fresh sampler with the same seed, four more: as eight in one go."""
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    run(4, storage=url, study_name="s")
+    assert run(4, storage=url, study_name="s") == run(8)
+
+
+PROGRAM = """
+import json, optuna, sys
+sys.path.insert(0, sys.argv[1])
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+from test_sampler_reproducibility import REFERENCE, run
+print(json.dumps(run(REFERENCE)))
+"""
+
+
+@pytest.mark.parametrize("hash_seed", [None, "1"])
+def test_other_processes_make_no_difference(hash_seed: str | None) -> None:
+    """Another process, with whatever hash seed, repeats the study."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONHASHSEED"}
+    if hash_seed is not None:
+        environment["PYTHONHASHSEED"] = hash_seed
+    folder = os.path.dirname(__file__)  # noqa: PTH120 - passed on as text
+    command = [sys.executable, "-c", PROGRAM, folder]
+    output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(output.stdout) == run(REFERENCE)
+
+
+def test_copies_suggest_the_same() -> None:
+    """A deep copy and a pickle, taken in the middle, go on as the original does."""
+    study = optuna.create_study(sampler=sampler())
+    study.optimize(objective, n_trials=5)
+    trials = study.trials
+    following = []
+    for twin in (
+        study.sampler,
+        copy.deepcopy(study.sampler),
+        pickle.loads(pickle.dumps(study.sampler)),  # noqa: S301 - our own bytes
+    ):
+        fork = optuna.create_study(sampler=twin)
+        fork.add_trials(trials)
+        following.append(run_on(fork))
+    assert following[0] == following[1] == following[2]
+
+
+def run_on(study: optuna.Study) -> dict[str, Any]:
+    """Return the parameters of one more trial."""
+    study.optimize(objective, n_trials=1)
+    return study.trials[-1].params
+
+
+def test_no_seed_means_fresh_randomness() -> None:
+    """Without a seed, two samplers differ."""
+    assert run(2, using=sampler(seed=None)) != run(2, using=sampler(seed=None))
+
+
+@pytest.mark.parametrize("n_trials", [0, 2, 5])
+def test_reseeding_changes_what_is_sampled(n_trials: int) -> None:
+    """After reseed_rng, independent sampling, start-up and model all go another way."""
+    outcomes = []
+    for reseed in (False, True):
+        study = optuna.create_study(sampler=sampler())
+        study.optimize(objective, n_trials=n_trials)
+        if reseed:
+            study.sampler.reseed_rng()
+        study.optimize(objective, n_trials=1)
+        outcomes.append([trial.params for trial in study.trials])
+    assert outcomes[0][:n_trials] == outcomes[1][:n_trials]
+    assert outcomes[0][n_trials] != outcomes[1][n_trials]
+
+
+def test_reseeding_reaches_the_independent_sampler() -> None:
+    """A sampler the user gave is reseeded along."""
+    values = []
+    for reseed in (False, True):
+        study = optuna.create_study(
+            sampler=sampler(independent_sampler=optuna.samplers.RandomSampler(seed=3))
+        )
+        if reseed:
+            study.sampler.reseed_rng()
+        values.append(study.ask().suggest_float("x", 0.0, 1.0))
+    assert values[0] != values[1]
+
+
+def test_workers_with_one_seed_do_not_repeat_each_other(tmp_path: Path) -> None:
+    """Two workers, each with its own sampler and connection, take turns and never duplicate."""
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    optuna.create_study(storage=url, study_name="s")
+    workers = [optuna.load_study(storage=url, study_name="s", sampler=sampler()) for _ in range(2)]
+    for _ in range(6):
+        running = [(worker, worker.ask()) for worker in workers]
+        values = [objective(trial) for _, trial in running]
+        for (worker, trial), value in zip(running, values, strict=True):
+            worker.tell(trial, value)
+    points = [(trial.params["x"], trial.params["lr"]) for trial in workers[0].trials]
+    assert len(points) == 12
+    assert len(set(points)) == 12
+
+
+def test_result_does_not_depend_on_what_was_drawn_before() -> None:
+    """A trial is what its number and the history make it, whatever else was asked meanwhile."""
+    plain = run(6)
+    study = optuna.create_study(sampler=sampler())
+    disturbed = optuna.create_study(sampler=study.sampler)  # the same object at work elsewhere
+    for _ in range(6):
+        disturbed.optimize(objective, n_trials=1)
+        study.optimize(objective, n_trials=1)
+    assert [trial.params for trial in study.trials] == plain
+    assert [trial.params for trial in disturbed.trials] == plain

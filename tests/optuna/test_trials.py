@@ -1,0 +1,520 @@
+"""What a model is told about a study: signs, states, odd values, constraints, pending trials."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import TrialState
+
+from bbo_plugins.optuna.once import Once
+from bbo_plugins.optuna.proposals import PREFIX, Proposal
+from bbo_plugins.optuna.trials import (
+    Histories,
+    Snapshot,
+    StudyHistory,
+    held_params,
+    store_constraints,
+    store_proposal,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from optuna.distributions import BaseDistribution
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+Direction: TypeAlias = Literal["minimize", "maximize"]
+X = FloatDistribution(0.0, 10.0)
+SPACE: dict[str, BaseDistribution] = {"x": X}
+MIXED: dict[str, BaseDistribution] = {
+    "x": X,
+    "n": IntDistribution(1, 4),
+    "c": CategoricalDistribution(["a", "b"]),
+}
+
+
+def finished(
+    x: float,
+    value: float | None,
+    state: TrialState = TrialState.COMPLETE,
+    reported: Mapping[int, float] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+) -> FrozenTrial:
+    """Return a finished trial of one parameter."""
+    return optuna.create_trial(
+        state=state,
+        value=value,
+        params={"x": x},
+        distributions={"x": X},
+        intermediate_values=dict(reported or {}),
+        system_attrs=dict(attributes or {}),
+    )
+
+
+def study_of(*trials: FrozenTrial, direction: Direction = "maximize") -> Study:
+    """Return a study that holds ``trials``."""
+    study = optuna.create_study(direction=direction)
+    study.add_trials(trials)
+    return study
+
+
+def ask(study: Study) -> FrozenTrial:
+    """Create a running trial as a sampler sees it."""
+    trial_id = study._storage.create_new_trial(study._study_id)
+    return study._storage.get_trial(trial_id)
+
+
+def look(
+    study: Study,
+    space: Mapping[str, BaseDistribution] | None = None,
+    *,
+    history: StudyHistory | None = None,
+    held: Mapping[str, Any] | None = None,
+    noise_func: Callable[[FrozenTrial], float] | None = None,
+) -> Snapshot:
+    """Return what a new trial's model would be told."""
+    history = history or StudyHistory(noise_func)
+    return history.snapshot(study, ask(study), space or SPACE, held or {})
+
+
+@pytest.mark.parametrize("direction, sign", [("maximize", 1.0), ("minimize", -1.0)])
+def test_values_are_maximized(direction: Direction, sign: float) -> None:
+    """The sign is flipped for minimization, and only then."""
+    study = study_of(finished(1.0, 3.0), finished(2.0, -5.0), direction=direction)
+    seen = look(study).observations
+    np.testing.assert_array_equal(seen.y, [sign * 3.0, sign * -5.0])
+    np.testing.assert_allclose(seen.X, [[0.1], [0.2]])
+    assert seen.complete.all()
+    assert seen.noise_variance is None
+    assert seen.constraints is None
+
+
+def test_only_trials_with_a_value_count() -> None:
+    """FAIL, WAITING and RUNNING trials, and pruned ones without a value, are no observations."""
+    study = study_of(
+        finished(1.0, 1.0),
+        finished(2.0, None, TrialState.FAIL),
+        finished(3.0, None, TrialState.PRUNED),
+        finished(4.0, None, TrialState.PRUNED, {0: math.nan}),
+        finished(5.0, None, TrialState.PRUNED, {0: math.inf}),
+    )
+    study.enqueue_trial({"x": 6.0})
+    ask(study)
+    np.testing.assert_allclose(look(study).observations.X, [[0.1]])
+
+
+def test_pruned_trial_counts_with_its_last_value() -> None:
+    """The last reported value counts, below the median of the complete ones, as not complete."""
+    study = study_of(
+        finished(1.0, 1.0),
+        finished(2.0, 2.0),
+        finished(3.0, 6.0),
+        finished(4.0, None, TrialState.PRUNED, {0: 9.0, 3: -4.0, 1: 9.0}),
+        finished(5.0, None, TrialState.PRUNED, {0: 5.0}),
+    )
+    seen = look(study).observations
+    np.testing.assert_array_equal(seen.y, [1.0, 2.0, 6.0, -4.0, 2.0])
+    np.testing.assert_array_equal(seen.complete, [True, True, True, False, False])
+
+
+def test_pruned_trial_is_capped_in_the_direction_of_the_study() -> None:
+    """In minimization, a pruned trial is not better, that is smaller, than the median either."""
+    study = study_of(
+        finished(1.0, 1.0),
+        finished(2.0, 3.0),
+        finished(3.0, None, TrialState.PRUNED, {0: -9.0}),
+        direction="minimize",
+    )
+    np.testing.assert_array_equal(look(study).observations.y, [-1.0, -3.0, -2.0])
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ([1.0, math.inf, 3.0, -math.inf], [1.0, 3.0, 3.0, 1.0]),
+        ([math.inf, -math.inf], [1.0, -1.0]),
+        ([-math.inf], [-1.0]),
+        ([1e308, -1e308, math.inf], [1e308, -1e308, 1e308]),
+    ],
+)
+def test_infinite_values_are_clipped(values: list[float], expected: list[float]) -> None:
+    """An infinite value counts as the best or worst finite one, and how many is reported."""
+    snapshot = look(study_of(*[finished(1.0, value) for value in values]))
+    np.testing.assert_array_equal(snapshot.observations.y, expected)
+    assert snapshot.n_infinite == sum(math.isinf(value) for value in values)
+
+
+def test_trials_without_a_place_in_the_space_are_left_out() -> None:
+    """A trial that lacks a parameter, or has it in another kind of space, cannot be placed."""
+    study = study_of(
+        finished(1.0, 1.0),
+        optuna.create_trial(
+            value=2.0, params={"x": 2.0, "n": 3, "c": "a"}, distributions=dict(MIXED)
+        ),
+        optuna.create_trial(
+            value=3.0,
+            params={"x": 2.0, "n": 3, "c": "z"},
+            distributions={**MIXED, "c": CategoricalDistribution(["a", "z"])},
+        ),
+    )
+    seen = look(study, MIXED).observations
+    # Columns are sorted by name: c, n, x.
+    np.testing.assert_allclose(seen.X, [[0.25, 0.625, 0.2]])
+    np.testing.assert_array_equal(seen.y, [2.0])
+
+
+def test_enqueued_values_out_of_range_are_left_out() -> None:
+    """Optuna runs such a trial with a warning; the edge of the range learns nothing from it."""
+    study = study_of(finished(1.0, 1.0))
+    study.enqueue_trial({"x": 12.0})
+    with pytest.warns(UserWarning, match="out of range"):
+        trial = study.ask({"x": X})
+    study.tell(trial, 100.0)
+    assert trial.params == {"x": 12.0}
+    np.testing.assert_array_equal(look(study).observations.y, [1.0])
+
+
+def test_values_of_a_narrower_range_are_kept() -> None:
+    """A trial from an earlier, narrower range lies in the wider one as well."""
+    study = study_of(finished(5.0, 1.0))
+    snapshot = look(study, {"x": FloatDistribution(0.0, 20.0)})
+    np.testing.assert_allclose(snapshot.observations.X, [[0.25]])
+
+
+# ---------------------------------------------------------------------------- shared search space
+
+
+def test_shared_parameters_are_those_of_all_complete_trials() -> None:
+    """Conditional, changed and single-valued parameters are left out; names are sorted."""
+    common = {"z": X, "a": CategoricalDistribution(["p", "q"]), "one": IntDistribution(3, 3)}
+    first = {**common, "conditional": X, "range": FloatDistribution(0.0, 1.0)}
+    second = {**common, "range": FloatDistribution(0.0, 2.0)}
+    values = {"z": 1.0, "a": "p", "one": 3, "conditional": 1.0, "range": 0.5}
+    study = study_of(
+        *[
+            optuna.create_trial(
+                value=1.0, params={name: values[name] for name in space}, distributions=space
+            )
+            for space in (first, second)
+        ]
+    )
+    assert list(StudyHistory().shared_distributions(study)) == ["a", "z"]
+
+
+def test_shared_parameters_ignore_trials_that_are_not_complete() -> None:
+    """A pruned or failed trial may have stopped before it asked for every parameter."""
+    study = study_of(
+        optuna.create_trial(value=1.0, params={"x": 1.0, "n": 2, "c": "a"}, distributions=MIXED),
+        finished(1.0, None, TrialState.PRUNED, {0: 1.0}),
+        finished(1.0, None, TrialState.FAIL),
+    )
+    assert list(StudyHistory().shared_distributions(study)) == ["c", "n", "x"]
+
+
+def test_shared_parameters_of_an_empty_study_are_none() -> None:
+    """Nothing is known before the first complete trial."""
+    assert StudyHistory().shared_distributions(optuna.create_study()) == {}
+
+
+def test_callers_may_change_the_shared_parameters() -> None:
+    """PartialFixedSampler deletes from the dictionary it gets; that must not stick."""
+    study = study_of(finished(1.0, 1.0))
+    history = StudyHistory()
+    del history.shared_distributions(study)["x"]
+    assert list(history.shared_distributions(study)) == ["x"]
+
+
+# ------------------------------------------------------------------------------------ constraints
+
+
+def test_constraints_are_read_in_both_forms() -> None:
+    """Optuna's list and its values by name become columns; NaN where a trial lacks one."""
+    study = study_of(
+        finished(1.0, 1.0, attributes={"constraints": [0.5, -1.0]}),
+        finished(2.0, 1.0, attributes={"constraints:memory": 2.0, "constraints:0": -3.0}),
+        finished(3.0, 1.0),
+        finished(4.0, 1.0, attributes={"constraints": None}),
+    )
+    snapshot = look(study)
+    assert snapshot.constraints == ("0", "1", "memory")
+    nan = math.nan
+    expected = [[0.5, -1.0, nan], [-3.0, nan, 2.0], [nan] * 3, [nan] * 3]
+    np.testing.assert_array_equal(snapshot.observations.constraints, expected)
+
+
+def test_infinite_constraints_are_clipped() -> None:
+    """An infinite violation counts as the largest finite one."""
+    values = [1.0, math.inf, -2.0]
+    study = study_of(*[finished(1.0, 1.0, attributes={"constraints": [v]}) for v in values])
+    np.testing.assert_array_equal(look(study).observations.constraints, [[1.0], [1.0], [-2.0]])
+
+
+@pytest.mark.parametrize(
+    "stored", ["no list", {"a": 1}, ["a"], [None], [math.nan], [10**400], [[1]], 3.0]
+)
+def test_malformed_constraints_are_unknown(stored: Any) -> None:
+    """What is no number is no constraint value."""
+    study = study_of(finished(1.0, 1.0, attributes={"constraints": stored, "constraints:k": "?"}))
+    assert look(study).observations.constraints is None
+
+
+def test_stored_constraints_are_read_by_optuna_and_by_us() -> None:
+    """A list under Optuna's key decides which trial is the best one, in every version."""
+    study = study_of(direction="maximize")
+    for value, constraint in ((1.0, -1.0), (9.0, 0.5)):
+        trial = study.ask({"x": X})
+        frozen = study._storage.get_trial(trial._trial_id)
+        store_constraints(study, frozen, [constraint])
+        study.tell(trial, value)
+    assert study.best_trial.number == 0
+    np.testing.assert_array_equal(look(study).observations.constraints, [[-1.0], [0.5]])
+
+
+# ------------------------------------------------------------------------------------------ noise
+
+
+def test_known_noise_is_asked_once_per_trial() -> None:
+    """The function sees each finished trial once, whatever is asked and for however many spaces."""
+    calls = []
+
+    def noise_func(trial: FrozenTrial) -> float:
+        calls.append(trial.number)
+        return 0.25 if trial.number else 0.5
+
+    study = study_of(finished(1.0, 1.0), finished(2.0, 1.0), finished(3.0, None, TrialState.FAIL))
+    history = StudyHistory(noise_func)
+    for space in (SPACE, {"x": FloatDistribution(0.0, 20.0)}, SPACE):
+        snapshot = look(study, space, history=history)
+        np.testing.assert_array_equal(snapshot.observations.noise_variance, [0.5, 0.25])
+        assert snapshot.n_invalid_noise == 0
+    assert calls == [0, 1]
+
+
+@pytest.mark.parametrize("returned", [-1.0, math.nan, math.inf, None, "0.1", [0.1]])
+def test_invalid_noise_is_unknown(returned: Any) -> None:
+    """What is no finite non-negative number is NaN, unknown, and counted."""
+    study = study_of(finished(1.0, 1.0), finished(2.0, 2.0))
+    snapshot = look(study, noise_func=lambda trial: returned if trial.number else 0.0)
+    np.testing.assert_array_equal(snapshot.observations.noise_variance, [0.0, math.nan])
+    assert snapshot.n_invalid_noise == 1
+
+
+# ---------------------------------------------------------------------------------------- pending
+
+
+def test_running_trials_are_pending_where_they_are_known_to_be() -> None:
+    """Proposed, enqueued and suggested values are used, the surest source first."""
+    study = study_of(finished(1.0, 1.0))
+    space = {"x": X, "y": X}
+    proposed = ask(study)
+    store_proposal(study, proposed, Proposal.of({"x": 2.0, "y": 3.0}, space))
+    suggested = ask(study)
+    store_proposal(study, suggested, Proposal.of({"x": 4.0, "y": 5.0}, space))
+    study._storage.set_trial_param(suggested._trial_id, "y", 6.0, X)
+    study.enqueue_trial({"x": 7.0, "y": 8.0})
+    study.ask()
+    ask(study)  # nobody knows where this one is
+    incomplete = ask(study)
+    study._storage.set_trial_param(incomplete._trial_id, "x", 9.0, X)
+    pending = look(study, space).observations.pending
+    np.testing.assert_allclose(pending, [[0.2, 0.3], [0.4, 0.6], [0.7, 0.8]])
+
+
+def test_the_asking_trial_is_not_pending() -> None:
+    """A trial does not avoid itself."""
+    study = study_of(finished(1.0, 1.0))
+    trial = ask(study)
+    store_proposal(study, trial, Proposal.of({"x": 2.0}, SPACE))
+    trial = study._storage.get_trial(trial._trial_id)
+    assert not StudyHistory().snapshot(study, trial, SPACE, {}).observations.pending.size
+
+
+def test_only_the_latest_running_trials_are_pending() -> None:
+    """Trials of workers that died long ago stay RUNNING; their number does not grow for ever."""
+    study = study_of(finished(1.0, 1.0))
+    for i in range(70):
+        store_proposal(study, ask(study), Proposal.of({"x": i / 10.0}, SPACE))
+    pending = look(study).observations.pending
+    np.testing.assert_allclose(pending[:, 0], np.arange(6, 70) / 100.0)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {f"{PREFIX}0": "garbage"},
+        {f"{PREFIX}0": json.dumps({"v": 9, "params": {"x": 1.0}, "constraints": [], "fits": []})},
+        {f"{PREFIX}0": json.dumps({"v": 1, "params": {"x": 1e9}, "constraints": [], "fits": []})},
+        {f"{PREFIX}{i}": "[" * 2_000 for i in range(100)},
+        {"fixed_params": ["x"]},
+        {"fixed_params": {"x": "far"}},
+        {"fixed_params": {"x": None}},
+    ],
+)
+def test_hostile_attributes_of_running_trials_are_ignored(attributes: dict[str, Any]) -> None:
+    """Whatever another program stored, the observations stay and nothing is raised."""
+    study = study_of(finished(1.0, 1.0))
+    trial = ask(study)
+    for key, value in attributes.items():
+        study._storage.set_trial_system_attr(trial._trial_id, key, value)
+    seen = look(study).observations
+    assert not seen.pending.size
+    assert len(seen.y) == 1
+
+
+# ------------------------------------------------------------------------------------ stored fits
+
+
+def with_fits(study: Study, fits: tuple[Any, ...], **options: Any) -> FrozenTrial:
+    """Create a running trial that stored ``fits``."""
+    trial = ask(study)
+    store_proposal(study, trial, Proposal({"x": 1.0, **options.pop("more", {})}, fits, **options))
+    return study._storage.get_trial(trial._trial_id)
+
+
+def test_the_latest_fits_are_continued() -> None:
+    """The highest-numbered trial that stored fits counts, whether it has finished or not."""
+    study = study_of(finished(1.0, 1.0))
+    study.tell(with_fits(study, ("early",)).number, 1.0)
+    with_fits(study, ("late",))
+    with_fits(study, ())
+    assert look(study).fits == ("late",)
+
+
+def test_fits_of_other_parameters_are_not_continued() -> None:
+    """Hyperparameters belong to parameters: other names, other hyperparameters."""
+    study = study_of(finished(1.0, 1.0))
+    with_fits(study, ("ours",))
+    with_fits(study, ("theirs",), more={"y": 1.0})
+    assert look(study).fits == ("ours",)
+
+
+def test_fits_of_other_constraints_are_not_continued() -> None:
+    """If the constraints are not the same, only the objective's fit is continued."""
+    study = study_of(finished(1.0, 1.0, attributes={"constraints": [1.0]}))
+    with_fits(study, ("objective", "constraint"), constraints=("0",))
+    assert look(study).fits == ("objective", "constraint")
+    study.add_trial(finished(1.0, 1.0, attributes={"constraints:k": 1.0}))
+    assert look(study).fits == ("objective",)
+
+
+def test_a_shorter_record_replaces_a_longer_one() -> None:
+    """A retried trial inherits attributes; what it writes itself is read, not a mixture."""
+    study = study_of(finished(1.0, 1.0))
+    trial = with_fits(study, ("long" * 2_000,))
+    store_proposal(study, trial, Proposal({"x": 2.0}, ("short",)))
+    assert look(study).fits == ("short",)
+
+
+# --------------------------------------------------------------------------------- held parameters
+
+
+def test_fixed_parameters_are_held() -> None:
+    """Values that an enqueued trial fixes hold the space there and are part of the snapshot."""
+    study = study_of(finished(1.0, 1.0))
+    study.enqueue_trial({"y": 2.5, "unknown": 1.0})
+    trial = study._storage.get_trial(study.ask()._trial_id)
+    space = {"x": X, "y": X}
+    snapshot = StudyHistory().snapshot(study, trial, space, {})
+    assert snapshot.fixed == {"y": 2.5}
+    np.testing.assert_allclose(snapshot.space.snap([[0.9, 0.9]]), [[0.9, 0.25]])
+
+
+@pytest.mark.parametrize("value", ["a", None, 11.0, math.nan])
+def test_fixed_parameters_that_do_not_fit_are_not_held(value: Any) -> None:
+    """Optuna will complain about such a value; the model goes on without it."""
+    study = study_of(finished(1.0, 1.0))
+    study.enqueue_trial({"x": value})
+    trial = study._storage.get_trial(study.ask()._trial_id)
+    snapshot = StudyHistory().snapshot(study, trial, {"x": X, "y": X}, {"y": value})
+    assert snapshot.fixed == {}
+
+
+def test_held_parameters_stay_in_the_model() -> None:
+    """A parameter that is held is a column of the model all the same, if all trials share it."""
+    study = study_of(
+        optuna.create_trial(value=1.0, params={"x": 1.0, "n": 2, "c": "a"}, distributions=MIXED),
+        optuna.create_trial(value=2.0, params={"x": 3.0, "n": 4, "c": "b"}, distributions=MIXED),
+    )
+    snapshot = look(study, SPACE, held={"n": 4, "c": "z", "other": 1})
+    assert snapshot.fixed == {"n": 4}
+    assert list(snapshot.space.names) == ["n", "x"]
+    np.testing.assert_allclose(snapshot.observations.X, [[0.375, 0.1], [0.875, 0.3]])
+    np.testing.assert_allclose(snapshot.space.snap([[0.1, 0.5]]), [[0.875, 0.5]])
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_what_a_partial_fixed_sampler_holds_is_found() -> None:
+    """Nested wrappers are seen through, the outer one winning; other samplers' are not ours."""
+    ours = optuna.samplers.RandomSampler()
+    inner = optuna.samplers.PartialFixedSampler({"x": 1.0, "y": 2.0}, ours)
+    outer = optuna.samplers.PartialFixedSampler({"x": 3.0}, inner)
+    study = optuna.create_study(sampler=outer)
+    assert held_params(study, ours) == {"x": 3.0, "y": 2.0}
+    assert held_params(study, optuna.samplers.RandomSampler()) == {}
+    assert held_params(optuna.create_study(sampler=ours), ours) == {}
+
+
+# ----------------------------------------------------------------------------------------- caches
+
+
+def test_a_history_sees_new_trials() -> None:
+    """What is read once is kept, what is new is added, also if trials finish out of order."""
+    study = study_of(finished(1.0, 1.0))
+    history = StudyHistory()
+    late, early = study.ask({"x": X}), study.ask({"x": X})
+    study.tell(early, 5.0)
+    np.testing.assert_array_equal(look(study, history=history).observations.y, [1.0, 5.0])
+    study.tell(late, 3.0)
+    np.testing.assert_array_equal(look(study, history=history).observations.y, [1.0, 3.0, 5.0])
+    fresh = look(study)
+    np.testing.assert_array_equal(look(study, history=history).observations.X, fresh.observations.X)
+
+
+def test_a_history_notices_that_the_study_is_another_one() -> None:
+    """A storage may give a deleted study's identifier to the next study."""
+    history = StudyHistory()
+    look(study_of(finished(1.0, 1.0)), history=history)
+    other = study_of(finished(9.0, 7.0))
+    snapshot = look(other, history=history)
+    np.testing.assert_array_equal(snapshot.observations.y, [7.0])
+    np.testing.assert_allclose(snapshot.observations.X, [[0.9]])
+    wider = study_of(optuna.create_trial(value=1.0, params={"z": 1.0}, distributions={"z": X}))
+    assert list(history.shared_distributions(wider)) == ["z"]
+
+
+def test_histories_are_one_per_study_and_bounded() -> None:
+    """Studies are told apart, also in different storages; old ones are forgotten, not piled up."""
+    histories = Histories()
+    storage = optuna.storages.InMemoryStorage()
+    studies = [optuna.create_study(storage=storage) for _ in range(9)]
+    first = histories.of(studies[0])
+    assert histories.of(studies[0]) is first
+    assert histories.of(optuna.create_study()) is not first  # the same identifier elsewhere
+    for study in studies[1:]:
+        assert histories.of(study) is not first
+    assert histories.of(studies[0]) is not first
+
+
+def test_histories_do_not_keep_storages_alive() -> None:
+    """A sampler that outlives a study does not keep its trials in memory."""
+    histories = Histories()
+    histories.of(optuna.create_study())
+    gc.collect()
+    assert not histories._of_storage
+
+
+def test_once_is_once() -> None:
+    """The first call with a key differs from all later ones."""
+    once = Once()
+    assert ("a", 1) not in once
+    assert [once.first_time("a", 1) for _ in range(3)] == [True, False, False]
+    assert once.first_time("a", 2)
+    assert ("a", 1) in once

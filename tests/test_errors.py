@@ -1,0 +1,107 @@
+"""Argument checks: one message style, and no value slips through as another type."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from bbo_plugins import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize(
+    "check, value, expected",
+    [
+        (errors.check_finite, 3, 3.0),
+        (errors.check_finite, np.float32(0.5), 0.5),
+        (errors.check_finite, Fraction(1, 4), 0.25),
+        (errors.check_positive, 5e-324, 5e-324),
+        (errors.check_int, np.int8(-3), -3),
+        (errors.check_int, 10**30, 10**30),
+        (errors.check_bool, False, False),
+    ],
+)
+def test_good_values_become_plain_ones(
+    check: Callable[[str, Any], Any], value: Any, expected: Any
+) -> None:
+    """What passes comes back as the Python type the check names."""
+    checked = check("argument", value)
+    assert checked == expected
+    assert type(checked) is type(expected)
+
+
+@pytest.mark.parametrize(
+    "check, value, error, rule",
+    [
+        (errors.check_finite, "1", TypeError, "a finite number"),
+        (errors.check_finite, True, TypeError, "a finite number"),
+        (errors.check_finite, 1j, TypeError, "a finite number"),
+        (errors.check_finite, Decimal(1), TypeError, "a finite number"),
+        (errors.check_finite, [1.0], TypeError, "a finite number"),
+        (errors.check_finite, math.nan, ValueError, "a finite number"),
+        (errors.check_finite, -math.inf, ValueError, "a finite number"),
+        (errors.check_finite, 10**400, ValueError, "a finite number"),
+        (errors.check_positive, 0, ValueError, "a positive number"),
+        (errors.check_positive, np.float64("nan"), ValueError, "a positive number"),
+        (errors.check_int, 1.0, TypeError, "an integer"),
+        (errors.check_int, True, TypeError, "an integer"),
+        (errors.check_int, math.nan, ValueError, "an integer"),
+        (errors.check_bool, 0, TypeError, "True or False"),
+        (errors.check_bool, np.True_, TypeError, "True or False"),
+        (errors.check_bool, math.nan, ValueError, "True or False"),
+    ],
+)
+def test_bad_values_are_refused(
+    check: Callable[[str, Any], Any], value: Any, error: type[Exception], rule: str
+) -> None:
+    """The message reads: argument must be rule, but got value."""
+    with pytest.raises(error) as caught:
+        check("argument", value)
+    assert str(caught.value) == f"argument must be {rule}, but got {value!r}."
+
+
+def test_integers_have_a_minimum() -> None:
+    """The minimum itself passes, one less does not, and the rule names it."""
+    assert errors.check_int("n", 2, minimum=2) == 2
+    with pytest.raises(ValueError, match=r"^n must be an integer of at least 2, but got 1\.$"):
+        errors.check_int("n", 1, minimum=2)
+
+
+def test_words_are_listed() -> None:
+    """An unknown word is answered with the known ones."""
+    assert errors.check_word("mode", "a", ("a", "b")) == "a"
+    with pytest.raises(ValueError, match=r"^mode must be one of 'a' or 'b', but got 'c'\.$"):
+        errors.check_word("mode", "c", ("a", "b"))
+    with pytest.raises(ValueError, match=r"^mode must be 'a', but got 'c'\.$"):
+        errors.check_word("mode", "c", ("a",))
+    with pytest.raises(TypeError, match=r"^mode must be one of 'a' or 'b', but got 1\.$"):
+        errors.check_word("mode", 1, ("a", "b"))
+
+
+def test_functions_and_instances() -> None:
+    """What cannot be called, or is of another class, is of the wrong type."""
+    errors.check_callable("function", len, "a function")
+    errors.check_instance("path", "here", str, "a string")
+    with pytest.raises(TypeError, match=r"^function must be a function, but got 3\.$"):
+        errors.check_callable("function", 3, "a function")
+    with pytest.raises(TypeError, match=r"^path must be a string, but got 3\.$"):
+        errors.check_instance("path", 3, str, "a string")
+
+
+def test_missing_extra_names_the_command() -> None:
+    """The error is an ImportError, says what to install, and survives pickling."""
+    error = errors.MissingExtraError("bbo_plugins.ray", "ray")
+    assert isinstance(error, ImportError)
+    assert isinstance(error, errors.BBOPluginsError)
+    assert "bbo_plugins.ray needs" in str(error)
+    assert "pip install 'bbo-plugins[ray]'" in str(error)
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert str(again) == str(error)
