@@ -3,8 +3,8 @@
 Each start keeps its own inverse Hessian, step length and set of active bounds, but every iteration
 evaluates the next point of all of them in one call, so that the cost is that of BLAS-3 on a batch.
 A start whose point does not improve enough shortens its step and tries again in the next iteration,
-beside the others; one that has converged leaves the batch; at fixed iterations the worse half
-leaves.
+beside the others. A start leaves the batch when it has converged, or when a multiple of the gain it
+predicts for itself would not lift it above the best value so far.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FloatArray
 
 _MAX_ITERATIONS = 60
-_HALVE_AFTER = (6, 12, 18)  # iterations after which only the better half of the starts goes on
-_MIN_RUNNING = 3
 _FIRST_STEP = 0.2  # longest first step of a start, in units of `scale`
 _ARMIJO = 1e-4
 _SHORTEN = 0.3
 _TOLERANCE = 3e-5  # predicted gain at convergence, see _unit
 _SHORTEST_STEP = 1e-7  # in units of `scale`
+_LEARNING = 4  # iterations before predicted gains are trusted to drop a start
+_OPTIMISM = 5.0  # predicted gains a start must need to reach the best value to be dropped
 
 
 class Differentiable(Protocol):
@@ -73,43 +73,41 @@ def ascend(
     X = starts.copy()
     value, gradient = function.value_and_gradient(X)
     values = np.where(np.isfinite(value), value, -np.inf)
-    if not free.any():
+    columns = np.flatnonzero(free)
+    if not len(columns):
         return X, values
-    scale = scale[free]
-    upper = 1.0 / scale
-    k = len(scale)
-    unit = _unit(values, gradient[:, free] * scale)
+    scale = scale[columns]
+    gradient = gradient[:, columns] * scale
+    unit = _unit(values, gradient)
     climbers = _Climbers(
         index=np.arange(len(X)),
-        Z=X[:, free] / scale,
+        Z=X[:, columns] / scale,
         value=values / unit,
-        gradient=gradient[:, free] * (scale / unit),
-        H=np.tile(np.eye(k), (len(X), 1, 1)),
+        gradient=gradient / unit,
+        H=np.tile(np.eye(len(columns)), (len(X), 1, 1)),
         first=np.ones(len(X), dtype=bool),
         step=np.ones(len(X)),
     )
     climbers.keep(np.isfinite(climbers.value) & np.isfinite(climbers.gradient).all(axis=1))
-    for iteration in range(1, max_iterations + 1):
-        direction, gain = _directions(climbers, upper)
-        going = gain > _TOLERANCE
-        going &= climbers.step * np.abs(direction).max(axis=1, initial=0.0) > _SHORTEST_STEP
+    for iteration in range(max_iterations):
+        direction, gain, longest = _directions(climbers, 1.0 / scale)
+        going = (gain > _TOLERANCE) & (climbers.step * longest > _SHORTEST_STEP)
+        if iteration >= _LEARNING:
+            going &= climbers.value + _OPTIMISM * gain >= values.max() / unit
         if not going.all():
             climbers.keep(going)
             direction = direction[going]
         if not len(climbers.index):
             break
-        Z = np.clip(climbers.Z + climbers.step[:, None] * direction, 0.0, upper)
+        Z = climbers.Z + climbers.step[:, None] * direction
+        Z = np.minimum(np.maximum(Z, 0.0), 1.0 / scale)
         points = X[climbers.index]
-        points[:, free] = Z * scale
+        points[:, columns] = Z * scale
         value, gradient = function.value_and_gradient(points)
-        accepted = _advance(climbers, Z, value / unit, gradient[:, free] * (scale / unit))
+        accepted = _advance(climbers, Z, value / unit, gradient[:, columns] * (scale / unit))
         moved = climbers.index[accepted]
         X[moved] = points[accepted]
         values[moved] = value[accepted]
-        if iteration in _HALVE_AFTER:
-            n_kept = max(_MIN_RUNNING, (len(climbers.index) + 1) // 2)
-            order = np.argsort(-climbers.value, kind="stable")[:n_kept]
-            climbers.keep(np.isin(np.arange(len(climbers.index)), order))
     return X, values
 
 
@@ -125,20 +123,24 @@ def _unit(values: FloatArray, gradient: FloatArray) -> float:
     return min(1.0, height) if height > np.finfo(np.float64).tiny else 1.0
 
 
-def _directions(climbers: _Climbers, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the projected quasi-Newton directions (B, k) and the gains (B,) they predict."""
+def _directions(
+    climbers: _Climbers, upper: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return projected quasi-Newton directions (B, k), the gains they predict and their lengths."""
     gradient = climbers.gradient
-    blocked = ((climbers.Z <= 0.0) & (gradient <= 0.0)) | (
-        (upper <= climbers.Z) & (gradient >= 0.0)
-    )
+    blocked = (climbers.Z <= 0.0) & (gradient <= 0.0)
+    blocked |= (upper <= climbers.Z) & (gradient >= 0.0)
     projected = np.where(blocked, 0.0, gradient)
-    direction = np.where(blocked, 0.0, np.matmul(climbers.H, projected[:, :, None])[:, :, 0])
-    gain = np.einsum("bk,bk->b", direction, projected)
-    longest = np.abs(direction).max(axis=1, initial=0.0)
+    direction = np.matmul(climbers.H, projected[:, :, None])[:, :, 0]
+    direction[blocked] = 0.0
+    gain = (direction * projected).sum(axis=1)
+    longest = np.abs(direction).max(axis=1)
     # Before the first update H knows nothing of the function's scale: limit the first step instead.
     too_long = climbers.first & (longest > _FIRST_STEP)
-    shrink = np.where(too_long, _FIRST_STEP / np.where(too_long, longest, 1.0), 1.0)
-    return direction * shrink[:, None], gain * shrink
+    if too_long.any():
+        shrink = np.where(too_long, _FIRST_STEP / np.where(too_long, longest, 1.0), 1.0)
+        return direction * shrink[:, None], gain * shrink, longest * shrink
+    return direction, gain, longest
 
 
 def _advance(
@@ -146,7 +148,7 @@ def _advance(
 ) -> NDArray[np.bool_]:
     """Move the climbers whose evaluated points ``Z`` improve enough; return which did."""
     move = Z - climbers.Z
-    predicted = np.einsum("bk,bk->b", climbers.gradient, move)
+    predicted = (climbers.gradient * move).sum(axis=1)
     accepted = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
     accepted &= value >= climbers.value + _ARMIJO * np.maximum(predicted, 0.0)
     climbers.step = np.where(accepted, 1.0, climbers.step * _SHORTEN)
@@ -162,21 +164,25 @@ def _update_inverse_hessians(
     climbers: _Climbers, rows: NDArray[np.int64], s: FloatArray, y: FloatArray
 ) -> None:
     """Apply the BFGS update to ``H`` of ``rows``, except for pairs without positive curvature."""
-    curvature = np.einsum("bk,bk->b", s, y)
-    norms = np.linalg.norm(s, axis=1) * np.linalg.norm(y, axis=1)
-    useful = curvature > 1e-9 * norms
-    rows, s, y, curvature = rows[useful], s[useful], y[useful], curvature[useful]
+    curvature = (s * y).sum(axis=1)
+    y_squared = (y * y).sum(axis=1)
+    useful = curvature > 1e-9 * np.sqrt((s * s).sum(axis=1) * y_squared)
+    if not useful.all():
+        rows, s, y = rows[useful], s[useful], y[useful]
+        curvature, y_squared = curvature[useful], y_squared[useful]
     if not len(rows):
         return
     H = climbers.H[rows]
     first = climbers.first[rows]
     if first.any():  # Nocedal & Wright (2006), Eq. (6.20)
-        H[first] *= (curvature[first] / np.einsum("bk,bk->b", y[first], y[first]))[:, None, None]
+        H[first] *= (curvature[first] / y_squared[first])[:, None, None]
         climbers.first[rows] = False
     rho = 1.0 / curvature
     Hy = np.matmul(H, y[:, :, None])[:, :, 0]
-    cross = s[:, :, None] * Hy[:, None, :]
-    factor = rho * (1.0 + rho * np.einsum("bk,bk->b", y, Hy))
-    H -= rho[:, None, None] * (cross + cross.transpose(0, 2, 1))
-    H += factor[:, None, None] * (s[:, :, None] * s[:, None, :])
+    factor = rho * (1.0 + rho * (y * Hy).sum(axis=1))
+    # H - ρ(s Hyᵀ + Hy sᵀ) + factor s sᵀ = H + s uᵀ + u sᵀ with u = factor/2 s - ρ Hy
+    u = (0.5 * factor)[:, None] * s - rho[:, None] * Hy
+    outer = s[:, :, None] * u[:, None, :]
+    H += outer
+    H += outer.transpose(0, 2, 1)
     climbers.H[rows] = H

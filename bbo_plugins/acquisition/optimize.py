@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _MAX_ENUMERATED = 1024  # finite spaces up to this size are searched exhaustively
 _MAX_LISTED = 200_000  # finite spaces up to this size are listed to find a point not seen yet
-_FEW_LEVELS = 16  # discrete dimensions up to this size are searched exhaustively
-_MAX_TRIED_LEVELS = 64
+_FEW_LEVELS = 16  # numeric dimensions beyond this size take part in the ascent
+_MAX_TRIED_LEVELS = 64  # dimensions up to this size are searched level by level
 _N_STARTS = 12
 _N_LOCAL = 128
 _START_POOL = 192  # best screened points among which distant starts are picked
@@ -202,7 +202,7 @@ def _search_coordinate(
 def _levels_to_try(dimension: Dimension, current: IntArray, rng: np.random.Generator) -> IntArray:
     """Return the levels to try from each ``current`` one (B,), shape (B, t)."""
     count = dimension.n_levels or 1
-    if count <= _FEW_LEVELS or (dimension.is_categorical and count <= _MAX_TRIED_LEVELS):
+    if count <= _MAX_TRIED_LEVELS:
         return np.tile(np.arange(count), (len(current), 1))
     if dimension.is_categorical:
         return rng.integers(count, size=(len(current), _MAX_TRIED_LEVELS))

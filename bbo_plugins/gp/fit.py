@@ -33,7 +33,7 @@ from bbo_plugins.gp.prior import LogPrior, default_prior
 
 _MAX_EVALUATIONS = 100
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale
-_TOLERANCE = 1e-4  # predicted gain in nats below which the search ends
+_TOLERANCE = 3e-4  # predicted gain in nats below which the search ends
 _ARMIJO = 1e-4
 _MAX_DROP = 0.1  # nats per observation by which a warm fit may fall behind the earlier one
 _COARSE_SIZE = 100  # observations on which the starts of a cold fit are compared

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 AcquisitionName = Literal["logei", "ei", "ucb"]
 DEFAULT_BETA = 1.96
 _N_ANCHORS = 5
-_N_CANDIDATES = 1024
+_N_CANDIDATES = 512
 _MANY_OBSERVATIONS = 400  # from here on half the candidates: prediction costs O(n²) each
 
 
