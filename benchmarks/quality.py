@@ -193,14 +193,13 @@ def _search(
     """Return the point (d,) that our search finds, with the settings of ``gp_bo.suggest``."""
     process = acquisition.objective
     best_first = np.argsort(-process.predict_mean(X), kind="stable")
-    many = len(X) >= gp_bo._MANY_OBSERVATIONS  # noqa: SLF001 - the very settings of the product
     point, _ = maximize(
         acquisition,
         space,
         rng=rng,
         length_scales=process.hyperparameters.length_scales,
         anchors=X[best_first[: gp_bo._N_ANCHORS]],  # noqa: SLF001
-        n_candidates=gp_bo._N_CANDIDATES // (1 + many),  # noqa: SLF001
+        n_candidates=gp_bo._N_CANDIDATES,  # noqa: SLF001 - the very settings of the product
     )
     return point
 

@@ -33,7 +33,7 @@ from bbo_plugins.gp.prior import LogPrior, default_prior
 
 _MAX_EVALUATIONS = 100
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale
-_TOLERANCE = 3e-4  # predicted gain in nats below which the search ends
+_TOLERANCE = 5e-4  # predicted gain in nats below which the search ends
 _ARMIJO = 1e-4
 _MAX_DROP = 0.1  # nats per observation by which a warm fit may fall behind the earlier one
 _COARSE_SIZE = 100  # observations on which the starts of a cold fit are compared
@@ -114,6 +114,8 @@ class Fit:
         warm_start: What the next fit may start from.
         log_posterior: Log marginal likelihood plus log prior at the estimate.
         n_evaluations: Likelihood evaluations on all observations.
+        cholesky: Lower Cholesky factor of the covariance matrix at the estimate, shape (n, n), if
+            the last evaluation was there, or None.
         note: Why something weaker than a converged fit was returned, or None.
     """
 
@@ -121,6 +123,7 @@ class Fit:
     warm_start: WarmStart
     log_posterior: float
     n_evaluations: int
+    cholesky: FloatArray | None
     note: str | None
 
 
@@ -185,6 +188,7 @@ def fit_map(
         warm_start=WarmStart(best.theta, best.inverse_hessian, best.value / n, n),
         log_posterior=best.value,
         n_evaluations=sum(optimum.n_evaluations for optimum in candidates),
+        cholesky=likelihood.factor_at(best.theta),
         note=note,
     )
 

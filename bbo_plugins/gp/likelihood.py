@@ -103,7 +103,8 @@ class MarginalLikelihood:
             np.ones(n, dtype=bool) if known_noise is None else np.isnan(known_noise)
         )
         self.fit_noise = fit_noise and bool(self._noise_is_fitted.any())
-        self._R2, *self._buffers = np.empty((3, n, n))
+        self._factorized: tuple[FloatArray, FloatArray] | None = None
+        self._R2, *self._buffers = (np.empty((n, n)) for _ in range(3))
 
     @property
     def n_parameters(self) -> int:
@@ -116,6 +117,7 @@ class MarginalLikelihood:
         Where K is not numerically positive definite the value is -inf and the gradient zero.
         """
         d, y, n = self.n_dimensions, self._y, len(self._y)
+        self._factorized = None  # what it refers to is about to be overwritten
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             signal = math.exp(min(float(theta[d]), 700.0))
             excess_noise = math.exp(min(float(theta[-1]), 700.0)) if self.fit_noise else 0.0
@@ -125,7 +127,7 @@ class MarginalLikelihood:
         noise = noise_diagonal(n, NOISE_FLOOR + excess_noise, self._known_noise)
         K[np.diag_indices(n)] = signal + noise
         # K is symmetric, so its transpose is the Fortran-ordered array that LAPACK can overwrite.
-        L, info = lapack.dpotrf(K.T, lower=1, clean=0, overwrite_a=1)
+        L, info = lapack.dpotrf(K.T, lower=1, clean=1, overwrite_a=1)
         if info != 0:
             return -math.inf, np.zeros(self.n_parameters)
         diagonal = L.diagonal()
@@ -133,7 +135,10 @@ class MarginalLikelihood:
         value = -0.5 * float(y @ alpha) - float(np.log(diagonal).sum()) - 0.5 * n * _LOG_2PI
         if not math.isfinite(value):
             return -math.inf, np.zeros(self.n_parameters)
-        M = lapack.dpotri(L, lower=1, overwrite_c=1)[0]
+        self._factorized = (theta.copy(), L)
+        inverse = self._buffers[0].T  # its content, a root of the distances, has served
+        inverse[...] = L
+        M = lapack.dpotri(inverse, lower=1, overwrite_c=1)[0]
         M = blas.dsyr(-1.0, alpha, lower=1, a=M, overwrite_a=1)  # K⁻¹ - αα^T, lower triangle
         M_diagonal = M.diagonal().copy()  # M itself is overwritten below
         gradient = np.empty(self.n_parameters)
@@ -143,6 +148,15 @@ class MarginalLikelihood:
         if self.fit_noise:
             gradient[d + 1] = -0.5 * excess_noise * float(M_diagonal[self._noise_is_fitted].sum())
         return value, gradient
+
+    def factor_at(self, theta: FloatArray) -> FloatArray | None:
+        """Return the Cholesky factor of K (n, n) if ``theta`` was evaluated last, else None.
+
+        It is overwritten by the next evaluation.
+        """
+        if self._factorized is None or not np.array_equal(self._factorized[0], theta):
+            return None
+        return self._factorized[1]
 
     def _correlation_and_slope(self, A: FloatArray) -> tuple[FloatArray, FloatArray]:
         R2 = squared_distances(left_factor(A), right_factor(A), out=self._R2)

@@ -4,8 +4,9 @@ r"""The posterior of a Gaussian process, already factorized and immutable.
     var(x)  = s² - |L⁻¹ k(X, x)|²,       L Lᵀ = K = s² C + diag σ²  R&W Eq. (2.26)
 
 All values are those of the latent function (no observation noise added), in the units of ``y``.
-L⁻¹ is formed once, on first use: multiplying by it is about twice as fast as solving with L, and a
-search multiplies many times. Its error grows with the condition of L, the root of that of K.
+Up to a few hundred observations L⁻¹ is formed once, on first use: multiplying by it is about twice
+as fast as solving with L, and a search multiplies many times. Its error grows with the condition of
+L, the root of that of K.
 
 Source: Rasmussen & Williams (2006), "Gaussian Processes for Machine Learning", Algorithm 2.1.
 """
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from bbo_plugins.gp.likelihood import Hyperparameters
 
 _VARIANCE_FLOOR = 1e-12  # relative to s²: below it a variance is rounding error
+_MAX_INVERTED = 500  # observations up to which forming L⁻¹ pays
 _BLOCK = 256  # points predicted at a time: their n columns should stay in the processor's cache
 _JITTERS = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)  # relative to s², tried in turn
 
@@ -73,6 +75,7 @@ class GaussianProcess:
         features: FeatureMap,
         *,
         known_noise: FloatArray | None = None,
+        cholesky: FloatArray | None = None,
     ) -> GaussianProcess:
         """Condition the prior process on observations.
 
@@ -82,15 +85,19 @@ class GaussianProcess:
             hyperparameters: Kernel hyperparameters, in the units of ``y``.
             features: The kernel's feature map.
             known_noise: Known noise variances, NaN where unknown, shape (n,), or None.
+            cholesky: The lower Cholesky factor of K for exactly these arguments, where a fit has
+                left it, shape (n, n).
 
         Raises:
             ValueError: No jitter makes the covariance matrix positive definite (non-finite input).
         """
         A = features.scaled(X, hyperparameters.length_scales)
-        K = _covariance(A, right_factor(A), hyperparameters.signal_variance)
-        np.fill_diagonal(K, hyperparameters.signal_variance)
         noise = noise_diagonal(len(y), hyperparameters.noise_variance, known_noise)
-        L, jitter = _factorize(K, noise, hyperparameters.signal_variance)
+        L, jitter = cholesky, 0.0
+        if L is None:
+            K = _covariance(A, right_factor(A), hyperparameters.signal_variance)
+            np.fill_diagonal(K, hyperparameters.signal_variance)
+            L, jitter = _factorize(K, noise, hyperparameters.signal_variance)
         alpha = lapack.dpotrs(L, y, lower=1)[0]
         return cls(X, y, hyperparameters, features, A, noise + jitter, L, alpha, jitter)
 
@@ -107,7 +114,7 @@ class GaussianProcess:
             block = slice(start, start + _BLOCK)
             C = matern52(squared_distances(left[block], self._right_factor))
             np.matmul(C, self.alpha, out=mean[block])
-            V = blas.dtrmm(1.0, self._inverse_factor, C.T, lower=1, overwrite_b=1)
+            V = self._multiply_inverse(C.T)
             squared_norms[block] = np.einsum("ij,ij->j", V, V)
         return self._signal * mean, self._variance(squared_norms)
 
@@ -142,7 +149,7 @@ class GaussianProcess:
         numeric, columns = self.features.numeric, self.features.numeric_columns
         # d correlation / dx_i = -slope · √5/ℓ_i · (difference of scaled columns)
         scale = -signal * math.sqrt(5.0) / self.hyperparameters.length_scales[numeric]
-        A, B = self.A[:, columns], B[:, columns]
+        A, B = (self.A, B) if self.features.all_numeric else (self.A[:, columns], B[:, columns])
         weights = slope * self.alpha
         mean_gradient[:, numeric] = scale * (weights.sum(axis=1)[:, None] * B - weights @ A)
         weights = np.multiply(slope, W.T, out=slope)
@@ -169,7 +176,7 @@ class GaussianProcess:
         n, m = len(self.y), len(y)
         A = self._scaled(X)
         cross = matern52(self._squared_distances(A)) * self._signal
-        V = blas.dtrsm(1.0, self.L, cross.T, lower=1)
+        V = self._multiply_inverse(cross.T)
         noise = noise_diagonal(m, self.hyperparameters.noise_variance, known_noise) + self.jitter
         K = _covariance(A, right_factor(A), self._signal)
         np.fill_diagonal(K, self._signal)
@@ -218,9 +225,9 @@ class GaussianProcess:
 
     def _multiply_inverse(self, B: FloatArray, *, transposed: bool = False) -> FloatArray:
         """Return L⁻¹ B, or L⁻ᵀ B, for Fortran-ordered ``B`` (n, m), which is left intact."""
-        product: FloatArray = blas.dtrmm(
-            1.0, self._inverse_factor, B, lower=1, trans_a=int(transposed)
-        )
+        invert = len(self.y) <= _MAX_INVERTED
+        multiply, factor = (blas.dtrmm, self._inverse_factor) if invert else (blas.dtrsm, self.L)
+        product: FloatArray = multiply(1.0, factor, B, lower=1, trans_a=int(transposed))
         return product
 
     def _variance(self, squared_norms: FloatArray) -> FloatArray:

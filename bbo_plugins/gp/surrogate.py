@@ -65,7 +65,9 @@ class Surrogate:
         fit = fit_map(
             X, z, features, known_noise=known, fit_noise=not deterministic, warm_start=warm_start
         )
-        process = GaussianProcess.from_data(X, z, fit.hyperparameters, features, known_noise=known)
+        process = GaussianProcess.from_data(
+            X, z, fit.hyperparameters, features, known_noise=known, cholesky=fit.cholesky
+        )
         notes = [fit.note] if fit.note else []
         if process.jitter > 0.0:
             notes.append("the covariance matrix needed jitter on its diagonal to be factorized")

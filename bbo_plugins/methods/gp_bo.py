@@ -46,8 +46,7 @@ if TYPE_CHECKING:
 AcquisitionName = Literal["logei", "ei", "ucb"]
 DEFAULT_BETA = 1.96
 _N_ANCHORS = 5
-_N_CANDIDATES = 512
-_MANY_OBSERVATIONS = 400  # from here on half the candidates: prediction costs O(n²) each
+_N_CANDIDATES = 256
 
 
 @dataclass(frozen=True)
@@ -219,7 +218,7 @@ def _suggest_by_model(
         length_scales=surrogate.process.hyperparameters.length_scales,
         anchors=known[np.argsort(-mean, kind="stable")[:_N_ANCHORS]],
         excluded=excluded,
-        n_candidates=_N_CANDIDATES // (1 + (len(observations.y) >= _MANY_OBSERVATIONS)),
+        n_candidates=_N_CANDIDATES,
     )
     return Suggestion(
         x=x,
