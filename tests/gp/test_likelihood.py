@@ -221,3 +221,31 @@ def test_process_and_likelihood_agree() -> None:
     assert process.log_marginal_likelihood() == pytest.approx(value, rel=1e-10)
     dense_value = _dense_value(X, y, theta, counts, known)
     assert process.log_marginal_likelihood() == pytest.approx(dense_value, rel=1e-10)
+
+
+def test_factor_is_that_of_the_last_evaluation_only() -> None:
+    """The factor left behind is K's, and none is handed out for a θ that was not the last one."""
+    rng = np.random.default_rng(0)
+    X, y = rng.random((25, 3)), rng.standard_normal(25)
+    likelihood = MarginalLikelihood(X, y, FeatureMap((0, 0, 0)))
+    first, second = _theta(rng, 3), _theta(rng, 3)
+    assert likelihood.factor_at(first) is None
+    likelihood(first)
+    likelihood(second)
+    assert likelihood.factor_at(first) is None
+    factor = likelihood.factor_at(second)
+    noise = NOISE_FLOOR + math.exp(second[4])
+    K = dense.covariance(X, X, np.exp(second[:3]), math.exp(second[3]), (0, 0, 0))
+    np.testing.assert_allclose(factor, np.linalg.cholesky(K + noise * np.eye(25)), atol=1e-10)
+
+
+def test_failed_evaluation_leaves_no_factor() -> None:
+    """What an evaluation overwrote before it failed is not taken for the factor of the last θ."""
+    rng = np.random.default_rng(0)
+    X, y = rng.random((25, 3)), rng.standard_normal(25)
+    likelihood = MarginalLikelihood(X, y, FeatureMap((0, 0, 0)))
+    theta = _theta(rng, 3)
+    likelihood(theta)
+    value, _ = likelihood(np.full(5, np.nan))
+    assert value == -math.inf
+    assert likelihood.factor_at(theta) is None

@@ -9,6 +9,7 @@ import pytest
 
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
 from bbo_plugins.gp.likelihood import NOISE_FLOOR
+from bbo_plugins.gp.regression import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate
 from tests.oracles.problems import sample_prior
 
@@ -153,3 +154,16 @@ def test_points_that_are_not_finite_are_refused() -> None:
     X[2, 0] = math.nan
     with pytest.raises(ValueError, match="positive definite"):
         Surrogate.fit(X, y, NUMERIC)
+
+
+@pytest.mark.parametrize("n", [20, 520])  # with the inverse factor and with triangular solves
+def test_posterior_on_the_fits_factor_is_the_one_from_scratch(n: int) -> None:
+    """Taking over the factor that the fit left changes nothing."""
+    X, y = _data(n)
+    process = Surrogate.fit(X, y, NUMERIC).process
+    fresh = GaussianProcess.from_data(X, process.y, process.hyperparameters, NUMERIC)
+    new = np.random.default_rng(1).random((10, 2))
+    for ours, theirs in zip(
+        process.predict_with_gradients(new), fresh.predict_with_gradients(new), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9)
