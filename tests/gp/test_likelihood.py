@@ -234,6 +234,7 @@ def test_factor_is_that_of_the_last_evaluation_only() -> None:
     likelihood(second)
     assert likelihood.factor_at(first) is None
     factor = likelihood.factor_at(second)
+    assert factor is not None
     noise = NOISE_FLOOR + math.exp(second[4])
     K = dense.covariance(X, X, np.exp(second[:3]), math.exp(second[3]), (0, 0, 0))
     np.testing.assert_allclose(factor, np.linalg.cholesky(K + noise * np.eye(25)), atol=1e-10)
