@@ -20,11 +20,16 @@ _MODULE_OF: Final = {"UHEBOSampler": "bbo_plugins.optuna"}
 
 __all__ = ["UHEBOSampler", "__version__"]
 
+# Sub-packages that are imported when first used as an attribute, without an import of their own.
+_FRONT_DOORS: Final = ("optuna",)
+
 # The modules each extra brings for the library itself.
 _EXTRAS: Final = {"plot": ("matplotlib", "plotly"), "ray": ("ray.tune",)}
 
 
 def __getattr__(name: str) -> Any:
+    if name in _FRONT_DOORS:
+        return import_module(f"{__name__}.{name}")  # which makes it an ordinary attribute
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -43,4 +48,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_FRONT_DOORS})

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -102,12 +103,15 @@ def check_int(argument: str, value: object, *, minimum: int | None = None) -> in
 
 
 def check_bool(argument: str, value: object) -> bool:
-    """Return ``value`` if it is True or False; nothing else is taken for either.
+    """Return ``value`` as a bool if it is True or False; nothing else is taken for either.
 
     Raises:
         TypeError: ``value`` is not a bool.
         ValueError: ``value`` is NaN.
     """
+    numpy = sys.modules.get("numpy")  # a numpy bool comes from where numpy is loaded already
+    if numpy is not None and isinstance(value, numpy.bool_):
+        return bool(value)
     if not isinstance(value, bool):
         is_nan = isinstance(value, float) and math.isnan(value)
         raise (ValueError if is_nan else TypeError)(rule_message(argument, "True or False", value))

@@ -198,8 +198,7 @@ def _search(
         space,
         rng=rng,
         length_scales=process.hyperparameters.length_scales,
-        anchors=X[best_first[: gp_bo._N_ANCHORS]],  # noqa: SLF001
-        n_candidates=gp_bo._N_CANDIDATES,  # noqa: SLF001 - the very settings of the product
+        anchors=X[best_first[: gp_bo._N_ANCHORS]],  # noqa: SLF001 - the product's own setting
     )
     return point
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         (errors.check_int, np.int8(-3), -3),
         (errors.check_int, 10**30, 10**30),
         (errors.check_bool, False, False),
+        (errors.check_bool, np.True_, True),
+        (errors.check_bool, np.bool_(0), False),
     ],
 )
 def test_good_values_become_plain_ones(
@@ -55,7 +57,7 @@ def test_good_values_become_plain_ones(
         (errors.check_int, True, TypeError, "an integer"),
         (errors.check_int, math.nan, ValueError, "an integer"),
         (errors.check_bool, 0, TypeError, "True or False"),
-        (errors.check_bool, np.True_, TypeError, "True or False"),
+        (errors.check_bool, np.int8(1), TypeError, "True or False"),
         (errors.check_bool, math.nan, ValueError, "True or False"),
     ],
 )

@@ -36,6 +36,13 @@ def test_public_name_is_the_one_its_module_defines(name: str) -> None:
     assert getattr(bbo_plugins, name) is getattr(module, name)
 
 
+@pytest.mark.parametrize("name", bbo_plugins._FRONT_DOORS)
+def test_front_doors_are_attributes(name: str) -> None:
+    """A front door is the sub-package of that name, and ``dir`` lists it beforehand."""
+    assert name in dir(bbo_plugins)
+    assert bbo_plugins.__getattr__(name) is import_module(f"bbo_plugins.{name}")
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     """The message is the one Python itself would give."""
     with pytest.raises(AttributeError, match="module 'bbo_plugins' has no attribute 'Sampler'"):

@@ -480,3 +480,14 @@ def test_enumerate_refuses_what_it_cannot_list(space: SearchSpace) -> None:
     """Infinite and huge spaces are refused instead of filling the memory."""
     with pytest.raises(ValueError, match="to be enumerated"):
         space.enumerate()
+
+
+def test_distances_are_euclidean_with_categories_one_apart() -> None:
+    """Against the formula, entry by entry; a category of another name is at distance 1."""
+    space = SearchSpace(
+        {"x": Dimension.float(0.0, 1.0), "c": Dimension.categorical(("a", "b", "c"))}
+    )
+    X = space.encode([{"x": 0.1, "c": "a"}, {"x": 0.5, "c": "b"}])
+    Y = space.encode([{"x": 0.4, "c": "a"}])
+    np.testing.assert_allclose(space.distances(X, Y), [[0.3], [math.hypot(0.1, 1.0)]])
+    assert space.distances(X, np.empty((0, 2))).shape == (2, 0)

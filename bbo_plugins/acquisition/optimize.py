@@ -3,15 +3,15 @@
 1. **Screening.** A batch of Sobol points and of perturbations of good observed points is evaluated
    at once.
 2. **Ascent.** The best, mutually distant ones become starts that climb *together*: every iteration
-   of :mod:`bbo_plugins.acquisition.ascent` evaluates all of them in one call, and the worse half is
-   dropped now and then. Discrete numeric dimensions with many levels take part as if they were
+   of :mod:`bbo_plugins.acquisition.ascent` evaluates all of them in one call, and those that cannot
+   catch up are dropped. Discrete numeric dimensions with many levels take part as if they were
    continuous.
 3. **Discrete search.** The survivors are snapped to representable points; one coordinate at a time,
    all levels (few) or neighbors at doubling distances (many) are tried, alternating with ascent in
    the continuous dimensions.
 
-A small finite space is enumerated instead. Points that must not be suggested again are skipped at
-the end.
+A small finite space is enumerated instead. At the end the best point is taken that is allowed: not
+one that must not be suggested again, and not one close to where another worker already is.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 
 from bbo_plugins.acquisition.ascent import ascend
 from bbo_plugins.acquisition.quasirandom import shifted_sobol
+from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +61,8 @@ def maximize(
     length_scales: FloatArray,
     anchors: FloatArray,
     excluded: FloatArray | None = None,
-    n_candidates: int = 1024,
+    pending: FloatArray | None = None,
+    n_candidates: int = 256,
 ) -> tuple[FloatArray, float]:
     """Return a representable point of the unit cube with a high acquisition value, and that value.
 
@@ -71,12 +73,18 @@ def maximize(
         length_scales: Typical distance over which the function varies, per dimension, shape (d,).
         anchors: Promising points whose surroundings are searched too, shape (k, d).
         excluded: Points that must not be returned unless the space is exhausted, shape (e, d).
+        pending: Points being evaluated elsewhere, shape (p, d): none of them is returned unless
+            the space is exhausted, and none near them as long as there is another candidate.
         n_candidates: Number of space-filling candidates.
     """
+    nothing = np.empty((0, len(space)))
+    excluded = nothing if excluded is None else excluded
+    pending = nothing if pending is None else pending
     size = space.size
     if size is not None and size <= _MAX_ENUMERATED:
         points = space.enumerate()
-        return _best_allowed(points, _finite(acquisition.value(points)), excluded, space, rng)
+        values = _finite(acquisition.value(points))
+        return _best_allowed(points, values, excluded, pending, space, rng)
     reach = np.minimum(length_scales, 1.0)
     candidates = space.snap(
         np.concatenate(
@@ -100,6 +108,7 @@ def maximize(
         np.concatenate([X, candidates[order]]),
         np.concatenate([optima, values[order]]),
         excluded,
+        pending,
         space,
         rng,
     )
@@ -214,24 +223,35 @@ def _levels_to_try(dimension: Dimension, current: IntArray, rng: np.random.Gener
 def _best_allowed(
     X: FloatArray,
     values: FloatArray,
-    excluded: FloatArray | None,
+    excluded: FloatArray,
+    pending: FloatArray,
     space: SearchSpace,
     rng: np.random.Generator,
 ) -> tuple[FloatArray, float]:
-    """Return the best of ``X`` that is not excluded; a repeat only if the space is exhausted."""
+    """Return the best of ``X`` that may be suggested; a repeat only if the space is exhausted."""
     order = np.argsort(-values, kind="stable")
-    if excluded is None or not len(excluded):
-        return X[order[0]], float(values[order[0]])
-    taken = set(_keys(space.snap(excluded)))
-    for row, key in zip(order, _keys(X[order]), strict=True):
-        if key not in taken:
+    X, values = X[order], values[order]
+    if not len(excluded) and not len(pending):
+        return X[0], float(values[0])
+    taken = _keys_inside(np.concatenate([excluded, pending]), space)
+    allowed = np.array([key not in taken for key in _keys(X)])
+    apart = space.distances(X, pending).min(axis=1, initial=np.inf) >= CLOSE
+    for choice in (allowed & apart & (values > -np.inf), allowed):
+        if choice.any():
+            row = int(np.argmax(choice))
             return X[row], float(values[row])
     if space.size is None or len(taken) < space.size:
         for candidates in _unseen_candidates(space, rng):
             for row, key in zip(candidates, _keys(candidates), strict=True):
                 if key not in taken:
                     return row, -np.inf
-    return X[order[0]], float(values[order[0]])
+    return X[0], float(values[0])
+
+
+def _keys_inside(X: FloatArray, space: SearchSpace) -> set[bytes]:
+    """Return the keys of those points of ``X`` (m, d) that ``space`` can represent as they are."""
+    keys = zip(_keys(X), _keys(space.snap(X)), strict=True)
+    return {key for key, snapped in keys if key == snapped}
 
 
 def _unseen_candidates(space: SearchSpace, rng: np.random.Generator) -> Iterator[FloatArray]:

@@ -10,7 +10,7 @@ followed by standardization of v to mean 0 and variance 1. The transform is stri
 continuously differentiable, compresses the bad tail only, and leaves the better half of the data
 linear, so the incumbent and every comparison of targets stay the same.
 
-Not from one of the papers: chosen by measured regret.
+A choice of this project, not from one of its papers.
 """
 
 from __future__ import annotations

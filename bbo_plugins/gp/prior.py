@@ -4,7 +4,8 @@
 
 on standardized targets and unit-cube inputs. The length-scale's location grows with √d, as typical
 distances in the cube do (the argument of Hvarfner, Hellsten & Nardi 2024, "Vanilla Bayesian
-Optimization Performs Great in High Dimensions"); the constants were chosen by measured regret.
+Optimization Performs Great in High Dimensions"). The constants are a choice of this project, not of
+one of its papers.
 """
 
 from __future__ import annotations

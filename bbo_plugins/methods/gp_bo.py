@@ -2,8 +2,8 @@
 
 The parent of the papers' methods that use a GP, and what ``estimation="map"`` runs. A surrogate is
 fitted to the objective (and one to each constraint), pending points are added at their posterior
-mean ("Kriging believer": the variance shrinks there, the mean stays), and the acquisition function
-is maximized.
+mean ("Kriging believer": the variance shrinks there, the mean stays), points that failed as
+evidence of a bad value, and the acquisition function is maximized.
 
 | symbol | meaning                                                                               |
 |--------|---------------------------------------------------------------------------------------|
@@ -16,10 +16,11 @@ Sources: the incumbent after Fu et al. (2024), "Convergence of Bayesian Bilevel 
 Algorithm 1 (there a minimum); the product of expected improvement and probability of feasibility
 after Gardner et al. (2014), "Bayesian Optimization with Inequality Constraints".
 
-Deviations: targets go through :class:`bbo_plugins.gp.outputs.OutputTransform`. With constraints,
-the upper confidence bound is replaced by log softplus(UCB - μ⁺) + Σ log PoF, which is increasing in
-UCB and needs no sign convention. As long as no observed point is feasible, the probability of
-feasibility alone is maximized.
+Deviations: pending and failed points are accounted for, which the papers leave open. Targets go
+through :class:`bbo_plugins.gp.outputs.OutputTransform`. With constraints, the upper confidence
+bound is replaced by log softplus(UCB - μ⁺) + Σ log PoF, which is increasing in UCB and needs no
+sign convention. As long as no observed point is feasible, the probability of feasibility alone is
+maximized.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ from bbo_plugins.gp.surrogate import Surrogate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.gp.regression import GaussianProcess
     from bbo_plugins.methods.observations import Observations
@@ -46,7 +49,6 @@ if TYPE_CHECKING:
 AcquisitionName = Literal["logei", "ei", "ucb"]
 DEFAULT_BETA = 1.96
 _N_ANCHORS = 5
-_N_CANDIDATES = 256
 
 
 @dataclass(frozen=True)
@@ -207,24 +209,39 @@ def _suggest_by_model(
     )
     constraints = _fit_constraints(observations, features, starts[1:])
     fitted = [surrogate, *constraints]
-    excluded = observations.pending
-    if deterministic:
-        excluded = np.concatenate([observations.X, excluded])
+    failed = _failed(observations)
     known, mean = _attainable(space, surrogate.process)
     x, _ = maximize(
-        _acquisition(surrogate, constraints, observations, mean, kind=acquisition, beta=beta),
+        _acquisition(
+            surrogate,
+            constraints,
+            observations,
+            failed,
+            incumbents=mean[_eligible(observations, known, constraints)],
+            kind=acquisition,
+            beta=beta,
+        ),
         space,
         rng=rng,
         length_scales=surrogate.process.hyperparameters.length_scales,
         anchors=known[np.argsort(-mean, kind="stable")[:_N_ANCHORS]],
-        excluded=excluded,
-        n_candidates=_N_CANDIDATES,
+        excluded=np.concatenate([observations.X, failed]) if deterministic else failed,
+        pending=observations.pending,
     )
     return Suggestion(
         x=x,
         warm_starts=tuple(model.warm_start for model in fitted),
         notes=tuple(note for model in fitted for note in model.notes),
     )
+
+
+def _failed(observations: Observations) -> FloatArray:
+    """Return the points (f, d) that failed and have not been evaluated since."""
+    if observations.failed is None:
+        return observations.X[:0]
+    evaluated = {row.tobytes() for row in observations.X}
+    still = [row for row in observations.failed if row.tobytes() not in evaluated]
+    return np.array(still).reshape(len(still), observations.X.shape[1])
 
 
 def _attainable(space: SearchSpace, process: GaussianProcess) -> tuple[FloatArray, FloatArray]:
@@ -258,37 +275,83 @@ def _constraint_columns(observations: Observations) -> list[FloatArray]:
     return [column for column in observations.constraints.T if np.isfinite(column).any()]
 
 
+def _eligible(
+    observations: Observations, known: FloatArray, constraints: Sequence[Surrogate]
+) -> NDArray[np.bool_]:
+    """Return which observed points (n,) may be the incumbent: complete and, if so asked, feasible.
+
+    A trial that reports some constraints is judged by those, one that reports none is not feasible.
+    Where an observed point had to move to ``known`` (n, d), the constraints' models judge.
+    """
+    eligible = observations.complete.copy()
+    if not constraints:
+        return eligible
+    if not np.array_equal(known, observations.X):
+        for model in constraints:
+            eligible &= model.process.predict_mean(known) >= _limit(model)
+        return eligible
+    values = np.column_stack(_constraint_columns(observations))
+    eligible &= ~np.isnan(values).all(axis=1)
+    eligible &= ~(values > 0.0).any(axis=1)  # NaN, not reported, is no violation
+    return eligible
+
+
+def _limit(constraint: Surrogate) -> float:
+    """Return the transformed slack from which on a point is feasible."""
+    return float(constraint.transform.forward(np.zeros(1))[0])
+
+
 def _acquisition(
     surrogate: Surrogate,
     constraints: Sequence[Surrogate],
     observations: Observations,
-    mean: FloatArray,
+    failed: FloatArray,
     *,
+    incumbents: FloatArray,
     kind: AcquisitionName,
     beta: float,
 ) -> ConstrainedAcquisition:
-    """Bind the acquisition function to the posteriors after the pending points' fantasies."""
-    eligible = observations.complete.copy()
-    for values in _constraint_columns(observations):
-        eligible &= values <= 0.0  # NaN, unknown, is not feasible
+    """Bind the acquisition function to the posteriors after the fantasies.
+
+    Args:
+        surrogate: Model of the objective.
+        constraints: Models of the constraints.
+        observations: What is known of the study.
+        failed: Points at which an evaluation failed, shape (f, d).
+        incumbents: Posterior means at the points that may be the incumbent; possibly none.
+        kind: Which acquisition function.
+        beta: Multiplier of σ for "ucb".
+    """
     pending = observations.pending
     models = tuple(
-        ConstraintModel(
-            _believe(model.process, pending), float(model.transform.forward(np.zeros(1))[0])
-        )
-        for model in constraints
+        ConstraintModel(_believe(model.process, pending), _limit(model)) for model in constraints
     )
-    process = _believe(surrogate.process, pending)
-    if not eligible.any() and models:
+    process = _believe(_doubt(surrogate.process, failed), pending)
+    if not len(incumbents) and models:
         return ConstrainedAcquisition(None, process, 0.0, beta, models)
-    # Fu et al. (2024), Algorithm 1: the best predictive mean over the points evaluated so far.
-    incumbent = float(np.max(mean[eligible] if eligible.any() else mean))
     feasible = np.ones(len(pending), dtype=bool)
     for model in models:
         feasible &= _believed(model.process, pending) >= model.limit
     believed = _believed(process, pending)[feasible]
-    incumbent = max(incumbent, float(believed.max(initial=-np.inf)))
+    if not len(incumbents):
+        incumbents = surrogate.process.mean_at_observations
+    # Fu et al. (2024), Algorithm 1: the best predictive mean over the points evaluated so far.
+    incumbent = float(np.concatenate([incumbents, believed]).max())
     return ConstrainedAcquisition(kind, process, incumbent, beta, models)
+
+
+def _doubt(process: GaussianProcess, failed: FloatArray) -> GaussianProcess:
+    """Condition on evidence that the points that failed are no better than the median.
+
+    Its noise is the posterior variance there: one failure moves the mean halfway, as it may have
+    been an accident, and further ones at the same place move it further.
+    """
+    if not len(failed):
+        return process
+    mean, variance = process.predict(failed)
+    return process.condition_on(
+        failed, np.minimum(mean, np.median(process.y)), known_noise=variance
+    )
 
 
 def _believe(process: GaussianProcess, pending: FloatArray) -> GaussianProcess:

@@ -27,6 +27,7 @@ class Observations:
             (n,), or None.
         constraints: Constraint values, positive where violated, NaN where unknown, shape (n, m),
             or None.
+        failed: Points at which an evaluation failed, shape (f, d), or None.
 
     Raises:
         ValueError: The shapes disagree or a target is not finite.
@@ -38,6 +39,7 @@ class Observations:
     pending: FloatArray
     noise_variance: FloatArray | None = None
     constraints: FloatArray | None = None
+    failed: FloatArray | None = None
 
     def __post_init__(self) -> None:
         """Check shapes and finiteness."""
@@ -47,6 +49,8 @@ class Observations:
             "complete": (self.complete, (n,)),
             "pending": (self.pending, (len(self.pending), d)),
         }
+        if self.failed is not None:
+            expected["failed"] = (self.failed, (len(self.failed), d))
         if self.noise_variance is not None:
             expected["noise_variance"] = (self.noise_variance, (n,))
         if self.constraints is not None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from bbo_plugins.space import Dimension, SearchSpace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from optuna.distributions import BaseDistribution
 
 
 def dimension_of(distribution: BaseDistribution) -> Dimension:
     """Return the dimension with the values of ``distribution``.
+
+    Of choices that Optuna takes for one and the same, such as 1 and True, only the first is kept:
+    it is the one that comes back from a storage, so the others could never be observed.
 
     Raises:
         TypeError: The distribution is of none of Optuna's three kinds.
@@ -29,11 +34,30 @@ def dimension_of(distribution: BaseDistribution) -> Dimension:
             distribution.low, distribution.high, log=distribution.log, step=distribution.step
         )
     if isinstance(distribution, CategoricalDistribution):
-        return Dimension.categorical(distribution.choices)
+        return Dimension.categorical(_distinct_choices(distribution))
     raise TypeError(
         "distribution must be a FloatDistribution, IntDistribution or CategoricalDistribution, "
         f"but got {distribution!r}."
     )
+
+
+def is_single(distribution: BaseDistribution) -> bool:
+    """Return whether there is one value only, or several choices that Optuna takes for one."""
+    if isinstance(distribution, CategoricalDistribution):
+        return len(list(islice(_distinct_choices(distribution), 2))) == 1
+    return distribution.single()
+
+
+def _distinct_choices(distribution: CategoricalDistribution) -> Iterator[Any]:
+    """Yield the choices that Optuna finds at their own index, and of several NaNs the first."""
+    nan_seen = False
+    for index, choice in enumerate(distribution.choices):
+        if isinstance(choice, float) and math.isnan(choice):
+            if nan_seen:
+                continue
+            nan_seen = True
+        if distribution.to_internal_repr(choice) == index:
+            yield choice
 
 
 def space_of(distributions: Mapping[str, BaseDistribution]) -> SearchSpace:

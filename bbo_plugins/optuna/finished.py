@@ -70,8 +70,13 @@ def _value_of(trial: FrozenTrial) -> float:
 
 def _variance(returned: Any) -> float:
     """Return what ``noise_func`` returned if it is a variance, else NaN."""
-    is_number = isinstance(returned, numbers.Real)
-    return float(returned) if is_number and 0.0 <= float(returned) < math.inf else math.nan
+    if not isinstance(returned, numbers.Real):
+        return math.nan
+    try:
+        variance = float(returned)
+    except OverflowError:
+        return math.nan
+    return variance if 0.0 <= variance < math.inf else math.nan
 
 
 def _constraints_of(trial: FrozenTrial) -> dict[str, float]:

@@ -6,6 +6,8 @@ trials, what is stored, what is logged, and the refusal of several objectives.
 
 A sampler keeps no state but its arguments: what it suggests for a trial follows from them, from the
 trial's number, and from what the storage holds. The rest are caches, which copies and pickles drop.
+The one exception is ``reseed_rng``, which Optuna calls before every trial if ``n_jobs`` > 1: it
+changes what is drawn, but not the space-filling start-up, whose points belong together.
 """
 
 from __future__ import annotations
@@ -14,24 +16,27 @@ import logging
 import math
 import re
 from abc import abstractmethod
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from optuna.samplers import BaseSampler
 from optuna.trial import TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.optuna import randomness
-from bbo_plugins.optuna.dimensions import dimension_of
+from bbo_plugins.optuna.dimensions import dimension_of, is_single
 from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.placement import fixed_params
 from bbo_plugins.optuna.proposals import Proposal
 from bbo_plugins.optuna.trials import Histories, held_params, store_constraints, store_proposal
+from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
     from optuna.trial import FrozenTrial
@@ -41,7 +46,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _MAX_ATTEMPTS = 3
-_TOO_CLOSE = 0.05  # in the unit cube; trials that run at once had better be farther apart
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 
@@ -105,6 +109,7 @@ class ModelSampler(BaseSampler):
             if seed is None
             else errors.check_int("seed", seed, minimum=0)
         )
+        self._draw_seed = self._seed  # of all but the start-up's design; reseed_rng changes it
         self._noise_func = noise_func
         self._constraints_func = constraints_func
         self._independent_sampler = independent_sampler
@@ -135,8 +140,12 @@ class ModelSampler(BaseSampler):
         """
 
     def reseed_rng(self) -> None:
-        """Mix fresh randomness into the seed; Optuna does this for ``n_jobs`` > 1."""
-        self._seed = randomness.mix(self._seed, randomness.fresh_entropy())
+        """Mix fresh randomness into all draws; Optuna does this for ``n_jobs`` > 1.
+
+        The space-filling start-up stays as it is: every trial takes the point of its number, so
+        that workers do not repeat each other, and a design reseeded for each trial would be none.
+        """
+        self._draw_seed = randomness.mix(self._draw_seed, randomness.fresh_entropy())
         if self._independent_sampler is not None:
             self._independent_sampler.reseed_rng()
 
@@ -193,7 +202,9 @@ class ModelSampler(BaseSampler):
     def _sample_for_startup(
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot
     ) -> dict[str, Any]:
-        taken = [*snapshot.observations.X, *snapshot.observations.pending]
+        observations = snapshot.observations
+        failed = () if observations.failed is None else observations.failed
+        taken = [*observations.X, *observations.pending, *failed]
         x = randomness.design_point(snapshot.space, self._seed, trial.number, taken)
         proposal = Proposal.of(snapshot.params_at(x), snapshot.distributions)
         store_proposal(study, trial, proposal)
@@ -204,14 +215,14 @@ class ModelSampler(BaseSampler):
     ) -> dict[str, Any]:
         if history.once.first_time("model"):
             _logger.info(
-                "%s: start-up is over, %d observations; a model suggests from trial %d on.",
+                "%s: start-up is over, %s; a model suggests from trial %d on.",
                 self,
-                len(snapshot.observations.y),
+                _counted(len(snapshot.observations.y), "observation"),
                 trial.number,
             )
         n_chunks = 0
         for attempt in range(_MAX_ATTEMPTS):
-            rng = randomness.model_generator(self._seed, trial.number, attempt)
+            rng = randomness.model_generator(self._draw_seed, trial.number, attempt)
             suggestion = self._suggest(snapshot, rng)
             self._log_notes(suggestion.notes)
             params = snapshot.params_at(suggestion.x)
@@ -222,7 +233,8 @@ class ModelSampler(BaseSampler):
             # Another process may have been thinking at the same time and come to the same point.
             # It stores before it looks, as we do, so at least one of the two sees the other.
             appeared = history.appeared(study, trial, snapshot)
-            if not any(np.linalg.norm(x - suggestion.x) < _TOO_CLOSE for x in appeared):
+            distances = snapshot.space.distances(suggestion.x[None, :], appeared)
+            if not (distances < CLOSE).any():
                 break
             snapshot = snapshot.with_pending(appeared)
         return params
@@ -246,7 +258,7 @@ class ModelSampler(BaseSampler):
                 study, trial, param_name, param_distribution
             )
         dimension = dimension_of(param_distribution)
-        return randomness.uniform_value(dimension, self._seed, trial.number, param_name)
+        return randomness.uniform_value(dimension, self._draw_seed, trial.number, param_name)
 
     def after_trial(
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
@@ -279,6 +291,8 @@ class ModelSampler(BaseSampler):
     ) -> None:
         if not self._warn_independent_sampling or ("uncovered", name) in self._once:
             return
+        if is_single(distribution):  # nothing for a model to suggest
+            return
         history = self._histories.of(study)
         covered = history.shared_distributions(study).get(name) == distribution
         if covered or history.n_finished() < max(self._n_startup_trials, 1):
@@ -299,16 +313,16 @@ class ModelSampler(BaseSampler):
     def _log_snapshot(self, snapshot: Snapshot) -> None:
         if snapshot.n_infinite and self._once.first_time("infinite"):
             _logger.warning(
-                "%s: %d values are infinite; they count as the largest or smallest finite one.",
+                "%s: %s so far; an infinite value counts as the largest or smallest finite one.",
                 self,
-                snapshot.n_infinite,
+                _counted(snapshot.n_infinite, "infinite value"),
             )
         if snapshot.n_invalid_noise and self._once.first_time("noise"):
             _logger.warning(
-                "%s: noise_func must return a finite non-negative variance, but did not for %d "
-                "trials; their noise counts as unknown.",
+                "%s: noise_func must return a finite non-negative variance, but did not for %s; "
+                "noise without a variance counts as unknown.",
                 self,
-                snapshot.n_invalid_noise,
+                _counted(snapshot.n_invalid_noise, "trial"),
             )
 
     def _log_notes(self, notes: Sequence[str]) -> None:
@@ -318,15 +332,29 @@ class ModelSampler(BaseSampler):
                 _logger.warning("%s: %s", self, note)
 
 
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 def _checked_constraints(values: Any) -> list[float]:
     """Return what ``constraints_func`` returned as a list of floats, infinite ones allowed."""
     rule = "a sequence of numbers to be returned by constraints_func"
-    if isinstance(values, str | bytes):
+    if isinstance(values, str | bytes | Mapping | AbstractSet):
         raise TypeError(errors.rule_message("constraints", rule, values))
     try:
-        numbers = [float(value) for value in values]
-    except TypeError as error:
+        numbers = [_constraint_value(value) for value in values]
+    except (TypeError, ValueError) as error:
         raise TypeError(errors.rule_message("constraints", rule, values)) from error
+    except OverflowError as error:
+        rule = f"{rule}, none of them beyond the floats"
+        raise ValueError(errors.rule_message("constraints", rule, values)) from error
     if any(math.isnan(number) for number in numbers):
         raise ValueError(errors.rule_message("constraints", f"{rule}, none of them NaN", values))
     return numbers
+
+
+def _constraint_value(value: Any) -> float:
+    # float() would read digits in a text and take an array of one element for a number.
+    if isinstance(value, str | bytes | bytearray) or getattr(value, "ndim", None):
+        raise TypeError
+    return float(value)

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
+# A running trial that so many later ones have overtaken counts as dead: its worker cannot tell. For
+# each later trial that still runs, hence for each worker, it takes a few more. That is more than
+# workers overtake by chance, and few enough that a crash does not block a region for most of a
+# study. A trial that is merely slow loses nothing but the distance that others keep from it. Only
+# the storage is asked, not the clock, so a resumed study decides the same.
+_MAX_OVERTAKEN, _MORE_PER_RUNNING = 32, 4
+_MAX_FAILED = 64  # only so many failed trials, the latest ones, as each costs the model a point
 
 
 class PlacedTrials:
@@ -57,14 +64,33 @@ class PlacedTrials:
         return known, flat.reshape(len(rows), len(self.space))
 
     def pending(self, trials: Sequence[FrozenTrial], asking: FrozenTrial) -> FloatArray:
-        """Return the points (p, d) at which trials other than the asking one are running."""
-        running = [
-            trial
-            for trial in trials
-            if trial.state is TrialState.RUNNING and trial.number != asking.number
+        """Return the points (p, d) at which trials other than the asking one are running.
+
+        Args:
+            trials: The study's trials by number, from the first unfinished one on at least.
+            asking: The trial to leave out.
+        """
+        running: list[FrozenTrial] = []
+        n_overtaking = 0
+        for trial in reversed(trials):
+            patience = _MAX_OVERTAKEN + _MORE_PER_RUNNING * len(running)
+            if n_overtaking >= patience or len(running) >= _MAX_PENDING:
+                break
+            n_overtaking += trial.state.is_finished()
+            if trial.state is TrialState.RUNNING and trial.number != asking.number:
+                running.append(trial)
+        return self._present([self._params_of_running(trial) for trial in reversed(running)])
+
+    def failed(self, trials: Sequence[FrozenTrial]) -> FloatArray:
+        """Return the points (f, d) of the latest of these failed trials that have a place."""
+        complete = [
+            trial.params for trial in trials if self.distributions.keys() <= trial.params.keys()
         ]
-        candidates = [self._params_of_running(trial) for trial in running[-_MAX_PENDING:]]
-        points = [point for point in _points(self.space, candidates) if point is not None]
+        return self._present(complete[-_MAX_FAILED:])
+
+    def _present(self, params: Sequence[Mapping[str, Any]]) -> FloatArray:
+        """Return the points (k, d) of those sets of parameters that have a place."""
+        points = [point for point in _points(self.space, params) if point is not None]
         return np.array(points, dtype=np.float64).reshape(len(points), len(self.space))
 
     def _params_of_running(self, trial: FrozenTrial) -> dict[str, Any]:

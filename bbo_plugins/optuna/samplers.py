@@ -33,8 +33,13 @@ class UHEBOSampler(ModelSampler):
     drawn independently of the model, with a warning.
 
     With the same ``seed``, the same study gets the same suggestions, in one run or resumed, in this
-    or another process; workers that share a study and a seed do not repeat each other. Optuna
-    reseeds its sampler when ``n_jobs`` > 1, so such runs are not repeatable.
+    or another process; workers that share a study and a seed do not repeat each other. For a
+    resumed study this holds with the default ``independent_sampler`` or one that keeps no state: a
+    seeded sampler of Optuna starts its random numbers again. Optuna reseeds its sampler when
+    ``n_jobs`` > 1, so such runs are not repeatable.
+
+    A point whose evaluation failed is not an observation, but is not suggested again either. A
+    running trial that tens of later ones have overtaken counts as dead and is not waited for.
 
     Args:
         acquisition: "logei" (logarithm of the expected improvement), "ei" (expected improvement),

@@ -5,17 +5,21 @@ what leaves it is maximized.
 
 What becomes of a trial:
 
-=============  ===================================================================================
-COMPLETE       an observation; an infinite value counts as the worst or best finite one
-PRUNED         its last intermediate value, if finite, is an observation that is not complete and
-               not better than the median of the complete ones: it was cut off for being bad
-RUNNING        a pending point if its parameters are known: proposed, enqueued, or suggested already
-FAIL, WAITING  nothing
-=============  ===================================================================================
+========  ========================================================================================
+COMPLETE  an observation; an infinite value counts as the worst or best finite one
+PRUNED    its last intermediate value, if finite, is an observation that is not complete and not
+          better than the lower median of the complete ones: it was cut off for being bad
+RUNNING   a pending point if its parameters are known: proposed, enqueued, or suggested already; no
+          more once some tens of later trials have finished, as its worker is probably dead
+FAIL      a failed point if it got as far as all its parameters (the 64 latest): no observation, but
+          not a point to suggest again
+WAITING   nothing
+========  ========================================================================================
 
 A trial that lacks a parameter of the search space, or has it outside the current range, cannot be
 placed in the space and is left out. Constraint values are read in both of Optuna's forms: the list
-of ``constraints_func`` and the single values of ``Trial.set_constraint``.
+of ``constraints_func`` and the single values of ``Trial.set_constraint``; an infinite one keeps its
+sign and gets the largest finite magnitude, so that it stays violated or satisfied.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.observations import Observations
-from bbo_plugins.optuna.dimensions import dimension_of
+from bbo_plugins.optuna.dimensions import dimension_of, is_single
 from bbo_plugins.optuna.finished import CONSTRAINTS_KEY, FinishedTrial
 from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.placement import PlacedTrials, fixed_params, is_value_of
@@ -122,6 +126,7 @@ class StudyHistory:
         # can change, so that looking again costs next to nothing.
         self._settled: list[FrozenTrial] = []
         self._settled_finished: dict[int, FinishedTrial] = {}
+        self._settled_failed: list[FrozenTrial] = []
 
     def shared_distributions(self, study: Study) -> dict[str, BaseDistribution]:
         """Return the parameters all complete trials share, with one and the same distribution.
@@ -131,7 +136,7 @@ class StudyHistory:
         with self._lock:
             self._read(_trials(study))
             shared = self._shared or {}
-        return {name: shared[name] for name in sorted(shared) if not shared[name].single()}
+        return {name: shared[name] for name in sorted(shared) if not is_single(shared[name])}
 
     def n_finished(self) -> int:
         """Return how many of the trials read so far have a value."""
@@ -160,13 +165,14 @@ class StudyHistory:
             placed = self._placed(self._with_held(search_space, held))
             known, X = placed.place(finished)
             unsettled = trials[len(self._settled) :]
+            failed = placed.failed([*self._settled_failed, *filter(_has_failed, unsettled)])
         fixed = {**held, **fixed_params(trial, search_space)}
         fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
         sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
         y, n_infinite = _finite(sign * np.array([row.value for row in known], dtype=np.float64))
         complete = np.array([row.complete for row in known], dtype=np.bool_)
-        if complete.any():
-            y[~complete] = np.minimum(y[~complete], np.median(y[complete]))
+        if complete.any() and not complete.all():
+            y[~complete] = np.minimum(y[~complete], _lower_median(y[complete]))
         names, constraints = _constraint_table(known)
         noise = np.array([row.noise_variance for row in known], dtype=np.float64)
         observations = Observations(
@@ -176,6 +182,7 @@ class StudyHistory:
             noise_variance=None if self._noise_func is None else noise,
             constraints=constraints if names else None,
             pending=placed.pending(unsettled, trial),
+            failed=failed if len(failed) else None,
         )
         fits = _stored_fits(trials, trial, set(placed.distributions), names)
         n_invalid = 0 if self._noise_func is None else int(np.isnan(noise).sum())
@@ -206,7 +213,7 @@ class StudyHistory:
         """Return the finished ones by number, reading those not read before."""
         same = len(self._settled) <= len(trials) and all(map(is_, trials, self._settled))
         if not same:
-            self._settled, self._settled_finished = [], {}
+            self._settled, self._settled_finished, self._settled_failed = [], {}, []
         finished = self._settled_finished.copy()
         for trial in trials[len(self._settled) :]:
             if trial.state is not TrialState.COMPLETE and trial.state is not TrialState.PRUNED:
@@ -229,6 +236,8 @@ class StudyHistory:
             self._settled.append(trial)
             if trial.number in finished:
                 self._settled_finished[trial.number] = finished[trial.number]
+            elif _has_failed(trial):
+                self._settled_failed.append(trial)
 
     def _read_one(self, trial: FrozenTrial) -> FinishedTrial:
         complete = trial.state is TrialState.COMPLETE
@@ -250,7 +259,7 @@ class StudyHistory:
             name: shared[name]
             for name, value in held.items()
             if name in shared
-            and not shared[name].single()
+            and not is_single(shared[name])
             and is_value_of(dimension_of(shared[name]), value)
         }
         return {**extra, **search_space}
@@ -335,13 +344,17 @@ def _trials(study: Study) -> list[FrozenTrial]:
     return study._get_trials(deepcopy=False, use_cache=False)
 
 
+def _has_failed(trial: FrozenTrial) -> bool:
+    return trial.state is TrialState.FAIL
+
+
 def _constraint_table(trials: Sequence[FinishedTrial]) -> tuple[tuple[str, ...], FloatArray]:
     """Return the names of all constraints and their values (n, m), NaN where missing."""
     names = tuple(sorted({name for trial in trials for name in trial.constraints}))
     table = np.full((len(trials), len(names)), np.nan)
     for column, name in enumerate(names):
         values = [trial.constraints.get(name, math.nan) for trial in trials]
-        table[:, column], _ = _finite(np.array(values, dtype=np.float64))
+        table[:, column] = _finite_constraints(np.array(values, dtype=np.float64))
     return names, table
 
 
@@ -357,6 +370,18 @@ def _finite(values: FloatArray) -> tuple[FloatArray, int]:
     finite = values[np.isfinite(values)]
     low, high = (finite.min(), finite.max()) if finite.size else (-1.0, 1.0)
     return np.clip(values, low, high), int(infinite.sum())
+
+
+def _finite_constraints(values: FloatArray) -> FloatArray:
+    """Clip infinite constraint values to the largest finite magnitude, at least 1, signs kept."""
+    bound = np.abs(values[np.isfinite(values)]).max(initial=1.0)
+    return np.clip(values, -bound, bound)
+
+
+def _lower_median(values: FloatArray) -> float:
+    """Return the median, of an even number of values the lower one: a mean could overflow."""
+    middle = (len(values) - 1) // 2
+    return float(np.partition(values, middle)[middle])
 
 
 def _stored_fits(

@@ -28,7 +28,7 @@ a stepped float is the float nearest to the decimal number ``low + k * step``: 0
 Shapes: X (n, d) points, x (d,) one point, u any shape (coordinates of one dimension).
 """
 
-from bbo_plugins.space.cube import SearchSpace
+from bbo_plugins.space.cube import CLOSE, SearchSpace
 from bbo_plugins.space.dimension import Dimension
 
-__all__ = ["Dimension", "SearchSpace"]
+__all__ = ["CLOSE", "Dimension", "SearchSpace"]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _MAX_ENUMERATED = 10**6
 
+CLOSE = 0.05  # distance in the unit cube below which concurrent trials are too close together
+
 
 class SearchSpace:
     """An ordered set of named dimensions: a box of points x (d,) in the unit cube.
@@ -134,6 +136,14 @@ class SearchSpace:
         if self._held.size:
             points[:, self._held] = self._held_at
         return points
+
+    def distances(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Return distances (n, m) of points X (n, d), Y (m, d); two categories are 1 apart."""
+        gaps = np.abs(X[:, None, :] - Y[None, :, :])
+        categorical = self.n_categories > 0
+        gaps[:, :, categorical] = gaps[:, :, categorical] > 0.0
+        distances: FloatArray = np.sqrt(np.square(gaps).sum(axis=2))
+        return distances
 
     def enumerate(self) -> FloatArray:
         """Return every point of a finite space, (size, d), the last dimension varying fastest.

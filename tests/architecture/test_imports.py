@@ -70,6 +70,12 @@ def test_optuna_front_door_loads_optuna_only() -> None:
     assert loaded & FRAMEWORKS == {"optuna"}
 
 
+def test_front_door_is_an_attribute() -> None:
+    """``bbo_plugins.optuna`` needs no import of its own, and is imported when it is used."""
+    program = "import bbo_plugins; bbo_plugins.optuna.UHEBOSampler"
+    assert "optuna" in _loaded_by(program)
+
+
 def test_the_probe_sees_a_framework() -> None:
     """The check is able to fail: a lazily resolved sampler does load Optuna."""
     assert "optuna" in _loaded_by("import bbo_plugins; bbo_plugins.UHEBOSampler")

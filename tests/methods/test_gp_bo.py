@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -23,7 +24,7 @@ from bbo_plugins.methods.gp_bo import (
     Suggestion,
     suggest,
 )
-from bbo_plugins.space import Dimension, SearchSpace
+from bbo_plugins.space import CLOSE, Dimension, SearchSpace
 from tests.oracles import dense, normal
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import (
@@ -165,7 +166,13 @@ def _bound_acquisition(
     constraints = gp_bo._fit_constraints(observations, features, [None] * n_models)
     mean = surrogate.process.predict_mean(observations.X)
     acquisition = gp_bo._acquisition(
-        surrogate, constraints, observations, mean, kind=kind, beta=1.96
+        surrogate,
+        constraints,
+        observations,
+        np.empty((0, observations.X.shape[1])),
+        incumbents=mean[gp_bo._eligible(observations, observations.X, constraints)],
+        kind=kind,
+        beta=1.96,
     )
     return acquisition, surrogate
 
@@ -759,3 +766,131 @@ def test_categories_reach_the_kernel() -> None:
     good = np.array([1.0, -5.0, 0.9, -5.0, 0.95])
     y = good[np.floor(X[:, 0] * 5).astype(int)] - 0.1 * np.square(X[:, 1] - 0.5)
     assert space.decode(_step(observe(X, y), space).x)["a"] in {"p", "r", "t"}
+
+
+# ------------------------------------------------------- partly reported constraints, held spaces
+
+
+def test_trials_are_judged_by_the_constraints_they_report() -> None:
+    """Branches that report different constraints are eligible; violating one disqualifies."""
+    rng = np.random.default_rng(8)
+    X = rng.random((16, 2))
+    constraints = np.full((16, 2), math.nan)
+    constraints[:8, 0] = -1.0
+    constraints[8:, 1] = -1.0
+    constraints[3, 0] = constraints[12, 1] = 1.0
+    observations = observe(X, _smooth(X), constraints=constraints)
+    acquisition, surrogate = _bound_acquisition(observations)
+    feasible = ~np.isin(np.arange(16), (3, 12))
+    assert acquisition.kind == "logei"
+    expected = _dense_mean(surrogate, X)[feasible].max()
+    assert acquisition.incumbent == pytest.approx(expected, abs=1e-8)
+
+
+def test_optimization_goes_on_where_branches_report_different_constraints() -> None:
+    """Minimum of a sphere on the feasible half, reported under one of two names per trial."""
+    rng = np.random.default_rng(9)
+    X = rng.random((8, 2))
+
+    def value(points: FloatArray) -> FloatArray:
+        distances: FloatArray = np.square(points - 0.3).sum(axis=1)
+        return -distances
+
+    def constraints(points: FloatArray) -> FloatArray:
+        table = np.full((len(points), 2), math.nan)
+        table[np.arange(len(points)), np.arange(len(points)) % 2] = points[:, 0] - 0.6
+        return table
+
+    for seed in range(20):
+        step = _step(observe(X, value(X), constraints=constraints(X)), seed=seed)
+        X = np.vstack([X, step.x])
+    assert value(X).max() > -1e-4
+
+
+def test_held_slice_is_judged_by_the_constraint_models_there() -> None:
+    """x0 <= x1 is asked for and x1 is held at 0.3: no point with x0 > 0.3 counts as incumbent."""
+    rng = np.random.default_rng(10)
+    X = rng.random((30, 2))
+    constraints = (X[:, 0] - X[:, 1])[:, None]
+    space = unit_box(2).held({"x1": 0.3})
+    found = []
+    for seed in range(8):
+        step = _step(observe(X, X[:, 0], constraints=constraints), space, seed=seed)
+        found.append(step.x)
+        X = np.vstack([X, step.x])
+        constraints = (X[:, 0] - X[:, 1])[:, None]
+    feasible = [x[0] for x in found if x[0] <= 0.3]
+    assert max(feasible) > 0.28
+
+
+def test_points_evaluated_outside_the_slice_are_not_taken_inside() -> None:
+    """Deterministic, a = 0..7 with b held at another value: every point of the slice is free."""
+    space = SearchSpace({"a": Dimension.int(0, 7), "b": Dimension.categorical(("p", "q"))})
+    params: list[dict[str, Any]] = [{"a": a, "b": "p"} for a in range(8)]
+    held = space.held({"b": "q"})
+    for seed in range(3):
+        y = [-((p["a"] - 5.0) ** 2) for p in params]
+        step = _step(observe(space.encode(params), y), held, seed=seed, deterministic=True)
+        params.append(held.decode(step.x))
+    suggested = [p["a"] for p in params[8:]]
+    assert all(p["b"] == "q" for p in params[8:])
+    assert 5 in suggested
+    assert len(set(suggested)) == 3
+
+
+# ----------------------------------------------------------------------- failures, parallel asks
+
+
+def test_failures_drive_the_search_away() -> None:
+    """The model's optimum fails every time; after a few failures the search is elsewhere."""
+    X = np.random.default_rng(11).random((20, 2)) * np.array([0.7, 1.0])
+    observations = observe(X, X[:, 0] - np.square(X[:, 1] - 0.5))
+    failed = np.empty((0, 2))
+    for seed in range(12):
+        step = _step(dataclasses.replace(observations, failed=failed), seed=seed)
+        if step.x[0] > 0.75:
+            failed = np.vstack([failed, step.x])
+    assert 1 <= len(failed) <= 8
+
+
+def test_failed_points_are_not_suggested_again() -> None:
+    """On a finite space the point that fails is left for good, noise or not."""
+    space = SearchSpace({"a": Dimension.int(0, 9)})
+    X = space.encode([{"a": a} for a in (0, 2, 4, 6)])
+    failed = np.empty((0, 1))
+    for seed in range(6):
+        observations = observe(X, np.array([0.0, 2.0, 4.0, 6.0]), failed=failed)
+        step = _step(observations, space, seed=seed)
+        assert not np.isclose(failed, step.x).any()
+        if not np.isclose(X, step.x).any():
+            failed = np.vstack([failed, step.x])
+    assert len(failed) >= 2
+
+
+def test_a_failure_that_was_repeated_with_success_is_forgotten() -> None:
+    """A point that failed once and was evaluated later says what its value says, no more."""
+    X = np.random.default_rng(12).random((15, 2))
+    observations = observe(X, _smooth(X))
+    expected = _step(observations).x
+    again = _step(dataclasses.replace(observations, failed=X[[np.argmax(_smooth(X))]])).x
+    assert np.array_equal(again, expected)
+
+
+@pytest.mark.parametrize("n", [10, 30, 60])
+@pytest.mark.parametrize("d", [1, 2, 6])
+@pytest.mark.parametrize("kind", ["logei", "ucb"])
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_four_pending_suggestions_are_well_apart(
+    n: int, d: int, kind: AcquisitionName, noise: float
+) -> None:
+    """Also when the model is good: a sphere, half of whose history is close to its optimum."""
+    rng = np.random.default_rng([n, d])
+    X = rng.random((n, d))
+    X[n // 2 :] = np.clip(0.4 + 0.05 * rng.standard_normal((n - n // 2, d)), 0.0, 1.0)
+    y = -np.square(X - 0.4).sum(axis=1) + noise * rng.standard_normal(n)
+    pending = np.empty((0, d))
+    for seed in range(4):
+        step = _step(observe(X, y, pending=pending), seed=seed, acquisition=kind)
+        pending = np.vstack([pending, step.x])
+    gaps = np.linalg.norm(pending[:, None] - pending[None], axis=2)
+    assert gaps[~np.eye(4, dtype=bool)].min() >= CLOSE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from bbo_plugins.optuna.dimensions import dimension_of, space_of
+from bbo_plugins.optuna.dimensions import dimension_of, is_single, space_of
 from bbo_plugins.space import Dimension
 
 if TYPE_CHECKING:
@@ -56,6 +57,48 @@ def test_every_level_is_a_value_of_the_distribution(make: Callable[[], Any]) -> 
     assert all(distribution._contains(distribution.to_internal_repr(v)) for v in values)
     assert values[0] == distribution.low
     assert values[-1] == distribution.high
+
+
+NAN, OTHER_NAN = math.nan, math.nan * 2.0
+
+
+@pytest.mark.parametrize(
+    "choices, kept",
+    [
+        ([1, 1.0, True], [1]),
+        ([True, 0, "a", 1, False], [True, 0, "a"]),
+        ([None, 2.0, "2", 2], [None, 2.0, "2"]),
+        ([NAN, "a", OTHER_NAN], [NAN, "a"]),
+        (["a", "b"], ["a", "b"]),
+    ],
+)
+def test_choices_that_optuna_conflates_are_one(choices: list[Any], kept: list[Any]) -> None:
+    """Of equal choices only the first can ever be observed, so only it is a category."""
+    distribution = CategoricalDistribution(choices)
+    dimension = dimension_of(distribution)
+    assert list(map(repr, dimension.choices)) == list(map(repr, kept))
+    assert dimension.n_levels == len(kept)
+    assert is_single(distribution) == (len(kept) == 1)
+    for choice in choices:  # what was enqueued or is held is found all the same
+        level = dimension.level_of(dimension.encode([choice]))[0]
+        internal = distribution.to_internal_repr(choice)
+        if choice is not OTHER_NAN:
+            assert dimension.choices[level] is choices[int(internal)]
+
+
+@pytest.mark.parametrize(
+    "distribution, single",
+    [
+        (FloatDistribution(1.0, 1.0), True),
+        (FloatDistribution(0.0, 1.0), False),
+        (IntDistribution(3, 3), True),
+        (IntDistribution(3, 4), False),
+        (CategoricalDistribution(["a"]), True),
+    ],
+)
+def test_single_values_are_as_in_optuna(distribution: BaseDistribution, single: bool) -> None:
+    """Apart from equal choices, Optuna's own answer counts."""
+    assert is_single(distribution) is single
 
 
 def test_columns_are_sorted_by_name() -> None:

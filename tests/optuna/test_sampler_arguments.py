@@ -110,6 +110,7 @@ def test_uhe_says_when_and_what_instead() -> None:
         {"acquisition": "ucb", "beta": 2},
         {"n_trials": np.int64(50), "n_startup_trials": np.int32(0), "seed": np.uint64(2**64 - 1)},
         {"seed": 10**40},
+        {"deterministic_objective": np.True_, "warn_independent_sampling": np.False_},
         {"noise_func": lambda _: 0.1, "constraints_func": lambda _: [0.0]},
         {"independent_sampler": optuna.samplers.TPESampler(), "deterministic_objective": True},
     ],

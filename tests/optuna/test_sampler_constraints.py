@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import optuna
 import pytest
 from optuna.trial import TrialState
@@ -77,14 +79,46 @@ def test_constraints_of_pruned_and_failed_trials() -> None:
 
 @pytest.mark.parametrize(
     "returned, error",
-    [([math.nan], ValueError), (1.0, TypeError), ("ab", TypeError), ([None], TypeError)],
+    [
+        ([math.nan], ValueError),
+        (1.0, TypeError),
+        (None, TypeError),
+        ("ab", TypeError),
+        ("1", TypeError),
+        (b"1", TypeError),
+        ([None], TypeError),
+        (["a"], TypeError),
+        (["1"], TypeError),
+        ([b"1"], TypeError),
+        ({"a": 1.0}, TypeError),
+        ({1: 1.0}, TypeError),
+        ({1.0}, TypeError),
+        ([1j], TypeError),
+        ([[1.0]], TypeError),
+        (np.ones((1, 1)), TypeError),
+        ([10**400], ValueError),
+    ],
 )
 def test_bad_constraints_are_errors(returned: Any, error: type[Exception]) -> None:
     """NaN and what is no sequence of numbers is refused, and no value is stored."""
     study = optuna.create_study(sampler=UHEBOSampler(constraints_func=lambda _: returned))
-    with pytest.raises(error, match="returned by constraints_func"):
+    rule = (
+        r"^constraints must be a sequence of numbers to be returned by constraints_func.*, but got "
+    )
+    with pytest.raises(error, match=rf"{rule}{re.escape(repr(returned))}\.$"):
         study.tell(study.ask(), 1.0)
     assert study.trials[0].system_attrs["constraints"] is None
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [[1, -2.0], (1, -2), np.array([1.0, -2.0]), [np.float32(1.0), np.int8(-2)], [True, -2.0]],
+)
+def test_numbers_of_any_kind_are_constraints(returned: Any) -> None:
+    """Lists, tuples and arrays of anything that is a number are stored as floats."""
+    study = optuna.create_study(sampler=UHEBOSampler(constraints_func=lambda _: returned))
+    study.tell(study.ask(), 1.0)
+    assert study.trials[0].system_attrs["constraints"] == [1.0, -2.0]
 
 
 def test_errors_of_the_constraints_function_are_the_users() -> None:

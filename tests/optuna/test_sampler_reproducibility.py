@@ -146,15 +146,16 @@ def test_no_seed_means_fresh_randomness() -> None:
     assert run(2, using=sampler(seed=None)) != run(2, using=sampler(seed=None))
 
 
-@pytest.mark.parametrize("n_trials", [0, 2, 5])
+@pytest.mark.parametrize("n_trials", [0, 5])
 def test_reseeding_changes_what_is_sampled(n_trials: int) -> None:
-    """After reseed_rng, independent sampling, start-up and model all go another way."""
+    """After reseed_rng, independent sampling and model go another way, also in a copy."""
     outcomes = []
     for reseed in (False, True):
         study = optuna.create_study(sampler=sampler())
         study.optimize(objective, n_trials=n_trials)
         if reseed:
             study.sampler.reseed_rng()
+            study.sampler = pickle.loads(pickle.dumps(study.sampler))  # noqa: S301 - our own bytes
         study.optimize(objective, n_trials=1)
         outcomes.append([trial.params for trial in study.trials])
     assert outcomes[0][:n_trials] == outcomes[1][:n_trials]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
+import pickle
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -95,6 +97,34 @@ def test_no_startup_at_all() -> None:
     assert proposal.fits
 
 
+def test_reseeding_does_not_break_the_startup_design() -> None:
+    """Optuna reseeds before every trial if n_jobs > 1; the points still belong to one design."""
+    reseeded = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=100, seed=0))
+    for number in range(33):
+        if number == 20:  # a worker's own copy goes on with the same design
+            reseeded.sampler = pickle.loads(pickle.dumps(copy.deepcopy(reseeded.sampler)))  # noqa: S301 - our own bytes
+        reseeded.sampler.reseed_rng()
+        trial = reseeded.ask(BOX)
+        reseeded.tell(trial, quadratic(trial.params))
+    plain = started(UHEBOSampler(n_startup_trials=100, seed=0), n=33)
+    np.testing.assert_array_equal(points(reseeded.trials[1:]), points(plain.trials[1:]))
+
+
+def test_failing_points_of_the_startup_are_not_repeated() -> None:
+    """In a finite space, a point at which evaluation failed is taken."""
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=100, seed=0))
+    space: dict[str, Any] = {"a": IntDistribution(0, 3), "b": CategoricalDistribution("xyz")}
+    seen = []
+    for number in range(12):
+        trial = study.ask(space)
+        seen.append((trial.params["a"], trial.params["b"]))
+        if number % 2:
+            study.tell(trial, state=TrialState.FAIL)
+        else:
+            study.tell(trial, 1.0)
+    assert len(set(seen)) == 12
+
+
 # ------------------------------------------------------------------------------------------ model
 
 
@@ -160,11 +190,14 @@ def test_known_noise_changes_the_model() -> None:
     assert last(1e-8) != last(10.0)
 
 
-def test_invalid_noise_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("returned", [-1.0, 10**400])
+def test_invalid_noise_warns_once(returned: float, caplog: pytest.LogCaptureFixture) -> None:
     """A noise function that returns nonsense is ignored, and said to be so, once."""
-    started(UHEBOSampler(n_startup_trials=2, seed=0, noise_func=lambda _: -1.0), n=6)
+    started(UHEBOSampler(n_startup_trials=2, seed=0, noise_func=lambda _: returned), n=6)
     (warning,) = warnings_in(caplog)
-    assert "noise_func must return a finite non-negative variance" in warning
+    assert (
+        "noise_func must return a finite non-negative variance, but did not for 1 trial;" in warning
+    )
 
 
 def test_errors_of_the_noise_function_are_the_users() -> None:
@@ -205,6 +238,20 @@ def test_infinite_values_warn_once_and_do_no_harm(caplog: pytest.LogCaptureFixtu
     (warning,) = [line for line in warnings_in(caplog) if "infinite" in line]
     assert "largest or smallest finite" in warning
     assert len(study.trials) == 10
+
+
+@pytest.mark.parametrize("n, words", [(1, "1 infinite value so"), (2, "2 infinite values so")])
+def test_one_and_many_are_worded_right(
+    n: int, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The warning reads well for a single value and for several."""
+    study = started(UHEBOSampler(n_startup_trials=9, seed=0), n=2)
+    trials = [study.ask(BOX) for _ in range(n)]
+    for trial in trials:
+        study.tell(trial, math.inf)
+    study.ask(BOX)
+    (warning,) = warnings_in(caplog)
+    assert words in warning
 
 
 @pytest.mark.parametrize("values", [[1e300] * 3, [1e-300, 2e-300, 0.0], [5.0] * 5, [math.inf] * 4])
@@ -283,6 +330,47 @@ def test_several_objectives_are_refused() -> None:
         with pytest.raises(ValueError, match=r"one objective for UHEBOSampler, but got 2.*NSGAII"):
             entry()
     assert all(not trial.params for trial in study.trials)
+
+
+# ---------------------------------------------------------------------------------- equal choices
+
+
+@pytest.mark.parametrize("n_startup_trials", [2, 100])
+def test_equal_choices_are_one_choice(n_startup_trials: int) -> None:
+    """All that can be observed is, and what is stored and proposed is the index Optuna uses."""
+    space: dict[str, Any] = {
+        "c": CategoricalDistribution([1, 1.0, True, 0, False, "a"]),
+        "n": IntDistribution(0, 1),
+    }
+    study = optuna.create_study(
+        sampler=UHEBOSampler(
+            n_startup_trials=n_startup_trials, deterministic_objective=True, seed=0
+        )
+    )
+    seen = []
+    for _ in range(6):
+        trial = study.ask(space)
+        study.tell(trial, float(trial.params["c"] == "a") + trial.params["n"])
+        seen.append((repr(trial.params["c"]), trial.params["n"]))
+        proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
+        if proposal is not None:
+            assert proposal.params["c"] in {0, 3, 5}
+            assert proposal.values(space) == trial.params
+    assert set(seen) == {(c, n) for c in ("1", "0", "'a'") for n in (0, 1)}
+
+
+def test_all_choices_equal_is_no_choice(caplog: pytest.LogCaptureFixture) -> None:
+    """A parameter whose choices are all the same leaves the model, without a word."""
+    space = {**BOX, "c": CategoricalDistribution([1, 1.0, True])}
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=2, seed=0))
+    for _ in range(5):
+        trial = study.ask(space)
+        study.tell(trial, quadratic(trial.params))
+        assert trial.params["c"] is space["c"].choices[0]  # type: ignore[attr-defined]
+    proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
+    assert proposal is not None
+    assert set(proposal.params) == set(BOX)
+    assert not warnings_in(caplog)
 
 
 # ---------------------------------------------------------------------------- conditional params

@@ -112,7 +112,7 @@ def test_only_trials_with_a_value_count() -> None:
 
 
 def test_pruned_trial_counts_with_its_last_value() -> None:
-    """The last reported value counts, below the median of the complete ones, as not complete."""
+    """The last reported value counts, up to the median of the complete ones, as not complete."""
     study = study_of(
         finished(1.0, 1.0),
         finished(2.0, 2.0),
@@ -126,14 +126,24 @@ def test_pruned_trial_counts_with_its_last_value() -> None:
 
 
 def test_pruned_trial_is_capped_in_the_direction_of_the_study() -> None:
-    """In minimization, a pruned trial is not better, that is smaller, than the median either."""
+    """In minimization it is not smaller than the median, the worse one of two in the middle."""
     study = study_of(
         finished(1.0, 1.0),
         finished(2.0, 3.0),
         finished(3.0, None, TrialState.PRUNED, {0: -9.0}),
         direction="minimize",
     )
-    np.testing.assert_array_equal(look(study).observations.y, [-1.0, -3.0, -2.0])
+    np.testing.assert_array_equal(look(study).observations.y, [-1.0, -3.0, -3.0])
+
+
+@pytest.mark.parametrize("values", [[1e308, 1e308, -1e308], [1e308, 1e308], [-1e308, -1.5e308]])
+@pytest.mark.parametrize("n_pruned", [0, 1])
+def test_huge_values_do_not_overflow_the_median(values: list[float], n_pruned: int) -> None:
+    """The cap is one of the values; nothing is added up on the way to it."""
+    pruned = [finished(1.0, None, TrialState.PRUNED, {0: 1.7e308})] * n_pruned
+    seen = look(study_of(*[finished(1.0, value) for value in values], *pruned)).observations
+    cap = sorted(values)[(len(values) - 1) // 2]
+    np.testing.assert_array_equal(seen.y, [*values, *[cap] * n_pruned])
 
 
 @pytest.mark.parametrize(
@@ -187,6 +197,72 @@ def test_values_of_a_narrower_range_are_kept() -> None:
     study = study_of(finished(5.0, 1.0))
     snapshot = look(study, {"x": FloatDistribution(0.0, 20.0)})
     np.testing.assert_allclose(snapshot.observations.X, [[0.25]])
+
+
+# ----------------------------------------------------------------------------------------- failed
+
+
+def test_failed_trials_are_failed_points() -> None:
+    """A failed trial is told with its parameters, finite value or not, and is no observation."""
+    study = study_of(
+        finished(1.0, None, TrialState.FAIL),
+        finished(2.0, 1.0),
+        finished(3.0, None, TrialState.FAIL, {0: 4.0}),
+    )
+    snapshot = look(study)
+    assert snapshot.observations.failed is not None
+    np.testing.assert_allclose(snapshot.observations.failed, [[0.1], [0.3]])
+    np.testing.assert_allclose(snapshot.observations.X, [[0.2]])
+
+
+def test_no_failed_trials_no_failed_points() -> None:
+    """A study in which nothing failed has none."""
+    assert look(study_of(finished(1.0, 1.0))).observations.failed is None
+
+
+def test_failed_trials_without_a_place_are_left_out() -> None:
+    """One that lacks a parameter, or has it out of range or by proposal only, has no point."""
+    distributions: dict[str, BaseDistribution] = {"x": X, "y": X}
+    wide = FloatDistribution(0.0, 99.0)
+    study = study_of(
+        finished(1.0, None, TrialState.FAIL),
+        *[
+            optuna.create_trial(
+                state=TrialState.FAIL, params={"x": 1.0, "y": y}, distributions={"x": X, "y": wide}
+            )
+            for y in (2.0, 50.0)
+        ],
+    )
+    trial = ask(study)
+    store_proposal(study, trial, Proposal.of({"x": 2.0, "y": 3.0}, distributions))
+    study.tell(trial.number, state=TrialState.FAIL)
+    failed = look(study, distributions).observations.failed
+    assert failed is not None
+    np.testing.assert_allclose(failed, [[0.1, 0.2]])
+
+
+@pytest.mark.parametrize("n_running", [0, 1])
+def test_only_the_latest_failed_trials_are_told(n_running: int) -> None:
+    """The 64 latest count, read once or twice, before and after a running trial."""
+    study, history = study_of(), StudyHistory()
+    study.add_trials([finished(i / 10.0, None, TrialState.FAIL) for i in range(40)])
+    for _ in range(n_running):
+        ask(study)
+    look(study, history=history)
+    study.add_trials([finished(i / 10.0, None, TrialState.FAIL) for i in range(40, 70)])
+    for _ in range(2):
+        failed = look(study, history=history).observations.failed
+        assert failed is not None
+        np.testing.assert_allclose(failed[:, 0], np.arange(6, 70) / 100.0)
+
+
+def test_a_history_forgets_the_failed_trials_of_another_study() -> None:
+    """What failed in a study that had the same identifier is not carried over."""
+    history = StudyHistory()
+    look(study_of(finished(1.0, None, TrialState.FAIL)), history=history)
+    seen = look(study_of(finished(9.0, 7.0)), history=history).observations
+    assert seen.failed is None
+    np.testing.assert_allclose(seen.X, [[0.9]])
 
 
 # ---------------------------------------------------------------------------- shared search space
@@ -250,11 +326,24 @@ def test_constraints_are_read_in_both_forms() -> None:
     np.testing.assert_array_equal(snapshot.observations.constraints, expected)
 
 
-def test_infinite_constraints_are_clipped() -> None:
-    """An infinite violation counts as the largest finite one."""
-    values = [1.0, math.inf, -2.0]
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ([1.0, math.inf, -2.0], [1.0, 2.0, -2.0]),
+        ([-5.0, math.inf, -3.0], [-5.0, 5.0, -3.0]),
+        ([4.0, -math.inf, 3.0], [4.0, -4.0, 3.0]),
+        ([-0.1, math.inf, -math.inf], [-0.1, 1.0, -1.0]),
+        ([0.0, math.inf], [0.0, 1.0]),
+        ([math.inf, -math.inf], [1.0, -1.0]),
+        ([1e308, math.inf, -1e308], [1e308, 1e308, -1e308]),
+    ],
+)
+def test_infinite_constraints_keep_their_sign(values: list[float], expected: list[float]) -> None:
+    """An infinite value keeps its sign and counts as the largest finite magnitude, at least 1."""
     study = study_of(*[finished(1.0, 1.0, attributes={"constraints": [v]}) for v in values])
-    np.testing.assert_array_equal(look(study).observations.constraints, [[1.0], [1.0], [-2.0]])
+    seen = look(study).observations.constraints
+    assert seen is not None
+    np.testing.assert_array_equal(seen[:, 0], expected)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +387,9 @@ def test_known_noise_is_asked_once_per_trial() -> None:
     assert calls == [0, 1]
 
 
-@pytest.mark.parametrize("returned", [-1.0, math.nan, math.inf, None, "0.1", [0.1]])
+@pytest.mark.parametrize(
+    "returned", [-1.0, math.nan, math.inf, None, "0.1", [0.1], 10**400, -(10**400)]
+)
 def test_invalid_noise_is_unknown(returned: Any) -> None:
     """What is no finite non-negative number is NaN, unknown, and counted."""
     study = study_of(finished(1.0, 1.0), finished(2.0, 2.0))
@@ -344,6 +435,28 @@ def test_only_the_latest_running_trials_are_pending() -> None:
         store_proposal(study, ask(study), Proposal.of({"x": i / 10.0}, SPACE))
     pending = look(study).observations.pending
     np.testing.assert_allclose(pending[:, 0], np.arange(6, 70) / 100.0)
+
+
+@pytest.mark.parametrize(
+    "state", [TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL], ids=lambda s: s.name
+)
+def test_overtaken_trials_are_dead(state: TrialState) -> None:
+    """Dead once 32 later trials have finished, and 4 more per later one that still runs."""
+    study = study_of(*[finished(1.0, 1.0) for _ in range(40)])  # lower numbers do not count
+    dead = ask(study)
+    store_proposal(study, dead, Proposal.of({"x": 2.0}, SPACE))
+    value = 1.0 if state is TrialState.COMPLETE else None
+    study.add_trials([finished(1.0, value, state) for _ in range(35)])
+    alive = ask(study)
+    store_proposal(study, alive, Proposal.of({"x": 3.0}, SPACE))
+    history = StudyHistory()
+    pending = look(study, history=history).observations.pending
+    np.testing.assert_allclose(pending, [[0.2], [0.3]])
+    # Each look leaves a running trial behind, so 12 more are needed for the two that follow.
+    study.add_trials([finished(1.0, value, state) for _ in range(12)])
+    for seen_by in (history, StudyHistory()):
+        pending = look(study, history=seen_by).observations.pending
+        np.testing.assert_allclose(pending, [[0.3]])
 
 
 @pytest.mark.parametrize(

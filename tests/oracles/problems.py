@@ -103,6 +103,7 @@ def observe(
     pending: FloatArray | None = None,
     noise_variance: FloatArray | None = None,
     constraints: FloatArray | None = None,
+    failed: FloatArray | None = None,
 ) -> Observations:
     """Return observations of complete trials with none pending, unless told otherwise."""
     return Observations(
@@ -112,4 +113,5 @@ def observe(
         pending=np.empty((0, X.shape[1])) if pending is None else pending,
         noise_variance=noise_variance,
         constraints=constraints,
+        failed=failed,
     )
