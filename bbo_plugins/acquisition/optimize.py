@@ -126,7 +126,7 @@ def _has_many_levels(dimension: Dimension) -> bool:
 def _perturbations(
     anchors: FloatArray, space: SearchSpace, reach: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Return points 1/100 to 1 length-scales from ``anchors`` (k, d), shape (_N_LOCAL, d).
+    """Return points 1/1000 to 1 length-scales from ``anchors`` (k, d), shape (_N_LOCAL, d).
 
     In more than 20 dimensions a random subset of about 20 of the coordinates moves; a category is
     drawn anew.
@@ -135,7 +135,7 @@ def _perturbations(
         return np.empty((0, len(space)))
     n, d = _N_LOCAL, len(space)
     points = anchors[np.arange(n) % len(anchors)]
-    distance = 10.0 ** rng.uniform(-2.0, 0.0, size=(n, 1))
+    distance = 10.0 ** rng.uniform(-3.0, 0.0, size=(n, 1))
     moved = points + distance * reach * rng.standard_normal((n, d))
     categorical = space.n_categories > 0
     moved[:, categorical] = rng.random((n, int(categorical.sum())))
