@@ -669,7 +669,7 @@ def test_finite_space_of_a_deterministic_objective_is_not_repeated(
 def test_every_acquisition_finds_the_minimum_of_branin(
     acquisition: AcquisitionName, deterministic: bool
 ) -> None:
-    """Regret below 0.05 after 30 trials, 6 of them random, from at least 4 of 5 seeds."""
+    """Regret below 0.05 after 36 trials, 6 of them random, from at least 4 of 5 seeds."""
     space = unit_box(2)
     n_found = 0
     for seed in range(5):
@@ -677,7 +677,7 @@ def test_every_acquisition_finds_the_minimum_of_branin(
         X = rng.random((6, 2))
         y = np.array([-branin(x) for x in X])
         warm: tuple[WarmStart, ...] = ()
-        for _ in range(24):
+        for _ in range(30):
             suggestion = suggest(
                 space,
                 observe(X, y),
