@@ -1,0 +1,178 @@
+"""Steps under constraints: feasibility, missing values, slices of the space."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from bbo_plugins.space import Dimension, SearchSpace
+from tests.oracles.problems import observe, unit_box
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.methods.gp_bo import AcquisitionName
+from tests.oracles.steps import NAMES, bound_acquisition, dense_mean, smooth, step
+
+# ----------------------------------------------------------------------------------- constraints
+
+
+@pytest.mark.parametrize("acquisition", NAMES)
+def test_suggestions_are_feasible_where_feasibility_is_clear(acquisition: AcquisitionName) -> None:
+    """The unconstrained maximum is at x = 1, feasible is x <= 0.5."""
+    X = np.random.default_rng(0).random((20, 2))
+    constraints = (X[:, 0] - 0.5)[:, None]
+    observations = observe(X, 2.0 * X[:, 0] - np.square(X[:, 1] - 0.5), constraints=constraints)
+    assert 0.3 < step(observations, acquisition=acquisition).x[0] < 0.55
+    free = observe(X, observations.y)
+    assert step(free, acquisition=acquisition).x[0] > 0.9
+
+
+@pytest.mark.parametrize("acquisition", NAMES)
+def test_without_any_feasible_point_feasibility_is_maximized(acquisition: AcquisitionName) -> None:
+    """All of x >= 0.5 was infeasible and x <= 0.2 would be feasible: go left, whatever y is."""
+    rng = np.random.default_rng(1)
+    X = rng.random((15, 2))
+    X[:, 0] = 0.5 + 0.5 * X[:, 0]
+    constraints = (X[:, 0] - 0.2)[:, None]
+    observations = observe(X, 10.0 * X[:, 0], constraints=constraints)
+    bound, _ = bound_acquisition(observations, acquisition)
+    assert bound.kind is None
+    suggestion = step(observations, acquisition=acquisition)
+    assert suggestion.x[0] < 0.3
+    value = bound.value(suggestion.x[None, :])[0]
+    assert value >= bound.value(rng.random((2000, 2))).max() - 1e-2
+
+
+def test_missing_constraint_values_are_unknown() -> None:
+    """Trials without them inform the objective, not the constraint, and are no incumbent."""
+    rng = np.random.default_rng(2)
+    X = rng.random((20, 2))
+    constraints = (X[:, 0] - 0.5)[:, None]
+    constraints[::3] = math.nan
+    observations = observe(X, X[:, 0], constraints=constraints)
+    acquisition, _ = bound_acquisition(observations)
+    assert len(acquisition.constraints[0].process.y) == int(np.isfinite(constraints).sum())
+    assert len(acquisition.objective.y) == 20
+    assert 0.3 < step(observations).x[0] < 0.6
+
+
+def test_infinite_constraint_values_are_tolerated() -> None:
+    """They say feasible or not, and are left out of the model."""
+    X = np.random.default_rng(3).random((12, 2))
+    constraints = (X[:, 0] - 0.5)[:, None]
+    constraints[0], constraints[1] = math.inf, -math.inf
+    assert len(step(observe(X, X[:, 0], constraints=constraints)).warm_starts) == 2
+
+
+@pytest.mark.parametrize("acquisition", NAMES)
+def test_constraint_that_nobody_reports_changes_nothing(acquisition: AcquisitionName) -> None:
+    """A column of NaN alone, or beside a reported one, is as good as no column."""
+    X = np.random.default_rng(4).random((15, 2))
+    y = -np.square(X - 0.3).sum(axis=1)
+    unknown, reported = np.full((15, 1), math.nan), X[:, :1] - 0.8
+    for without, with_column in (
+        (None, unknown),
+        (None, np.hstack([unknown, unknown])),
+        (reported, np.hstack([reported, unknown])),
+        (reported, np.hstack([unknown, reported])),
+    ):
+        plain = step(observe(X, y, constraints=without), acquisition=acquisition)
+        padded = step(observe(X, y, constraints=with_column), acquisition=acquisition)
+        np.testing.assert_allclose(padded.x, plain.x, atol=1e-12)
+
+
+def test_no_constraint_columns_is_no_constraint() -> None:
+    """An array without columns is the same as None."""
+    X = np.random.default_rng(4).random((10, 2))
+    empty = step(observe(X, smooth(X), constraints=np.empty((10, 0))))
+    assert np.array_equal(empty.x, step(observe(X, smooth(X))).x)
+
+
+@pytest.mark.parametrize("acquisition", NAMES)
+@pytest.mark.parametrize("level", [1.0, -1.0])
+@pytest.mark.parametrize("spread", [0.0, 1e-15, 1e-12, 1e-6])
+def test_nearly_constant_constraints_far_from_their_limit(
+    acquisition: AcquisitionName, level: float, spread: float
+) -> None:
+    """Slack of 1 with a spread of 1e-15 puts the limit 1e15 spreads away: no overflow, no NaN."""
+    rng = np.random.default_rng(5)
+    X = rng.random((12, 2))
+    constraints = level + spread * rng.standard_normal((12, 1))
+    observations = observe(X, -np.square(X - 0.3).sum(axis=1), constraints=constraints)
+    suggestion = step(observations, acquisition=acquisition)
+    if level < 0.0:  # surely feasible: as if there were no constraint
+        plain = step(observe(X, observations.y), acquisition=acquisition)
+        np.testing.assert_allclose(suggestion.x, plain.x, atol=0.02)
+
+
+# ------------------------------------------------------- partly reported constraints, held spaces
+
+
+def test_trials_are_judged_by_the_constraints_they_report() -> None:
+    """Branches that report different constraints are eligible; violating one disqualifies."""
+    rng = np.random.default_rng(8)
+    X = rng.random((16, 2))
+    constraints = np.full((16, 2), math.nan)
+    constraints[:8, 0] = -1.0
+    constraints[8:, 1] = -1.0
+    constraints[3, 0] = constraints[12, 1] = 1.0
+    observations = observe(X, smooth(X), constraints=constraints)
+    acquisition, surrogate = bound_acquisition(observations)
+    feasible = ~np.isin(np.arange(16), (3, 12))
+    assert acquisition.kind == "logei"
+    expected = dense_mean(surrogate, X)[feasible].max()
+    assert acquisition.incumbent == pytest.approx(expected, abs=1e-8)
+
+
+def test_optimization_goes_on_where_branches_report_different_constraints() -> None:
+    """Minimum of a sphere on the feasible half, reported under one of two names per trial."""
+    rng = np.random.default_rng(9)
+    X = rng.random((8, 2))
+
+    def value(points: FloatArray) -> FloatArray:
+        distances: FloatArray = np.square(points - 0.3).sum(axis=1)
+        return -distances
+
+    def constraints(points: FloatArray) -> FloatArray:
+        table = np.full((len(points), 2), math.nan)
+        table[np.arange(len(points)), np.arange(len(points)) % 2] = points[:, 0] - 0.6
+        return table
+
+    for seed in range(20):
+        made = step(observe(X, value(X), constraints=constraints(X)), seed=seed)
+        X = np.vstack([X, made.x])
+    assert value(X).max() > -1e-4
+
+
+def test_held_slice_is_judged_by_the_constraint_models_there() -> None:
+    """x0 <= x1 is asked for and x1 is held at 0.3: no point with x0 > 0.3 counts as incumbent."""
+    rng = np.random.default_rng(10)
+    X = rng.random((30, 2))
+    constraints = (X[:, 0] - X[:, 1])[:, None]
+    space = unit_box(2).held({"x1": 0.3})
+    found = []
+    for seed in range(8):
+        made = step(observe(X, X[:, 0], constraints=constraints), space, seed=seed)
+        found.append(made.x)
+        X = np.vstack([X, made.x])
+        constraints = (X[:, 0] - X[:, 1])[:, None]
+    feasible = [x[0] for x in found if x[0] <= 0.3]
+    assert max(feasible) > 0.28
+
+
+def test_points_evaluated_outside_the_slice_are_not_taken_inside() -> None:
+    """Deterministic, a = 0..7 with b held at another value: every point of the slice is free."""
+    space = SearchSpace({"a": Dimension.int(0, 7), "b": Dimension.categorical(("p", "q"))})
+    params: list[dict[str, Any]] = [{"a": a, "b": "p"} for a in range(8)]
+    held = space.held({"b": "q"})
+    for seed in range(3):
+        y = [-((p["a"] - 5.0) ** 2) for p in params]
+        made = step(observe(space.encode(params), y), held, seed=seed, deterministic=True)
+        params.append(held.decode(made.x))
+    suggested = [p["a"] for p in params[8:]]
+    assert all(p["b"] == "q" for p in params[8:])
+    assert 5 in suggested
+    assert len(set(suggested)) == 3

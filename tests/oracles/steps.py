@@ -1,0 +1,80 @@
+"""One step of GP Bayesian optimization, as the tests of ``gp_bo`` take it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.gp.surrogate import Surrogate
+from bbo_plugins.methods import gp_bo
+from bbo_plugins.methods.gp_bo import AcquisitionName, ConstrainedAcquisition, Suggestion, suggest
+from tests.oracles import dense
+from tests.oracles.problems import unit_box
+
+if TYPE_CHECKING:
+    from bbo_plugins.methods.observations import Observations
+    from bbo_plugins.space import SearchSpace
+
+NAMES: tuple[AcquisitionName, ...] = get_args(AcquisitionName)
+
+
+def step(
+    observations: Observations, space: SearchSpace | None = None, *, seed: int = 0, **options: Any
+) -> Suggestion:
+    """Suggest with a generator of its own, in the unit box unless told otherwise."""
+    space = space or unit_box(observations.X.shape[1])
+    suggestion = suggest(space, observations, rng=np.random.default_rng(seed), **options)
+    assert_valid(suggestion, space)
+    return suggestion
+
+
+def assert_valid(suggestion: Suggestion, space: SearchSpace) -> None:
+    """Check that a suggestion is a point of the space and that its state survives JSON."""
+    x = suggestion.x
+    assert x.shape == (len(space),)
+    assert np.array_equal(space.snap(x[None, :])[0], x)
+    space.decode(x)
+    for warm_start in suggestion.warm_starts:
+        assert WarmStart.from_json(json.loads(json.dumps(warm_start.to_json()))) is not None
+
+
+def smooth(X: FloatArray) -> FloatArray:
+    """Return a smooth function of the first and the last coordinate, (n,)."""
+    values: FloatArray = np.sin(4.0 * X[:, 0]) - np.square(X[:, -1] - 0.4)
+    return values
+
+
+def bound_acquisition(
+    observations: Observations, kind: AcquisitionName = "logei"
+) -> tuple[ConstrainedAcquisition, Surrogate]:
+    """Return the acquisition that :func:`suggest` would maximize, and its surrogate."""
+    features = FeatureMap((0,) * observations.X.shape[1])
+    surrogate = Surrogate.fit(
+        observations.X, observations.y, features, noise_variance=observations.noise_variance
+    )
+    n_models = len(gp_bo._constraint_columns(observations))
+    constraints = gp_bo._fit_constraints(observations, features, [None] * n_models)
+    mean = surrogate.process.predict_mean(observations.X)
+    acquisition = gp_bo._acquisition(
+        surrogate,
+        constraints,
+        observations,
+        np.empty((0, observations.X.shape[1])),
+        incumbents=mean[gp_bo._eligible(observations, observations.X, constraints)],
+        kind=kind,
+        beta=1.96,
+    )
+    return acquisition, surrogate
+
+
+def dense_mean(surrogate: Surrogate, X: FloatArray) -> FloatArray:
+    """Return the posterior mean at ``X`` from the dense formula."""
+    process = surrogate.process
+    scales, signal = process.hyperparameters.length_scales, process.hyperparameters.signal_variance
+    K = dense.covariance(process.X, process.X, scales, signal)
+    K += process.hyperparameters.noise_variance * np.eye(len(K))
+    return dense.covariance(X, process.X, scales, signal) @ np.linalg.solve(K, process.y)
