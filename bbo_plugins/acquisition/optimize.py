@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space import Dimension, SearchSpace
 
 _MAX_ENUMERATED = 1024  # finite spaces up to this size are searched exhaustively
+_N_UNSEEN_DRAWS = 1024  # random points tried first when a point not seen yet is needed
 _MAX_LISTED = 200_000  # finite spaces up to this size are listed to find a point not seen yet
 _FEW_LEVELS = 16  # numeric dimensions beyond this size take part in the ascent
 _MAX_TRIED_LEVELS = 64  # dimensions up to this size are searched level by level
@@ -256,7 +257,7 @@ def _keys_inside(X: FloatArray, space: SearchSpace) -> set[bytes]:
 
 def _unseen_candidates(space: SearchSpace, rng: np.random.Generator) -> Iterator[FloatArray]:
     """Yield random points first and then, where that is feasible, the whole space."""
-    yield space.snap(rng.random((_MAX_ENUMERATED, len(space))))
+    yield space.snap(rng.random((_N_UNSEEN_DRAWS, len(space))))
     if space.size is not None and space.size <= _MAX_LISTED:
         points = space.enumerate()
         yield points[rng.permutation(len(points))]

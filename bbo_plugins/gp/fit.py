@@ -37,7 +37,7 @@ _TOLERANCE = 5e-4  # predicted gain in nats below which the search ends
 _ARMIJO = 1e-4
 _MAX_DROP = 0.1  # nats per observation by which a warm fit may fall behind the earlier one
 _COARSE_SIZE = 100  # observations on which the starts of a cold fit are compared
-_MAX_POINTS = 10**9
+_MAX_POINTS = 10**9  # more observations than a stored fit can have come from
 _MAX_ABS_THETA = 50.0  # stored values beyond e^±50 are not hyperparameters but damage
 
 # Fractions of the prior's spread added to its location for the starts of a cold fit: the location

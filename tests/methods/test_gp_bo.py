@@ -319,10 +319,13 @@ def test_odd_targets_with_noise_and_constraints(name: str) -> None:
     y = np.array(ODD[name])
     noise = np.full(8, 0.01)
     noise[::2] = math.nan
-    step(observe(X, y, noise_variance=noise))
+    suggestions = [step(observe(X, y, noise_variance=noise))]
     for acquisition in NAMES:
         for sign in (1.0, -1.0):
-            step(observe(X, smooth(X), constraints=sign * y[:, None]), acquisition=acquisition)
+            observations = observe(X, smooth(X), constraints=sign * y[:, None])
+            suggestions.append(step(observations, acquisition=acquisition))
+    # A model was used for each: what falls back to a random point leaves no state behind.
+    assert [len(suggestion.warm_starts) for suggestion in suggestions] == [1] + 6 * [2]
 
 
 @pytest.mark.parametrize("acquisition", NAMES)
@@ -358,7 +361,8 @@ def test_any_finite_targets_give_a_suggestion(
     space = mixed_space()
     X = random_points(space, len(y), np.random.default_rng(seed))
     X[-1] = X[0]
-    step(observe(X, y), space, acquisition=acquisition, deterministic=deterministic)
+    made = step(observe(X, y), space, acquisition=acquisition, deterministic=deterministic)
+    assert len(made.warm_starts) == 1  # a model was used, not the random fallback
 
 
 def test_constant_targets_explore() -> None:
