@@ -3,7 +3,8 @@
 The log posterior (marginal likelihood plus prior) is maximized in log space by a dense BFGS that
 can start from the optimum *and the inverse Hessian* of an earlier fit: with one more observation
 the posterior hardly moves, so a warm fit takes a handful of evaluations where a cold one takes
-tens.
+tens. Another :class:`bbo_plugins.gp.losses.Loss` may take the place of the marginal likelihood;
+"log posterior" then means that loss plus the log prior.
 
 A fit is cold (several starts, none of them trusted) when there is no earlier fit, when the number
 of parameters changed, when the number of observations passed a milestone, or when the warm fit's
@@ -28,7 +29,8 @@ from typing import Any
 import numpy as np
 
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
-from bbo_plugins.gp.likelihood import Hyperparameters, MarginalLikelihood
+from bbo_plugins.gp.likelihood import Criterion, Hyperparameters
+from bbo_plugins.gp.losses import MARGINAL, Loss
 from bbo_plugins.gp.prior import LogPrior, default_prior
 
 _MAX_EVALUATIONS = 100
@@ -112,10 +114,10 @@ class Fit:
     Attributes:
         hyperparameters: The estimate, in natural units.
         warm_start: What the next fit may start from.
-        log_posterior: Log marginal likelihood plus log prior at the estimate.
-        n_evaluations: Likelihood evaluations on all observations.
-        cholesky: Lower Cholesky factor of the covariance matrix at the estimate, shape (n, n), if
-            the last evaluation was there, or None.
+        log_posterior: Log marginal likelihood, or other loss, plus log prior at the estimate.
+        n_evaluations: Evaluations of it on all observations.
+        cholesky: Lower Cholesky factor of the observations' covariance matrix at the estimate,
+            shape (n, n), if the last evaluation was there and the loss uses that matrix, or None.
         note: Why something weaker than a converged fit was returned, or None.
     """
 
@@ -144,6 +146,7 @@ def fit_map(
     fit_noise: bool = True,
     prior: LogPrior | None = None,
     warm_start: WarmStart | None = None,
+    loss: Loss = MARGINAL,
 ) -> Fit:
     """Estimate the kernel's hyperparameters by their maximum a posteriori.
 
@@ -154,12 +157,14 @@ def fit_map(
         known_noise: Known noise variances in squared units of ``y``, NaN where unknown, shape (n,).
         fit_noise: False fixes the unknown noise variance at its floor (deterministic objective).
         prior: Log prior over θ; :func:`bbo_plugins.gp.prior.default_prior` when None.
-        warm_start: What an earlier fit on nearly the same data left.
+        warm_start: What an earlier fit on nearly the same data left, with the same loss.
+        loss: What takes the place of the log marginal likelihood; the latter by default.
     """
     prior = prior or default_prior(X.shape[1])
-    likelihood = MarginalLikelihood(X, y, features, known_noise=known_noise, fit_noise=fit_noise)
-    objective = _log_posterior(likelihood, prior)
-    p, n = likelihood.n_parameters, len(y)
+    n, d = X.shape
+    p = d + 1 + int(fit_noise and (known_noise is None or bool(np.isnan(known_noise).any())))
+    criterion = loss.criterion(X, y, features, known_noise=known_noise, fit_noise=fit_noise)
+    objective = _log_posterior(criterion, prior, p)
     candidates = []
     if warm_start is not None and len(warm_start.theta) == p:
         candidates.append(_maximize(objective, warm_start.theta, warm_start.inverse_hessian))
@@ -169,10 +174,10 @@ def fit_map(
         else:
             subset = np.linspace(0, n - 1, _COARSE_SIZE).astype(np.int64)
             known = None if known_noise is None else known_noise[subset]
-            coarse = MarginalLikelihood(
-                X[subset], y[subset], features, known_noise=known, fit_noise=likelihood.fit_noise
+            coarse = loss.criterion(
+                X[subset], y[subset], features, known_noise=known, fit_noise=fit_noise
             )
-            rough = _cold_optima(_log_posterior(coarse, prior), prior, p)
+            rough = _cold_optima(_log_posterior(coarse, prior, p), prior, p)
             best = max(rough, key=lambda optimum: optimum.value)
             curvature_ratio = _COARSE_SIZE / n  # the Hessian grows with the number of observations
             candidates.append(
@@ -184,26 +189,32 @@ def fit_map(
         note = "no kernel hyperparameters gave a finite likelihood, so the prior's were used"
         best = _Optimum(np.array(prior.location[:p]), _prior_covariance(prior, p), 0.0, 0)
     return Fit(
-        hyperparameters=Hyperparameters.from_theta(best.theta, X.shape[1]),
+        hyperparameters=Hyperparameters.from_theta(best.theta, d),
         warm_start=WarmStart(best.theta, best.inverse_hessian, best.value / n, n),
         log_posterior=best.value,
         n_evaluations=sum(optimum.n_evaluations for optimum in candidates),
-        cholesky=likelihood.factor_at(best.theta),
+        cholesky=criterion.factor_at(best.theta) if loss.covers_observations else None,
         note=note,
     )
 
 
-def _log_posterior(likelihood: MarginalLikelihood, prior: LogPrior) -> _Objective:
-    """Return θ -> (log likelihood + log prior, gradient), for θ with or without a noise entry."""
-    p = likelihood.n_parameters
+def _log_posterior(criterion: Criterion, prior: LogPrior, p: int) -> _Objective:
+    """Return θ (p,) -> (criterion + log prior, gradient), with or without a noise entry in θ.
+
+    Where the criterion looks at data of known noise only, it has no entry for it even if other
+    observations need one, and the prior alone decides about that.
+    """
+    q = criterion.n_parameters
     location = np.asarray(prior.location, dtype=np.float64)
 
     def value_and_gradient(theta: FloatArray) -> tuple[float, FloatArray]:
         full = location.copy()
         full[:p] = theta
         prior_value, prior_gradient = prior.value_and_gradient(full)
-        value, gradient = likelihood(theta)
-        return value + prior_value, gradient + prior_gradient[:p]
+        value, criterion_gradient = criterion(theta[:q])
+        gradient = prior_gradient[:p].copy()
+        gradient[:q] += criterion_gradient
+        return value + prior_value, gradient
 
     return value_and_gradient
 

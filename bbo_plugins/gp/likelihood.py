@@ -7,7 +7,8 @@ with K = s² C(ℓ) + diag(σ²). One Cholesky factorization (dpotrf) and one in
 per evaluation; everything else is O(n² D): with M = K⁻¹ - αα^T restricted to its lower triangle, G
 = M ∘ slope, the derivative by log ℓ_i is a difference of two quadratic forms in G (one dsymm), and
 those by log s² and the noise need only tr M and αᵀK α = αᵀy. No array larger than n × n is formed
-and the n × n ones are allocated once.
+and the n × n ones are allocated once. Other functions of K differ in the two formulas only; what is
+left is in the common base, :class:`Criterion`.
 
 θ = (log ℓ_1, ..., log ℓ_d, log s², log ν) where the noise variance is σ_n² = floor + ν: the floor
 bounds σ_n² from below without a constraint for the optimizer. With ``fit_noise=False`` the last
@@ -19,6 +20,7 @@ Source: Rasmussen & Williams (2006), "Gaussian Processes for Machine Learning", 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +37,7 @@ from bbo_plugins.gp.kernels import (
 
 NOISE_FLOOR = 1e-6
 _SQRT_5 = math.sqrt(5.0)
-_LOG_2PI = math.log(2.0 * math.pi)
+LOG_2PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,11 @@ def noise_diagonal(n: int, noise_variance: float, known: FloatArray | None) -> F
     return np.where(np.isnan(known), noise_variance, np.maximum(known, NOISE_FLOOR))
 
 
-class MarginalLikelihood:
-    """The log marginal likelihood of one data set as a function of θ.
+class Criterion(ABC):
+    """A function of θ that depends on it through K = s² C(ℓ) + diag(σ²) of one data set only.
+
+    A subclass says what it makes of K's Cholesky factor (:meth:`_value_and_contraction`); building
+    and factorizing K and the chain rule down to θ are common to all.
 
     Args:
         X: Points of the unit cube, shape (n, d).
@@ -103,6 +108,7 @@ class MarginalLikelihood:
             np.ones(n, dtype=bool) if known_noise is None else np.isnan(known_noise)
         )
         self.fit_noise = fit_noise and bool(self._noise_is_fitted.any())
+        self._relative_noise = np.ones(n)  # what each observation's noise variance is multiplied by
         self._factorized: tuple[FloatArray, FloatArray] | None = None
         self._R2, *self._buffers = (np.empty((n, n)) for _ in range(3))
 
@@ -112,11 +118,11 @@ class MarginalLikelihood:
         return self.n_dimensions + 1 + int(self.fit_noise)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the log marginal likelihood and its gradient at ``theta``, shape (n_parameters,).
+        """Return the criterion and its gradient at ``theta``, shape (n_parameters,).
 
         Where K is not numerically positive definite the value is -inf and the gradient zero.
         """
-        d, y, n = self.n_dimensions, self._y, len(self._y)
+        d, n = self.n_dimensions, len(self._y)
         self._factorized = None  # what it refers to is about to be overwritten
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             signal = math.exp(min(float(theta[d]), 700.0))
@@ -125,29 +131,35 @@ class MarginalLikelihood:
             correlation, slope = self._correlation_and_slope(A)
             K = np.multiply(correlation, signal, out=correlation)
         noise = noise_diagonal(n, NOISE_FLOOR + excess_noise, self._known_noise)
+        noise *= self._relative_noise
         K[np.diag_indices(n)] = signal + noise
         # K is symmetric, so its transpose is the Fortran-ordered array that LAPACK can overwrite.
         L, info = lapack.dpotrf(K.T, lower=1, clean=1, overwrite_a=1)
-        if info != 0:
+        outcome = self._value_and_contraction(L) if info == 0 else None
+        if outcome is None:
             return -math.inf, np.zeros(self.n_parameters)
-        diagonal = L.diagonal()
-        alpha = lapack.dpotrs(L, y, lower=1)[0]
-        value = -0.5 * float(y @ alpha) - float(np.log(diagonal).sum()) - 0.5 * n * _LOG_2PI
-        if not math.isfinite(value):
-            return -math.inf, np.zeros(self.n_parameters)
+        value, M, trace = outcome
         self._factorized = (theta.copy(), L)
-        inverse = self._buffers[0].T  # its content, a root of the distances, has served
-        inverse[...] = L
-        M = lapack.dpotri(inverse, lower=1, overwrite_c=1)[0]
-        M = blas.dsyr(-1.0, alpha, lower=1, a=M, overwrite_a=1)  # K⁻¹ - αα^T, lower triangle
         M_diagonal = M.diagonal().copy()  # M itself is overwritten below
         gradient = np.empty(self.n_parameters)
         gradient[:d] = self._length_scale_gradient(M, slope, A, signal)
-        # tr(M (K - diag σ²)) with tr(M K) = n - yᵀα
-        gradient[d] = -0.5 * (n - float(y @ alpha) - float(M_diagonal @ noise))
+        gradient[d] = -0.5 * (trace - float(M_diagonal @ noise))  # tr(M (K - diag σ²))
         if self.fit_noise:
-            gradient[d + 1] = -0.5 * excess_noise * float(M_diagonal[self._noise_is_fitted].sum())
+            by_noise = (M_diagonal * self._relative_noise)[self._noise_is_fitted]
+            gradient[d + 1] = -0.5 * excess_noise * float(by_noise.sum())
         return value, gradient
+
+    @abstractmethod
+    def _value_and_contraction(self, L: FloatArray) -> tuple[float, FloatArray, float] | None:
+        """Return the value, the matrix M with ∂value/∂θ_i = -½ tr(M ∂K/∂θ_i), and tr(M K).
+
+        Args:
+            L: Lower Cholesky factor of K, shape (n, n), zeros above the diagonal; to be kept.
+
+        Returns:
+            The finite value, the lower triangle of M (n, n), and the trace; None where the value is
+            not finite.
+        """
 
     def factor_at(self, theta: FloatArray) -> FloatArray | None:
         """Return the Cholesky factor of K (n, n) if ``theta`` was evaluated last, else None.
@@ -157,6 +169,13 @@ class MarginalLikelihood:
         if self._factorized is None or not np.array_equal(self._factorized[0], theta):
             return None
         return self._factorized[1]
+
+    def _inverse(self, L: FloatArray) -> FloatArray:
+        """Return the lower triangle of K⁻¹ (n, n), zeros above; the next call overwrites it."""
+        inverse = self._buffers[0].T  # its content, a root of the distances, has served
+        inverse[...] = L
+        lower: FloatArray = lapack.dpotri(inverse, lower=1, overwrite_c=1)[0]
+        return lower
 
     def _correlation_and_slope(self, A: FloatArray) -> tuple[FloatArray, FloatArray]:
         R2 = squared_distances(left_factor(A), right_factor(A), out=self._R2)
@@ -173,3 +192,19 @@ class MarginalLikelihood:
         row_sums = products[:, -1]
         per_column = row_sums @ (A * A) - np.einsum("ij,ij->j", A, products[:, :-1])
         return -signal * self._features.sum_by_dimension(per_column)
+
+
+class MarginalLikelihood(Criterion):
+    """The log marginal likelihood of one data set as a function of θ."""
+
+    def _value_and_contraction(self, L: FloatArray) -> tuple[float, FloatArray, float] | None:
+        """Return log p(y | θ), K⁻¹ - αα^T and n - yᵀα; see the base class."""
+        y, n = self._y, len(self._y)
+        diagonal = L.diagonal()
+        alpha = lapack.dpotrs(L, y, lower=1)[0]
+        fit = float(y @ alpha)
+        value = -0.5 * fit - float(np.log(diagonal).sum()) - 0.5 * n * LOG_2PI
+        if not math.isfinite(value):
+            return None
+        M = blas.dsyr(-1.0, alpha, lower=1, a=self._inverse(L), overwrite_a=1)
+        return value, M, n - fit

@@ -74,6 +74,18 @@ class OutputTransform:
         u = (np.asarray(y) / self.prescale - self.median) / self.spread
         return (_compress(u) - self.mean) / self.std
 
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Map standardized values back to targets, any shape; what overflows, to the largest float.
+
+        As the map is increasing, it takes quantiles to quantiles: that of a Gaussian's mean is the
+        median of the target.
+        """
+        largest = np.finfo(np.float64).max
+        with np.errstate(over="ignore"):
+            u = _decompress(np.asarray(z) * self.std + self.mean)
+            y: FloatArray = (self.median + self.spread * u) * self.prescale
+        return np.clip(y, -largest, largest)
+
     def derivative(self, y: FloatArray) -> FloatArray:
         """Return d forward / dy at targets ``y``; squared, it maps small noise variances."""
         u = (np.asarray(y) / self.prescale - self.median) / self.spread
@@ -84,3 +96,7 @@ class OutputTransform:
 
 def _compress(u: FloatArray) -> FloatArray:
     return np.where(u >= -1.0, u, -1.0 - np.log(np.maximum(-u, 1.0)))
+
+
+def _decompress(v: FloatArray) -> FloatArray:
+    return np.where(v >= -1.0, v, -np.exp(-1.0 - np.minimum(v, -1.0)))

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bbo_plugins.gp.fit import WarmStart, fit_map
+from bbo_plugins.gp.losses import MARGINAL
 from bbo_plugins.gp.outputs import OutputTransform
 from bbo_plugins.gp.regression import GaussianProcess
 
 if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+    from bbo_plugins.gp.losses import Loss
 
 _LARGEST_NOISE = 1e12  # of a variance, on standardized targets
 
@@ -43,6 +45,7 @@ class Surrogate:
         noise_variance: FloatArray | None = None,
         deterministic: bool = False,
         warm_start: WarmStart | None = None,
+        loss: Loss = MARGINAL,
     ) -> Surrogate:
         """Fit to maximized targets.
 
@@ -52,7 +55,8 @@ class Surrogate:
             features: The kernel's feature map.
             noise_variance: Known noise variances in squared units of ``y``, NaN where unknown.
             deterministic: Whether unknown noise is fixed at its floor instead of estimated.
-            warm_start: What an earlier fit on nearly the same data left.
+            warm_start: What an earlier fit on nearly the same data left, with the same loss.
+            loss: What the hyperparameters maximize together with their prior.
 
         Raises:
             ValueError: The covariance matrix could not be factorized at all.
@@ -61,9 +65,15 @@ class Surrogate:
         z = transform.forward(y)
         known = None
         if noise_variance is not None:
-            known = _transformed_noise(noise_variance, transform.derivative(y))
+            known = transformed_noise(noise_variance, transform.derivative(y))
         fit = fit_map(
-            X, z, features, known_noise=known, fit_noise=not deterministic, warm_start=warm_start
+            X,
+            z,
+            features,
+            known_noise=known,
+            fit_noise=not deterministic,
+            warm_start=warm_start,
+            loss=loss,
         )
         process = GaussianProcess.from_data(
             X, z, fit.hyperparameters, features, known_noise=known, cholesky=fit.cholesky
@@ -74,7 +84,7 @@ class Surrogate:
         return cls(process, transform, fit.warm_start, tuple(notes))
 
 
-def _transformed_noise(noise_variance: FloatArray, derivative: FloatArray) -> FloatArray:
+def transformed_noise(noise_variance: FloatArray, derivative: FloatArray) -> FloatArray:
     """Return known noise variances in squared transformed units, NaN where unknown.
 
     More than ``_LARGEST_NOISE`` says no more than that: the observation carries no information.

@@ -168,11 +168,39 @@ def test_strictly_increasing_between_the_targets_too() -> None:
     assert (np.diff(transform.forward(grid)) > 0.0).all()
 
 
+@given(y=EIGHTHS, a=st.sampled_from([1e-300, 1e-9, 1.0, 1e9, 1e300]))
+def test_inverse_returns_to_the_targets(y: FloatArray, a: float) -> None:
+    """On both branches and at any scale, to rounding relative to the range of the targets."""
+    transform = OutputTransform.fit(a * y)
+    x = a * np.concatenate([y, np.linspace(y.min() - 50.0, y.max() + 50.0, 9)])
+    back = transform.inverse(transform.forward(x))
+    np.testing.assert_allclose(back / a, x / a, rtol=1e-10, atol=1e-9)
+
+
+def test_inverse_follows_its_formula() -> None:
+    """Above the switch a line, below it -exp(-1 - v), from standardized units."""
+    transform = OutputTransform(prescale=2.0, median=3.0, spread=0.5, mean=-0.25, std=1.5)
+    v = np.array([2.0, 0.0, -1.0, -1.5, -4.0])
+    u = [2.0, 0.0, -1.0, -math.exp(0.5), -math.exp(3.0)]
+    expected = [2.0 * (3.0 + 0.5 * value) for value in u]
+    np.testing.assert_allclose(transform.inverse((v + 0.25) / 1.5), expected, rtol=1e-14)
+
+
+@given(y=TARGETS)
+def test_inverse_keeps_order_and_is_finite(y: FloatArray) -> None:
+    """Whatever the targets: quantiles stay in order, and none is infinite or NaN."""
+    z = np.concatenate([np.linspace(-30.0, 30.0, 61), [-1e300, 1e300]])
+    values = OutputTransform.fit(y).inverse(np.sort(z))
+    assert np.isfinite(values).all()
+    assert (np.diff(values / 2.0) >= 0.0).all()
+
+
 def test_shapes_are_kept() -> None:
-    """Forward and derivative work on any shape."""
+    """Forward, inverse and derivative work on any shape."""
     transform = OutputTransform.fit(np.array([1.0, 2.0, 4.0]))
     y = np.arange(6.0).reshape(2, 3)
     assert transform.forward(y).shape == (2, 3)
+    assert transform.inverse(y).shape == (2, 3)
     assert transform.derivative(y).shape == (2, 3)
 
 

@@ -1,0 +1,575 @@
+"""The losses of UHE-BO by reduction to the likelihood, duplicated data and brute force."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bbo_plugins.gp import losses
+from bbo_plugins.gp.fit import WarmStart, fit_map
+from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.gp.leave_one_out import LeaveOneOut
+from bbo_plugins.gp.likelihood import NOISE_FLOOR, MarginalLikelihood
+from bbo_plugins.gp.losses import (
+    ImportanceWeighted,
+    Loss,
+    Marginal,
+    NearestNeighborPseudoData,
+    Thinned,
+    WeightedLeaveOneOut,
+    WeightedLikelihood,
+    farthest_point_order,
+    voronoi_volumes,
+)
+from bbo_plugins.gp.prior import default_prior
+from bbo_plugins.gp.surrogate import Surrogate
+from tests.oracles import dense
+from tests.oracles.differences import numeric_gradient
+from tests.oracles.problems import sample_prior
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.likelihood import Criterion
+
+LOSSES: tuple[Loss, ...] = (
+    Marginal(),
+    NearestNeighborPseudoData(),
+    ImportanceWeighted(),
+    Thinned(),
+    WeightedLeaveOneOut(),
+)
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+
+
+def _data(
+    n: int, counts: tuple[int, ...], seed: int = 0, *, clustered: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Return points, the latter half of them close together if asked, and a sample of the model."""
+    rng = np.random.default_rng([seed, n])
+    X = rng.random((n, len(counts)))
+    if clustered:
+        X[n // 2 :] = np.clip(0.3 + 0.05 * rng.standard_normal((n - n // 2, len(counts))), 0.0, 1.0)
+    y = sample_prior(X, np.full(len(counts), 0.4), rng, noise=1e-2, n_categories=counts)
+    return X, (y - y.mean()) / y.std() if n > 1 else y
+
+
+def _theta(rng: np.random.Generator, d: int) -> FloatArray:
+    """Return random log length-scales, log signal variance and log excess noise, (d + 2,)."""
+    scales = rng.uniform(math.log(0.1), math.log(3.0), size=d)
+    return np.concatenate([scales, [rng.uniform(-1.0, 2.0)], [rng.uniform(-6.0, 0.0)]])
+
+
+def _nearest(points: FloatArray, X: FloatArray, counts: tuple[int, ...]) -> list[int]:
+    """Return the observation nearest to each point, one distance at a time."""
+    unit = np.ones(len(counts))
+    return [int(np.argmin([dense.scaled_distance(u, x, unit, counts) for x in X])) for u in points]
+
+
+@every_loss
+@pytest.mark.parametrize("fit_noise", [True, False])
+def test_gradients_agree_with_differences(loss: Loss, fit_noise: bool) -> None:
+    """Every loss, partly known noise, a categorical dimension among numeric ones."""
+    counts = (0, 3, 0)
+    X, y = _data(30, counts, clustered=True)
+    known = np.where(np.arange(30) % 3 == 0, 0.05, np.nan)
+    criterion = loss.criterion(X, y, FeatureMap(counts), known_noise=known, fit_noise=fit_noise)
+    assert criterion.n_parameters == 4 + int(fit_noise)
+    rng = np.random.default_rng(0)
+    # Without noise on the diagonal the matrix is badly conditioned, for the differences too.
+    tolerance = 1e-6 if fit_noise else 1e-4
+    for _ in range(3):
+        theta = _theta(rng, 3)[: criterion.n_parameters]
+        numeric = numeric_gradient(lambda t: criterion(t)[0], theta)
+        scale = float(np.abs(numeric).max())
+        np.testing.assert_allclose(criterion(theta)[1], numeric, atol=tolerance * scale)
+
+
+def test_marginal_is_the_likelihood_and_the_default() -> None:
+    """The same bits as the likelihood itself; a fit without a loss is a fit with this one."""
+    X, y = _data(30, (0, 3))
+    features, theta = FeatureMap((0, 3)), np.log([0.3, 0.8, 1.2, 0.01])
+    known = np.where(np.arange(30) % 2 == 0, 0.05, np.nan)
+    ours = Marginal().criterion(X, y, features, known_noise=known)(theta)
+    value, gradient = MarginalLikelihood(X, y, features, known_noise=known)(theta)
+    assert ours[0] == value
+    assert np.array_equal(ours[1], gradient)
+    default = fit_map(X, y, features, known_noise=known)
+    explicit = fit_map(X, y, features, known_noise=known, loss=Marginal())
+    assert np.array_equal(default.warm_start.theta, explicit.warm_start.theta)
+    assert np.array_equal(default.warm_start.inverse_hessian, explicit.warm_start.inverse_hessian)
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (0, 3, 0), (4, 2)])
+@pytest.mark.parametrize("multiple", [1, 2])
+def test_pseudo_data_carry_the_label_of_the_nearest(counts: tuple[int, ...], multiple: int) -> None:
+    """The likelihood of uniform points with their neighbor's target and its known noise."""
+    X, y = _data(25, counts)
+    known = np.where(np.arange(25) % 2 == 0, np.linspace(0.01, 0.3, 25), np.nan)
+    features = FeatureMap(counts)
+    points = losses._uniform_points(multiple * 25, X)
+    nearest = _nearest(points, X, counts)
+    if not features.all_numeric:  # ties in categories: any of the nearest, here the one chosen
+        chosen = losses._nearest(features.columns(points), features.columns(X))
+        unit = np.ones(len(counts))
+        for u, ours, first in zip(points, chosen, nearest, strict=True):
+            distances = [dense.scaled_distance(u, X[i], unit, counts) for i in (ours, first)]
+            assert distances[0] == pytest.approx(distances[1], abs=1e-12)
+        nearest = chosen.tolist()
+    theta = _theta(np.random.default_rng(1), len(counts))
+    expected = MarginalLikelihood(points, y[nearest], features, known_noise=known[nearest])(theta)
+    loss = NearestNeighborPseudoData(multiple)
+    value, gradient = loss.criterion(X, y, features, known_noise=known)(theta)
+    assert value == pytest.approx(expected[0], rel=1e-12)
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-10)
+
+
+def test_uniform_points_are_uniform_and_grow_with_the_data() -> None:
+    """Moments of the uniform distribution; the points for n begin those for n + 1."""
+    X = np.zeros((500, 3))
+    points = losses._uniform_points(4000, X)
+    assert points.shape == (4000, 3)
+    np.testing.assert_allclose(points.mean(axis=0), 0.5, atol=5.0 / math.sqrt(12.0 * 4000))
+    np.testing.assert_allclose(np.cov(points.T), np.eye(3) / 12.0, atol=0.01)
+    assert np.array_equal(losses._uniform_points(2000, X[:7]), points[:2000])
+
+
+_PROGRAM = """
+import hashlib
+import numpy as np
+from bbo_plugins.gp.fit import fit_map
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
+
+rng = np.random.default_rng(5)
+X, y = rng.random((20, 3)), rng.standard_normal(20)
+thetas = [
+    fit_map(X, y, FeatureMap((0, 3, 0)), loss=loss).warm_start.theta.tobytes()
+    for loss in (NearestNeighborPseudoData(), WeightedLeaveOneOut())
+]
+print(hashlib.sha256(b"".join(thetas)).hexdigest())
+"""
+
+
+def test_another_process_draws_the_same_points() -> None:
+    """The random points follow from the data: a fresh process gets the same bits."""
+    run = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], check=True, capture_output=True, text=True
+    )
+    rng = np.random.default_rng(5)
+    X, y = rng.random((20, 3)), rng.standard_normal(20)
+    thetas = [
+        fit_map(X, y, FeatureMap((0, 3, 0)), loss=loss).warm_start.theta.tobytes()
+        for loss in (NearestNeighborPseudoData(), WeightedLeaveOneOut())
+    ]
+    assert run.stdout.strip() == hashlib.sha256(b"".join(thetas)).hexdigest()
+
+
+@given(
+    counts=st.lists(st.sampled_from([0, 0, 3]), min_size=1, max_size=3).map(tuple),
+    weights=st.lists(st.integers(1, 4), min_size=1, max_size=8),
+    noise=st.sampled_from(["fitted", "partly known", "known"]),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=50)
+def test_whole_weights_are_the_likelihood_of_duplicated_data(
+    counts: tuple[int, ...], weights: list[int], noise: str, seed: int
+) -> None:
+    """Value and gradient with w_i copies of every observation, each with the noise of one."""
+    rng = np.random.default_rng(seed)
+    n, d = len(weights), len(counts)
+    X, y = rng.random((n, d)), rng.standard_normal(n)
+    known = None if noise == "fitted" else rng.uniform(1e-2, 0.5, n)
+    if known is not None and noise == "partly known":
+        known[rng.integers(n)] = np.nan
+    features, copies = FeatureMap(counts), np.repeat(np.arange(n), weights)
+    theta = _theta(rng, d)
+    duplicated = MarginalLikelihood(
+        X[copies], y[copies], features, known_noise=None if known is None else known[copies]
+    )
+    ours = WeightedLikelihood(
+        X, y, features, np.array(weights, dtype=np.float64), known_noise=known
+    )
+    theta = theta[: duplicated.n_parameters]
+    expected_value, expected_gradient = duplicated(theta)
+    value, gradient = ours(theta)
+    assert value == pytest.approx(expected_value, rel=1e-8, abs=1e-8)
+    scale = max(1.0, float(np.abs(expected_gradient).max()))
+    np.testing.assert_allclose(gradient, expected_gradient, atol=1e-7 * scale)
+
+
+def test_duplicated_data_by_the_dense_formula() -> None:
+    """Not by our likelihood either: 2, 1 and 3 copies in a covariance matrix of six targets."""
+    X, y = np.array([[0.1], [0.5], [0.8]]), np.array([0.3, -1.0, 0.6])
+    theta, copies = np.log([0.4, 1.5, 0.2]), np.array([0, 0, 1, 2, 2, 2])
+    K = dense.covariance(X[copies], X[copies], np.array([0.4]), 1.5, (0,))
+    expected = dense.log_likelihood(K + (NOISE_FLOOR + 0.2) * np.eye(6), y[copies])
+    value, _ = WeightedLikelihood(X, y, FeatureMap((0,)), np.array([2.0, 1.0, 3.0]))(theta)
+    assert value == pytest.approx(expected)
+
+
+def test_unit_weights_are_the_likelihood_and_vanishing_ones_drop_out() -> None:
+    """Reduction at w = 1, and the limit w → 0: the likelihood of the other observations."""
+    X, y = _data(20, (0, 0))
+    features, theta = FeatureMap((0, 0)), np.log([0.4, 0.7, 1.3, 0.05])
+    plain = MarginalLikelihood(X, y, features)(theta)
+    unit = WeightedLikelihood(X, y, features, np.ones(20))(theta)
+    assert unit[0] == pytest.approx(plain[0], rel=1e-12)
+    np.testing.assert_allclose(unit[1], plain[1], rtol=1e-12)
+    weights = np.ones(20)
+    weights[7] = 1e-9
+    rest = np.arange(20) != 7
+    without = MarginalLikelihood(X[rest], y[rest], features)(theta)
+    vanishing = WeightedLikelihood(X, y, features, weights)(theta)
+    assert vanishing[0] == pytest.approx(without[0], abs=1e-6)
+    np.testing.assert_allclose(vanishing[1], without[1], atol=1e-6)
+
+
+def test_weighted_losses_are_bound_to_the_volumes() -> None:
+    """Both weighted losses weigh by the Voronoi volumes of their points."""
+    X, y = _data(30, (0, 3), clustered=True)
+    features, theta = FeatureMap((0, 3)), np.log([0.3, 0.8, 1.2, 0.01])
+    weights = voronoi_volumes(X, features)
+    assert weights.max() > 3.0 * weights.min()
+    for loss, kind in (
+        (ImportanceWeighted(), WeightedLikelihood),
+        (WeightedLeaveOneOut(), LeaveOneOut),
+    ):
+        value, _ = loss.criterion(X, y, features)(theta)
+        assert value == kind(X, y, features, weights)(theta)[0]
+        assert value != pytest.approx(kind(X, y, features, np.ones(30))(theta)[0])
+
+
+def test_volumes_on_a_line_are_the_gaps() -> None:
+    """In one dimension cells end at the midpoints; the estimate is within five standard errors."""
+    x = np.sort(np.random.default_rng(0).random(40))
+    edges = np.concatenate([[0.0], 0.5 * (x[1:] + x[:-1]), [1.0]])
+    exact = np.diff(edges)
+    volumes = voronoi_volumes(x[:, None], FeatureMap((0,)))
+    assert volumes.sum() == pytest.approx(40.0)
+    error = np.abs(volumes / 40.0 - exact)
+    assert (error < 5.0 * np.sqrt(exact / 400.0) + 1.0 / 400.0).all()
+
+
+@pytest.mark.parametrize("counts", [(0, 0, 0), (0, 4)])
+@pytest.mark.parametrize("n", [3, 30])
+def test_volumes_are_counts_of_nearest_points(counts: tuple[int, ...], n: int) -> None:
+    """Brute force over 200 or 10 n uniform points, at least half a point each, scaled to n."""
+    X, _ = _data(n, counts)
+    points = losses._uniform_points(max(200, 10 * n), X)
+    counted = np.bincount(_nearest(points, X, counts), minlength=n).astype(np.float64)
+    counted = np.maximum(counted, 0.5)
+    np.testing.assert_allclose(voronoi_volumes(X, FeatureMap(counts)), counted * n / counted.sum())
+
+
+def test_volumes_of_categories_are_equal() -> None:
+    """One observation per category of a single dimension: a third of the cube each."""
+    X = np.array([[0.1], [0.5], [0.9]])
+    np.testing.assert_allclose(voronoi_volumes(X, FeatureMap((3,))), 1.0, atol=0.25)
+
+
+def test_coinciding_points_share_their_cell() -> None:
+    """Twins have equal volumes that add up to the cell's, also twins by category only."""
+    X = np.array([[0.2, 0.1], [0.7, 0.9], [0.7, 0.8], [0.7, 0.95], [0.2, 0.6]])
+    features = FeatureMap((0, 2))
+    volumes = voronoi_volumes(X, features)
+    assert volumes[1] == volumes[2] == volumes[3]
+    single = voronoi_volumes(X[[0, 1, 4]], features) * 5.0 / 3.0
+    assert 3.0 * volumes[1] == pytest.approx(single[1])
+    assert volumes.sum() == pytest.approx(5.0)
+
+
+def test_crowded_observations_have_small_weights() -> None:
+    """Half of the points in a hundredth of the square weigh about a hundredth of the sum."""
+    rng = np.random.default_rng(2)
+    X = rng.random((100, 2))
+    X[50:] = 0.45 + 0.1 * X[50:]
+    weights = voronoi_volumes(X, FeatureMap((0, 0)))
+    assert 0.5 < weights[50:].sum() < 6.0
+    assert (weights > 0.0).all()
+
+
+def test_empty_cells_are_credited_with_half_a_point() -> None:
+    """Cells that no uniform point falls into keep a weight that their noise can be divided by."""
+    X = np.random.default_rng(2).random((100, 2))
+    X[1:91] = X[0] + 1e-7 * X[1:91]
+    weights = voronoi_volumes(X, FeatureMap((0, 0)))
+    assert np.sum(weights == weights.min()) > 50
+    # The other cells hold the 1,000 points, the empty ones at most half a point each.
+    assert 0.5 * 100 / 1050 < weights.min() <= 0.5 * 100 / 1000
+
+
+@given(
+    n=st.integers(1, 25),
+    share=st.floats(0.0, 1.0),
+    twins=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=50)
+def test_order_takes_the_farthest_point_each_time(
+    n: int, share: float, twins: bool, seed: int
+) -> None:
+    """Greedy by brute force, no index twice; chosen points are apart and leave no larger hole."""
+    F = np.random.default_rng(seed).random((n, 2))
+    if twins:
+        F[n // 2 :] = F[0]
+    count = max(1, round(share * n))
+    order = farthest_point_order(F, count).tolist()
+    assert order[0] == 0
+    assert len(set(order)) == count
+    distance = np.linalg.norm(F[:, None] - F[None, :], axis=2)
+    for i in range(1, count):
+        rest = [j for j in range(n) if j not in order[:i]]
+        to_chosen = distance[np.ix_(rest, order[:i])].min(axis=1)
+        taken = to_chosen[rest.index(order[i])]
+        assert taken == pytest.approx(to_chosen.max(), abs=1e-7)
+    if count > 1:
+        radius = min(float(distance[i, order[:k]].min()) for k, i in enumerate(order) if k)
+        assert distance[:, order].min(axis=1).max() <= radius + 1e-7
+
+
+def test_thinning_spreads_the_points() -> None:
+    """Half of the points are in a hundredth of the square, and hardly any of them is kept."""
+    rng = np.random.default_rng(3)
+    X = rng.random((80, 2))
+    X[40:] = 0.45 + 0.1 * X[40:]
+    order = farthest_point_order(X, 40)
+    assert np.mean(order < 40) > 0.8
+
+
+@pytest.mark.parametrize(
+    "fraction, n, kept", [(0.5, 30, 15), (0.5, 31, 16), (0.1, 30, 10), (0.3, 6, 6)]
+)
+def test_thinned_is_the_likelihood_of_the_subset(fraction: float, n: int, kept: int) -> None:
+    """The first points in farthest-point order with their own targets and noise, ten at least."""
+    counts = (0, 3)
+    X, y = _data(n, counts, clustered=True)
+    known = np.where(np.arange(n) % 2 == 0, np.linspace(0.01, 0.3, n), np.nan)
+    features, theta = FeatureMap(counts), np.log([0.3, 0.8, 1.2, 0.01])
+    subset = farthest_point_order(features.columns(X), n)[:kept]
+    expected = MarginalLikelihood(X[subset], y[subset], features, known_noise=known[subset])(theta)
+    value, _ = Thinned(fraction).criterion(X, y, features, known_noise=known)(theta)
+    assert value == pytest.approx(expected[0], rel=1e-10)
+
+
+@pytest.mark.parametrize("twins", [False, True])
+def test_thinning_nothing_is_the_marginal_likelihood(twins: bool) -> None:
+    """With fraction 1 every observation is kept, in order, twins included: the same bits."""
+    X, y = _data(25, (0, 0))
+    if twins:
+        X[10:] = X[3]
+    features, theta = FeatureMap((0, 0)), np.log([0.3, 0.8, 1.2, 0.01])
+    ours = Thinned(1.0).criterion(X, y, features)(theta)
+    value, gradient = MarginalLikelihood(X, y, features)(theta)
+    assert ours[0] == value
+    assert np.array_equal(ours[1], gradient)
+
+
+@every_loss
+@pytest.mark.parametrize("counts", [(0,), (0, 3, 0), (2, 2)])
+@pytest.mark.parametrize("n", [1, 2, 12])
+@pytest.mark.parametrize("twins", [False, True])
+@pytest.mark.parametrize("fit_noise", [True, False])
+def test_fits_of_few_observations_succeed(
+    loss: Loss, counts: tuple[int, ...], n: int, twins: bool, fit_noise: bool
+) -> None:
+    """One observation, coinciding ones, categories only: a finite optimum without a note."""
+    X, y = _data(n, counts)
+    if twins:
+        X[:] = X[0]
+    fit = fit_map(X, y, FeatureMap(counts), fit_noise=fit_noise, loss=loss)
+    assert fit.note is None
+    assert math.isfinite(fit.log_posterior)
+    assert np.isfinite(fit.hyperparameters.length_scales).all()
+    assert len(fit.warm_start.theta) == len(counts) + 1 + int(fit_noise)
+
+
+@every_loss
+@pytest.mark.parametrize("n", [40, 130])
+def test_fit_is_a_local_optimum_of_its_loss(loss: Loss, n: int) -> None:
+    """The reported value is loss plus prior, and no step in any coordinate improves on it."""
+    X, y = _data(n, (0, 0), clustered=True)
+    features = FeatureMap((0, 0))
+    fit = fit_map(X, y, features, loss=loss)
+    criterion, prior = loss.criterion(X, y, features), default_prior(2)
+
+    def objective(theta: FloatArray) -> float:
+        return criterion(theta)[0] + prior.value_and_gradient(theta)[0]
+
+    theta = fit.warm_start.theta
+    assert fit.log_posterior == pytest.approx(objective(theta), rel=1e-9)
+    for i in range(4):
+        for step in (-0.1, 0.1):
+            assert objective(theta + step * np.eye(4)[i]) < fit.log_posterior + 1e-2
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """The loss that thins by half, with a note of the sizes of the data it was asked about."""
+
+    sizes: list[int]
+    covers_observations: ClassVar[bool] = False
+
+    def criterion(
+        self,
+        X: FloatArray,
+        y: FloatArray,
+        features: FeatureMap,
+        *,
+        known_noise: FloatArray | None = None,
+        fit_noise: bool = True,
+    ) -> Criterion:
+        """Delegate."""
+        self.sizes.append(len(X))
+        return Thinned().criterion(X, y, features, known_noise=known_noise, fit_noise=fit_noise)
+
+
+def test_starts_compete_under_the_same_loss() -> None:
+    """A cold fit of many observations asks for the loss on all of them and on a hundred."""
+    X, y = _data(130, (0, 0))
+    recording = _Recording([])
+    fit = fit_map(X, y, FeatureMap((0, 0)), loss=recording)
+    assert recording.sizes == [130, 100]
+    expected = fit_map(X, y, FeatureMap((0, 0)), loss=Thinned())
+    assert np.array_equal(fit.warm_start.theta, expected.warm_start.theta)
+
+
+@every_loss
+def test_factor_is_handed_over_only_if_it_is_the_observations(loss: Loss) -> None:
+    """A factor left by a fit is that of K of all observations; otherwise there is none."""
+    X, y = _data(30, (0, 0), clustered=True)
+    fit = fit_map(X, y, FeatureMap((0, 0)), loss=loss)
+    if not isinstance(loss, Marginal | WeightedLeaveOneOut):
+        assert fit.cholesky is None
+        return
+    estimate = fit.hyperparameters
+    # The search may end on a step that it rejects; a warm fit ends where it began.
+    fit = fit_map(X, y, FeatureMap((0, 0)), loss=loss, warm_start=fit.warm_start)
+    assert fit.cholesky is not None
+    estimate = fit.hyperparameters
+    K = dense.covariance(X, X, estimate.length_scales, estimate.signal_variance, (0, 0))
+    K += estimate.noise_variance * np.eye(30)
+    np.testing.assert_allclose(fit.cholesky @ fit.cholesky.T, K, atol=1e-10)
+
+
+@every_loss
+@pytest.mark.parametrize("n", [20, 150])
+def test_one_unknown_noise_variance_among_known_ones(loss: Loss, n: int) -> None:
+    """θ has an entry for it even where the loss looks only at others; the prior then decides."""
+    X, y = _data(n, (0, 0))
+    known = np.full(n, 0.01)
+    known[2] = np.nan  # not among the observations on which a cold fit compares its starts
+    X[2] = X[1]  # and it has a twin, so that thinning leaves it out
+    first = fit_map(X, y, FeatureMap((0, 0)), known_noise=known, loss=loss)
+    assert first.note is None
+    assert len(first.warm_start.theta) == 4
+    again = fit_map(
+        X, y, FeatureMap((0, 0)), known_noise=known, loss=loss, warm_start=first.warm_start
+    )
+    assert again.n_evaluations <= 3
+    if isinstance(loss, Thinned):
+        assert math.log(again.hyperparameters.noise_variance) == pytest.approx(
+            math.log(1e-3), abs=0.1
+        )
+
+
+@every_loss
+def test_warm_fits_stay_warm_as_observations_come_in(loss: Loss) -> None:
+    """One more observation at a time: as a rule few evaluations, seldom a cold fit.
+
+    A cold fit takes 20 evaluations and more. Milestones, at 12, 16, 23 and 32 observations, bring
+    one each; the value's jitter must not bring many more.
+    """
+    X, y = _data(40, (0, 0, 0), seed=4, clustered=True)
+    order = np.random.default_rng(0).permutation(40)
+    X, y = X[order], y[order]
+    warm: WarmStart | None = None
+    n_evaluations = []
+    for n in range(10, 41):
+        fit = fit_map(X[:n], y[:n], FeatureMap((0, 0, 0)), warm_start=warm, loss=loss)
+        warm = fit.warm_start
+        n_evaluations.append(fit.n_evaluations)
+    assert np.median(n_evaluations[1:]) <= 8
+    assert sum(count >= 20 for count in n_evaluations[1:]) <= 10
+
+
+@every_loss
+def test_warm_fit_on_the_same_data_stays_where_it_is(loss: Loss) -> None:
+    """Nothing is left to gain at the optimum, although its loss may have drawn random points."""
+    X, y = _data(40, (0, 3))
+    first = fit_map(X, y, FeatureMap((0, 3)), loss=loss)
+    second = fit_map(X, y, FeatureMap((0, 3)), loss=loss, warm_start=first.warm_start)
+    assert second.n_evaluations <= 3
+    assert second.log_posterior == pytest.approx(first.log_posterior, abs=1e-3)
+
+
+@every_loss
+@pytest.mark.parametrize("damage", [math.nan, math.inf])
+def test_data_that_is_not_finite_falls_back_to_the_prior(loss: Loss, damage: float) -> None:
+    """A damaged target, or point: nothing is raised, and the note says what happened."""
+    for damaged in ("X", "y"):
+        X, y = _data(12, (0, 0))
+        if damaged == "X":
+            X[0, 0] = damage
+        else:
+            y[:] = damage
+        fit = fit_map(X, y, FeatureMap((0, 0)), loss=loss)
+        if isinstance(loss, NearestNeighborPseudoData) and damaged == "X":
+            continue  # its points are its own; the posterior on the real data reports the damage
+        assert fit.note is not None
+
+
+@pytest.mark.parametrize("loss", LOSSES[2:], ids=lambda loss: type(loss).__name__)
+def test_length_scales_survive_a_crowded_design(loss: Loss) -> None:
+    """Samples of the model, half of the points in a hundredth of the square: right in the median.
+
+    The literal loss is not asked: its labels are wrong within cells, which shortens length-scales.
+    """
+    ratios: list[float] = []
+    for seed in range(6):
+        rng = np.random.default_rng([seed, 7])
+        X = rng.random((60, 2))
+        X[30:] = 0.45 + 0.1 * X[30:]
+        y = sample_prior(X, np.array([0.3, 0.3]), rng, noise=1e-4)
+        fit = fit_map(X, y / y.std(), FeatureMap((0, 0)), loss=loss)
+        ratios.extend((fit.hyperparameters.length_scales / 0.3).tolist())
+    assert 1.0 / 1.6 < np.median(ratios) < 1.6
+
+
+@every_loss
+def test_surrogate_estimates_with_the_loss_and_predicts_from_the_data(loss: Loss) -> None:
+    """The hyperparameters are the loss's own; the posterior is conditioned on all observations."""
+    X, y = _data(40, (0, 0), clustered=True)
+    features = FeatureMap((0, 0))
+    surrogate = Surrogate.fit(X, y, features, loss=loss)
+    fit = fit_map(X, surrogate.transform.forward(y), features, loss=loss)
+    assert np.array_equal(surrogate.warm_start.theta, fit.warm_start.theta)
+    assert np.array_equal(surrogate.process.X, X)
+    estimate = fit.hyperparameters
+    K = dense.covariance(X, X, estimate.length_scales, estimate.signal_variance, (0, 0))
+    K += estimate.noise_variance * np.eye(40)
+    new = np.array([[0.2, 0.9], [0.35, 0.3]])
+    K_cross = dense.covariance(new, X, estimate.length_scales, estimate.signal_variance, (0, 0))
+    expected = K_cross @ np.linalg.solve(K, surrogate.process.y)
+    np.testing.assert_allclose(surrogate.process.predict_mean(new), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("multiple", [0, -1])
+def test_multiple_is_checked(multiple: int) -> None:
+    """There is at least one pseudo-observation per observation."""
+    with pytest.raises(ValueError, match="multiple must be"):
+        NearestNeighborPseudoData(multiple)
+
+
+@pytest.mark.parametrize("fraction", [0.0, -0.5, 1.01, math.nan])
+def test_fraction_is_checked(fraction: float) -> None:
+    """A share of nothing, or of more than there is, is refused."""
+    with pytest.raises(ValueError, match=r"fraction must be in \(0, 1\]"):
+        Thinned(fraction)
