@@ -1,0 +1,448 @@
+"""The bandit of UHE-BO: weights, rates, regret, and the rewards of pairs of trials."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bbo_plugins.methods.exp3 import (
+    NO_ARM,
+    Bandit,
+    RewardRule,
+    Round,
+    TrialTable,
+    exploration_rate,
+    pair_of,
+    pair_rewards,
+    probabilities,
+    replay,
+)
+from tests.oracles import exp3 as oracle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+
+RULES: tuple[RewardRule, ...] = get_args(RewardRule)
+PRIORS = st.just([1.0, 1.0]) | st.lists(st.floats(0.1, 10.0), min_size=2, max_size=4)
+RATES = st.integers(1, 200)
+REWARDS = st.none() | st.floats(0.0, 1.0)
+# (arm or None, finished, value or None); integer values make ties common
+ROWS = st.tuples(
+    st.none() | st.integers(0, 1),
+    st.booleans() | st.just(value=True),
+    st.none() | st.integers(-3, 3).map(float),
+)
+
+
+def _rounds(n_arms: int, size: int = 40) -> st.SearchStrategy[list[tuple[int | None, Any]]]:
+    arms = st.none() | st.integers(0, n_arms - 1)
+    return st.lists(st.tuples(arms, REWARDS), max_size=size)
+
+
+def _table(trials: oracle.Trials) -> TrialTable:
+    rows = [(n, *trials[n]) for n in sorted(trials)]
+    return TrialTable(
+        numbers=np.array([row[0] for row in rows], dtype=np.int64),
+        arms=np.array([NO_ARM if row[1] is None else row[1] for row in rows], dtype=np.int64),
+        finished=np.array([row[2] for row in rows], dtype=np.bool_),
+        values=np.array([math.nan if row[3] is None else row[3] for row in rows]),
+    )
+
+
+def _rewards(values: list[float], first: int = 2, rule: RewardRule = "scaled") -> list[Any]:
+    """Return the rewards of the pairs of finished trials 0, 1, ... with these values."""
+    trials: oracle.Trials = {n: (0, True, value) for n, value in enumerate(values)}
+    rounds = pair_rewards(_table(trials), number=len(values), first=first, rule=rule)
+    return [played.reward for played in rounds]
+
+
+# ------------------------------------------------------------------------------ weights and rates
+
+
+@given(data=st.data(), prior=PRIORS, n_rounds=RATES)
+def test_known_number_of_rounds_agrees_with_the_textbook(
+    data: st.DataObject, prior: list[float], n_rounds: int
+) -> None:
+    """Weights, probabilities and rate are those of plain weights multiplied round by round."""
+    n_arms = len(prior)
+    played = data.draw(_rounds(n_arms))
+    bandit = replay([Round(*one) for one in played], n_rounds=n_rounds, prior_weights=prior)
+    gamma = min(1.0, math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1) * n_rounds)))
+    weights, expected = oracle.textbook(played, gamma, prior)
+    assert bandit.gamma == pytest.approx(gamma, rel=1e-14)
+    np.testing.assert_allclose(np.exp(bandit.log_weights), weights, rtol=1e-12)
+    np.testing.assert_allclose(bandit.probabilities, expected, rtol=1e-12)
+
+
+@given(data=st.data(), prior=PRIORS)
+def test_unknown_number_of_rounds_agrees_with_plain_weights(
+    data: st.DataObject, prior: list[float]
+) -> None:
+    """The anytime rate falls with every round, and all rewards are weighed at the current one."""
+    n_arms = len(prior)
+    played = data.draw(_rounds(n_arms))
+    bandit = replay([Round(*one) for one in played], prior_weights=prior)
+
+    def rate(i: int) -> float:
+        return min(1.0, math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1) * i)))
+
+    weights, expected = oracle.anytime(played, rate, prior)
+    assert bandit.gamma == pytest.approx(rate(len(played) + 1), rel=1e-14)
+    np.testing.assert_allclose(np.exp(bandit.log_weights), weights, rtol=1e-12)
+    np.testing.assert_allclose(bandit.probabilities, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_rounds", [1, 2, 7, 45, 10_000])
+def test_rate_is_the_papers_for_twice_as_many_trials(n_rounds: int) -> None:
+    """The paper counts trials, two a round; the anytime rate is its rate up to the next round."""
+    expected = oracle.paper_rate(2 * n_rounds)
+    assert exploration_rate(n_rounds) == pytest.approx(expected, rel=1e-14)
+    assert replay([], n_rounds=n_rounds).gamma == pytest.approx(expected, rel=1e-14)
+    before = [Round(None, None)] * (n_rounds - 1)
+    assert replay(before).gamma == pytest.approx(expected, rel=1e-14)
+
+
+def test_rate_is_at_most_one() -> None:
+    """With many arms and few rounds the formula alone would exceed one: pull uniformly."""
+    assert exploration_rate(1, n_arms=3) == 1.0
+    np.testing.assert_allclose(
+        replay([Round(0, 1.0)], n_rounds=1, prior_weights=[1.0] * 4).probabilities,
+        [0.25] * 4,
+        rtol=1e-15,
+    )
+
+
+def test_one_step_by_hand() -> None:
+    """Two arms, T = 40 trials: a reward of 0.8 at p = 1/2 multiplies that weight by exp(0.8 γ)."""
+    gamma = math.sqrt(4.0 * math.log(2.0) / ((math.e - 1.0) * 40.0))
+    bandit = replay([Round(1, 0.8)], n_rounds=20)
+    np.testing.assert_allclose(bandit.log_weights, [0.0, 0.8 * gamma], rtol=1e-14)
+    ratio = math.exp(0.8 * gamma)
+    expected = (1.0 - gamma) * ratio / (1.0 + ratio) + gamma / 2.0
+    assert bandit.probabilities[1] == pytest.approx(expected, rel=1e-14)
+
+
+@given(
+    log_weights=st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=5), gamma=st.floats(1e-6, 1.0)
+)
+def test_probabilities_sum_to_one_and_keep_every_arm_alive(
+    log_weights: list[float], gamma: float
+) -> None:
+    """However far apart the weights are, no arm falls below γ/K; a common factor is no matter."""
+    p = probabilities(log_weights, gamma)
+    assert sum(p) == pytest.approx(1.0, abs=1e-14)
+    assert min(p) >= gamma / len(p)
+    shifted = probabilities([log_weight - 1e4 for log_weight in log_weights], gamma)
+    np.testing.assert_allclose(shifted, p, rtol=1e-8)
+
+
+@pytest.mark.parametrize("n_rounds", [None, 50])
+def test_long_sequences_do_not_overflow(n_rounds: int | None) -> None:
+    """20,000 rewards, at the rate for 50 too: the weights are beyond any float, p is exact."""
+    bandit = replay([Round(0, 1.0)] * 20_000, n_rounds=n_rounds)
+    assert bandit.log_weights[0] > (60.0 if n_rounds is None else 1200.0)
+    half = bandit.gamma / 2.0
+    np.testing.assert_allclose(bandit.probabilities, [1.0 - half, half], rtol=1e-14)
+
+
+# ------------------------------------------------------------------------------------------ regret
+
+
+def _stochastic(rng: np.random.Generator, n: int) -> FloatArray:
+    return (rng.random((n, 2)) < [0.05, 0.95]).astype(np.float64)
+
+
+def _reversal(_: np.random.Generator, n: int) -> FloatArray:
+    """Return rewards by which arm 0 wins every round of the first quarter and none thereafter."""
+    first = np.arange(n) < n // 4
+    return np.column_stack([first, ~first]).astype(np.float64)
+
+
+def _blocks(_: np.random.Generator, n: int) -> FloatArray:
+    """Return rewards that favor the arms in turn, each time for twice as long as the last."""
+    arm = np.floor(np.log2(np.arange(n) + 1.0)) % 2
+    return np.column_stack([arm, 1.0 - arm])
+
+
+def _mean_regret(
+    rewards_of: Callable[..., FloatArray], n: int, *, known: bool, n_runs: int = 200
+) -> float:
+    """Return what the best single arm would have earned in addition, on average over runs."""
+    rng = np.random.default_rng(20)
+    total = 0.0
+    for _ in range(n_runs):
+        rewards = rewards_of(rng, n)
+        bandit = replay([], n_rounds=n if known else None)
+        draws = rng.random(n)
+        earned = 0.0
+        for draw, row in zip(draws.tolist(), rewards.tolist(), strict=True):
+            arm = int(draw >= bandit.probabilities[0])
+            bandit = bandit.after(Round(arm, row[arm]))
+            earned += row[arm]
+        total += rewards.sum(axis=0).max() - earned
+    return total / n_runs
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("rewards_of", [_stochastic, _reversal, _blocks])
+def test_regret_is_within_the_bound(rewards_of: Callable[..., FloatArray], known: bool) -> None:
+    """Known number of rounds: Auer et al., Corollary 3.2; unknown: the module's, 3/2 of it."""
+    n = 180
+    bound = oracle.regret_bound(n) * (1.0 if known else 1.5)
+    assert _mean_regret(rewards_of, n, known=known) <= bound
+
+
+def test_anytime_bandit_can_change_its_mind() -> None:
+    """The bound holds long after a reversal, where steps frozen at their time's rate break it.
+
+    With weights multiplied at each round's own rate the mean regret here is about 275, the bound
+    124: the early, large steps would never be made up for.
+    """
+    n = 720
+    regret = _mean_regret(_reversal, n, known=False, n_runs=40)
+    assert regret <= 1.5 * oracle.regret_bound(n)
+
+
+# ------------------------------------------------------------------------------------------ replay
+
+
+@given(played=_rounds(2), cut=st.integers(0, 40), n_rounds=st.none() | RATES)
+def test_replay_of_a_prefix_continues_to_the_same_state(
+    played: list[tuple[int | None, Any]], cut: int, n_rounds: int | None
+) -> None:
+    """Replaying a part and playing the rest is replaying all, to the last bit."""
+    rounds = [Round(*one) for one in played]
+    whole = replay(rounds, n_rounds=n_rounds)
+    bandit = replay(rounds[:cut], n_rounds=n_rounds)
+    for one in rounds[cut:]:
+        bandit = bandit.after(one)
+    assert bandit == whole
+    assert whole.n_played == len(rounds)
+
+
+@pytest.mark.parametrize("undecided", [Round(0, None), Round(None, 1.0), Round(None, None)])
+def test_undecided_rounds_take_part_in_nothing_but_the_count(undecided: Round) -> None:
+    """The weights are those of the decided rounds alone; without n, each round has its own rate."""
+    decided = [Round(0, 1.0), Round(1, 0.3), Round(0, 0.7)]
+    with_gaps = [undecided, decided[0], undecided, *decided[1:], undecided]
+    expected = replay(decided, n_rounds=25)
+    gappy = replay(with_gaps, n_rounds=25)
+    assert gappy.gains == expected.gains
+    assert gappy.probabilities == expected.probabilities
+    assert replay(with_gaps).gamma == exploration_rate(len(with_gaps) + 1)
+
+
+def test_reward_of_zero_is_no_gain() -> None:
+    """Nothing is estimated to be gained, by the arm pulled or by the other."""
+    assert replay([Round(0, 0.0), Round(1, 0.0)], n_rounds=5).gains == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: Round(-1, 0.5), r"^arm must be an integer of at least 0, but got -1"),
+        (lambda: Round(0, 1.5), r"^reward must be a number between 0 and 1, but got 1\.5"),
+        (lambda: Round(0, -0.1), r"^reward must be"),
+        (lambda: Round(0, math.nan), r"^reward must be"),
+        (lambda: replay([], n_rounds=0), r"^n_rounds must be an integer of at least 1"),
+        (
+            lambda: replay([], prior_weights=[1.0]),
+            r"^len\(prior_weights\) must be an integer of at",
+        ),
+        (lambda: replay([], prior_weights=[1.0, 0.0]), r"^prior_weights must be a positive number"),
+        (lambda: replay([Round(2, None)]), r"^arm must be less than 2, the number of arms, but"),
+        (lambda: _rewards([1.0] * 4, first=-1), r"^first must be an integer of at least 0"),
+        (lambda: _rewards([1.0] * 4, first=5), r"^number must be an integer of at least 5"),
+        (lambda: _rewards([1.0] * 4, rule="best"), r"^rule must be one of 'improvement' or 'sc"),  # type: ignore[arg-type]
+    ],
+)
+def test_bad_arguments_are_refused_by_name(make: Callable[[], object], message: str) -> None:
+    """The message names the argument, its rule and the value."""
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+# ------------------------------------------------------------------------------------------- pairs
+
+
+@given(
+    rows=st.dictionaries(st.integers(0, 14), ROWS),
+    first=st.integers(0, 5),
+    ahead=st.integers(0, 12),
+    rule=st.sampled_from(RULES),
+)
+@settings(max_examples=200)
+def test_pairs_and_rewards_agree_with_the_rules_taken_one_by_one(
+    rows: oracle.Trials, first: int, ahead: int, rule: RewardRule
+) -> None:
+    """Gaps, running and failed trials, ties, no start-up: the same rounds as looked up singly."""
+    number = first + ahead
+    found = pair_rewards(_table(rows), number=number, first=first, rule=rule)
+    expected = oracle.pair_rounds(rows, number, first, rule)
+    assert [one.arm for one in found] == [arm for arm, _ in expected]
+    assert [one.reward for one in found] == [
+        None if reward is None else pytest.approx(reward, abs=1e-14) for _, reward in expected
+    ]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_failed_members(rule: RewardRule) -> None:
+    """A failed member gives the other's value, wherever it stands; two failed are worth 0."""
+    nan = math.nan
+    values = [0.0, 4.0, nan, 5.0, 6.0, nan, nan, nan, nan, -1.0]
+    assert _rewards(values, rule=rule) == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_improvement_is_over_all_smaller_numbers_and_strict() -> None:
+    """Start-up counts, earlier pairs count, the pair's own first member does not; a tie is none."""
+    values = [1.0, 3.0, 2.0, 3.0, 4.0, 3.5, 3.9, 4.0, 4.1, 9.0, 5.0, 9.1]
+    assert _rewards(values, rule="improvement") == [0.0, 1.0, 0.0, 1.0, 1.0]
+
+
+def test_improvement_when_earlier_trials_are_still_running() -> None:
+    """Only what has finished is compared; when the rest finishes, the reward may go."""
+    trials: oracle.Trials = {
+        0: (None, True, 1.0),
+        1: (None, False, None),
+        2: (1, False, 50.0),  # an intermediate value, say
+        3: (None, True, 9.0),
+        4: (0, True, 2.0),
+        5: (None, True, 1.5),
+    }
+
+    def rounds() -> tuple[Round, ...]:
+        return pair_rewards(_table(trials), number=6, first=2, rule="improvement")
+
+    trials[3] = (None, False, None)
+    assert rounds() == (Round(1, None), Round(0, 1.0))
+    trials[3] = (None, True, 9.0)  # the pair is not complete, but this value is to be beaten
+    assert rounds() == (Round(1, None), Round(0, 0.0))
+    trials[2] = (1, True, 0.0)
+    assert rounds() == (Round(1, 1.0), Round(0, 0.0))
+    trials[1] = (None, True, 10.0)
+    assert rounds() == (Round(1, 0.0), Round(0, 0.0))
+
+
+def test_completion_out_of_order_ends_in_the_same_state() -> None:
+    """Whatever finished first on the way: once all have finished, the bandit is the same."""
+    rng = np.random.default_rng(4)
+    final: oracle.Trials = {
+        n: (int(rng.integers(2)) if n % 2 == 0 else None, True, float(rng.normal(n / 9)))
+        for n in range(24)
+    }
+
+    def bandit(trials: oracle.Trials, rule: RewardRule) -> Bandit:
+        return replay(pair_rewards(_table(trials), number=24, first=6, rule=rule))
+
+    for rule in RULES:
+        trials: oracle.Trials = {n: (arm, False, None) for n, (arm, _, _) in final.items()}
+        assert not any(bandit(trials, rule).gains)
+        for n in rng.permutation(24).tolist():
+            trials[n] = final[n]
+            reached = bandit(trials, rule)
+            assert reached.gamma == exploration_rate(10)
+        assert any(reached.gains)
+        in_order = replay([Round(*one) for one in oracle.pair_rounds(final, 24, 6, rule)])
+        np.testing.assert_allclose(reached.gains, in_order.gains, rtol=1e-12)
+
+
+def test_scaled_rewards_follow_the_range_of_start_up() -> None:
+    """Linear between the worst and the best start-up value, clipped beyond."""
+    values = [10.0, -10.0, 5.0, 5.0, -7.0, 0.0, -20.0, -30.0, 40.0, -50.0]
+    assert _rewards(values) == [0.75, 0.5, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "startup, pair, expected",
+    [
+        ([math.nan, math.nan], [1.0, 2.0], None),
+        ([math.inf, -math.inf], [1.0, 2.0], None),
+        ([math.nan, math.nan], [math.nan, math.nan], 0.0),
+        ([3.0, 3.0], [2.0, 3.0], 0.0),
+        ([3.0, 3.0], [2.0, 3.1], 1.0),
+        ([math.inf, 0.0, 1.0, -math.inf], [0.5, 0.25], 0.5),
+        ([0.0, 1.0], [math.inf, -math.inf], 1.0),
+        ([0.0, 1.0], [-math.inf, math.nan], 0.0),
+        ([-1.5e308, 1.5e308], [0.0, -1e308], 0.5),
+        ([0.0, 5e-324], [5e-324, 0.0], 1.0),
+        ([-2.0, -1.0], [-1.5, -1.75], 0.5),
+    ],
+)
+def test_scaled_rewards_of_odd_data(
+    startup: list[float], pair: list[float], expected: float | None
+) -> None:
+    """No scale, no reward; infinite values are the best or worst, but no end of the scale."""
+    assert _rewards([*startup, *pair], first=len(startup)) == [expected]
+
+
+def test_improvement_with_infinite_values() -> None:
+    """Infinity beats every finite value once; minus infinity beats nothing, not even failures."""
+    inf = math.inf
+    values = [0.0, 1.0, inf, 0.0, inf, 5.0]
+    assert _rewards(values, rule="improvement") == [1.0, 0.0]
+    assert _rewards([math.nan, math.nan, -inf, -inf, -9.0, -inf], rule="improvement") == [0.0, 1.0]
+
+
+def test_pairs_are_of_consecutive_numbers() -> None:
+    """The pair and the place in it follow from the number alone."""
+    assert [pair_of(n, 5) for n in range(5, 10)] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]
+
+
+def test_only_earlier_pairs_count() -> None:
+    """Both members of a pair see the same rounds, whatever later trials have come to."""
+    trials: oracle.Trials = {n: (n % 2, True, float(n)) for n in range(12)}
+    for rule in RULES:
+        for number, n_pairs in ((4, 0), (5, 0), (6, 1), (7, 1), (8, 2)):
+            rounds = pair_rewards(_table(trials), number=number, first=4, rule=rule)
+            before = {n: row for n, row in trials.items() if n < 4 + 2 * n_pairs}
+            alone = pair_rewards(_table(before), number=number, first=4, rule=rule)
+            assert len(rounds) == n_pairs
+            assert rounds == alone
+
+
+def test_arm_is_that_of_the_first_member() -> None:
+    """An arm at the second member is not looked at; a first member without one has none."""
+    trials: oracle.Trials = {
+        0: (1, True, 1.0),
+        1: (0, True, 1.0),
+        2: (None, True, 1.0),
+        3: (0, True, 1.0),
+        5: (0, True, 1.0),  # number 4 is absent
+    }
+    rounds = pair_rewards(_table(trials), number=8, first=0, rule="improvement")
+    assert [one.arm for one in rounds] == [1, None, None, None]
+    assert [one.reward for one in rounds] == [1.0, 0.0, None, None]
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"values": np.zeros(2)}, r"^values must have shape \(3,\), but got \(2,\)"),
+        ({"arms": np.zeros((3, 1), dtype=np.int64)}, r"^arms must have shape"),
+        ({"numbers": np.array([[0, 1, 2]])}, r"^numbers must have shape"),
+        ({"finished": np.ones(4, dtype=np.bool_)}, r"^finished must have shape"),
+        ({"numbers": np.array([0, 2, 2])}, r"^numbers must be increasing"),
+        ({"numbers": np.array([1, 0, 2])}, r"^numbers must be increasing"),
+        ({"arms": np.array([0, -2, 1])}, r"^arms must be at least -1"),
+    ],
+)
+def test_tables_that_make_no_sense_are_refused(change: dict[str, Any], message: str) -> None:
+    """The message says which array and what is wrong with it."""
+    valid: dict[str, Any] = {
+        "numbers": np.arange(3),
+        "arms": np.array([0, NO_ARM, 1]),
+        "finished": np.ones(3, dtype=np.bool_),
+        "values": np.array([1.0, math.nan, 2.0]),
+    }
+    TrialTable(**valid)
+    with pytest.raises(ValueError, match=message):
+        TrialTable(**(valid | change))
