@@ -107,9 +107,12 @@ class Loss(Protocol):
     Attributes:
         covers_observations: Whether the criterion's covariance matrix is that of all observations,
             so that its Cholesky factor can serve the posterior.
+        borrows_noise: Whether the unknown noise variance is estimated by the marginal likelihood
+            instead, before the rest.
     """
 
     covers_observations: ClassVar[bool]
+    borrows_noise: ClassVar[bool]
 
     def criterion(
         self,
@@ -138,6 +141,7 @@ class Marginal:
     """The log marginal likelihood of the observations: the ordinary MAP estimate, the default."""
 
     covers_observations: ClassVar[bool] = True
+    borrows_noise: ClassVar[bool] = False
 
     def criterion(
         self,
@@ -165,6 +169,7 @@ class NearestNeighborPseudoData:
 
     multiple: int = 2
     covers_observations: ClassVar[bool] = False
+    borrows_noise: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the field."""
@@ -193,6 +198,7 @@ class ImportanceWeighted:
     """The likelihood in which every observation counts as often as its Voronoi cell is large."""
 
     covers_observations: ClassVar[bool] = False  # its noise is divided by the weights
+    borrows_noise: ClassVar[bool] = False
 
     def criterion(
         self,
@@ -220,6 +226,7 @@ class Thinned:
 
     fraction: float = 0.5
     covers_observations: ClassVar[bool] = False
+    borrows_noise: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the field."""
@@ -246,9 +253,15 @@ class Thinned:
 
 @dataclass(frozen=True)
 class WeightedLeaveOneOut:
-    """The log predictive density of each observation given the others, weighted by its volume."""
+    """The log predictive density of each observation given the others, weighted by its volume.
+
+    The noise is borrowed: what tells noise from variation is observations close to each other, and
+    those have the smallest volumes. Left to estimate it, this loss takes a surprise at a lone point
+    for noise, where the length-scales are wrong.
+    """
 
     covers_observations: ClassVar[bool] = True
+    borrows_noise: ClassVar[bool] = True
 
     def criterion(
         self,

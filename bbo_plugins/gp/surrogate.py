@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bbo_plugins.gp.fit import WarmStart, fit_map
+from bbo_plugins.gp.likelihood import noise_diagonal
 from bbo_plugins.gp.losses import MARGINAL
 from bbo_plugins.gp.outputs import OutputTransform
 from bbo_plugins.gp.regression import GaussianProcess
@@ -46,6 +47,7 @@ class Surrogate:
         deterministic: bool = False,
         warm_start: WarmStart | None = None,
         loss: Loss = MARGINAL,
+        marginal_start: WarmStart | None = None,
     ) -> Surrogate:
         """Fit to maximized targets.
 
@@ -57,6 +59,8 @@ class Surrogate:
             deterministic: Whether unknown noise is fixed at its floor instead of estimated.
             warm_start: What an earlier fit on nearly the same data left, with the same loss.
             loss: What the hyperparameters maximize together with their prior.
+            marginal_start: What an earlier fit by the marginal likelihood left, for a loss that
+                borrows its noise variance from one.
 
         Raises:
             ValueError: The covariance matrix could not be factorized at all.
@@ -66,15 +70,23 @@ class Surrogate:
         known = None
         if noise_variance is not None:
             known = transformed_noise(noise_variance, transform.derivative(y))
-        fit = fit_map(
-            X,
-            z,
-            features,
-            known_noise=known,
-            fit_noise=not deterministic,
-            warm_start=warm_start,
-            loss=loss,
-        )
+        fit_noise = not deterministic and (known is None or bool(np.isnan(known).any()))
+        if fit_noise and loss.borrows_noise:
+            marginal = fit_map(X, z, features, known_noise=known, warm_start=marginal_start)
+            noise = marginal.hyperparameters.noise_variance
+            settled = noise_diagonal(len(z), noise, known)
+            fit = fit_map(X, z, features, known_noise=settled, warm_start=warm_start, loss=loss)
+            fit = replace(fit, hyperparameters=replace(fit.hyperparameters, noise_variance=noise))
+        else:
+            fit = fit_map(
+                X,
+                z,
+                features,
+                known_noise=known,
+                fit_noise=fit_noise,
+                warm_start=warm_start,
+                loss=loss,
+            )
         process = GaussianProcess.from_data(
             X, z, fit.hyperparameters, features, known_noise=known, cholesky=fit.cholesky
         )

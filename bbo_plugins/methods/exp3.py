@@ -36,8 +36,6 @@ Deviations from the paper:
   reward is that of the replay, not the one by which the arm was pulled when less was known.
 * "Scaled" by the start-up data, which the paper leaves open, is read as mapping their range to
   [0, 1] and clipping. A second rule rewards improvement.
-* The arms may start with unequal weights. The proofs then have log(Σ ω_0 / ω_0 of the best arm) in
-  place of log K: the price of a wrong prior is a constant factor.
 * A failed trial leaves its pair the other's value; if both failed the reward is 0.
 """
 
@@ -92,13 +90,11 @@ class Bandit:
     """The state of the bandit between two rounds.
 
     Attributes:
-        prior_weights: ω_0, positive, one per arm.
         gains: Ĝ, one per arm.
         n_played: How many rounds there have been, those without arm or reward included.
         n_rounds: How many rounds there will be; None if unknown.
     """
 
-    prior_weights: tuple[float, ...]
     gains: tuple[float, ...]
     n_played: int
     n_rounds: int | None
@@ -113,10 +109,7 @@ class Bandit:
     def log_weights(self) -> tuple[float, ...]:
         """Logarithms of the weights ω before the next round, one per arm."""
         rate = self.gamma / len(self.gains)
-        return tuple(
-            math.log(weight) + rate * gain
-            for weight, gain in zip(self.prior_weights, self.gains, strict=True)
-        )
+        return tuple(rate * gain for gain in self.gains)
 
     @property
     def probabilities(self) -> tuple[float, ...]:
@@ -153,12 +146,7 @@ def probabilities(log_weights: Sequence[float], gamma: float) -> tuple[float, ..
     return tuple(share * weight + gamma / len(weights) for weight in weights)  # Alg. 1, line 7
 
 
-def replay(
-    rounds: Iterable[Round],
-    *,
-    n_rounds: int | None = None,
-    prior_weights: Sequence[float] = (1.0, 1.0),
-) -> Bandit:
+def replay(rounds: Iterable[Round], *, n_rounds: int | None = None, n_arms: int = 2) -> Bandit:
     """Return the state of the bandit after the given rounds.
 
     A round without arm or reward does not change Ĝ, but counts as a round played: the rate of a
@@ -168,18 +156,17 @@ def replay(
         rounds: All rounds before the one to be played, in order.
         n_rounds: How many rounds there will be, half the paper's T; None if unknown. More may be
             played, at the same rate.
-        prior_weights: ω_0, one per arm, at least two.
+        n_arms: K.
 
     Raises:
-        TypeError: ``n_rounds`` is not an integer or a weight not a number.
-        ValueError: ``n_rounds`` is less than 1, there are less than two weights or one is not
-            positive, or there is no such arm as a round's.
+        TypeError: ``n_rounds`` or ``n_arms`` is not an integer.
+        ValueError: ``n_rounds`` is less than 1 or ``n_arms`` less than 2, or a round's arm is not
+            below ``n_arms``.
     """
     if n_rounds is not None:
         errors.check_int("n_rounds", n_rounds, minimum=1)
-    weights = tuple(errors.check_positive("prior_weights", weight) for weight in prior_weights)
-    errors.check_int("len(prior_weights)", len(weights), minimum=2)
-    bandit = Bandit(weights, gains=(0.0,) * len(weights), n_played=0, n_rounds=n_rounds)
+    errors.check_int("n_arms", n_arms, minimum=2)
+    bandit = Bandit(gains=(0.0,) * n_arms, n_played=0, n_rounds=n_rounds)
     for round_ in rounds:
         bandit = bandit.after(round_)
     return bandit

@@ -12,29 +12,27 @@ evidence of a bad value, and the acquisition function is maximized.
 | β      | multiplier of σ in the upper confidence bound                                         |
 | t_j    | transformed limit of constraint j: feasible where the slack -c_j is at least that     |
 
-Sources: the incumbent after Fu et al. (2024), "Convergence of Bayesian Bilevel Optimization",
-Algorithm 1 (there a minimum); the product of expected improvement and probability of feasibility
-after Gardner et al. (2014), "Bayesian Optimization with Inequality Constraints".
+Source: the incumbent after Fu et al. (2024), "Convergence of Bayesian Bilevel Optimization",
+Algorithm 1 (there a minimum).
 
-Deviations: pending and failed points are accounted for, which the papers leave open. Targets go
-through :class:`bbo_plugins.gp.outputs.OutputTransform`. With constraints, the upper confidence
-bound is replaced by log softplus(UCB - μ⁺) + Σ log PoF, which is increasing in UCB and needs no
-sign convention. As long as no observed point is feasible, the probability of feasibility alone is
-maximized.
+Deviations: pending and failed points are accounted for, which the paper leaves open. Targets go
+through :class:`bbo_plugins.gp.outputs.OutputTransform`. As long as no observed point is feasible,
+the probability of feasibility alone is maximized.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bbo_plugins.acquisition import functions
 from bbo_plugins.acquisition.optimize import maximize
 from bbo_plugins.acquisition.quasirandom import shifted_sobol
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.gp.losses import MARGINAL, Loss
 from bbo_plugins.gp.surrogate import Surrogate
+from bbo_plugins.methods.constrained import AcquisitionName, ConstrainedAcquisition, ConstraintModel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
 
-AcquisitionName = Literal["logei", "ei", "ucb"]
 DEFAULT_BETA = 1.96
 _N_ANCHORS = 5
 
@@ -59,90 +56,14 @@ class Suggestion:
         x: The suggested point, representable in the search space, shape (d,).
         warm_starts: For the objective and each constraint, what the next step's fits start from.
         notes: Fallbacks taken, in words; empty when all went well.
+        expected_gain: Improvement that the model expects at ``x``, see
+            :meth:`ConstrainedAcquisition.expected_gain`; None without a model.
     """
 
     x: FloatArray
     warm_starts: tuple[WarmStart, ...]
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ConstraintModel:
-    """The posterior of one constraint's slack -c.
-
-    Attributes:
-        process: Posterior of the transformed slack.
-        limit: t, the transformed slack from which on a point is feasible.
-    """
-
-    process: GaussianProcess
-    limit: float
-
-
-@dataclass(frozen=True)
-class ConstrainedAcquisition:
-    """An acquisition function of the objective, weighted by the probability of feasibility.
-
-    Attributes:
-        kind: Which acquisition function; None for the probability of feasibility alone.
-        objective: Posterior of the transformed objective.
-        incumbent: μ⁺ in transformed units.
-        beta: Multiplier of σ, used by "ucb".
-        constraints: Models of the constraints.
-    """
-
-    kind: AcquisitionName | None
-    objective: GaussianProcess
-    incumbent: float
-    beta: float
-    constraints: tuple[ConstraintModel, ...] = ()
-
-    def value(self, X: FloatArray) -> FloatArray:
-        """Return the acquisition values at ``X`` (m, d), shape (m,)."""
-        log_feasibility = np.zeros(len(X))
-        for constraint in self.constraints:
-            mean, variance = constraint.process.predict(X)
-            log_feasibility += functions.log_probability_of_feasibility(
-                mean, variance, constraint.limit
-            ).value
-        if self.kind is None:
-            return log_feasibility
-        return self._combine(self._of_objective(*self.objective.predict(X)).value, log_feasibility)
-
-    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
-        log_feasibility, feasibility_gradient = np.zeros(len(X)), np.zeros(X.shape)
-        for constraint in self.constraints:
-            mean, variance, *gradients = constraint.process.predict_with_gradients(X)
-            derivatives = functions.log_probability_of_feasibility(mean, variance, constraint.limit)
-            log_feasibility += derivatives.value
-            feasibility_gradient += functions.chain(derivatives, *gradients)
-        if self.kind is None:
-            return log_feasibility, feasibility_gradient
-        mean, variance, *gradients = self.objective.predict_with_gradients(X)
-        derivatives = self._of_objective(mean, variance)
-        gradient = functions.chain(derivatives, *gradients)
-        value = self._combine(derivatives.value, log_feasibility)
-        if self.kind == "ei" and self.constraints:
-            weight = np.exp(log_feasibility)[:, None]
-            return value, weight * gradient + value[:, None] * feasibility_gradient
-        return value, gradient + feasibility_gradient
-
-    def _of_objective(self, mean: FloatArray, variance: FloatArray) -> functions.Derivatives:
-        if self.kind == "logei":
-            return functions.log_expected_improvement(mean, variance, self.incumbent)
-        if self.kind == "ei":
-            return functions.expected_improvement(mean, variance, self.incumbent)
-        bound = functions.upper_confidence_bound(mean, variance, self.beta)
-        if not self.constraints:
-            return bound
-        value, slope = functions.log_softplus(bound.value - self.incumbent)
-        return functions.Derivatives(value, slope * bound.by_mean, slope * bound.by_variance)
-
-    def _combine(self, value: FloatArray, log_feasibility: FloatArray) -> FloatArray:
-        if self.kind == "ei":
-            return value * np.exp(log_feasibility)
-        return value + log_feasibility
+    expected_gain: float | None = None
 
 
 def suggest(
@@ -153,7 +74,9 @@ def suggest(
     acquisition: AcquisitionName = "logei",
     beta: float = DEFAULT_BETA,
     deterministic: bool = False,
+    loss: Loss = MARGINAL,
     warm_starts: Sequence[WarmStart | None] = (),
+    marginal_start: WarmStart | None = None,
 ) -> Suggestion:
     """Return the next point to evaluate.
 
@@ -168,7 +91,10 @@ def suggest(
         beta: Multiplier of σ for "ucb".
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted.
-        warm_starts: The previous step's :attr:`Suggestion.warm_starts`.
+        loss: What the objective's kernel hyperparameters are estimated by.
+        warm_starts: The :attr:`Suggestion.warm_starts` of the previous step with the same loss.
+        marginal_start: The first one of the previous step with the marginal likelihood, for a loss
+            that borrows its noise variance.
     """
     try:
         return _suggest_by_model(
@@ -178,7 +104,9 @@ def suggest(
             acquisition=acquisition,
             beta=beta,
             deterministic=deterministic,
+            loss=loss,
             warm_starts=warm_starts,
+            marginal_start=marginal_start,
         )
     except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
         x = space.snap(shifted_sobol(1, len(space), rng))[0]
@@ -193,7 +121,9 @@ def _suggest_by_model(
     acquisition: AcquisitionName,
     beta: float,
     deterministic: bool,
+    loss: Loss,
     warm_starts: Sequence[WarmStart | None],
+    marginal_start: WarmStart | None,
 ) -> Suggestion:
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
     features = FeatureMap(tuple(space.n_categories.tolist()))
@@ -206,21 +136,24 @@ def _suggest_by_model(
         noise_variance=observations.noise_variance,
         deterministic=deterministic,
         warm_start=starts[0],
+        loss=loss,
+        marginal_start=marginal_start,
     )
     constraints = _fit_constraints(observations, features, starts[1:])
     fitted = [surrogate, *constraints]
     failed = _failed(observations)
     known, mean = _attainable(space, surrogate.process)
+    criterion = _acquisition(
+        surrogate,
+        constraints,
+        observations,
+        failed,
+        incumbents=mean[_eligible(observations, known, constraints)],
+        kind=acquisition,
+        beta=beta,
+    )
     x, _ = maximize(
-        _acquisition(
-            surrogate,
-            constraints,
-            observations,
-            failed,
-            incumbents=mean[_eligible(observations, known, constraints)],
-            kind=acquisition,
-            beta=beta,
-        ),
+        criterion,
         space,
         rng=rng,
         length_scales=surrogate.process.hyperparameters.length_scales,
@@ -232,6 +165,7 @@ def _suggest_by_model(
         x=x,
         warm_starts=tuple(model.warm_start for model in fitted),
         notes=tuple(note for model in fitted for note in model.notes),
+        expected_gain=criterion.expected_gain(x),
     )
 
 

@@ -58,3 +58,8 @@ class Past:
     def count(self, arm: int) -> int:
         """Return how many trials pulled ``arm``."""
         return int((self.trials.arms == arm).sum())
+
+    def arm_of(self, number: int) -> int:
+        """Return the arm that trial ``number`` pulled, ``NO_ARM`` if none or not known."""
+        arms: list[int] = self.trials.arms[self.trials.numbers == number].tolist()
+        return arms[0] if arms else NO_ARM

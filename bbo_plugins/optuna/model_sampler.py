@@ -57,11 +57,18 @@ class ModelSuggestion:
         x: (d,) a snapped point of the unit cube.
         fits: JSON-able state for the next fits, objective first, then the constraints.
         notes: Fallbacks taken, in words.
+        loss: Name of the loss that the objective's fit minimized; None without a fit.
+        arm: "random" or "model", which of its arms a bandit pulled; None if there was no choice.
+        expected_gain: Improvement expected at ``x``, in standard deviations of the model's targets;
+            None without a model.
     """
 
     x: FloatArray
     fits: tuple[Any, ...] = ()
     notes: tuple[str, ...] = ()
+    loss: str | None = None
+    arm: str | None = None
+    expected_gain: float | None = None
 
 
 class ModelSampler(BaseSampler):
@@ -227,7 +234,13 @@ class ModelSampler(BaseSampler):
             self._log_notes(suggestion.notes)
             params = snapshot.params_at(suggestion.x)
             proposal = Proposal.of(
-                params, snapshot.distributions, suggestion.fits, snapshot.constraints
+                params,
+                snapshot.distributions,
+                fits=suggestion.fits,
+                constraints=snapshot.constraints,
+                loss=suggestion.loss,
+                arm=suggestion.arm,
+                expected_gain=suggestion.expected_gain,
             )
             n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
             # Another process may have been thinking at the same time and come to the same point.

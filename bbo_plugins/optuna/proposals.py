@@ -1,8 +1,9 @@
-"""What the sampler stores with a trial: the point it proposed and the fits behind the proposal.
+"""What the sampler stores with a trial: the point it proposed, how it came to it, and the fits.
 
 Optuna writes a parameter to the storage only when the objective asks for it, so other workers could
-not know where a running trial is; and a fit is expensive to start from nothing. Both are kept in
-the trial's system attributes, as one JSON text cut into chunks that every storage accepts:
+not know where a running trial is; a fit is expensive to start from nothing; and what a bandit has
+pulled cannot be told from the outcome. All that is kept in the trial's system attributes, as one
+JSON text cut into chunks that every storage accepts:
 
     bbo_plugins:proposal:0 = '{"v": 1, "params": {"lr": 0.01, "optimizer": 2}, "fits": [...]}'
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 PREFIX = "bbo_plugins:proposal:"
+ARMS = ("random", "model")  # in the order of the bandit's arms
 _VERSION = 1
 _MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
 _MAX_CHUNKS = 1_000
@@ -40,27 +42,30 @@ class Proposal:
             one, the index of the choice.
         fits: JSON forms of the fits to start the next ones from: objective, then constraints.
         constraints: Names of the constraints that ``fits`` continues with, in order.
+        loss: Name of the loss that the objective's fit minimized; None without a fit.
+        arm: "random" or "model", which of its arms a bandit pulled; None if there was no choice.
+        expected_gain: Improvement the model expected of the trial, in standard deviations of its
+            targets; None without a model.
     """
 
     params: Mapping[str, float | int]
     fits: tuple[Any, ...] = ()
     constraints: tuple[str, ...] = ()
+    loss: str | None = None
+    arm: str | None = None
+    expected_gain: float | None = None
 
     @classmethod
     def of(
-        cls,
-        params: Mapping[str, Any],
-        distributions: Mapping[str, BaseDistribution],
-        fits: tuple[Any, ...] = (),
-        constraints: tuple[str, ...] = (),
+        cls, params: Mapping[str, Any], distributions: Mapping[str, BaseDistribution], **rest: Any
     ) -> Proposal:
-        """Build a proposal from parameters as Optuna's users see them."""
+        """Build a proposal from parameters as Optuna's users see them; the ``rest`` as it is."""
         stored = {
             name: _number_of(value, distributions[name])
             for name, value in params.items()
             if name in distributions
         }
-        return cls(stored, fits, constraints)
+        return cls(stored, **rest)
 
     def values(self, distributions: Mapping[str, BaseDistribution]) -> dict[str, Any]:
         """Return the parameters as Optuna's users see them, without those that do not fit."""
@@ -81,7 +86,11 @@ class Proposal:
             "params": dict(self.params),
             "constraints": self.constraints,
             "fits": self.fits,
+            "loss": self.loss,
+            "arm": self.arm,
+            "expected_gain": self.expected_gain,
         }
+        content = {name: value for name, value in content.items() if value is not None}
         text = json.dumps(content, separators=(",", ":"))
         attributes: dict[str, str] = {}
         start = 0
@@ -111,14 +120,22 @@ class Proposal:
         params: Any = content.get("params")
         fits: Any = content.get("fits")
         constraints: Any = content.get("constraints")
+        loss: Any = content.get("loss")
+        arm: Any = content.get("arm")
+        gain: Any = content.get("expected_gain")
         well_formed = (
             isinstance(params, dict)
-            and all(_is_finite(number) for number in params.values())
+            and all(is_finite(number) for number in params.values())
             and isinstance(fits, list)
             and isinstance(constraints, list)
             and all(isinstance(name, str) for name in constraints)
+            and (loss is None or isinstance(loss, str))
+            and (arm is None or arm in ARMS)
+            and (gain is None or is_finite(gain))
         )
-        return cls(params, tuple(fits), tuple(constraints)) if well_formed else None
+        if not well_formed:
+            return None
+        return cls(params, tuple(fits), tuple(constraints), loss, arm, gain)
 
 
 def _number_of(value: Any, distribution: BaseDistribution) -> float | int:
@@ -128,7 +145,8 @@ def _number_of(value: Any, distribution: BaseDistribution) -> float | int:
     return int(internal) if isinstance(distribution, CategoricalDistribution) else float(internal)
 
 
-def _is_finite(number: object) -> bool:
+def is_finite(number: object) -> bool:
+    """Return whether ``number`` is one, and can be converted to a finite float."""
     if isinstance(number, bool) or not isinstance(number, int | float):
         return False
     try:

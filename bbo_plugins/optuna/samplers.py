@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, cast
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.model_sampler import ModelSampler, ModelSuggestion
+from bbo_plugins.optuna.proposals import ARMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,19 +16,28 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.trial import FrozenTrial
 
-    from bbo_plugins.methods.gp_bo import AcquisitionName
+    from bbo_plugins.gp.losses import Loss
+    from bbo_plugins.methods.constrained import AcquisitionName
+    from bbo_plugins.methods.uhe_bo import Policy
     from bbo_plugins.optuna.trials import Snapshot
 
+_logger = logging.getLogger(__name__)
 _ACQUISITIONS = ("logei", "ei", "ucb")
 
 
 class UHEBOSampler(ModelSampler):
-    """Gaussian-process Bayesian optimization for Optuna, without torch.
+    """Gaussian-process Bayesian optimization for Optuna that does not get stuck; without torch.
 
     After a space-filling start-up, each trial is suggested by a Gaussian process (Matérn-5/2, one
     length-scale per parameter, hyperparameters by maximum a posteriori) that is fitted to all
     finished trials, and by the maximum of an acquisition function over the whole mixed search
     space. Trials running elsewhere, pruned trials, constraints and known noise are accounted for.
+
+    When the model expects next to nothing of its next trial and the latest ones brought nothing,
+    UHE-BO (``estimation="uhe"``) checks whether the model itself is wrong: a bandit (EXP3) spends
+    some of the trials on points in the largest gaps between known ones and some on a model whose
+    hyperparameters are estimated as if the trials had been spread evenly. A line in the log (INFO)
+    says which share of the trials explored. :mod:`bbo_plugins.methods.uhe_bo` has the details.
 
     Numeric parameters may be floats or integers, on a linear or log scale, with or without steps;
     categorical ones have their own length-scale. Parameters that not all complete trials share are
@@ -44,16 +55,16 @@ class UHEBOSampler(ModelSampler):
     Args:
         acquisition: "logei" (logarithm of the expected improvement), "ei" (expected improvement),
             or "ucb" (posterior mean + ``beta`` * posterior standard deviation).
-        estimation: "map", maximum a posteriori. The consistent estimation of UHE-BO, "uhe",
-            arrives in a later release.
+        estimation: "uhe", the method of UHE-BO, or "map": maximum a posteriori estimates only, and
+            no exploration but the acquisition function's.
         beta: Multiplier of the standard deviation for "ucb"; None for 1.96.
         horizon: Not available yet; must be None.
         noise_func: Takes a finished :class:`~optuna.trial.FrozenTrial` and returns the known
             *variance* of its value's noise, in squared units of the objective. Called once per
             trial and process. What is no finite non-negative number counts as unknown, with one
             warning. None and unknown noise are estimated.
-        n_trials: Planned number of trials. Has no effect with "map"; the exploration rate of "uhe"
-            will be derived from it.
+        n_trials: Planned number of trials, from which "uhe" derives the bandit's rate; None for a
+            rate that falls with the number of trials so far. Has no effect with "map".
         n_startup_trials: Complete or pruned trials, usable as observations, before the model
             suggests.
         deterministic_objective: Whether the same parameters always give the same value. If so, no
@@ -77,7 +88,7 @@ class UHEBOSampler(ModelSampler):
         self,
         *,
         acquisition: str = "logei",
-        estimation: str = "map",
+        estimation: str = "uhe",
         beta: float | str | None = None,
         horizon: object | None = None,
         noise_func: Callable[[FrozenTrial], float] | None = None,
@@ -93,7 +104,7 @@ class UHEBOSampler(ModelSampler):
         self._acquisition = cast(
             "AcquisitionName", errors.check_word("acquisition", acquisition, _ACQUISITIONS)
         )
-        _check_estimation(estimation)
+        self._estimation = errors.check_word("estimation", estimation, ("uhe", "map"))
         self._beta = _checked_beta(beta, acquisition)
         if horizon is not None:
             rule = "None, as horizons are not available yet"
@@ -111,32 +122,59 @@ class UHEBOSampler(ModelSampler):
             seed=seed,
         )
 
+    def _policy(self) -> Policy:
+        """Return the parts of UHE-BO that are on."""
+        from bbo_plugins.methods import uhe_bo  # noqa: PLC0415 - see _suggest
+
+        return uhe_bo.DEFAULT_POLICY if self._estimation == "uhe" else uhe_bo.PLAIN_POLICY
+
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
-        from bbo_plugins.methods import gp_bo  # noqa: PLC0415
+        from bbo_plugins.methods import gp_bo, uhe_bo  # noqa: PLC0415
 
-        suggestion = gp_bo.suggest(
+        def warm_starts(loss: Loss) -> list[WarmStart | None]:
+            return [WarmStart.from_json(fit) for fit in snapshot.fits.get(_name_of(loss), ())]
+
+        step = uhe_bo.suggest(
             snapshot.space,
             snapshot.observations,
+            snapshot.past,
+            number=snapshot.number,
             rng=rng,
             acquisition=self._acquisition,
             beta=gp_bo.DEFAULT_BETA if self._beta is None else self._beta,
             deterministic=self._deterministic,
-            warm_starts=[WarmStart.from_json(fit) for fit in snapshot.fits],
+            n_trials=self._n_trials,
+            policy=self._policy(),
+            warm_starts=warm_starts,
         )
+        arm = None if step.arm is None else ARMS[step.arm]
+        if step.arm == uhe_bo.RANDOM_ARM:
+            n_random = 1 + snapshot.past.before(snapshot.number).count(uhe_bo.RANDOM_ARM)
+            n_suggested = 1 + snapshot.number - snapshot.past.first_suggested(snapshot.number)
+            _logger.info(
+                "%s: trial %d explores at random, as the model's search has come to rest; so have "
+                "%d of %d trials since start-up (%.0f%%).",
+                self,
+                snapshot.number,
+                n_random,
+                n_suggested,
+                100.0 * n_random / n_suggested,
+            )
         return ModelSuggestion(
-            x=suggestion.x,
-            fits=tuple(warm_start.to_json() for warm_start in suggestion.warm_starts),
-            notes=suggestion.notes,
+            x=step.x,
+            fits=tuple(warm_start.to_json() for warm_start in step.warm_starts),
+            notes=step.notes,
+            loss=None if step.loss is None else _name_of(step.loss),
+            arm=arm,
+            expected_gain=step.expected_gain,
         )
 
 
-def _check_estimation(estimation: object) -> None:
-    errors.check_word("estimation", estimation, ("map", "uhe"))
-    if estimation == "uhe":
-        rule = "'map' for now, as 'uhe' arrives in a later release"
-        raise ValueError(errors.rule_message("estimation", rule, estimation))
+def _name_of(loss: Loss) -> str:
+    """Return the name under which fits by ``loss`` are stored."""
+    return type(loss).__name__
 
 
 def _checked_beta(beta: object, acquisition: str) -> float | None:

@@ -26,8 +26,6 @@ from __future__ import annotations
 
 import math
 import threading
-import weakref
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -41,24 +39,25 @@ from bbo_plugins.methods.observations import Observations
 from bbo_plugins.optuna.dimensions import dimension_of, is_single
 from bbo_plugins.optuna.finished import CONSTRAINTS_KEY, FinishedTrial
 from bbo_plugins.optuna.once import Once
+from bbo_plugins.optuna.per_study import PerStudy
 from bbo_plugins.optuna.placement import PlacedTrials, fixed_params, is_value_of
-from bbo_plugins.optuna.proposals import PREFIX, Proposal
+from bbo_plugins.optuna.proposals import PREFIX
+from bbo_plugins.optuna.proposed import Proposed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
-    from optuna.storages import BaseStorage
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
+    from bbo_plugins.methods.past import Past
+    from bbo_plugins.optuna.proposals import Proposal
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-_MAX_STUDIES = 8  # studies of one storage, and
-_MAX_SPACES = 4  # search spaces of one study, that are remembered
-_MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
+_MAX_SPACES = 4  # search spaces of one study that are remembered
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,9 @@ class Snapshot:
         fixed: The fixed values.
         observations: Finished and pending trials in the unit cube, maximized.
         constraints: Names of the constraints, one per column of ``observations.constraints``.
-        fits: JSON forms of the fits to continue: objective first, then the constraints.
+        fits: JSON forms of the fits to continue, by the name of the loss they minimized: objective
+            first, then the constraints.
+        past: Which arms were pulled for the other trials, and what came of it.
         n_infinite: How many values were infinite and have been clipped.
         n_invalid_noise: How many trials ``noise_func`` returned no variance for.
     """
@@ -83,7 +84,8 @@ class Snapshot:
     fixed: Mapping[str, Any]
     observations: Observations
     constraints: tuple[str, ...]
-    fits: tuple[Any, ...]
+    fits: Mapping[str, tuple[Any, ...]]
+    past: Past
     n_infinite: int
     n_invalid_noise: int
 
@@ -122,6 +124,7 @@ class StudyHistory:
         self._finished: dict[int, FinishedTrial] = {}  # trial number -> trial
         self._shared: dict[str, BaseDistribution] | None = None
         self._spaces: list[PlacedTrials] = []  # the most recently used one last
+        self._proposed = Proposed()
         # The trials up to the first unfinished one, and what was read of them: nothing in there
         # can change, so that looking again costs next to nothing.
         self._settled: list[FrozenTrial] = []
@@ -166,10 +169,13 @@ class StudyHistory:
             known, X = placed.place(finished)
             unsettled = trials[len(self._settled) :]
             failed = placed.failed([*self._settled_failed, *filter(_has_failed, unsettled)])
+            fits = self._proposed.fits(
+                trials, trial, names=set(placed.distributions), constraints=_constraint_names(known)
+            )
+            past = self._proposed.past(trials, trial, _feasible_values(finished, _sign(study)))
         fixed = {**held, **fixed_params(trial, search_space)}
         fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
-        sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
-        y, n_infinite = _finite(sign * np.array([row.value for row in known], dtype=np.float64))
+        y, n_infinite = maximized(study, [row.value for row in known])
         complete = np.array([row.complete for row in known], dtype=np.bool_)
         if complete.any() and not complete.all():
             y[~complete] = np.minimum(y[~complete], _lower_median(y[complete]))
@@ -184,7 +190,6 @@ class StudyHistory:
             pending=placed.pending(unsettled, trial),
             failed=failed if len(failed) else None,
         )
-        fits = _stored_fits(trials, trial, set(placed.distributions), names)
         n_invalid = 0 if self._noise_func is None else int(np.isnan(noise).sum())
         return Snapshot(
             number=trial.number,
@@ -194,6 +199,7 @@ class StudyHistory:
             observations=observations,
             constraints=names,
             fits=fits,
+            past=past,
             n_infinite=n_infinite,
             n_invalid_noise=n_invalid,
         )
@@ -273,7 +279,7 @@ class StudyHistory:
         return self._spaces[-1]
 
 
-class Histories:
+class Histories(PerStudy[StudyHistory]):
     """The histories of the studies a sampler works on, the latest few of each storage.
 
     Args:
@@ -282,21 +288,7 @@ class Histories:
 
     def __init__(self, noise_func: Callable[[FrozenTrial], float] | None = None) -> None:
         """Start without any study."""
-        self._noise_func = noise_func
-        self._lock = threading.Lock()
-        self._of_storage: weakref.WeakKeyDictionary[BaseStorage, OrderedDict[int, StudyHistory]] = (
-            weakref.WeakKeyDictionary()
-        )
-
-    def of(self, study: Study) -> StudyHistory:
-        """Return the history of ``study``, a new one if there is none yet."""
-        with self._lock:
-            histories = self._of_storage.setdefault(study._storage, OrderedDict())
-            history = histories.setdefault(study._study_id, StudyHistory(self._noise_func))
-            histories.move_to_end(study._study_id)
-            while len(histories) > _MAX_STUDIES:
-                histories.popitem(last=False)
-            return history
+        super().__init__(lambda: StudyHistory(noise_func))
 
 
 def store_proposal(
@@ -340,6 +332,20 @@ def held_params(study: Study, sampler: BaseSampler) -> dict[str, Any]:
     return held if outer is sampler else {}
 
 
+def maximized(study: Study, values: Sequence[float]) -> tuple[FloatArray, int]:
+    """Turn the values of a study so that they are maximized, and clip infinite ones.
+
+    Returns:
+        The values, shape (n,), an infinite one as the worst or best finite one, and how many were
+        infinite.
+    """
+    return _finite(_sign(study) * np.array(values, dtype=np.float64))
+
+
+def _sign(study: Study) -> float:
+    return 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+
+
 def _trials(study: Study) -> list[FrozenTrial]:
     return study._get_trials(deepcopy=False, use_cache=False)
 
@@ -350,12 +356,31 @@ def _has_failed(trial: FrozenTrial) -> bool:
 
 def _constraint_table(trials: Sequence[FinishedTrial]) -> tuple[tuple[str, ...], FloatArray]:
     """Return the names of all constraints and their values (n, m), NaN where missing."""
-    names = tuple(sorted({name for trial in trials for name in trial.constraints}))
+    names = _constraint_names(trials)
     table = np.full((len(trials), len(names)), np.nan)
     for column, name in enumerate(names):
         values = [trial.constraints.get(name, math.nan) for trial in trials]
         table[:, column] = _finite_constraints(np.array(values, dtype=np.float64))
     return names, table
+
+
+def _constraint_names(trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
+    return tuple(sorted({name for trial in trials for name in trial.constraints}))
+
+
+def _feasible_values(finished: Mapping[int, FinishedTrial], sign: float) -> dict[int, float]:
+    """Return the maximized values of the complete trials that violate no constraint.
+
+    If any trial reports constraints, one that reports none is not known to be feasible.
+    """
+    constrained = any(trial.constraints for trial in finished.values())
+    return {
+        number: sign * trial.value
+        for number, trial in finished.items()
+        if trial.complete
+        and bool(trial.constraints) >= constrained
+        and not any(value > 0.0 for value in trial.constraints.values())
+    }
 
 
 def _finite(values: FloatArray) -> tuple[FloatArray, int]:
@@ -382,30 +407,3 @@ def _lower_median(values: FloatArray) -> float:
     """Return the median, of an even number of values the lower one: a mean could overflow."""
     middle = (len(values) - 1) // 2
     return float(np.partition(values, middle)[middle])
-
-
-def _stored_fits(
-    trials: Sequence[FrozenTrial],
-    asking: FrozenTrial,
-    names: set[str],
-    constraints: tuple[str, ...],
-) -> tuple[Any, ...]:
-    """Return the fits stored last, by trial number, with a proposal of the same parameters."""
-    for proposal in _latest_proposals(trials, asking):
-        if proposal.fits and set(proposal.params) == names:
-            same = proposal.constraints == constraints
-            return proposal.fits if same else proposal.fits[:1]
-    return ()
-
-
-def _latest_proposals(trials: Sequence[FrozenTrial], asking: FrozenTrial) -> Iterable[Proposal]:
-    """Yield the readable proposals of other trials, the highest-numbered trial first."""
-    n_read = 0
-    for trial in reversed(trials):
-        if trial.number != asking.number and f"{PREFIX}0" in trial.system_attrs:
-            n_read += 1
-            if n_read > _MAX_RECORDS:
-                return
-            proposal = Proposal.from_attributes(trial.system_attrs)
-            if proposal is not None:
-                yield proposal

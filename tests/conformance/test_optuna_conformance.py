@@ -28,6 +28,7 @@ FACTORIES: dict[str, Callable[[], BaseSampler]] = {
     "model": lambda: UHEBOSampler(n_startup_trials=1, seed=0),
     "model-ei": lambda: UHEBOSampler(n_startup_trials=1, acquisition="ei", seed=0),
     "model-ucb": lambda: UHEBOSampler(n_startup_trials=1, acquisition="ucb", beta=2.0),
+    "model-map": lambda: UHEBOSampler(n_startup_trials=1, estimation="map", seed=0),
     "model-deterministic": lambda: UHEBOSampler(n_startup_trials=1, deterministic_objective=True),
     "default": UHEBOSampler,
 }

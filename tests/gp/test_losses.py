@@ -416,6 +416,7 @@ class _Recording:
 
     sizes: list[int]
     covers_observations: ClassVar[bool] = False
+    borrows_noise: ClassVar[bool] = False
 
     def criterion(
         self,
@@ -549,10 +550,15 @@ def test_surrogate_estimates_with_the_loss_and_predicts_from_the_data(loss: Loss
     X, y = _data(40, (0, 0), clustered=True)
     features = FeatureMap((0, 0))
     surrogate = Surrogate.fit(X, y, features, loss=loss)
-    fit = fit_map(X, surrogate.transform.forward(y), features, loss=loss)
+    estimate = surrogate.process.hyperparameters
+    borrowed = np.full(40, estimate.noise_variance) if loss.borrows_noise else None
+    fit = fit_map(X, surrogate.transform.forward(y), features, known_noise=borrowed, loss=loss)
     assert np.array_equal(surrogate.warm_start.theta, fit.warm_start.theta)
+    assert np.array_equal(estimate.length_scales, fit.hyperparameters.length_scales)
+    assert estimate.signal_variance == fit.hyperparameters.signal_variance
+    own = fit.hyperparameters.noise_variance
+    assert estimate.noise_variance == own or (loss.borrows_noise and own == NOISE_FLOOR)
     assert np.array_equal(surrogate.process.X, X)
-    estimate = fit.hyperparameters
     K = dense.covariance(X, X, estimate.length_scales, estimate.signal_variance, (0, 0))
     K += estimate.noise_variance * np.eye(40)
     new = np.array([[0.2, 0.9], [0.35, 0.3]])

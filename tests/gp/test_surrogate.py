@@ -7,13 +7,23 @@ import math
 import numpy as np
 import pytest
 
+from bbo_plugins.gp.fit import WarmStart, fit_map
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
 from bbo_plugins.gp.likelihood import NOISE_FLOOR
+from bbo_plugins.gp.losses import (
+    MARGINAL,
+    ImportanceWeighted,
+    Loss,
+    NearestNeighborPseudoData,
+    Thinned,
+    WeightedLeaveOneOut,
+)
 from bbo_plugins.gp.regression import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate
 from tests.oracles.problems import sample_prior
 
 NUMERIC = FeatureMap((0, 0))
+LEAVE_ONE_OUT = WeightedLeaveOneOut()
 
 
 def _data(n: int = 30, seed: int = 0, noise: float = 0.01) -> tuple[FloatArray, FloatArray]:
@@ -167,3 +177,148 @@ def test_posterior_on_the_fits_factor_is_the_one_from_scratch(n: int) -> None:
         process.predict_with_gradients(new), fresh.predict_with_gradients(new), strict=True
     ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9)
+
+
+# ---------------------------------------------------------------------------------- borrowed noise
+
+
+def _partly_known(y: FloatArray, unknown: str) -> FloatArray | None:
+    """Return noise variances in the units of ``y``, unknown for all, every third or no target."""
+    noise = np.linspace(0.01, 0.5, len(y))
+    noise[::3] = math.nan
+    return {"all": None, "some": noise, "none": np.linspace(0.01, 0.5, len(y))}[unknown]
+
+
+def _far_away(n_parameters: int) -> WarmStart:
+    """Return a state from which a fit that trusted it would end elsewhere."""
+    return WarmStart(np.full(n_parameters, -2.5), 1e-9 * np.eye(n_parameters), -1e9, 30)
+
+
+@pytest.mark.parametrize("unknown", ["all", "some"])
+@pytest.mark.parametrize("warm", [False, True])
+def test_borrowed_noise_is_the_marginal_likelihoods(unknown: str, warm: bool) -> None:
+    """To the last bit that of a fit of its own, from the same start, where noise is not known."""
+    X, y = _data()
+    noise = _partly_known(y, unknown)
+    start = Surrogate.fit(X[:25], y[:25], NUMERIC).warm_start if warm else None
+    marginal = Surrogate.fit(X, y, NUMERIC, noise_variance=noise, warm_start=start).process
+    process = Surrogate.fit(
+        X, y, NUMERIC, noise_variance=noise, loss=LEAVE_ONE_OUT, marginal_start=start
+    ).process
+    expected = marginal.hyperparameters
+    assert process.hyperparameters.noise_variance == expected.noise_variance > 100.0 * NOISE_FLOOR
+    np.testing.assert_array_equal(process.noise, marginal.noise)
+    scales = process.hyperparameters.length_scales
+    assert not np.allclose(scales, expected.length_scales, rtol=1e-3)
+
+
+@pytest.mark.parametrize("unknown", ["all", "some"])
+def test_the_rest_is_estimated_with_that_noise_given(unknown: str) -> None:
+    """A fit of the loss in which every target has its noise variance, known or borrowed."""
+    X, y = _data()
+    surrogate = Surrogate.fit(
+        X, y, NUMERIC, noise_variance=_partly_known(y, unknown), loss=LEAVE_ONE_OUT
+    )
+    process = surrogate.process
+    fit = fit_map(X, process.y, NUMERIC, known_noise=process.noise, loss=LEAVE_ONE_OUT)
+    ours, theirs = process.hyperparameters, fit.hyperparameters
+    np.testing.assert_array_equal(ours.length_scales, theirs.length_scales)
+    assert ours.signal_variance == theirs.signal_variance
+    np.testing.assert_array_equal(surrogate.warm_start.theta, fit.warm_start.theta)
+    assert surrogate.warm_start.theta.shape == (3,)  # two length-scales and the signal variance
+
+
+@pytest.mark.parametrize("unknown, deterministic", [("none", False), ("all", True), ("some", True)])
+def test_nothing_is_borrowed_where_no_noise_is_estimated(unknown: str, deterministic: bool) -> None:
+    """With known noise, or none, it is an ordinary fit; the marginal state is not looked at."""
+    X, y = _data()
+    noise = _partly_known(y, unknown)
+    surrogate = Surrogate.fit(
+        X,
+        y,
+        NUMERIC,
+        noise_variance=noise,
+        deterministic=deterministic,
+        loss=LEAVE_ONE_OUT,
+        marginal_start=_far_away(4),
+    )
+    process = surrogate.process
+    known = None if noise is None else np.where(np.isnan(noise), math.nan, process.noise)
+    fit = fit_map(X, process.y, NUMERIC, known_noise=known, fit_noise=False, loss=LEAVE_ONE_OUT)
+    np.testing.assert_array_equal(surrogate.warm_start.theta, fit.warm_start.theta)
+    assert process.hyperparameters.noise_variance == NOISE_FLOOR
+    if noise is not None:
+        slope = surrogate.transform.derivative(y)
+        stated = ~np.isnan(noise)
+        np.testing.assert_allclose(process.noise[stated], (noise * slope**2)[stated])
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [MARGINAL, NearestNeighborPseudoData(), ImportanceWeighted(), Thinned()],
+    ids=lambda loss: type(loss).__name__,
+)
+def test_other_losses_estimate_the_noise_themselves(loss: Loss) -> None:
+    """A state of the marginal likelihood changes nothing for them."""
+    X, y = _data()
+    one, other = (
+        Surrogate.fit(X, y, NUMERIC, loss=loss, marginal_start=start)
+        for start in (None, _far_away(4))
+    )
+    np.testing.assert_array_equal(one.warm_start.theta, other.warm_start.theta)
+    assert len(one.warm_start.theta) == 4
+
+
+def test_both_fits_are_warm_from_their_own_states() -> None:
+    """Each goes on from the state given for it; one with a noise entry is none of this loss's."""
+    X, y = _data()
+    marginal = Surrogate.fit(X, y, NUMERIC).warm_start
+
+    def fit(warm_start: WarmStart | None, marginal_start: WarmStart | None) -> Surrogate:
+        return Surrogate.fit(
+            X, y, NUMERIC, loss=LEAVE_ONE_OUT, warm_start=warm_start, marginal_start=marginal_start
+        )
+
+    cold = fit(None, None)
+    again = fit(cold.warm_start, marginal)
+    np.testing.assert_allclose(again.warm_start.theta, cold.warm_start.theta, atol=1e-9)
+    stuck = fit(_far_away(3), marginal)
+    np.testing.assert_allclose(stuck.warm_start.theta, -2.5, atol=1e-3)
+    foreign = fit(_far_away(4), marginal)
+    np.testing.assert_allclose(foreign.warm_start.theta, cold.warm_start.theta, atol=1e-9)
+    doubted = fit(None, _far_away(4)).process.hyperparameters.noise_variance
+    assert doubted == pytest.approx(NOISE_FLOOR + math.exp(-2.5), rel=1e-3)
+
+
+@pytest.mark.parametrize("unknown", ["all", "some", "none"])
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("warm", [False, True])
+def test_the_factor_of_such_a_fit_is_the_posteriors(
+    unknown: str, deterministic: bool, warm: bool
+) -> None:
+    """A posterior from scratch, with the hyperparameters it tells, predicts the same."""
+    X, y = _data()
+    noise = _partly_known(y, unknown)
+    # The search may end on a step that it rejects; a warm fit ends, with a factor, where it began.
+    first: Surrogate | None = None
+    for _ in range(1 + warm):
+        first = Surrogate.fit(
+            X,
+            y,
+            NUMERIC,
+            noise_variance=noise,
+            deterministic=deterministic,
+            loss=LEAVE_ONE_OUT,
+            warm_start=first.warm_start if first else None,
+        )
+    assert first is not None
+    process = first.process
+    known = None
+    if noise is not None:
+        known = np.where(np.isnan(noise), math.nan, noise * first.transform.derivative(y) ** 2)
+    fresh = GaussianProcess.from_data(
+        X, process.y, process.hyperparameters, NUMERIC, known_noise=known
+    )
+    new = np.random.default_rng(1).random((10, 2))
+    for ours, theirs in zip(process.predict(new), fresh.predict(new), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)

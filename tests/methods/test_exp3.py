@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 RULES: tuple[RewardRule, ...] = get_args(RewardRule)
-PRIORS = st.just([1.0, 1.0]) | st.lists(st.floats(0.1, 10.0), min_size=2, max_size=4)
 RATES = st.integers(1, 200)
 REWARDS = st.none() | st.floats(0.0, 1.0)
 # (arm or None, finished, value or None); integer values make ties common
@@ -68,34 +67,32 @@ def _rewards(values: list[float], first: int = 2, rule: RewardRule = "scaled") -
 # ------------------------------------------------------------------------------ weights and rates
 
 
-@given(data=st.data(), prior=PRIORS, n_rounds=RATES)
+@given(data=st.data(), n_arms=st.integers(2, 4), n_rounds=RATES)
 def test_known_number_of_rounds_agrees_with_the_textbook(
-    data: st.DataObject, prior: list[float], n_rounds: int
+    data: st.DataObject, n_arms: int, n_rounds: int
 ) -> None:
     """Weights, probabilities and rate are those of plain weights multiplied round by round."""
-    n_arms = len(prior)
     played = data.draw(_rounds(n_arms))
-    bandit = replay([Round(*one) for one in played], n_rounds=n_rounds, prior_weights=prior)
+    bandit = replay([Round(*one) for one in played], n_rounds=n_rounds, n_arms=n_arms)
     gamma = min(1.0, math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1) * n_rounds)))
-    weights, expected = oracle.textbook(played, gamma, prior)
+    weights, expected = oracle.textbook(played, gamma, n_arms)
     assert bandit.gamma == pytest.approx(gamma, rel=1e-14)
     np.testing.assert_allclose(np.exp(bandit.log_weights), weights, rtol=1e-12)
     np.testing.assert_allclose(bandit.probabilities, expected, rtol=1e-12)
 
 
-@given(data=st.data(), prior=PRIORS)
+@given(data=st.data(), n_arms=st.integers(2, 4))
 def test_unknown_number_of_rounds_agrees_with_plain_weights(
-    data: st.DataObject, prior: list[float]
+    data: st.DataObject, n_arms: int
 ) -> None:
     """The anytime rate falls with every round, and all rewards are weighed at the current one."""
-    n_arms = len(prior)
     played = data.draw(_rounds(n_arms))
-    bandit = replay([Round(*one) for one in played], prior_weights=prior)
+    bandit = replay([Round(*one) for one in played], n_arms=n_arms)
 
     def rate(i: int) -> float:
         return min(1.0, math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1) * i)))
 
-    weights, expected = oracle.anytime(played, rate, prior)
+    weights, expected = oracle.anytime(played, rate, n_arms)
     assert bandit.gamma == pytest.approx(rate(len(played) + 1), rel=1e-14)
     np.testing.assert_allclose(np.exp(bandit.log_weights), weights, rtol=1e-12)
     np.testing.assert_allclose(bandit.probabilities, expected, rtol=1e-12)
@@ -115,9 +112,7 @@ def test_rate_is_at_most_one() -> None:
     """With many arms and few rounds the formula alone would exceed one: pull uniformly."""
     assert exploration_rate(1, n_arms=3) == 1.0
     np.testing.assert_allclose(
-        replay([Round(0, 1.0)], n_rounds=1, prior_weights=[1.0] * 4).probabilities,
-        [0.25] * 4,
-        rtol=1e-15,
+        replay([Round(0, 1.0)], n_rounds=1, n_arms=4).probabilities, [0.25] * 4, rtol=1e-15
     )
 
 
@@ -254,11 +249,7 @@ def test_reward_of_zero_is_no_gain() -> None:
         (lambda: Round(0, -0.1), r"^reward must be"),
         (lambda: Round(0, math.nan), r"^reward must be"),
         (lambda: replay([], n_rounds=0), r"^n_rounds must be an integer of at least 1"),
-        (
-            lambda: replay([], prior_weights=[1.0]),
-            r"^len\(prior_weights\) must be an integer of at",
-        ),
-        (lambda: replay([], prior_weights=[1.0, 0.0]), r"^prior_weights must be a positive number"),
+        (lambda: replay([], n_arms=1), r"^n_arms must be an integer of at least 2"),
         (lambda: replay([Round(2, None)]), r"^arm must be less than 2, the number of arms, but"),
         (lambda: _rewards([1.0] * 4, first=-1), r"^first must be an integer of at least 0"),
         (lambda: _rewards([1.0] * 4, first=5), r"^number must be an integer of at least 5"),

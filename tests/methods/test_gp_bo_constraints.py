@@ -13,7 +13,7 @@ from tests.oracles.problems import observe, unit_box
 
 if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FloatArray
-    from bbo_plugins.methods.gp_bo import AcquisitionName
+    from bbo_plugins.methods.constrained import AcquisitionName
 from tests.oracles.steps import NAMES, bound_acquisition, dense_mean, smooth, step
 
 # ----------------------------------------------------------------------------------- constraints

@@ -13,7 +13,8 @@ import pytest
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods import gp_bo
-from bbo_plugins.methods.gp_bo import AcquisitionName, suggest
+from bbo_plugins.methods.constrained import AcquisitionName
+from bbo_plugins.methods.gp_bo import suggest
 from bbo_plugins.space import CLOSE, Dimension, SearchSpace
 from tests.oracles.problems import (
     BRANIN_MINIMUM,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from bbo_plugins.optuna.proposals import PREFIX, Proposal
+from bbo_plugins.optuna.proposals import ARMS, PREFIX, Proposal
 
 DISTRIBUTIONS = {
     "x": FloatDistribution(0.0, 1.0),
@@ -47,12 +47,20 @@ def test_names_outside_the_search_space_are_left_out() -> None:
     st.lists(JSON, max_size=4),
     st.lists(st.text(), max_size=3),
     st.dictionaries(st.text(), st.floats(-1e300, 1e300), max_size=5),
+    st.none() | st.text(),
+    st.none() | st.sampled_from(ARMS),
+    st.none() | st.floats(allow_nan=False, allow_infinity=False),
 )
 def test_any_proposal_survives_storage(
-    fits: list[Any], constraints: list[str], params: dict[str, float]
+    fits: list[Any],
+    constraints: list[str],
+    params: dict[str, float],
+    loss: str | None,
+    arm: str | None,
+    gain: float | None,
 ) -> None:
     """Whatever JSON the fits are made of, the attributes restore it, also as stored text."""
-    proposal = Proposal(params, tuple(fits), tuple(constraints))
+    proposal = Proposal(params, tuple(fits), tuple(constraints), loss, arm, gain)
     stored = {key: json.dumps(chunk) for key, chunk in proposal.to_attributes().items()}
     assert all(len(text) <= 2_047 for text in stored.values())
     back = Proposal.from_attributes({key: json.loads(text) for key, text in stored.items()})
@@ -60,6 +68,7 @@ def test_any_proposal_survives_storage(
     assert json.dumps(back.fits) == json.dumps(proposal.fits)
     assert back.constraints == proposal.constraints
     assert dict(back.params) == params
+    assert (back.loss, back.arm, back.expected_gain) == (loss, arm, gain)
 
 
 def test_long_proposals_are_cut_into_chunks() -> None:
@@ -81,6 +90,9 @@ def test_the_valid_record_of_the_next_test_is_valid() -> None:
     """What is damaged below is readable when it is not damaged."""
     back = Proposal.from_attributes({f"{PREFIX}0": json.dumps(VALID)})
     assert back == Proposal({"x": 0.5})
+    full = {**VALID, "loss": "", "arm": "random", "expected_gain": 0}
+    back = Proposal.from_attributes({f"{PREFIX}0": json.dumps(full)})
+    assert back == Proposal({"x": 0.5}, (), (), "", "random", 0)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +120,12 @@ def test_the_valid_record_of_the_next_test_is_valid() -> None:
         {f"{PREFIX}0": '{"v":1,"params":{"x":' + "9" * 2_000 + '},"constraints":[],"fits":[]}'},
         {f"{PREFIX}0": json.dumps({**VALID, "fits": {}})},
         {f"{PREFIX}0": json.dumps({**VALID, "constraints": [1]})},
+        {f"{PREFIX}0": json.dumps({**VALID, "loss": 1})},
+        {f"{PREFIX}0": json.dumps({**VALID, "arm": "no such arm"})},
+        {f"{PREFIX}0": json.dumps({**VALID, "arm": 0})},
+        {f"{PREFIX}0": json.dumps({**VALID, "expected_gain": "0.1"})},
+        {f"{PREFIX}0": json.dumps({**VALID, "expected_gain": True})},
+        {f"{PREFIX}0": json.dumps({**VALID, "expected_gain": math.inf})},
         {f"{PREFIX}0": json.dumps({"v": 1})},
     ],
 )

@@ -25,11 +25,15 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("n_startup_trials", [3, 100])
 @pytest.mark.parametrize("acquisition", ["logei", "ucb"])
-def test_asks_without_tells_are_well_apart(acquisition: str, n_startup_trials: int) -> None:
+@pytest.mark.parametrize("estimation", ["uhe", "map"])
+def test_asks_without_tells_are_well_apart(
+    acquisition: str, n_startup_trials: int, estimation: str
+) -> None:
     """Four trials that run at once are at least 0.05 apart in the unit cube."""
-    study = started(
-        UHEBOSampler(n_startup_trials=n_startup_trials, acquisition=acquisition, seed=0), n=8
+    sampler = UHEBOSampler(
+        n_startup_trials=n_startup_trials, acquisition=acquisition, estimation=estimation, seed=0
     )
+    study = started(sampler, n=8)
     running = points([study.ask(BOX) for _ in range(4)])
     distances = [np.linalg.norm(a - b) for a, b in itertools.combinations(running, 2)]
     assert min(distances) > 0.05

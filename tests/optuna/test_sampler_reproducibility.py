@@ -66,11 +66,12 @@ def open_storage(kind: str, folder: Path) -> BaseStorage:
 REFERENCE = 9  # trials: one before anything is known, three of start-up, five of the model
 
 
-def test_same_seed_same_study() -> None:
+@pytest.mark.parametrize("estimation", ["uhe", "map"])
+def test_same_seed_same_study(estimation: str) -> None:
     """Two studies with one seed are equal, two seeds differ from the first trial on."""
-    first = run(REFERENCE)
-    assert run(REFERENCE) == first
-    assert run(1, using=sampler(seed=8))[0] != first[0]
+    first = run(REFERENCE, using=sampler(estimation=estimation))
+    assert run(REFERENCE, using=sampler(estimation=estimation)) == first
+    assert run(1, using=sampler(seed=8, estimation=estimation))[0] != first[0]
 
 
 def test_storages_make_no_difference(storage: BaseStorage) -> None:

@@ -130,12 +130,15 @@ def test_failing_points_of_the_startup_are_not_repeated() -> None:
 
 @pytest.mark.parametrize("acquisition", ["logei", "ei", "ucb"])
 @pytest.mark.parametrize("direction, sign", [("minimize", 1.0), ("maximize", -1.0)])
-def test_the_optimum_is_found(acquisition: str, direction: Any, sign: float) -> None:
+@pytest.mark.parametrize("estimation", ["uhe", "map"])
+def test_the_optimum_is_found(
+    acquisition: str, direction: Any, sign: float, estimation: str
+) -> None:
     """Twenty-five trials go far below what random search reaches, in either direction."""
-    study = optuna.create_study(
-        sampler=UHEBOSampler(acquisition=acquisition, n_startup_trials=6, seed=1),
-        direction=direction,
+    sampler = UHEBOSampler(
+        acquisition=acquisition, estimation=estimation, n_startup_trials=6, seed=1
     )
+    study = optuna.create_study(sampler=sampler, direction=direction)
     study.optimize(
         lambda trial: sign * quadratic({name: trial.suggest_float(name, 0.0, 1.0) for name in BOX}),
         n_trials=25,
@@ -161,13 +164,17 @@ def test_parameters_are_plain_python_values() -> None:
 
 @pytest.mark.parametrize("deterministic", [True, False])
 @pytest.mark.parametrize("n_startup_trials", [2, 10, 30])
+@pytest.mark.parametrize("estimation", ["uhe", "map"])
 def test_finite_space_is_exhausted_before_anything_repeats(
-    deterministic: bool, n_startup_trials: int
+    deterministic: bool, n_startup_trials: int, estimation: str
 ) -> None:
     """Twelve points take twelve trials if the objective is deterministic, then repeats are fine."""
     study = optuna.create_study(
         sampler=UHEBOSampler(
-            deterministic_objective=deterministic, n_startup_trials=n_startup_trials, seed=0
+            deterministic_objective=deterministic,
+            estimation=estimation,
+            n_startup_trials=n_startup_trials,
+            seed=0,
         )
     )
     seen = []

@@ -485,20 +485,24 @@ def test_hostile_attributes_of_running_trials_are_ignored(attributes: dict[str, 
 # ------------------------------------------------------------------------------------ stored fits
 
 
-def with_fits(study: Study, fits: tuple[Any, ...], **options: Any) -> FrozenTrial:
+def with_fits(
+    study: Study, fits: tuple[Any, ...], *, loss: str = "L", **options: Any
+) -> FrozenTrial:
     """Create a running trial that stored ``fits``."""
     trial = ask(study)
-    store_proposal(study, trial, Proposal({"x": 1.0, **options.pop("more", {})}, fits, **options))
+    params = {"x": 1.0, **options.pop("more", {})}
+    store_proposal(study, trial, Proposal(params, fits, loss=loss, **options))
     return study._storage.get_trial(trial._trial_id)
 
 
 def test_the_latest_fits_are_continued() -> None:
-    """The highest-numbered trial that stored fits counts, whether it has finished or not."""
+    """The highest-numbered trial counts that stored fits with a loss, finished or not."""
     study = study_of(finished(1.0, 1.0))
     study.tell(with_fits(study, ("early",)).number, 1.0)
+    with_fits(study, ("other",), loss="another")
     with_fits(study, ("late",))
     with_fits(study, ())
-    assert look(study).fits == ("late",)
+    assert look(study).fits == {"L": ("late",), "another": ("other",)}
 
 
 def test_fits_of_other_parameters_are_not_continued() -> None:
@@ -506,24 +510,24 @@ def test_fits_of_other_parameters_are_not_continued() -> None:
     study = study_of(finished(1.0, 1.0))
     with_fits(study, ("ours",))
     with_fits(study, ("theirs",), more={"y": 1.0})
-    assert look(study).fits == ("ours",)
+    assert look(study).fits == {"L": ("ours",)}
 
 
 def test_fits_of_other_constraints_are_not_continued() -> None:
     """If the constraints are not the same, only the objective's fit is continued."""
     study = study_of(finished(1.0, 1.0, attributes={"constraints": [1.0]}))
     with_fits(study, ("objective", "constraint"), constraints=("0",))
-    assert look(study).fits == ("objective", "constraint")
+    assert look(study).fits == {"L": ("objective", "constraint")}
     study.add_trial(finished(1.0, 1.0, attributes={"constraints:k": 1.0}))
-    assert look(study).fits == ("objective",)
+    assert look(study).fits == {"L": ("objective",)}
 
 
 def test_a_shorter_record_replaces_a_longer_one() -> None:
     """A retried trial inherits attributes; what it writes itself is read, not a mixture."""
     study = study_of(finished(1.0, 1.0))
     trial = with_fits(study, ("long" * 2_000,))
-    store_proposal(study, trial, Proposal({"x": 2.0}, ("short",)))
-    assert look(study).fits == ("short",)
+    store_proposal(study, trial, Proposal({"x": 2.0}, ("short",), loss="L"))
+    assert look(study).fits == {"L": ("short",)}
 
 
 # --------------------------------------------------------------------------------- held parameters

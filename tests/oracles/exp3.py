@@ -23,10 +23,10 @@ def paper_rate(n_trials: int) -> float:
 
 
 def textbook(
-    rounds: Sequence[tuple[int | None, float | None]], gamma: float, prior: Sequence[float]
+    rounds: Sequence[tuple[int | None, float | None]], gamma: float, n_arms: int = 2
 ) -> tuple[list[float], list[float]]:
     """Return weights and probabilities after ``rounds`` at a constant rate, Figure 1."""
-    weights, n_arms = list(prior), len(prior)
+    weights = [1.0] * n_arms
 
     def mixed() -> list[float]:
         total = sum(weights)
@@ -41,22 +41,18 @@ def textbook(
 
 
 def anytime(
-    rounds: Sequence[tuple[int | None, float | None]],
-    rate: Callable[[int], float],
-    prior: Sequence[float],
+    rounds: Sequence[tuple[int | None, float | None]], rate: Callable[[int], float], n_arms: int = 2
 ) -> tuple[list[float], list[float]]:
     """Return weights and probabilities after ``rounds``, round i (from 1) at ``rate(i)``.
 
     The weights of a round are those that its rate would have given to all rewards before it.
     """
-    n_arms = len(prior)
     estimates: list[list[float]] = [[] for _ in range(n_arms)]
 
     def state(i: int) -> tuple[list[float], list[float]]:
         gamma = rate(i)
         weights = [
-            start * math.prod(math.exp(gamma * estimate / n_arms) for estimate in arm)
-            for start, arm in zip(prior, estimates, strict=True)
+            math.prod(math.exp(gamma * estimate / n_arms) for estimate in arm) for arm in estimates
         ]
         mixed = [(1.0 - gamma) * w / sum(weights) + gamma / n_arms for w in weights]
         return weights, mixed

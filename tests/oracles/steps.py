@@ -11,7 +11,8 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods import gp_bo
-from bbo_plugins.methods.gp_bo import AcquisitionName, ConstrainedAcquisition, Suggestion, suggest
+from bbo_plugins.methods.constrained import AcquisitionName, ConstrainedAcquisition
+from bbo_plugins.methods.gp_bo import Suggestion, suggest
 from tests.oracles import dense
 from tests.oracles.problems import unit_box
 

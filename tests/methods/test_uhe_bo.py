@@ -1,0 +1,614 @@
+"""UHE-BO's step: when the bandit is asked, what its arms do, and what is left of the parent."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kstest
+
+from bbo_plugins.gp.losses import (
+    MARGINAL,
+    ImportanceWeighted,
+    NearestNeighborPseudoData,
+    WeightedLeaveOneOut,
+)
+from bbo_plugins.methods import gp_bo, uhe_bo
+from bbo_plugins.methods.uhe_bo import (
+    DEFAULT_POLICY,
+    MODEL_ARM,
+    PLAIN_POLICY,
+    RANDOM_ARM,
+    Policy,
+    Suggestion,
+)
+from bbo_plugins.space import Dimension, SearchSpace
+from tests.oracles.arms import Row, first_of, past_of, random_probability
+from tests.oracles.problems import mixed_space, observe, random_points, unit_box
+from tests.oracles.steps import NAMES, assert_valid, smooth
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bbo_plugins.gp.fit import WarmStart
+    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.gp.losses import Loss
+    from bbo_plugins.methods.constrained import AcquisitionName
+    from bbo_plugins.methods.observations import Observations
+
+LITERAL = Policy(loss=NearestNeighborPseudoData(), on_stagnation=False, n_draws=1, reward="scaled")
+# The rules of the bandit without the cost of the paper's loss.
+EVERY_PAIR = replace(LITERAL, loss=MARGINAL)
+
+# The first number of each generator, so that the arm can be chosen. No arm's probability comes near
+# 0 or 1 in the tables below, so the lowest number pulls the random arm and the highest the model's.
+DRAWS = sorted((np.random.default_rng(seed).random(), seed) for seed in range(2000))
+PULLS_RANDOM, PULLS_MODEL = DRAWS[0][1], DRAWS[-1][1]
+
+DATA = observe(X := np.random.default_rng(0).random((6, 2)), smooth(X))
+SMALL, LARGE = 0.1 * uhe_bo._SMALL_GAIN, 10.0 * uhe_bo._SMALL_GAIN
+FIRST = 4  # the first trial after start-up in the tables below
+
+
+def ask(
+    rows: Mapping[int, Row],
+    number: int,
+    policy: Policy = DEFAULT_POLICY,
+    *,
+    seed: int = 0,
+    space: SearchSpace | None = None,
+    observations: Observations = DATA,
+    **options: Any,
+) -> Suggestion:
+    """Suggest trial ``number`` with a generator of its own, in the unit box unless told so."""
+    space = space or unit_box(observations.X.shape[1])
+    rng = np.random.default_rng(seed)
+    step = uhe_bo.suggest(
+        space, observations, past_of(rows), number=number, rng=rng, policy=policy, **options
+    )
+    assert_valid(step, space)
+    assert step.expected_gain is None or math.isfinite(step.expected_gain)
+    return step
+
+
+def at_rest(number: int = FIRST + 6) -> dict[int, Row]:
+    """Return the trials before ``number`` of a search that has brought nothing of late."""
+    rows: dict[int, Row] = {n: (None, True, float(min(n, 3)), None) for n in range(FIRST)}
+    return rows | dict.fromkeys(range(FIRST, number), (None, True, 3.0, SMALL))
+
+
+def state(step: gp_bo.Suggestion) -> tuple[Any, ...]:
+    """Return all of a suggestion that the parent method has too, to be compared."""
+    fits = [json.dumps(warm_start.to_json()) for warm_start in step.warm_starts]
+    return step.x.tolist(), step.expected_gain, fits, step.notes
+
+
+# --------------------------------------------------------------------------------------- reduction
+
+
+def demanding(seed: int) -> Observations:
+    """Return observations with constraints, known noise, pending and failed points."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((9, 2))
+    return observe(
+        X,
+        smooth(X),
+        complete=np.arange(9) != 4,
+        pending=rng.random((2, 2)),
+        noise_variance=np.where(np.arange(9) % 2, 0.01, math.nan),
+        constraints=X[:, :1] - 0.7,
+        failed=rng.random((1, 2)),
+    )
+
+
+@pytest.mark.parametrize("rows", [{}, at_rest()], ids=["new", "at rest"])
+@pytest.mark.parametrize("acquisition", NAMES)
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_without_its_parts_it_is_the_parent_method(
+    rows: dict[int, Row], acquisition: AcquisitionName, deterministic: bool
+) -> None:
+    """Point, expectation and fits equal those of ``gp_bo`` to the last bit."""
+    observations = demanding(1)
+    options: Any = {"acquisition": acquisition, "beta": 1.5, "deterministic": deterministic}
+    parent = gp_bo.suggest(unit_box(2), observations, rng=np.random.default_rng(3), **options)
+    step = ask(rows, FIRST + 6, PLAIN_POLICY, seed=3, observations=observations, **options)
+    assert state(step) == state(parent)
+    assert step.arm is None
+    assert step.loss is MARGINAL
+
+
+@pytest.mark.parametrize("policy", [DEFAULT_POLICY, Policy(explores=False)])
+def test_while_the_search_moves_the_default_is_the_parent_method(policy: Policy) -> None:
+    """Nothing is drawn for an arm and the ordinary loss is minimized, in either place of a pair."""
+    rows = at_rest() | {n: (None, True, float(n), LARGE) for n in range(FIRST, FIRST + 6)}
+    for number in (FIRST + 5, FIRST + 6):
+        parent = gp_bo.suggest(unit_box(2), DATA, rng=np.random.default_rng(0))
+        step = ask(rows, number, policy)
+        assert state(step) == state(parent)
+        assert (step.arm, step.loss) == (None, MARGINAL)
+
+
+@pytest.mark.parametrize(
+    "loss", [ImportanceWeighted(), NearestNeighborPseudoData(), WeightedLeaveOneOut()]
+)
+def test_fits_continue_from_those_of_the_same_loss(loss: Loss) -> None:
+    """The fit starts from the state of the loss in use; borrowed noise, from the ordinary one."""
+    asked: list[Loss] = []
+    old = observe(X := DATA.X[:5], smooth(X))
+    states = {
+        known: gp_bo.suggest(unit_box(2), old, rng=np.random.default_rng(1), loss=known).warm_starts
+        for known in (loss, MARGINAL)
+    }
+
+    def warm_starts(of: Loss) -> Sequence[WarmStart | None]:
+        asked.append(of)
+        return states[of]
+
+    policy = Policy(loss=loss, explores=False, on_stagnation=False)
+    step = ask({}, 0, policy, warm_starts=warm_starts)
+    assert asked == [loss, MARGINAL]
+    for known, marginal, same in (
+        (loss, MARGINAL, True),
+        (MARGINAL, MARGINAL, False),
+        (loss, loss, not loss.borrows_noise),  # others have no use for it
+    ):
+        parent = gp_bo.suggest(
+            unit_box(2),
+            DATA,
+            rng=np.random.default_rng(0),
+            loss=loss,
+            warm_starts=states[known],
+            marginal_start=states[marginal][0],
+        )
+        assert (state(step) == state(parent)) is same
+
+
+# -------------------------------------------------------------------------------- when it is asked
+
+
+def is_asked(rows: Mapping[int, Row], number: int, policy: Policy = DEFAULT_POLICY) -> bool:
+    """Return whether the bandit decides the trial; here, it always does so for the random arm."""
+    return ask(rows, number, policy, seed=PULLS_RANDOM).arm == RANDOM_ARM
+
+
+REST = FIRST + 6
+LAST = REST - 1
+RISE = 2.0 * uhe_bo._SMALL_RISE * 3.0  # in the units of ``at_rest``, whose spread is 1 or so
+
+
+def expecting(*gains: float | None, before: float | None = SMALL) -> dict[int, Row]:
+    """Return the trials after start-up, the latest of them with these expectations."""
+    given = [before] * (REST - FIRST - len(gains)) + [*gains]
+    return {n: (None, True, 3.0, gain) for n, gain in enumerate(given, start=FIRST)}
+
+
+@pytest.mark.parametrize(
+    "change, expected",
+    [
+        pytest.param({}, True, id="at rest"),
+        pytest.param(expecting(before=uhe_bo._SMALL_GAIN), False, id="expects just enough"),
+        pytest.param(expecting(LARGE, LARGE), False, id="expects something"),
+        pytest.param(expecting(LARGE, SMALL), True, id="expects nothing of the latest"),
+        pytest.param(expecting(SMALL, LARGE), True, id="expected nothing of the one before"),
+        pytest.param(expecting(SMALL, LARGE, LARGE), False, id="only the latest two count"),
+        pytest.param(expecting(SMALL, None, LARGE, None), True, id="the latest two that have one"),
+        pytest.param(expecting(SMALL, LARGE, None, LARGE), False, id="but not those before"),
+        pytest.param(expecting(SMALL, None, before=None), True, id="a single expectation, small"),
+        pytest.param(expecting(LARGE, None, before=None), False, id="a single one, not small"),
+        pytest.param(
+            dict.fromkeys((LAST - 1, LAST), (None, False, None, LARGE)),
+            False,
+            id="expects something of running trials",
+        ),
+        pytest.param({LAST: (0, True, 1.0, None)}, True, id="random trials have no expectation"),
+        pytest.param(
+            dict.fromkeys(range(FIRST, REST), (None, True, 3.0, None)), False, id="no model so far"
+        ),
+        pytest.param({LAST: (None, True, 3.0 + RISE, SMALL)}, False, id="has just improved"),
+        pytest.param({LAST: (None, True, 3.0 + 1e-9, SMALL)}, True, id="by nothing to speak of"),
+        pytest.param({LAST: (None, True, -9.0, SMALL)}, True, id="bad values are no matter"),
+        pytest.param({LAST: (None, True, None, SMALL)}, True, id="a failure is no improvement"),
+        pytest.param({LAST: (None, True, math.inf, SMALL)}, True, id="nor is an infinite value"),
+        pytest.param({LAST: (None, False, 9.0, SMALL)}, True, id="nor what has not finished"),
+        pytest.param({REST + 1: (None, True, 9.0, LARGE)}, True, id="later trials are not seen"),
+        pytest.param(
+            dict.fromkeys(range(uhe_bo._N_RECENT, REST), (None, True, None, SMALL)),
+            False,
+            id="too few values to tell",
+        ),
+    ],
+)
+def test_the_default_waits_until_the_search_has_come_to_rest(
+    change: dict[int, Row], expected: bool
+) -> None:
+    """Next to nothing is expected, and next to nothing has been found by the latest trials."""
+    assert is_asked(at_rest() | change, REST) is expected
+
+
+def test_rest_does_not_depend_on_the_units_of_the_objective() -> None:
+    """Neither a shift nor a scale of the values changes the decision."""
+    for rise, expected in ((0.0, True), (RISE, False)):
+        for scale, shift in ((1.0, 0.0), (1e-200, 0.0), (1e200, 0.0), (1e3, -1e5)):
+            rows = at_rest() | {LAST: (None, True, 3.0 + rise, SMALL)}
+            moved = {
+                n: (arm, finished, scale * float(value or 0.0) + shift, gain)
+                for n, (arm, finished, value, gain) in rows.items()
+            }
+            assert is_asked(moved, REST) is expected
+
+
+@pytest.mark.parametrize("first", [0, 3, 4])
+@pytest.mark.parametrize("policy", [DEFAULT_POLICY, EVERY_PAIR], ids=["default", "every pair"])
+def test_only_the_first_of_a_pair_asks(first: int, policy: Policy) -> None:
+    """Pairs are counted from the first trial after start-up, be its number even or odd."""
+    rows: dict[int, Row] = {n: (None, True, float(min(n, 3)), None) for n in range(first)}
+    rows |= dict.fromkeys(range(first, first + 12), (None, True, 3.0, SMALL))
+    for number in range(first + 8, first + 12):
+        expected = (number - first) % 2 == 0
+        assert is_asked(rows, number, policy) is expected
+
+
+def test_pairs_are_counted_by_number_whatever_the_trials_are() -> None:
+    """Absent, failed, running and foreign trials count: numbers make pairs, not results."""
+    rows: dict[int, Row] = {
+        5: (None, True, 1.0, SMALL),
+        7: (None, True, None, None),
+        8: (None, False, None, None),
+        9: (None, True, 2.0, None),
+    }
+    assert [is_asked(rows, n, EVERY_PAIR) for n in range(10, 14)] == [False, True, False, True]
+
+
+def test_without_its_arm_the_bandit_is_not_asked() -> None:
+    """Nothing but the loss is left of the method."""
+    for number in (FIRST, FIRST + 1):
+        step = ask({}, number, Policy(explores=False, on_stagnation=False))
+        assert (step.arm, step.loss) == (None, DEFAULT_POLICY.loss)
+
+
+def test_the_papers_loss_is_minimized_for_every_trial_that_a_model_suggests() -> None:
+    """With the policy of the paper, the loss does not wait, in either place of a pair.
+
+    Whichever arm the pair's first has pulled, both tell what they expect.
+    """
+    first = ask(at_rest(), REST, LITERAL, seed=PULLS_MODEL)
+    assert (first.arm, first.loss) == (MODEL_ARM, LITERAL.loss)
+    assert first.expected_gain is not None
+    for arm in (RANDOM_ARM, MODEL_ARM, None):
+        second = ask(at_rest() | {REST: (arm, True, 0.0, None)}, REST + 1, LITERAL)
+        assert (second.arm, second.loss) == (None, LITERAL.loss)
+        assert second.expected_gain is not None
+
+
+# ----------------------------------------------------------------------------- a pair that is asked
+
+
+def by_model(seed: int, *, n_drawn: int, loss: Loss = MARGINAL) -> tuple[Any, ...]:
+    """Return the parent method's step with a generator that has drawn some numbers before."""
+    rng = np.random.default_rng(seed)
+    rng.random(n_drawn)
+    step = gp_bo.suggest(unit_box(2), DATA, rng=rng, loss=loss)
+    assert step.expected_gain is not None
+    return state(step)
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_the_models_arm_is_two_ordinary_steps(finished: bool) -> None:
+    """Both are the parent's, what they expect included, but that the arm took one number."""
+    first = ask(at_rest(), REST, seed=PULLS_MODEL)
+    assert (first.arm, first.loss) == (MODEL_ARM, MARGINAL)
+    assert state(first) == by_model(PULLS_MODEL, n_drawn=1)
+    rows = at_rest() | {REST: (MODEL_ARM, finished, 3.0, first.expected_gain)}
+    second = ask(rows, REST + 1)
+    assert (second.arm, second.loss) == (None, MARGINAL)
+    assert state(second) == by_model(0, n_drawn=0)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param((RANDOM_ARM, True, 1.0, None), id="finished"),
+        pytest.param((RANDOM_ARM, True, 9.0, None), id="improved"),
+        pytest.param((RANDOM_ARM, True, None, None), id="failed"),
+        pytest.param((RANDOM_ARM, False, None, None), id="running"),
+    ],
+)
+def test_after_a_random_point_the_model_is_doubted(first: Row) -> None:
+    """The second of the pair is by the policy's loss, and what it expects is nobody's business."""
+    assert ask(at_rest(), REST, seed=PULLS_RANDOM).arm == RANDOM_ARM
+    second = ask(at_rest() | {REST: first}, REST + 1)
+    assert (second.arm, second.loss) == (None, WeightedLeaveOneOut())
+    point, _, *rest = by_model(0, n_drawn=0, loss=WeightedLeaveOneOut())
+    assert state(second) == (point, None, *rest)
+    assert point != by_model(0, n_drawn=0)[0]  # of the ordinary model
+
+
+@pytest.mark.parametrize(
+    "change, number",
+    [
+        pytest.param({REST: (RANDOM_ARM, True, 9.0, None)}, REST + 2, id="first of the next"),
+        pytest.param({REST: (RANDOM_ARM, True, 9.0, None)}, REST + 3, id="second of the next"),
+        pytest.param(
+            {LAST: (RANDOM_ARM, True, 9.0, None)}, REST, id="after a random second of a pair"
+        ),
+        pytest.param({REST: (MODEL_ARM, True, 1.0, SMALL)}, REST + 1, id="after the model's arm"),
+        pytest.param({REST: (None, True, 1.0, None)}, REST + 1, id="after one of another sampler"),
+        pytest.param({}, REST + 1, id="after one that is not known"),
+    ],
+)
+def test_only_the_second_of_such_a_pair_is_doubted(change: dict[int, Row], number: int) -> None:
+    """All else is ordinary."""
+    step = ask(at_rest() | change, number, seed=PULLS_MODEL)
+    assert step.loss is MARGINAL
+    assert step.expected_gain is not None
+
+
+def test_what_the_doubted_model_expects_does_not_end_the_rest() -> None:
+    """Pair after pair is asked as long as nothing improves, whatever the doubted model promises."""
+    rows = at_rest()
+    for number in range(REST, REST + 8):
+        step = ask(rows, number, seed=PULLS_RANDOM)
+        assert (step.arm == RANDOM_ARM) is (number % 2 == REST % 2)
+        rows[number] = (step.arm, True, 2.0, step.expected_gain)
+    promised = gp_bo.suggest(
+        unit_box(2), DATA, rng=np.random.default_rng(0), loss=WeightedLeaveOneOut()
+    ).expected_gain
+    assert promised is not None
+    assert promised > uhe_bo._SMALL_GAIN
+
+
+# --------------------------------------------------------------------------------------- the bandit
+
+ROWS = st.dictionaries(
+    st.integers(0, 16),
+    st.tuples(
+        st.one_of(st.integers(0, 1), st.integers(0, 1), st.none()),
+        st.one_of(st.just(value=True), st.just(value=True), st.booleans()),
+        st.one_of(st.integers(-3, 3).map(float), st.integers(-3, 3).map(float), st.none()),
+        st.none() | st.just(SMALL),
+    ),
+    max_size=17,
+)
+
+
+@given(
+    rows=ROWS,
+    ahead=st.integers(0, 5),
+    n_trials=st.none() | st.integers(1, 60),
+    reward=st.sampled_from(["improvement", "scaled"]),
+)
+@settings(max_examples=50)
+def test_arms_are_pulled_with_the_probabilities_of_exp3(
+    rows: dict[int, Row], ahead: int, n_trials: int | None, reward: Any
+) -> None:
+    """Draws next to the replayed probability decide as they must, at the first of a pair only.
+
+    The tables have gaps, failed and running trials, arms at the second of a pair, foreign trials.
+    """
+    policy = replace(EVERY_PAIR, reward=reward)
+    number = max(rows, default=0) + 1 + ahead
+    if (number - first_of(rows, number)) % 2:
+        assert ask(rows, number, policy, n_trials=n_trials).arm is None
+        number += 1
+    p = random_probability(rows, number, policy, n_trials)
+    below = max((draw for draw in DRAWS if draw[0] < p - 1e-9), default=None)
+    above = min((draw for draw in DRAWS if draw[0] > p + 1e-9), default=None)
+    for draw, arm in ((below, RANDOM_ARM), (above, MODEL_ARM)):
+        if draw is not None:
+            assert ask(rows, number, policy, seed=draw[1], n_trials=n_trials).arm == arm
+
+
+@pytest.mark.parametrize("favored, n_seeds", [(RANDOM_ARM, 300), (MODEL_ARM, 80)])
+def test_frequencies_of_the_arms_are_the_replayed_probabilities(favored: int, n_seeds: int) -> None:
+    """The paper's policy, 300 or 80 generators: within four standard errors of the reference."""
+    rows: dict[int, Row] = {n: (None, True, float(n), None) for n in range(FIRST)}
+    for n in range(FIRST, FIRST + 20, 2):
+        rows |= {n: (favored, True, 2.0, SMALL), n + 1: (None, True, 1.0, SMALL)}
+    number, n_trials = FIRST + 20, FIRST + 30
+    p = random_probability(rows, number, LITERAL, n_trials)
+    arms = [ask(rows, number, LITERAL, seed=s, n_trials=n_trials).arm for s in range(n_seeds)]
+    frequency = arms.count(RANDOM_ARM) / n_seeds
+    assert abs(p - 0.5) > 0.2  # so that a fair coin, or the arms exchanged, would be noticed
+    assert abs(frequency - p) < 4.0 * math.sqrt(p * (1.0 - p) / n_seeds)
+
+
+def test_planned_trials_set_the_rate() -> None:
+    """The longer the study, the less is spent on the arm that has never paid; unknown is between.
+
+    The number counts the start-up, which is no part of the bandit's T.
+    """
+    rows: dict[int, Row] = {n: (None, True, float(n), None) for n in range(FIRST)}
+    for n in range(FIRST, FIRST + 12, 2):
+        rows |= {n: (MODEL_ARM, True, 3.0, SMALL), n + 1: (None, True, 3.0, SMALL)}
+    number = FIRST + 12
+    plans = (FIRST + 8, FIRST + 13, FIRST + 15, 200)
+    probabilities = [random_probability(rows, number, EVERY_PAIR, plan) for plan in plans]
+    for (low, first_plan), (high, second_plan) in itertools.pairwise(
+        sorted(zip(probabilities, plans, strict=True))
+    ):
+        seed = next(seed for draw, seed in DRAWS if low < draw < high)
+        arms = [
+            ask(rows, number, EVERY_PAIR, seed=seed, n_trials=t).arm
+            for t in (first_plan, second_plan)
+        ]
+        assert arms == [MODEL_ARM, RANDOM_ARM]
+
+
+# -------------------------------------------------------------------------------- the random point
+
+
+def explore(
+    n: int,
+    space: SearchSpace | None = None,
+    observations: Observations = DATA,
+    n_draws: int = DEFAULT_POLICY.n_draws,
+) -> FloatArray:
+    """Return the points (n, d) of the random arm for n generators."""
+    policy = replace(EVERY_PAIR, n_draws=n_draws)  # whose first pair is decided by a fair coin
+    steps = [
+        ask({}, 0, policy, seed=seed, space=space, observations=observations)
+        for seed in [seed for draw, seed in DRAWS if draw < 0.5][:n]
+    ]
+    assert {step.arm for step in steps} == {RANDOM_ARM}
+    for step in steps:
+        assert (step.warm_starts, step.notes, step.expected_gain, step.loss) == ((), (), None, None)
+    return np.array([step.x for step in steps])
+
+
+HELD: dict[str, Any] = {"float": 3.0, "choice": "b", "many": 7}
+FINITE = SearchSpace({"a": Dimension.int(1, 5), "b": Dimension.categorical("xyz")})
+SPACES = {
+    "box": unit_box(3),
+    "mixed": mixed_space(),
+    "held": mixed_space().held(HELD),
+    "finite": FINITE,
+    "choices": SearchSpace({name: Dimension.categorical("abcd") for name in "pq"}),
+}
+
+
+@pytest.mark.parametrize("kind", [*SPACES])
+@pytest.mark.parametrize("n_draws", [1, DEFAULT_POLICY.n_draws])
+def test_random_points_can_be_evaluated(kind: str, n_draws: int) -> None:
+    """They have parameters (``ask`` checks), those that are held being where they are held."""
+    space = SPACES[kind]
+    X = random_points(space, 7, np.random.default_rng(1))
+    points = explore(20, space, observe(X, smooth(X)), n_draws)
+    assert len({row.tobytes() for row in points}) > 1
+    if kind == "held":
+        for x in points:
+            assert {name: space.decode(x)[name] for name in HELD} == HELD
+
+
+def test_the_papers_arm_is_uniform() -> None:
+    """One draw, wherever the observations are: Kolmogorov and Smirnov have no objection."""
+    points = explore(400, n_draws=1)
+    for column in points.T:
+        assert kstest(column, "uniform").pvalue > 0.01
+    assert abs(12.0 * np.prod(points - 0.5, axis=1).mean()) < 0.2  # their correlation
+
+
+@pytest.mark.parametrize("kind", ["observed", "pending", "failed"])
+@pytest.mark.parametrize("held", [None, 0.0, 0.4], ids=["free", "held at a wall", "held inside"])
+def test_random_points_keep_away_from_what_is_known(kind: str, held: float | None) -> None:
+    """The mean distance to evaluated, running or failed points is above that of uniform draws."""
+    space = unit_box(3) if held is None else unit_box(3).held({"x1": held})
+    rng = np.random.default_rng(2)
+    known = rng.random((18, 3))
+    if held is not None:
+        known[:, 1] = held
+    one = np.full((1, 3), 0.95)
+    X = known if kind == "observed" else one
+    options: Any = {} if kind == "observed" else {kind: known}
+    observations = observe(X, smooth(X), **options)
+    gaps = [
+        float(np.mean(space.distances(explore(80, space, observations, n), known).min(axis=1)))
+        for n in (1, DEFAULT_POLICY.n_draws)
+    ]
+    assert gaps[1] > 1.25 * gaps[0]
+
+
+def test_random_points_do_not_pile_up_in_the_corners() -> None:
+    """Around one known point in the middle, no more are near a wall than of uniform ones."""
+    X = np.full((1, 3), 0.5)
+    points = explore(150, unit_box(3), observe(X, smooth(X)))
+    near = (np.minimum(points, 1.0 - points) < 0.05).any(axis=1)
+    assert near.mean() < 1.0 - 0.9**3
+    assert (np.linalg.norm(points - 0.5, axis=1) > 0.2).all()  # they keep away from it all the same
+
+
+def test_random_points_prefer_choices_that_are_unknown() -> None:
+    """A choice that has been tried everywhere is left to the others."""
+    space = SearchSpace({"x": Dimension.float(0.0, 1.0), "c": Dimension.categorical("abc")})
+    X = space.encode([{"x": x, "c": "b"} for x in np.linspace(0.05, 0.95, 10)])
+    choices = [space.decode(x)["c"] for x in explore(60, space, observe(X, smooth(X)))]
+    assert choices.count("b") < 0.1 * len(choices)
+    assert min(choices.count("a"), choices.count("c")) > 0.25 * len(choices)
+
+
+@pytest.mark.parametrize("n_draws", [1, DEFAULT_POLICY.n_draws])
+@pytest.mark.parametrize("kind", ["observed", "pending", "failed"])
+@pytest.mark.parametrize("held", [{}, {"b": "y"}])
+def test_finite_spaces_are_exhausted_before_anything_repeats(
+    n_draws: int, kind: str, held: dict[str, Any]
+) -> None:
+    """The points that have not been taken are found, each of them; then any will do."""
+    space = SearchSpace(
+        {"a": Dimension.int(1, 90, log=True), "b": Dimension.categorical("xyz")}
+    ).held(held)
+    everything = space.enumerate()
+    middle = len(everything) // 2
+    left = everything[middle : middle + 2]
+    taken = np.delete(everything, [middle, middle + 1], axis=0)
+    options: Any = {} if kind == "observed" else {kind: taken}
+    X = taken if kind == "observed" else taken[:1]
+    points = explore(12, space, observe(X, smooth(X), **options), n_draws)
+    found = {row.tobytes() for row in points}
+    assert found <= {row.tobytes() for row in left}
+    assert len(found) == 2 or n_draws > 1  # of several draws the furthest one is taken
+    exhausted = explore(12, space, observe(everything, smooth(everything)), n_draws)
+    assert len({row.tobytes() for row in exhausted}) > 2
+
+
+def test_large_finite_spaces_are_not_listed() -> None:
+    """Ten draws of ten are known only if most of the space is: nothing is looked through."""
+    space = SearchSpace({name: Dimension.int(0, 10**5) for name in "ab"})
+    X = random_points(space, 5, np.random.default_rng(0))
+    assert len(explore(5, space, observe(X, smooth(X)))) == 5
+
+
+# ---------------------------------------------------------------------------------------- any study
+
+
+@given(
+    rows=st.dictionaries(
+        st.integers(0, 30),
+        st.tuples(
+            st.none() | st.integers(0, 1),
+            st.booleans(),
+            st.none() | st.floats(allow_nan=False),
+            st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.just(0.0),
+        ),
+        max_size=25,
+    ),
+    number=st.integers(0, 32),
+    n_trials=st.none() | st.integers(1, 60),
+    policy=st.sampled_from(
+        [DEFAULT_POLICY, PLAIN_POLICY, LITERAL, Policy(explores=False), Policy(reward="scaled")]
+    ),
+    kind=st.sampled_from([*SPACES]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=60)
+def test_any_table_of_trials_gives_a_valid_suggestion(
+    rows: dict[int, Row], number: int, n_trials: int | None, policy: Policy, kind: str, seed: int
+) -> None:
+    """Infinite, huge and tiny values, any arms and expectations: a point, always the same one."""
+    space = SPACES[kind]
+    X = random_points(space, 4, np.random.default_rng(seed))
+    rows.pop(number, None)
+    observations, past = observe(X, smooth(X)), past_of(rows)
+    before = copy.deepcopy((observations, past))
+    step, again = (
+        ask(
+            rows,
+            number,
+            policy,
+            seed=seed,
+            space=space,
+            observations=observations,
+            n_trials=n_trials,
+        )
+        for _ in range(2)
+    )
+    assert state(step) == state(again)
+    assert (step.arm, step.loss) == (again.arm, again.loss)
+    assert repr((observations, past)) == repr(before)
+    assert (step.loss is None) == (step.arm == RANDOM_ARM)

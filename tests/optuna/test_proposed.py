@@ -1,0 +1,344 @@
+"""What the stored proposals of a study say together: fits to continue, arms, expectations."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from optuna.distributions import FloatDistribution
+from optuna.trial import TrialState
+
+from bbo_plugins.methods.exp3 import NO_ARM
+from bbo_plugins.optuna import proposed
+from bbo_plugins.optuna.proposals import ARMS, PREFIX, Proposal
+from bbo_plugins.optuna.proposed import Proposed
+from bbo_plugins.optuna.trials import StudyHistory, store_constraints, store_proposal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+    from bbo_plugins.methods.past import Past
+
+X = FloatDistribution(0.0, 10.0)
+RANDOM, MODEL = "random", "model"
+
+
+def record(**fields: Any) -> dict[str, str]:
+    """Return the attributes of a proposal of one parameter."""
+    return Proposal({"x": 1.0}, **fields).to_attributes()
+
+
+def raw(**fields: Any) -> dict[str, Any]:
+    """Return attributes that hold these fields, whatever they are, in a record of today."""
+    content = {"v": 1, "params": {"x": 1.0}, "constraints": [], "fits": [["fit"]]}
+    return {f"{PREFIX}0": json.dumps(content | {"loss": "A"} | fields)}
+
+
+def add(
+    study: Study, attributes: Mapping[str, Any], state: TrialState = TrialState.RUNNING
+) -> FrozenTrial:
+    """Add a trial with these attributes, running unless told otherwise; return it."""
+    study.add_trial(
+        optuna.create_trial(
+            state=state,
+            value=1.0 if state is TrialState.COMPLETE else None,
+            params={"x": 1.0},
+            distributions={"x": X},
+            system_attrs=dict(attributes),
+        )
+    )
+    return study.trials[-1]
+
+
+def fits(
+    study: Study, *, reader: Proposed | None = None, constraints: tuple[str, ...] = ()
+) -> dict[str, tuple[Any, ...]]:
+    """Return the fits that a new trial would continue."""
+    asking = add(study, {})
+    reader = reader or Proposed()
+    return reader.fits(study.trials, asking, names={"x"}, constraints=constraints)
+
+
+def past(
+    study: Study, values: Mapping[int, float] | None = None, *, reader: Proposed | None = None
+) -> Past:
+    """Return what a new trial would be told."""
+    asking = add(study, {})
+    return (reader or Proposed()).past(study.trials, asking, values or {})
+
+
+# -------------------------------------------------------------------------------------------- fits
+
+
+def test_every_loss_has_its_own_fits() -> None:
+    """Of each loss, those of the highest-numbered trial, whether it has finished or not."""
+    study = optuna.create_study()
+    for loss, fit, state in [
+        ("A", "a1", TrialState.COMPLETE),
+        ("B", "b1", TrialState.COMPLETE),
+        ("A", "a2", TrialState.FAIL),
+        ("A", "a3", TrialState.RUNNING),
+        ("C", "c1", TrialState.PRUNED),
+    ]:
+        add(study, record(fits=(fit, "c"), loss=loss), state)
+    assert fits(study) == {"A": ("a3", "c"), "B": ("b1", "c"), "C": ("c1", "c")}
+
+
+def test_records_without_a_fit_or_a_loss_are_passed_over() -> None:
+    """Start-up, random points, fallbacks and records of earlier versions are not in the way."""
+    study = optuna.create_study()
+    add(study, record(fits=("a",), loss="A"))
+    for attributes in (
+        {},
+        record(),
+        record(arm=RANDOM),
+        record(loss="A", arm=MODEL),
+        record(fits=("old",)),
+    ):
+        add(study, attributes)
+    assert fits(study) == {"A": ("a",)}
+
+
+def test_the_fits_of_constraints_are_continued_for_the_same_ones_only() -> None:
+    """Of other constraints, only the objective's fit is of use, for each loss by itself."""
+    study = optuna.create_study()
+    add(study, record(fits=("a", "k"), loss="A", constraints=("k",)))
+    add(study, record(fits=("b", "l"), loss="B", constraints=("l",)))
+    assert fits(study, constraints=("k",)) == {"A": ("a", "k"), "B": ("b",)}
+
+
+def test_the_asking_trials_own_fits_are_not_continued() -> None:
+    """A second attempt starts from where the first one did."""
+    study = optuna.create_study()
+    add(study, record(fits=("a",), loss="A"))
+    asking = add(study, record(fits=("mine",), loss="A"))
+    found = Proposed().fits(study.trials, asking, names={"x"}, constraints=())
+    assert found == {"A": ("a",)}
+
+
+@pytest.mark.parametrize("n_between, found", [(-1, {"A": ("a",)}), (0, {})])
+def test_only_so_many_records_are_searched(n_between: int, found: dict[str, Any]) -> None:
+    """A loss that has not been used for long has to start from nothing; trials do not count."""
+    study = optuna.create_study()
+    add(study, record(fits=("a",), loss="A"))
+    for _ in range(proposed._MAX_RECORDS + n_between):
+        add(study, record())
+        add(study, {})
+    assert fits(study) == found
+
+
+# ------------------------------------------------------------------------------ arms, expectations
+
+
+def test_the_table_is_that_of_the_other_trials() -> None:
+    """Arms, states, values and expectations stand where they belong; a waiting trial is none."""
+    study = optuna.create_study()
+    add(study, {}, TrialState.COMPLETE)
+    add(study, record(arm=RANDOM), TrialState.COMPLETE)
+    add(study, record(loss="A", expected_gain=0.25), TrialState.FAIL)
+    study.enqueue_trial({"x": 1.0})
+    add(study, record(loss="A", arm=MODEL, expected_gain=0.5), TrialState.PRUNED)
+    add(study, record(expected_gain=0.0))
+    table = past(study, {0: 7.0, 1: -math.inf, 5: 9.0})
+    np.testing.assert_array_equal(table.trials.numbers, [0, 1, 2, 4, 5])
+    np.testing.assert_array_equal(table.trials.arms, [NO_ARM, 0, NO_ARM, 1, NO_ARM])
+    np.testing.assert_array_equal(table.trials.finished, [True, True, True, True, False])
+    np.testing.assert_array_equal(table.trials.values, [7.0, -math.inf, math.nan, math.nan, 9.0])
+    np.testing.assert_array_equal(table.expected_gains, [math.nan, math.nan, 0.25, 0.5, 0.0])
+
+
+# Experimental in the oldest supported Optuna, deprecated (renamed) in the newest.
+@pytest.mark.filterwarnings(
+    "ignore::optuna.exceptions.ExperimentalWarning", "ignore::FutureWarning"
+)
+@pytest.mark.parametrize("n_retries", [1, 3])
+def test_what_a_retried_trial_inherits_is_not_counted_twice(n_retries: int) -> None:
+    """The arm and the expectation belong to the trial that failed, the value to its repetition."""
+    study = optuna.create_study()
+    add(study, record(loss="A", expected_gain=0.25), TrialState.COMPLETE)
+    failed = add(study, record(loss="A", arm=RANDOM, expected_gain=0.5), TrialState.FAIL)
+    retry = optuna.storages.RetryFailedTrialCallback()
+    for _ in range(n_retries):
+        retry(study, failed)
+        number = study.ask().number
+        failed = study.trials[number]
+        assert Proposal.from_attributes(failed.system_attrs) is not None  # inherited indeed
+    study.tell(number, 7.0)
+    table = past(study, {0: 3.0, number: 7.0})
+    n, nan = n_retries, math.nan
+    np.testing.assert_array_equal(table.trials.numbers, range(2 + n))
+    np.testing.assert_array_equal(table.trials.arms, [NO_ARM, 0] + [NO_ARM] * n)
+    np.testing.assert_array_equal(table.expected_gains, [0.25, 0.5] + [nan] * n)
+    np.testing.assert_array_equal(table.trials.values, [3.0] + [nan] * n + [7.0])
+
+
+def test_an_empty_study_has_an_empty_past() -> None:
+    """The first trial of all can be asked about."""
+    table = past(optuna.create_study())
+    assert table.trials.numbers.shape == table.expected_gains.shape == (0,)
+
+
+GAINS: list[Any] = ["0.1", True, [0.1], {}, math.nan, math.inf, 10**400]
+MALFORMED: list[dict[str, Any]] = [
+    *({"arm": arm} for arm in ("Random", "", 0, 1, True, [RANDOM], {RANDOM: 1}, 0.5)),
+    *({"loss": loss} for loss in (1, True, ["A"], {"A": 1})),
+    *({"expected_gain": gain} for gain in GAINS),
+]
+
+
+@pytest.mark.parametrize("fields", MALFORMED, ids=lambda fields: repr(fields)[:30])
+def test_malformed_records_say_nothing(fields: dict[str, Any]) -> None:
+    """What is no arm, loss or expectation makes a record no proposal; others are still read."""
+    study = optuna.create_study()
+    add(study, raw(loss="B"), TrialState.COMPLETE)
+    add(study, raw(**{"arm": MODEL, "expected_gain": 0.5} | fields), TrialState.COMPLETE)
+    table = past(study)
+    np.testing.assert_array_equal(table.trials.arms[:2], [NO_ARM, NO_ARM])
+    assert np.isnan(table.expected_gains).all()
+    assert fits(study) == {"B": (["fit"],)}
+
+
+@pytest.mark.parametrize("gain", [0, -1, 1e300, -1e300, 10**300, 5e-324])
+def test_any_finite_number_is_an_expectation(gain: float) -> None:
+    """Whole and huge numbers too: nothing overflows on the way into the table."""
+    study = optuna.create_study()
+    add(study, raw(expected_gain=gain), TrialState.COMPLETE)
+    assert past(study).expected_gains.tolist() == [float(gain)]
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                name: st.none()
+                | st.booleans()
+                | st.integers()
+                | st.floats()
+                | st.text(max_size=5)
+                | st.lists(st.sampled_from([RANDOM, 0.5]), max_size=2)
+                | st.sampled_from(ARMS)
+                for name in ("arm", "loss", "expected_gain", "fits", "constraints", "params", "v")
+            },
+        ),
+        max_size=5,
+    )
+)
+def test_reading_never_raises(records: list[dict[str, Any]]) -> None:
+    """Whatever is stored: arms are arms, expectations numbers, and the losses names."""
+    study = optuna.create_study()
+    for fields in records:
+        add(study, raw(**fields))
+    table = past(study)
+    assert set(table.trials.arms.tolist()) <= {NO_ARM, 0, 1}
+    assert not np.isinf(table.expected_gains).any()
+    assert all(isinstance(loss, str) for loss in fits(study))
+
+
+# ------------------------------------------------------------------------------------------- cache
+
+
+def assert_same(one: Past, other: Past) -> None:
+    """Check that two tables are equal."""
+    for name in ("numbers", "arms", "finished", "values"):
+        np.testing.assert_array_equal(getattr(one.trials, name), getattr(other.trials, name))
+    np.testing.assert_array_equal(one.expected_gains, other.expected_gains)
+
+
+def test_what_is_remembered_is_what_would_be_read() -> None:
+    """A running trial's record may be replaced until it finishes, also by a shorter one."""
+    study, reader = optuna.create_study(), Proposed()
+    rng = np.random.default_rng(0)
+    running = []
+    for _ in range(25):
+        running.append(add(study, {}))
+        for trial in running:
+            if rng.random() < 0.5:
+                fields: dict[str, Any] = {"arm": RANDOM}
+                if rng.random() < 0.5:
+                    fit = "long" * int(rng.integers(1, 1_500))
+                    fields = {"fits": (fit,), "loss": "AB"[rng.integers(2)], "expected_gain": 0.5}
+                trial = study._storage.get_trial(trial._trial_id)  # noqa: PLW2901 - as it is now
+                store_proposal(study, trial, Proposal({"x": 1.0}, **fields))
+        if rng.random() < 0.7:
+            over = running.pop(int(rng.integers(len(running))))
+            study.tell(over.number, 1.0)
+        asking, trials = add(study, {}), study.trials
+        assert_same(reader.past(trials, asking, {}), Proposed().past(trials, asking, {}))
+        assert fits(study, reader=reader) == fits(study)
+
+
+def test_trials_of_another_study_are_not_taken_for_those_remembered() -> None:
+    """A storage may give the identifier of a deleted study to the next one."""
+    reader = Proposed()
+    studies = [optuna.create_study() for _ in range(2)]
+    for study, arm in zip(studies, (RANDOM, MODEL), strict=True):
+        add(study, record(arm=arm, fits=(arm,), loss="A"), TrialState.COMPLETE)
+    assert [past(study, reader=reader).trials.arms[0] for study in studies] == [0, 1]
+    assert [fits(study, reader=reader) for study in studies] == [
+        {"A": (arm,)} for arm in (RANDOM, MODEL)
+    ]
+
+
+# ------------------------------------------------------------------------- together with the values
+
+
+@pytest.mark.parametrize("direction, sign", [("maximize", 1.0), ("minimize", -1.0)])
+def test_values_that_count_are_maximized_feasible_and_complete(direction: Any, sign: float) -> None:
+    """Infeasible, pruned and failed trials have finished without a value; infinite ones remain.
+
+    The first trial reports no constraint, so where others do it is not known to be feasible.
+    """
+    study = optuna.create_study(direction=direction)
+
+    def tell(value: float | None, constraint: float | None, state: TrialState) -> None:
+        trial = study.ask({"x": X})
+        if constraint is not None:
+            store_constraints(study, study.trials[-1], [constraint])
+        if state is TrialState.PRUNED:
+            trial.report(5.0, 0)
+        study.tell(trial, value, state=state)
+
+    tell(1.0, None, TrialState.COMPLETE)
+    tell(2.0, 0.0, TrialState.COMPLETE)
+    tell(3.0, 1e-9, TrialState.COMPLETE)
+    tell(4.0, math.inf, TrialState.COMPLETE)
+    tell(math.inf, -math.inf, TrialState.COMPLETE)
+    tell(None, None, TrialState.PRUNED)
+    tell(None, None, TrialState.FAIL)
+    asking = study._storage.get_trial(study.ask()._trial_id)
+    table = StudyHistory().snapshot(study, asking, {"x": X}, {}).past.trials
+    nan = math.nan
+    expected = [nan, 2.0 * sign, nan, nan, sign * math.inf, nan, nan]
+    np.testing.assert_array_equal(table.values, expected)
+    assert table.finished.all()
+
+
+@pytest.mark.parametrize("state", [TrialState.COMPLETE, TrialState.PRUNED])
+def test_the_first_reported_constraint_makes_all_others_count_no_more(state: TrialState) -> None:
+    """Values without constraints count until any trial reports one, even one without a value."""
+    study, history = optuna.create_study(direction="maximize"), StudyHistory()
+
+    def values() -> list[float]:
+        asking = study._storage.get_trial(study.ask()._trial_id)
+        table = history.snapshot(study, asking, {"x": X}, {}).past.trials
+        return table.values[table.finished].tolist()  # type: ignore[no-any-return]
+
+    for value in (1.0, -math.inf):
+        study.tell(study.ask({"x": X}), value)
+    assert values() == [1.0, -math.inf]
+    trial = study.ask({"x": X})
+    store_constraints(study, study.trials[-1], [-1.0])
+    study.tell(trial, 3.0 if state is TrialState.COMPLETE else None, state=state)
+    seen = values()
+    assert np.isnan(seen[:2]).all()
+    assert math.isnan(seen[2]) is (state is TrialState.PRUNED)

@@ -1,0 +1,315 @@
+"""UHEBOSampler's bandit in studies: reduced, parallel, interrupted and resumed ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from bbo_plugins.gp import losses
+from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.methods import gp_bo
+from bbo_plugins.methods.uhe_bo import DEFAULT_POLICY, MODEL_ARM, RANDOM_ARM, Policy
+from bbo_plugins.optuna.model_sampler import ModelSuggestion
+from bbo_plugins.optuna.proposals import ARMS, Proposal
+from bbo_plugins.optuna.randomness import model_generator
+from bbo_plugins.optuna.samplers import UHEBOSampler, _name_of
+from bbo_plugins.optuna.trials import store_proposal
+from tests.optuna.uhe_studies import (
+    EVERY_PAIR,
+    MODEL,
+    N_STARTUP,
+    N_WHOLE,
+    RANDOM,
+    SEED,
+    SQUARE,
+    Chosen,
+    arm_of,
+    arms,
+    default,
+    history,
+    plateau,
+    proposal_of,
+    rows_of,
+    step,
+    whole,
+)
+from tests.oracles.arms import first_of, random_probability
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+    from optuna.trial import Trial
+
+    from bbo_plugins.optuna.trials import Snapshot
+
+# --------------------------------------------------------------------------------------- reduction
+
+
+class Parent(UHEBOSampler):
+    """A sampler that takes the parent method's steps."""
+
+    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
+        name = _name_of(losses.MARGINAL)
+        made = gp_bo.suggest(
+            snapshot.space,
+            snapshot.observations,
+            rng=rng,
+            warm_starts=[WarmStart.from_json(fit) for fit in snapshot.fits.get(name, ())],
+        )
+        fits = tuple(warm_start.to_json() for warm_start in made.warm_starts)
+        return ModelSuggestion(made.x, fits, made.notes, loss=name)
+
+
+def test_map_is_the_parent_method() -> None:
+    """With estimation="map", study and stored fits are the parent's; no arm is ever pulled."""
+    studies = []
+    for sampler in (default(estimation="map"), Parent(n_startup_trials=N_STARTUP, seed=SEED)):
+        study = optuna.create_study(sampler=sampler)
+        for _ in range(N_WHOLE):
+            step(study)
+        studies.append(study)
+    assert not arms(studies[0])
+    assert arms(whole())  # with "uhe" there would be some
+    for one, other in zip(*(study.trials for study in studies), strict=True):
+        assert one.params == other.params
+        first, second = proposal_of(one), proposal_of(other)
+        assert (first and first.fits) == (second and second.fits)
+
+
+def test_uhe_is_the_default() -> None:
+    """What is not asked for is UHE-BO, which is not the parent method."""
+    studies = [optuna.create_study(sampler=s) for s in (default(), default(estimation="uhe"))]
+    for study in studies:
+        for _ in range(N_WHOLE):
+            step(study)
+    assert history(studies[0]) == history(studies[1])
+    assert set(arms(studies[0])) == set(ARMS)
+
+
+def test_arms_of_map_trials_are_none_and_their_pairs_count() -> None:
+    """A study that goes on with "uhe" keeps its pairs: start-up ended with the first model."""
+    study = optuna.create_study(sampler=default(estimation="map"))
+    for _ in range(N_STARTUP + 3):
+        step(study)
+    study.sampler = default()
+    for _ in range(6):
+        step(study)
+    pulled = [trial.number for trial in study.trials if arm_of(trial) is not None]
+    assert pulled
+    assert all((number - N_STARTUP) % 2 == 0 for number in pulled)
+
+
+# --------------------------------------------------------------------------- whatever comes between
+
+
+class Script:
+    """A study in which workers, users and other samplers do things in random order.
+
+    Before every suggestion the probability of its arms is computed from the stored trials alone.
+    """
+
+    MAX_RUNNING: ClassVar[int] = 4
+
+    def __init__(self, sampler: Chosen, script: int, *, steady: bool = False, **study: Any) -> None:
+        """Start an empty study."""
+        self.sampler, self.steady = sampler, steady
+        self.study = optuna.create_study(sampler=sampler, **study)
+        self.rng = np.random.default_rng(script)
+        self.running: list[Trial] = []  # those with parameters
+        self.asked: list[Trial] = []  # those without
+        self.n_pulled = self.n_doubted = 0
+
+    def act(self) -> None:
+        """Do something."""
+        if self.asked and self.rng.random() < 0.5:
+            self.suggest(self.asked.pop(int(self.rng.integers(len(self.asked)))))
+        elif len(self.running) + len(self.asked) < self.MAX_RUNNING and self.rng.random() < 0.6:
+            self.ask()
+        elif self.running:
+            self.tell(self.running.pop(int(self.rng.integers(len(self.running)))))
+
+    def ask(self) -> None:
+        """Start a trial: an enqueued one, one of another sampler, or one that suggests later."""
+        kind = self.rng.choice(["plain", "late", "enqueued", "partly", "foreign"])
+        if kind in {"enqueued", "partly"}:
+            names = list(SQUARE) if kind == "enqueued" else ["y"]
+            self.study.enqueue_trial({name: self.rng.random() for name in names})
+        if kind == "foreign":
+            self.study.sampler = optuna.samplers.RandomSampler(0)
+            self.running.append(self.study.ask(SQUARE))
+            self.study.sampler = self.sampler
+            assert arm_of(self.study.trials[-1]) is None
+            return
+        trial = self.study.ask()
+        if kind == "late":
+            self.asked.append(trial)
+        else:
+            self.suggest(trial)
+
+    def suggest(self, trial: Trial) -> None:
+        """Let a trial ask for its parameters, and check the arm and the loss."""
+        number = trial.number
+        fixed = self.study.trials[number].system_attrs.get("fixed_params", {})
+        rows = rows_of(self.study, number)
+        for name in SQUARE:
+            assert trial.suggest_float(name, 0.0, 1.0) == fixed.get(name, trial.params[name])
+        self.running.append(trial)
+        proposal = proposal_of(self.study.trials[number])
+        if proposal is None or (proposal.arm is None and proposal.loss is None):
+            return  # start-up, or nothing left to suggest
+        policy = self.sampler.policy
+        second = (number - first_of(rows, number)) % 2 == 1
+        doubted = second and rows[number - 1][0] == RANDOM_ARM
+        self.n_doubted += doubted
+        if proposal.arm != RANDOM:
+            loss = policy.loss if doubted or not policy.on_stagnation else losses.MARGINAL
+            assert proposal.loss == _name_of(loss)
+            assert (proposal.expected_gain is None) is (doubted and policy.on_stagnation)
+        if second:
+            assert proposal.arm is None
+        elif proposal.arm is not None or not policy.on_stagnation:
+            p = random_probability(rows, number, policy, self.sampler._n_trials)
+            draw = model_generator(self.sampler._draw_seed, number).random()
+            assert proposal.arm == (RANDOM if draw < p else MODEL)
+            self.n_pulled += 1
+
+    def tell(self, trial: Trial) -> None:
+        """End a trial in one of several ways."""
+        outcome = self.rng.choice(["complete"] * 4 + ["fail", "prune"])
+        trial.set_user_attr("violation", float(self.rng.choice([-1.0, 1.0])))
+        value = 1.0 if self.steady else float(self.rng.integers(-3, 4))
+        if outcome == "prune":
+            trial.report(value, 0)
+        states = {"fail": TrialState.FAIL, "prune": TrialState.PRUNED}
+        given = value if outcome == "complete" else None
+        self.study.tell(trial, given, state=states.get(str(outcome)))
+
+
+@pytest.mark.parametrize("script, direction", [(0, "minimize"), (1, "maximize")])
+@pytest.mark.parametrize(
+    "arguments, policy",
+    [
+        ({}, EVERY_PAIR),
+        ({"n_trials": 31}, Policy(losses.MARGINAL, on_stagnation=False)),
+        ({"constraints_func": lambda trial: [trial.user_attrs["violation"]]}, EVERY_PAIR),
+    ],
+    ids=["scaled", "improvement, planned", "constrained"],
+)
+def test_arms_follow_from_the_stored_trials(
+    script: int, direction: str, arguments: dict[str, Any], policy: Policy
+) -> None:
+    """Out of order, failed, pruned, enqueued, foreign, late and running trials: EXP3 as replayed.
+
+    Up to four trials run at once; an infeasible value counts as none.
+    """
+    sampler = Chosen(policy, seed=script, warn_independent_sampling=False, **arguments)
+    scene = Script(sampler, script, direction=direction)
+    for _ in range(130):
+        scene.act()
+    assert scene.n_pulled >= 8
+    assert set(arms(scene.study)) == set(ARMS)
+
+
+def test_the_default_asks_at_the_first_of_a_pair_only_whatever_comes_between() -> None:
+    """The same scenes on a plateau, with the policy that waits: the arms pulled are EXP3's."""
+    n_pulled = n_doubted = 0
+    for script in range(2):
+        sampler = Chosen(DEFAULT_POLICY, seed=script, warn_independent_sampling=False)
+        scene = Script(sampler, script, steady=True)
+        for _ in range(110):
+            scene.act()
+        n_pulled += scene.n_pulled
+        n_doubted += scene.n_doubted
+    assert n_pulled >= 3
+    assert n_doubted >= 1
+
+
+@pytest.mark.parametrize("n_startup", [3, 4])
+def test_the_papers_policy_asks_at_the_first_of_every_pair(n_startup: int) -> None:
+    """Trial after trial, from the end of start-up on, be its number odd or even."""
+    policy = Policy(
+        losses.NearestNeighborPseudoData(), on_stagnation=False, n_draws=1, reward="scaled"
+    )
+    sampler = Chosen(policy, seed=1)
+    sampler._n_startup_trials = n_startup
+    study = optuna.create_study(sampler=sampler)
+    for _ in range(n_startup + 9):
+        step(study, lambda params: params["x"])
+    pulled = [trial.number for trial in study.trials if arm_of(trial) is not None]
+    assert pulled == list(range(n_startup, n_startup + 9, 2))
+    name = _name_of(policy.loss)
+    for trial in study.trials[n_startup:]:
+        proposal = proposal_of(trial)
+        assert proposal is not None
+        assert proposal.loss == (None if proposal.arm == RANDOM else name)
+
+
+def test_four_asks_before_any_tell() -> None:
+    """Two pairs run at once: each asks at its first, without a reward of the other."""
+    study = optuna.create_study(sampler=Chosen(EVERY_PAIR, seed=0))
+    for _ in range(N_STARTUP):
+        step(study)
+    running = [study.ask(SQUARE) for _ in range(4)]
+    assert [arm_of(t) is not None for t in study.trials[N_STARTUP:]] == [True, False] * 2
+    for trial in reversed(running):
+        study.tell(trial, plateau(trial.params))
+    step(study)
+    assert arm_of(study.trials[-1]) is not None
+
+
+class Overtaken(Chosen):
+    """A sampler that is beaten to its first suggestion by another process."""
+
+    study: Study
+    n_suggested = 0
+
+    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
+        suggestion = super()._suggest(snapshot, rng)
+        self.n_suggested += 1
+        if self.n_suggested == 1:
+            storage = self.study._storage
+            other = storage.get_trial(storage.create_new_trial(self.study._study_id))
+            made = Proposal.of(snapshot.params_at(suggestion.x), SQUARE)
+            store_proposal(self.study, other, made)
+        return suggestion
+
+
+@pytest.mark.parametrize("pulls", [(MODEL_ARM, RANDOM_ARM), (RANDOM_ARM, MODEL_ARM)])
+def test_a_second_attempt_draws_its_arm_anew(pulls: tuple[int, int]) -> None:
+    """What is stored in the end is of the second attempt alone."""
+    policy = Policy(losses.MARGINAL, on_stagnation=False)  # p = 1/2 at first
+    seed = next(
+        seed
+        for seed in range(100)
+        if pulls
+        == tuple(int(model_generator(seed, N_STARTUP, i).random() >= 0.5) for i in range(2))
+    )
+    sampler = Overtaken(policy, seed=seed)
+    study = sampler.study = optuna.create_study(sampler=Chosen(policy, seed=seed))
+    for _ in range(N_STARTUP):
+        step(study)
+    study.sampler = sampler
+    trial = study.ask(SQUARE)
+    assert sampler.n_suggested == 2
+    proposal = proposal_of(study.trials[N_STARTUP])
+    assert proposal is not None
+    assert proposal.params == trial.params
+    assert proposal.arm == ARMS[pulls[1]]
+    by_model = pulls[1] == MODEL_ARM
+    assert bool(proposal.fits) is (proposal.expected_gain is not None) is by_model
+    assert (proposal.loss is not None) is by_model
+
+
+def test_two_threads_explore_too() -> None:
+    """With n_jobs=2, all trials complete and the bandit is asked."""
+    study = optuna.create_study(sampler=Chosen(EVERY_PAIR, seed=0))
+
+    def objective(trial: Trial) -> float:
+        return plateau({name: trial.suggest_float(name, 0.0, 1.0) for name in SQUARE})
+
+    study.optimize(objective, n_trials=24, n_jobs=2)
+    assert all(trial.state is TrialState.COMPLETE for trial in study.trials)
+    assert len(arms(study)) >= 5
