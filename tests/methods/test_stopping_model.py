@@ -1,0 +1,263 @@
+"""The model behind the criteria: robust units, one factor for two posteriors, its candidates."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+
+from bbo_plugins.gp.fit import fit_map
+from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.gp.likelihood import NOISE_FLOOR, Hyperparameters
+from bbo_plugins.gp.regression import GaussianProcess
+from bbo_plugins.methods.stopping_model import (
+    StandardizedTargets,
+    StoppingModel,
+    candidates,
+    predict_with_observed,
+)
+from bbo_plugins.space import Dimension, SearchSpace
+from tests.oracles.problems import categories_of, mixed_space, random_points, unit_box
+
+FLOOR = 1e-2
+
+
+def _data(seed: int, n: int = 15, d: int = 2) -> tuple[FloatArray, FloatArray]:
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    z = np.sin(5.0 * X[:, 0]) + X[:, -1] + 0.1 * rng.standard_normal(n)
+    return X, (z - z.mean()) / z.std()
+
+
+# --------------------------------------------------------------------------------- standardization
+def test_targets_without_outliers_are_only_shifted_and_scaled() -> None:
+    """Mean 0 and variance 1, by the plain mean and standard deviation."""
+    y = 3.0 + 2.0 * np.random.default_rng(0).standard_normal(50)
+    targets = StandardizedTargets.of(y)
+    assert targets.std == pytest.approx(float(y.std()), rel=1e-12)
+    np.testing.assert_allclose(targets.z, (y - y.mean()) / y.std(), atol=1e-12)
+
+
+@pytest.mark.parametrize("outlier", [1e6, -1e6, 1e300, -1.7e308])
+def test_a_lone_outlier_does_not_set_the_scale(outlier: float) -> None:
+    """Good or bad, the deviation stays within a factor of two and the other targets distinct."""
+    y = np.random.default_rng(1).standard_normal(25)
+    y[7] = outlier
+    targets = StandardizedTargets.of(y)
+    others = np.delete(np.arange(25), 7)
+    assert targets.std < 2.0 * float(y[others].std())
+    assert abs(targets.z[7]) < 6.0
+    assert len(set(targets.z[others].tolist())) == 24
+    assert int(np.argmax(targets.z * math.copysign(1.0, outlier))) == 7
+
+
+def test_a_few_good_values_count_in_full() -> None:
+    """Three of forty far above the rest are a discovery and are not clipped."""
+    y = np.random.default_rng(2).standard_normal(40)
+    y[[30, 35, 39]] = (50.0, 51.0, 52.0)
+    targets = StandardizedTargets.of(y)
+    assert targets.std == pytest.approx(float(y.std()), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[3.0], [7.0] * 30, [0.0] * 5, [0.1 + 0.2, 0.3, 0.3], [1e-310] * 4, [5.0] * 29 + [1e6]],
+)
+def test_constant_targets_have_no_spread(values: list[float]) -> None:
+    """Also if they differ by rounding, and if the only other value is a lone outlier."""
+    targets = StandardizedTargets.of(np.array(values))
+    assert targets.std == 0.0
+    assert not targets.z.any()
+
+
+@settings(max_examples=200)
+@given(
+    y=st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=40).map(np.array),
+    scale=st.floats(1e-3, 1e3),
+    shift=st.floats(-1e3, 1e3),
+)
+def test_standardization_is_equivariant(y: FloatArray, scale: float, shift: float) -> None:
+    """For a y + b the deviation is a times as large, and z the same."""
+    one, other = StandardizedTargets.of(y), StandardizedTargets.of(scale * y + shift)
+    size = float(np.abs(scale * y).max()) + abs(shift)
+    assert other.std == pytest.approx(scale * one.std, rel=1e-9, abs=1e-9 * size)
+    if one.std > 1e-3 and scale * one.std > 1e-6 * size:
+        np.testing.assert_allclose(other.z, one.z, atol=1e-6)
+
+
+@given(
+    y=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=15).map(
+        np.array
+    )
+)
+def test_any_finite_targets_have_finite_units(y: FloatArray) -> None:
+    """Nothing overflows or divides by zero, and the order is kept."""
+    targets = StandardizedTargets.of(y)
+    assert np.isfinite(targets.z).all()
+    assert targets.std >= 0.0
+    assert (np.diff(targets.z[np.argsort(y, kind="stable")]) >= 0.0).all()
+
+
+# --------------------------------------------------------------------------------------- posterior
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_noise_has_a_floor_after_the_fit(deterministic: bool) -> None:
+    """The other hyperparameters are those of the fit; a smooth objective's noise is raised."""
+    X = np.random.default_rng(3).random((30, 1))
+    z = np.sin(3.0 * X[:, 0])
+    z = (z - z.mean()) / z.std()
+    features = FeatureMap((0,))
+    first = fit_map(X, z, features, fit_noise=not deterministic)
+    warm = first.warm_start
+    fit = fit_map(X, z, features, fit_noise=not deterministic, warm_start=warm)
+    assert fit.cholesky is not None  # which is that of the noise before it was raised
+    assert fit.hyperparameters.noise_variance < FLOOR
+    model = StoppingModel.fit(
+        X, z, features, minimum_noise=FLOOR, deterministic=deterministic, warm_start=warm
+    )
+    found = model.after.hyperparameters
+    assert found.noise_variance == (NOISE_FLOOR if deterministic else FLOOR)
+    assert found.signal_variance == fit.hyperparameters.signal_variance
+    assert found.length_scales.tolist() == fit.hyperparameters.length_scales.tolist()
+    again = GaussianProcess.from_data(X, z, found, features)
+    np.testing.assert_allclose(model.after.L, again.L, atol=1e-9)
+
+
+def test_fitted_noise_above_the_floor_is_kept() -> None:
+    """Noise as large as the signal is what the fit says it is."""
+    rng = np.random.default_rng(4)
+    X, z = rng.random((40, 1)), rng.standard_normal(40)
+    features = FeatureMap((0,))
+    fit = fit_map(X, z, features)
+    model = StoppingModel.fit(X, z, features, minimum_noise=FLOOR)
+    assert fit.hyperparameters.noise_variance > 0.1
+    assert model.after.hyperparameters.noise_variance == fit.hyperparameters.noise_variance
+    assert model.warm_start is not None
+    start = model.warm_start
+    warm = StoppingModel.fit(X, z, features, minimum_noise=FLOOR, warm_start=start)
+    assert warm.warm_start is not None
+    np.testing.assert_allclose(warm.warm_start.theta, model.warm_start.theta, atol=0.2)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 50.0])
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("noise", [0.3, 1e-3])
+def test_shared_hyperparameters_are_rescaled_to_the_targets(
+    noise: float, deterministic: bool, unit: float
+) -> None:
+    """The factor is the most likely one before the noise is raised to its floor.
+
+    Nothing is fitted, so that there is nothing for a next fit to start from.
+    """
+    X, z = _data(5)
+    features = FeatureMap((0, 0))
+    shared = Hyperparameters(np.array([0.4, 0.9]), 5.0 * unit, noise * unit)
+    model = StoppingModel.fit(
+        X, z, features, minimum_noise=FLOOR, shared=shared, deterministic=deterministic
+    )
+    found = model.after.hyperparameters
+    assert found.length_scales.tolist() == [0.4, 0.9]
+    assert model.warm_start is None
+    assert model.notes == ()
+    used = NOISE_FLOOR if deterministic else max(noise * unit, FLOOR)
+
+    def likelihood(factor: float) -> float:
+        signal = factor * found.signal_variance
+        scaled = Hyperparameters(shared.length_scales, signal, used * signal / (5.0 * unit))
+        return GaussianProcess.from_data(X, z, scaled, features).log_marginal_likelihood()
+
+    assert likelihood(1.0) > max(likelihood(1.01), likelihood(0.99))
+    expected = NOISE_FLOOR
+    if not deterministic:
+        expected = max(used * found.signal_variance / (5.0 * unit), FLOOR)
+    assert found.noise_variance == pytest.approx(expected)
+    direct = GaussianProcess.from_data(X, z, found, features)
+    np.testing.assert_allclose(model.after.L, direct.L, atol=1e-10)
+
+
+def test_posterior_before_is_a_refit_without_the_newest_observation() -> None:
+    """The leading block of the factor gives what scikit-learn gets from t - 1 observations."""
+    X, z = _data(6)
+    shared = Hyperparameters(np.array([0.4, 0.9]), 1.0, 0.2)
+    model = StoppingModel.fit(X, z, FeatureMap((0, 0)), shared=shared)
+    found = model.after.hyperparameters
+    kernel = ConstantKernel(found.signal_variance) * Matern([0.4, 0.9], nu=2.5)
+    new = np.random.default_rng(7).random((6, 2))
+    for process, n in ((model.before(), 14), (model.after, 15)):
+        theirs = GaussianProcessRegressor(kernel, alpha=found.noise_variance, optimizer=None)
+        mean, covariance = theirs.fit(X[:n], z[:n]).predict(new, return_cov=True)
+        our_mean, our_covariance = process.predict_joint(new)
+        np.testing.assert_allclose(our_mean, mean, atol=1e-9)
+        np.testing.assert_allclose(our_covariance, covariance, atol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [1e-6, 0.1])
+def test_prediction_covers_observed_and_new_points(noise: float) -> None:
+    """Mean and variance equal those of the plain prediction, the observed points first."""
+    space = mixed_space()
+    rng = np.random.default_rng(8)
+    X, new = random_points(space, 40, rng), random_points(space, 30, rng)
+    hyperparameters = Hyperparameters(np.full(len(space), 0.7), 1.3, noise)
+    process = GaussianProcess.from_data(
+        X, rng.standard_normal(40), hyperparameters, FeatureMap(categories_of(space))
+    )
+    mean, variance = predict_with_observed(process, new)
+    their_mean, their_variance = process.predict(np.concatenate([X, new]))
+    np.testing.assert_allclose(mean, their_mean, atol=1e-7)
+    np.testing.assert_allclose(variance, their_variance, atol=1e-9)
+    assert (variance > 0.0).all()
+
+
+def test_repeated_points_keep_their_rows() -> None:
+    """A point evaluated twice is two observations, and its variance falls."""
+    X = np.array([[0.2], [0.8], [0.2]])
+    shared = Hyperparameters(np.array([0.3]), 1.0, 0.1)
+    model = StoppingModel.fit(X, np.array([1.0, -1.5, 0.5]), FeatureMap((0,)), shared=shared)
+    assert len(model.after.y) == 3
+    assert model.after.predict(X[:1])[1] < model.before().predict(X[:1])[1]
+
+
+# -------------------------------------------------------------------------------------- candidates
+def test_candidates_fill_the_space_and_surround_the_best() -> None:
+    """With the observed ones there are 384; some are within a hundredth of the best point."""
+    X = np.random.default_rng(9).random((60, 3))
+    y = -np.square(X - 0.4).sum(axis=1)
+    fresh = candidates(unit_box(3), X, y, np.full(3, 0.5), np.random.default_rng(0))
+    assert fresh.shape == (324, 3)
+    assert fresh.min() >= 0.0
+    assert fresh.max() <= 1.0
+    distance = np.linalg.norm(fresh - X[np.argmax(y)], axis=1)
+    assert (distance < 0.02).sum() >= 3
+    filling = np.array([[np.linalg.norm(fresh - corner, axis=1).min()] for corner in X])
+    assert filling.max() < 0.35
+    many = np.random.default_rng(10).random((1000, 3))
+    more = candidates(unit_box(3), many, many[:, 0], np.ones(3), np.random.default_rng(0))
+    assert len(more) == 128
+
+
+def test_candidates_can_be_evaluated() -> None:
+    """In a mixed space every candidate is a point that has parameters; categories vary locally."""
+    space = mixed_space()
+    X = random_points(space, 20, np.random.default_rng(11))
+    y = np.arange(20.0)
+    fresh = candidates(space, X, y, np.full(len(space), 0.1), np.random.default_rng(1))
+    assert np.array_equal(space.snap(fresh), fresh)
+    choice = space.names.index("choice")
+    assert len(set(fresh[-100:, choice].tolist())) == 3
+
+
+def test_small_finite_space_is_its_own_set_of_candidates() -> None:
+    """Observed and fresh points together are the whole space; in the end none is left."""
+    space = SearchSpace({"n": Dimension.int(1, 9), "c": Dimension.categorical("ab")})
+    points = space.enumerate()
+    rng = np.random.default_rng(12)
+    X = points[rng.permutation(18)[:7]]
+    fresh = candidates(space, X, np.arange(7.0), np.ones(2), rng)
+    together = {row.tobytes() for row in np.concatenate([X, fresh])}
+    assert together == {row.tobytes() for row in points}
+    assert len(fresh) == 11
+    assert candidates(space, points, np.arange(18.0), np.ones(2), rng).shape == (0, 2)

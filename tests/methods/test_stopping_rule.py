@@ -1,0 +1,104 @@
+"""The rule that decides: its arguments, its defaults, and patience."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bbo_plugins.methods.stopping import StoppingRecord, StoppingRule
+
+
+def _record(n: int, value: float, threshold: float = 1.0) -> StoppingRecord:
+    return StoppingRecord(n_trials=n, value=value, threshold=threshold, terms={}, terminate=False)
+
+
+@pytest.mark.parametrize(
+    "arguments, eta",
+    [
+        ({}, 0.1),
+        ({"deterministic_objective": True}, 0.2),
+        ({"threshold": "median"}, 0.01),
+        ({"threshold": "median", "deterministic_objective": True}, 0.01),
+        ({"criterion": "probability-of-improvement"}, 0.01),
+        ({"eta": 0.3}, 0.3),
+        ({"eta": 0.3, "threshold": "median"}, 0.3),
+    ],
+)
+def test_eta_has_a_default_for_each_threshold(arguments: dict[str, Any], eta: float) -> None:
+    """The documented defaults, unless η was given."""
+    assert StoppingRule(**arguments).fraction == eta
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"criterion": "gap"}, "criterion must be one of 'regret-gap' or"),
+        ({"threshold": "best"}, "threshold must be one of 'relative' or"),
+        ({"threshold": 0.0}, "threshold must be a positive number, but got 0.0"),
+        ({"threshold": -1}, "threshold must be a positive number, but got -1"),
+        ({"threshold": math.inf}, "threshold must be a positive number"),
+        ({"eta": 0.0}, "eta must be a number between 0 and 1, but got 0.0"),
+        ({"eta": 1.0}, "eta must be a number between 0 and 1"),
+        ({"delta": 0.0}, "delta must be a number between 0 and 1"),
+        ({"delta": math.nan}, "delta must be a number between 0 and 1"),
+        ({"eta": 0.1, "threshold": "auto"}, "eta must be None with threshold='auto'"),
+        ({"eta": 0.1, "threshold": 3.0}, "eta must be None with threshold=3.0"),
+        ({"patience": 0}, "patience must be an integer of at least 1"),
+        ({"n_initial": 0}, "n_initial must be an integer of at least 1"),
+        ({"min_n_trials": 1}, "min_n_trials must be an integer of at least 2"),
+        (
+            {"criterion": "regret-bound", "threshold": "auto"},
+            "threshold must be another one with criterion='regret-bound', but got 'auto'",
+        ),
+        (
+            {"criterion": "probability-of-improvement", "threshold": "cross-validation"},
+            "threshold must be another one",
+        ),
+        (
+            {"criterion": "probability-of-improvement", "threshold": 2.0},
+            "threshold must be a number between 0 and 1",
+        ),
+    ],
+)
+def test_rule_refuses_bad_values(arguments: dict[str, Any], message: str) -> None:
+    """The message names the argument, the rule, and the value."""
+    with pytest.raises(ValueError, match=message):
+        StoppingRule(**arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"criterion": None},
+        {"threshold": True},
+        {"threshold": None},
+        {"eta": "0.1"},
+        {"delta": None},
+        {"patience": 3.0},
+        {"min_n_trials": True},
+        {"deterministic_objective": 1},
+    ],
+)
+def test_rule_refuses_wrong_types(arguments: dict[str, Any]) -> None:
+    """A value of the wrong type is a TypeError that names the argument."""
+    with pytest.raises(TypeError, match=f"{next(iter(arguments))} must be"):
+        StoppingRule(**arguments)
+
+
+def test_patience_asks_for_completions_in_a_row() -> None:
+    """Three at or below the threshold, none of them missing, and enough completions in all."""
+    rule = StoppingRule(patience=3, min_n_trials=10)
+    below = [_record(n, 0.5) for n in range(6, 14)]  # 6, 7, ..., 13
+    assert rule.decides(below[6], below[:6])
+    assert rule.decides(replace(below[6], value=1.0), below[:6])
+    assert not rule.decides(_record(12, 1.1), below[:6])
+    assert not rule.decides(below[6], [*below[:5], _record(11, 1.1)])
+    assert not rule.decides(below[6], below[:5])  # the record of the 11th is missing
+    assert not rule.decides(below[6], [below[5]])
+    assert not rule.decides(below[3], below[:3])  # the 9th
+    assert rule.decides(below[4], below[:4])  # the 10th; the run may have begun before
+    assert not rule.decides(_record(12, math.inf, math.inf), below[:6])
+    assert StoppingRule(patience=1).decides(_record(20, 0.5), [])
