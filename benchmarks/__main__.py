@@ -20,9 +20,11 @@ if __name__ == "__main__":
         os.environ[_variable] = "1"
 
 BENCHMARKS = {
+    "estimation": "benchmarks.estimation",
     "imports": "benchmarks.imports",
     "latency": "benchmarks.latency",
     "regret": "benchmarks.regret",
+    "stopping": "benchmarks.stopping",
 }
 DEFAULT_OUT = Path("benchmark-results")
 

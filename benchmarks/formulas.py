@@ -147,3 +147,53 @@ def h1(z: Vector) -> float:
     """Rings of equal ripples around one peak in a 200-wide box, deceptive; minimum -2."""
     ripples = math.sin(z[0] - z[1] / 8.0) ** 2 + math.sin(z[1] + z[0] / 8.0) ** 2
     return -ripples / (float(np.linalg.norm(z - H1_ARGMIN)) + 1.0)
+
+
+def h1_rounded(z: Vector) -> float:
+    """``h1`` with a rounded peak, 1 / sqrt(r² + 1), as the UHE paper prints it; minimum -2."""
+    ripples = math.sin(z[0] - z[1] / 8.0) ** 2 + math.sin(z[1] + z[0] / 8.0) ** 2
+    return -ripples / math.sqrt(float((z - H1_ARGMIN) @ (z - H1_ARGMIN)) + 1.0)
+
+
+def deceptive(z: Vector, peaks: Vector) -> float:
+    """Slopes that lead away from narrow peaks to every edge of the unit cube; minimum -1.
+
+    -(mean of g_i)² where g_i falls from 0.8 at both edges to 0 next to ``peaks`` (d,) and rises to
+    1 there.  Constant outside the unit cube.
+    """
+    z = np.clip(z, 0.0, 1.0)
+    # Distance from the peak as a share of the way to the edge on the same side: 0 to 1.
+    way = np.where(z <= peaks, (peaks - z) / peaks, (z - peaks) / (1.0 - peaks))
+    return -(float(np.where(way <= 0.2, 1.0 - 5.0 * way, way - 0.2).mean()) ** 2)
+
+
+def two_basins(z: Vector, broad: Vector) -> float:
+    """A narrow basin of depth 1 at the origin, a broad one of depth 0.8 at ``broad`` (d,)."""
+    return -float(_basin_weights(z, broad).sum())
+
+
+def two_basins_argmin(broad: Vector) -> Vector:
+    """Return the minimum (d,) of ``two_basins``, next to the origin.
+
+    Where the gradient vanishes, z is the mean of the two centers weighted by depth and curvature:
+    a fixed point whose iteration (mean shift) never goes up.
+    """
+    z = np.zeros_like(broad)
+    for _ in range(1000):
+        narrow_pull, broad_pull = _basin_weights(z, broad) / np.square(_basin_widths(z.size))
+        following = broad * (broad_pull / (narrow_pull + broad_pull))
+        if np.array_equal(following, z):
+            break
+        z = following
+    return z
+
+
+def _basin_widths(dimension: int) -> Vector:
+    """Return the standard deviations of the narrow and the broad basin, (2,)."""
+    return np.array([0.08, 0.25]) * math.sqrt(dimension / 2.0)
+
+
+def _basin_weights(z: Vector, broad: Vector) -> Vector:
+    """Return how deep the narrow and the broad basin are at ``z``, (2,)."""
+    squares = np.array([z @ z, (z - broad) @ (z - broad)])
+    return np.array([1.0, 0.8]) * np.exp(-0.5 * squares / np.square(_basin_widths(z.size)))

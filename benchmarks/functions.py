@@ -1,23 +1,15 @@
-"""Test problems with known minima, as functions of the parameters of an Optuna trial.
+"""The test problems of the regret benchmark, by name, with known minima.
 
-Every problem is to be minimized.  The optimum of each sits at a fixed pseudo-random place, neither
-at the center of the box nor near its edges, and all but the separable ones (Michalewicz, Schwefel)
-are rotated by a fixed random rotation. Noisy problems add independent normal noise to the value
-that the optimizer sees; regret is measured on the noise-free value of the trial the user would
-take, the one with the best *observed* value.
+The optimum of each sits at a fixed pseudo-random place, neither at the center of the box nor near
+its edges, and all but the separable ones (Michalewicz, Schwefel, Deceptive) are rotated by a fixed
+random rotation.  Only the paper's own cases, marked by their group, are left where they are.
 """
 
-import functools
-import hashlib
 import math
-import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -26,160 +18,9 @@ from optuna.distributions import (
 )
 
 from benchmarks import formulas
-from benchmarks.formulas import Formula, Vector
-
-Params: TypeAlias = Mapping[str, Any]
-
-BOX_LOW, BOX_HIGH = -5.0, 5.0
-_FINGERPRINT_POINTS = 16
-_SCALE_POINTS = 512
-
-
-@dataclass(frozen=True, kw_only=True)
-class Problem:
-    """One problem: its space, noise-free value, known minimum, and the budget it is given."""
-
-    name: str
-    space: Mapping[str, BaseDistribution]
-    value: Callable[[Params], float]
-    argmin: Params
-    minimum: float
-    n_trials: int
-    noise_sd: float = 0.0
-
-    @property
-    def dimension(self) -> int:
-        """Number of parameters."""
-        return len(self.space)
-
-    def regret(self, params: Params) -> float:
-        """Noise-free simple regret of one point; rounding below the minimum counts as zero."""
-        return max(0.0, self.value(params) - self.minimum)
-
-    def observe(self, params: Params, *, seed: int, number: int) -> float:
-        """Return what the optimizer sees at a trial; every sampler meets the same noise there."""
-        if self.noise_sd == 0.0:
-            return self.value(params)
-        noise = np.random.default_rng(
-            [zlib.crc32(self.name.encode()), seed, number]
-        ).standard_normal()
-        return self.value(params) + self.noise_sd * float(noise)
-
-    @functools.cached_property
-    def scale(self) -> float:
-        """Median regret of a random point: the unit in which regrets are called negligible."""
-        points = np.random.default_rng(0).random((_SCALE_POINTS, self.dimension))
-        return float(np.median([self.regret(from_unit(self.space, point)) for point in points]))
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """Digest of the definition, so that stored results of an older one are not reused."""
-        points = np.random.default_rng(1).random((_FINGERPRINT_POINTS, self.dimension))
-        values = [format(self.value(from_unit(self.space, point)), ".9e") for point in points]
-        text = repr(
-            (self.name, dict(self.space), values, format(self.minimum, ".9e"), self.noise_sd)
-        )
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def from_unit(space: Mapping[str, BaseDistribution], point: NDArray[np.float64]) -> dict[str, Any]:
-    """Map a point of the unit cube to parameters; discrete levels share the interval equally."""
-    return {
-        name: _value_at(distribution, min(max(float(u), 0.0), 1.0))
-        for (name, distribution), u in zip(space.items(), point, strict=True)
-    }
-
-
-def space_filling(n_points: int, dimension: int, rng: np.random.Generator) -> Vector:
-    """Return a Latin hypercube (n_points, dimension): each coordinate has one point per stratum."""
-    strata = rng.permuted(np.tile(np.arange(n_points), (dimension, 1)), axis=1).T
-    return np.asarray((strata + rng.random((n_points, dimension))) / n_points)
-
-
-def _value_at(distribution: BaseDistribution, u: float) -> Any:
-    """Return one parameter's value at position u of the unit interval."""
-    if isinstance(distribution, CategoricalDistribution):
-        return distribution.choices[
-            min(int(u * len(distribution.choices)), len(distribution.choices) - 1)
-        ]
-    if isinstance(distribution, IntDistribution):
-        low, high = distribution.low, distribution.high
-        if distribution.log:
-            log_low, log_high = math.log(low - 0.5), math.log(high + 0.5)
-            return min(max(round(math.exp(log_low + u * (log_high - log_low))), low), high)
-        n_levels = (high - low) // distribution.step + 1
-        return low + distribution.step * min(int(u * n_levels), n_levels - 1)
-    if isinstance(distribution, FloatDistribution):
-        low_float, high_float = distribution.low, distribution.high
-        if distribution.step is not None:
-            n_levels = round((high_float - low_float) / distribution.step) + 1
-            return low_float + distribution.step * min(int(u * n_levels), n_levels - 1)
-        if distribution.log:
-            return min(max(low_float * (high_float / low_float) ** u, low_float), high_float)
-        return low_float + u * (high_float - low_float)
-    message = f"distribution must be a float, int or categorical one, but got {distribution!r}."
-    raise TypeError(message)
-
-
-def _rng(name: str) -> np.random.Generator:
-    """Return the generator behind a problem's shift and rotation: fixed by its name."""
-    return np.random.default_rng(zlib.crc32(name.encode()))
-
-
-def _place_of_optimum(rng: np.random.Generator, dimension: int) -> Vector:
-    """Return unit-cube coordinates between 0.15 and 0.85 that keep 0.08 away from the center."""
-    side = rng.choice([-1.0, 1.0], size=dimension)
-    return np.asarray(0.5 + side * rng.uniform(0.08, 0.35, size=dimension))
-
-
-def _rotation(rng: np.random.Generator, dimension: int) -> Vector:
-    """Return a random orthogonal matrix, uniform up to signs."""
-    q, r = np.linalg.qr(rng.standard_normal((dimension, dimension)))
-    return np.asarray(q * np.sign(np.diag(r)))
-
-
-def _box(dimension: int) -> dict[str, BaseDistribution]:
-    """Return ``dimension`` plain floats x0, x1, ..."""
-    return {f"x{i}": FloatDistribution(BOX_LOW, BOX_HIGH) for i in range(dimension)}
-
-
-def moved(
-    name: str,
-    formula: Formula,
-    z_argmin: Vector,
-    *,
-    width: float,
-    n_trials: int,
-    rotate: bool = True,
-    noise_sd: float = 0.0,
-    definition: str | None = None,
-) -> Problem:
-    """Return a formula moved into the box: optimum shifted, axes rotated unless told not to.
-
-    ``width`` is the side of the usual box in the formula's own coordinates.  ``definition`` names
-    the problem whose shift and rotation are shared, so that a noisy problem differs from the noise-
-    free one by its noise alone.
-    """
-    dimension = z_argmin.size
-    rng = _rng(definition or name)
-    center = BOX_LOW + (BOX_HIGH - BOX_LOW) * _place_of_optimum(rng, dimension)
-    turn = _rotation(rng, dimension) if rotate else np.eye(dimension)
-    turn *= width / (BOX_HIGH - BOX_LOW)
-    names = tuple(_box(dimension))
-
-    def value(params: Params) -> float:
-        x = np.array([params[parameter] for parameter in names])
-        return formula(z_argmin + turn @ (x - center))
-
-    return Problem(
-        name=name,
-        space=MappingProxyType(_box(dimension)),
-        value=value,
-        argmin=MappingProxyType(dict(zip(names, center.tolist(), strict=True))),
-        minimum=formula(z_argmin),
-        n_trials=n_trials,
-        noise_sd=noise_sd,
-    )
+from benchmarks.deceptive_functions import deceptive_problems
+from benchmarks.paper_functions import paper_problems
+from benchmarks.problem import BOX_HIGH, BOX_LOW, Params, Problem, moved, rng_of, rotation
 
 
 def _log_sphere() -> Problem:
@@ -206,14 +47,20 @@ def _stepped_ackley() -> Problem:
     """Rotated Ackley on a grid of step 0.25 that contains the optimum."""
     argmin = {"x0": 1.25, "x1": -2.5, "x2": 3.0, "x3": -1.75, "x4": 2.25}
     center = np.array(list(argmin.values()))
-    turn = 2.0 * _rotation(_rng("stepped_ackley5"), center.size)
+    turn = 2.0 * rotation(rng_of("stepped_ackley5"), center.size)
 
     def value(params: Params) -> float:
         return formulas.ackley(turn @ (np.array([params[name] for name in argmin]) - center))
 
     space = {name: FloatDistribution(BOX_LOW, BOX_HIGH, step=0.25) for name in argmin}
     return Problem(
-        name="stepped_ackley5", space=space, value=value, argmin=argmin, minimum=0.0, n_trials=80
+        name="stepped_ackley5",
+        space=space,
+        value=value,
+        argmin=argmin,
+        minimum=0.0,
+        n_trials=80,
+        group="mixed",
     )
 
 
@@ -238,7 +85,13 @@ def _mixed_sphere() -> Problem:
         )
 
     return Problem(
-        name="mixed_sphere6", space=space, value=value, argmin=argmin, minimum=0.0, n_trials=80
+        name="mixed_sphere6",
+        space=space,
+        value=value,
+        argmin=argmin,
+        minimum=0.0,
+        n_trials=80,
+        group="mixed",
     )
 
 
@@ -276,12 +129,18 @@ def _mixed_interaction() -> Problem:
         return float(floor + rate_term + depth_term + drop_term + mix_term)
 
     return Problem(
-        name="mixed_interaction5", space=space, value=value, argmin=argmin, minimum=0.0, n_trials=80
+        name="mixed_interaction5",
+        space=space,
+        value=value,
+        argmin=argmin,
+        minimum=0.0,
+        n_trials=80,
+        group="mixed",
     )
 
 
-def _problems() -> tuple[Problem, ...]:
-    """Return every problem, in the order of the report."""
+def _smooth() -> tuple[Problem, ...]:
+    """Return the problems on which no basin misleads, or on which many do so equally."""
     f = formulas
     return (
         moved("branin", f.branin, f.BRANIN_ARGMIN, width=15.0, n_trials=60),
@@ -290,6 +149,8 @@ def _problems() -> tuple[Problem, ...]:
         moved("rosenbrock5", f.rosenbrock, np.ones(5), width=10.0, n_trials=80),
         moved("ackley5", f.ackley, np.zeros(5), width=20.0, n_trials=80),
         moved("levy6", f.levy, np.ones(6), width=20.0, n_trials=80),
+        moved("levy10", f.levy, np.ones(10), width=20.0, n_trials=100),
+        moved("levy20", f.levy, np.ones(20), width=20.0, n_trials=100),
         moved("griewank5", f.griewank, np.zeros(5), width=40.0, n_trials=80),
         moved(
             "styblinski_tang5",
@@ -298,26 +159,15 @@ def _problems() -> tuple[Problem, ...]:
             width=10.0,
             n_trials=80,
         ),
-        moved(
-            "michalewicz5",
-            f.michalewicz,
-            f.MICHALEWICZ_ARGMIN,
-            width=math.pi,
-            n_trials=80,
-            rotate=False,
-        ),
-        moved(
-            "schwefel4",
-            f.schwefel,
-            np.full(4, f.SCHWEFEL_ARGMIN),
-            width=1000.0,
-            n_trials=80,
-            rotate=False,
-        ),
-        moved("h1", f.h1, f.H1_ARGMIN, width=200.0, n_trials=80),
         moved("ellipsoid10", f.ellipsoid, np.zeros(10), width=10.0, n_trials=100),
-        moved("levy20", f.levy, np.ones(20), width=20.0, n_trials=100),
         _log_sphere(),
+    )
+
+
+def _noisy() -> tuple[Problem, ...]:
+    """Return the noisy problems; all but one are a noise-free one's, with noise."""
+    f = formulas
+    return (
         moved(
             "noisy_branin",
             f.branin,
@@ -326,6 +176,7 @@ def _problems() -> tuple[Problem, ...]:
             n_trials=60,
             noise_sd=5.0,
             definition="branin",
+            group="noisy",
         ),
         moved(
             "noisy_hartmann6",
@@ -335,12 +186,28 @@ def _problems() -> tuple[Problem, ...]:
             n_trials=80,
             noise_sd=0.2,
             definition="hartmann6",
+            group="noisy",
         ),
-        moved("noisy_levy4", f.levy, np.ones(4), width=20.0, n_trials=80, noise_sd=1.0),
-        _mixed_sphere(),
-        _stepped_ackley(),
-        _mixed_interaction(),
+        moved(
+            "noisy_levy4", f.levy, np.ones(4), width=20.0, n_trials=80, noise_sd=1.0, group="noisy"
+        ),
+        moved(
+            "noisy_h1",
+            f.h1,
+            f.H1_ARGMIN,
+            width=200.0,
+            n_trials=80,
+            noise_sd=0.1,
+            definition="h1",
+            group="noisy",
+        ),
     )
+
+
+def _problems() -> tuple[Problem, ...]:
+    """Return every problem, in the order of the report."""
+    mixed = (_mixed_sphere(), _stepped_ackley(), _mixed_interaction())
+    return (*_smooth(), *deceptive_problems(), *mixed, *_noisy(), *paper_problems())
 
 
 PROBLEMS: Mapping[str, Problem] = MappingProxyType(

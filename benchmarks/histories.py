@@ -14,7 +14,7 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial, create_trial
 
-from benchmarks.functions import Problem, from_unit, space_filling
+from benchmarks.problem import Problem, from_unit, space_filling
 
 SPACE_FILLING = 0.2  # share of the history that is space-filling before anything else
 EXPLORING = 0.3  # share of the rest that is space-filling still

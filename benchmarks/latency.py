@@ -24,10 +24,11 @@ import optuna
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from benchmarks.functions import PROBLEMS, Problem
+from benchmarks.functions import PROBLEMS
 from benchmarks.histories import history
 from benchmarks.latency_quality import QualityLog, add_quality_tables, extra_cases
 from benchmarks.peers import SAMPLERS, Sampler, add_entrant_arguments, available, quiet
+from benchmarks.problem import Problem
 from benchmarks.report import Report
 
 DESCRIPTION = "Suggestion time of our sampler and its peers on identical histories, in turn."
@@ -102,7 +103,7 @@ def build(sampler: Sampler, seed: int) -> BaseSampler:
         from benchmarks.quality import CapturingGPSampler  # noqa: PLC0415 - needs the package
 
         return CapturingGPSampler(seed=seed)
-    return sampler.build(seed)
+    return sampler.build(seed, None)
 
 
 def study_with(trials: Sequence[FrozenTrial], sampler: BaseSampler) -> optuna.Study:
@@ -177,7 +178,7 @@ def profile(setting: Setting, seed: int) -> str:
     """Return where our own time goes in a setting: the functions with the largest own time."""
     problem = PROBLEMS[setting.problem]
     trials = history(problem, setting.n + WARM_UP + PROFILED_ASKS, seed)
-    study = study_with(trials[: setting.n - WARM_UP], SAMPLERS[OURS].build(seed))
+    study = study_with(trials[: setting.n - WARM_UP], SAMPLERS[OURS].build(seed, None))
     profiler = cProfile.Profile()
     for step in range(-WARM_UP, PROFILED_ASKS):
         if step >= 0:

@@ -1,8 +1,9 @@
 """The samplers that benchmarks compare, by name: ours and the ones that no one here wrote.
 
-A later issue adds a sampler by adding one entry to ``SAMPLERS``.  A sampler whose packages are not
-installed is skipped by name, loudly, never silently.  Each is built with its own defaults; ours is
-built with the arguments shown here.
+A sampler is added by one entry of ``SAMPLERS``.  A sampler whose packages are not installed is
+skipped by name, loudly, never silently.  Each is built with its own defaults; ours are built with
+the arguments shown here.  The variants of ours that the public sampler does not offer (parts of
+UHE-BO alone, and the paper's literal settings) are built by ``benchmarks.ablations``.
 """
 
 import argparse
@@ -12,22 +13,43 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TypeAlias
 
 import optuna
 from optuna.samplers import BaseSampler
 
-from benchmarks.report import Report, package_digest
+from benchmarks.report import Report, file_digest, package_digest
+
+# From a seed and the planned number of trials, which most entrants neither know nor need.
+Build: TypeAlias = Callable[[int, int | None], BaseSampler]
+
+_OURS = "bbo-plugins"
+_NEEDED_BY_OURS = ("bbo_plugins", "bbo_plugins.optuna")
+_NEEDED_BY_UHE = (*_NEEDED_BY_OURS, "bbo_plugins.methods.uhe_bo")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampler:
-    """One entrant: how to build it from a seed, and what has to be installed for that."""
+    """One entrant: how to build it, and what has to be installed for that.
+
+    Attributes:
+        name: What it is called in options, records and tables.
+        build: Makes the sampler.
+        requires: The modules that have to be there.
+        distribution: The package whose release identifies it, unless it is ours.
+        ours: Whether it is one of ours.
+        module: The module of this folder that its suggestions depend on as well.
+        baseline: The entrant that differs from it in the estimation only; they are compared by
+            group.
+    """
 
     name: str
-    build: Callable[[int], BaseSampler]
+    build: Build
     requires: tuple[str, ...]
     distribution: str
     ours: bool = False
+    module: str | None = None
+    baseline: str | None = None
 
     def missing(self) -> tuple[str, ...]:
         """Return the modules that are needed and not installed."""
@@ -36,7 +58,8 @@ class Sampler:
     def source(self) -> str:
         """Return what identifies the entrant's code: a release, or for ours a digest of it."""
         if self.ours:
-            return f"source-{package_digest()}"
+            own = f"-{file_digest(self.module)}" if self.module else ""
+            return f"source-{package_digest()}{own}"
         return f"{self.distribution}-{importlib.metadata.version(self.distribution)}"
 
 
@@ -48,39 +71,94 @@ def _importable(module: str) -> bool:
         return False
 
 
-def _ours_map(seed: int) -> BaseSampler:
-    from bbo_plugins.optuna import UHEBOSampler  # noqa: PLC0415 - a missing package is reported by name
+def _ours(estimation: str, acquisition: str) -> Build:
+    def build(seed: int, _n_trials: int | None) -> BaseSampler:
+        from bbo_plugins.optuna import UHEBOSampler  # noqa: PLC0415 - a missing package is reported by name
 
-    sampler: BaseSampler = UHEBOSampler(estimation="map", seed=seed)
-    return sampler
+        sampler: BaseSampler = UHEBOSampler(
+            estimation=estimation, acquisition=acquisition, seed=seed
+        )
+        return sampler
+
+    return build
 
 
-def _gp_sampler(seed: int) -> BaseSampler:
+def _ablation(name: str) -> Build:
+    def build(seed: int, n_trials: int | None) -> BaseSampler:
+        from benchmarks import ablations  # noqa: PLC0415 - needs the package
+
+        return ablations.build(name, seed=seed, n_trials=n_trials)
+
+    return build
+
+
+def _gp_sampler(seed: int, _n_trials: int | None) -> BaseSampler:
     return optuna.samplers.GPSampler(seed=seed)
 
 
-def _tpe_sampler(seed: int) -> BaseSampler:
+def _tpe_sampler(seed: int, _n_trials: int | None) -> BaseSampler:
     return optuna.samplers.TPESampler(seed=seed)
 
 
-def _random_sampler(seed: int) -> BaseSampler:
+def _random_sampler(seed: int, _n_trials: int | None) -> BaseSampler:
     return optuna.samplers.RandomSampler(seed=seed)
 
 
-def _botorch(seed: int) -> BaseSampler:
+def _botorch(seed: int, _n_trials: int | None) -> BaseSampler:
     from benchmarks.botorch_peer import BoTorchSampler  # noqa: PLC0415 - needs torch
 
     return BoTorchSampler(seed=seed)
 
 
-_ENTRIES = (
-    Sampler(
-        name="ours-map",
-        build=_ours_map,
-        requires=("bbo_plugins", "bbo_plugins.optuna"),
-        distribution="bbo-plugins",
-        ours=True,
-    ),
+def _our_entries() -> tuple[Sampler, ...]:
+    """Return our entrants: each acquisition function with each estimation."""
+    entries = []
+    for acquisition, suffix in (("logei", ""), ("ucb", "-ucb"), ("ei", "-ei")):
+        plain = Sampler(
+            name=f"ours-map{suffix}",
+            build=_ours("map", acquisition),
+            requires=_NEEDED_BY_OURS,
+            distribution=_OURS,
+            ours=True,
+        )
+        uhe = Sampler(
+            name=f"ours-uhe{suffix}",
+            build=_ours("uhe", acquisition),
+            requires=_NEEDED_BY_UHE,
+            distribution=_OURS,
+            ours=True,
+            baseline=plain.name,
+        )
+        entries += [uhe, plain]
+    return tuple(entries)
+
+
+def _ablation_entries() -> tuple[Sampler, ...]:
+    """Return parts of UHE-BO alone, and the paper's literal settings, by ``benchmarks.ablations``.
+
+    All use log EI, as ``ours-uhe`` does, but the literal ones, which use the paper's GP-UCB.
+    """
+    baselines = {
+        "uhe-loss-only": "ours-map",
+        "uhe-arm-only": "ours-map",
+        "uhe-both": "ours-map",
+        "uhe-literal": "ours-map-ucb",
+    }
+    return tuple(
+        Sampler(
+            name=name,
+            build=_ablation(name),
+            requires=_NEEDED_BY_UHE,
+            distribution=_OURS,
+            ours=True,
+            module="benchmarks.ablations",
+            baseline=baseline,
+        )
+        for name, baseline in baselines.items()
+    )
+
+
+_PEERS = (
     Sampler(
         name="gpsampler", build=_gp_sampler, requires=("torch", "scipy"), distribution="optuna"
     ),
@@ -93,6 +171,7 @@ _ENTRIES = (
         distribution="botorch",
     ),
 )
+_ENTRIES = (*_our_entries(), *_ablation_entries(), *_PEERS)
 SAMPLERS: Mapping[str, Sampler] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
 
 

@@ -32,6 +32,7 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import NOISE_FLOOR, Hyperparameters, MarginalLikelihood
 from bbo_plugins.gp.regression import GaussianProcess
 from bbo_plugins.methods import gp_bo
+from bbo_plugins.methods.constrained import ConstrainedAcquisition
 from bbo_plugins.space import Dimension, SearchSpace
 
 FloatArray = NDArray[np.float64]
@@ -171,7 +172,7 @@ def compare(
         captured.length_scales, captured.signal_variance, captured.noise_variance
     )
     process = GaussianProcess.from_data(X, captured.y, theirs, features)
-    log_ei = gp_bo.ConstrainedAcquisition("logei", process, captured.incumbent, gp_bo.DEFAULT_BETA)
+    log_ei = ConstrainedAcquisition("logei", process, captured.incumbent, gp_bo.DEFAULT_BETA)
     point = _search(log_ei, space, X, np.random.default_rng([seed, len(trials)]))
     values = log_ei.value(np.stack([point, space.encode([suggested])[0]]))
     return Comparison(
@@ -185,10 +186,7 @@ def compare(
 
 
 def _search(
-    acquisition: gp_bo.ConstrainedAcquisition,
-    space: SearchSpace,
-    X: FloatArray,
-    rng: np.random.Generator,
+    acquisition: ConstrainedAcquisition, space: SearchSpace, X: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Return the point (d,) that our search finds, with the settings of ``gp_bo.suggest``."""
     process = acquisition.objective

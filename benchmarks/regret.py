@@ -5,6 +5,11 @@ then asks the sampler up to the problem's budget.  The regret is the noise-free 
 incumbent a user would take: the best observed trial. Every finished run is one JSON line; runs
 already in the file (same problem, same entrant's code, same seed and budget) are not repeated, so
 an interrupted benchmark resumes, and a change of our code repeats our runs only.
+
+``--paper`` runs the UHE paper's own functions, unmoved, with its acquisition function (GP-UCB,
+multiplier 1.96) and its 20 seeds; what its text leaves open is in ``benchmarks.paper_functions``.
+Those records keep the evaluated points, from which the prediction error of the paper's Fig. 4 is
+computed.
 """
 
 import argparse
@@ -18,18 +23,26 @@ from typing import Any
 import numpy as np
 import optuna
 
-from benchmarks.functions import PROBLEMS, Problem, from_unit, space_filling
+from benchmarks.functions import PROBLEMS
+from benchmarks.histories import to_unit
 from benchmarks.peers import SAMPLERS, Sampler, add_entrant_arguments, available, quiet
+from benchmarks.problem import Problem, from_unit, space_filling
+from benchmarks.regret_groups import add_group_tables
+from benchmarks.regret_paper import add_paper_tables
 from benchmarks.regret_tables import add_tables
 from benchmarks.report import Report, read_records
 
 DESCRIPTION = "Simple regret of our samplers and their peers on shifted and rotated test functions."
 N_STARTUP = 10
 DEFAULT_SEEDS = 10
-DEFAULT_SAMPLERS = ("ours-map", "gpsampler", "tpe", "random")
-QUICK_PROBLEMS = ("branin", "noisy_hartmann6", "mixed_interaction5")
+DEFAULT_SAMPLERS = ("ours-uhe", "ours-map", "gpsampler", "tpe", "random")
+QUICK_PROBLEMS = ("branin", "deceptive2", "noisy_hartmann6", "mixed_interaction5")
 QUICK_SEEDS = 2
 QUICK_TRIALS = 15
+PAPER_SEEDS = 20
+PAPER_SAMPLERS = ("ours-uhe-ucb", "ours-map-ucb", "uhe-literal", "gpsampler", "tpe", "random")
+PAPER_REPORT = "regret-paper"
+_POINT_DIGITS = 9
 PROTOCOL = 1
 
 
@@ -61,7 +74,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="only these problems",
     )
+    parser.add_argument(
+        "--paper",
+        action="store_true",
+        help=f"the UHE paper's functions and settings, {PAPER_SEEDS} seeds, with "
+        f"{' '.join(PAPER_SAMPLERS)}; writes {PAPER_REPORT}.*",
+    )
     add_entrant_arguments(parser, DEFAULT_SAMPLERS)
+    parser.set_defaults(samplers=None)
 
 
 def startup_points(problem: Problem, seed: int, n_points: int = N_STARTUP) -> list[dict[str, Any]]:
@@ -74,7 +94,8 @@ def execute(run: Run) -> dict[str, Any]:
     """Run one study; returns its record."""
     quiet()
     problem = PROBLEMS[run.function]
-    study = optuna.create_study(direction="minimize", sampler=SAMPLERS[run.sampler].build(run.seed))
+    sampler = SAMPLERS[run.sampler].build(run.seed, run.n_trials)
+    study = optuna.create_study(direction="minimize", sampler=sampler)
     for params in startup_points(problem, run.seed):
         study.enqueue_trial(params)
     best, regret, curve, seconds = float("inf"), float("inf"), [], 0.0
@@ -87,7 +108,13 @@ def execute(run: Run) -> dict[str, Any]:
         if value < best:
             best, regret = value, problem.regret(trial.params)
         curve.append(regret)
-    return {**asdict(run), "regret": curve[-1], "curve": curve, "ask_seconds": round(seconds, 4)}
+    record = {**asdict(run), "regret": curve[-1], "curve": curve, "ask_seconds": round(seconds, 4)}
+    if problem.group == "paper":
+        points = [
+            to_unit(problem.space, trial.params) for trial in study.get_trials(deepcopy=False)
+        ]
+        record["points"] = [[round(float(u), _POINT_DIGITS) for u in point] for point in points]
+    return record
 
 
 def planned_runs(
@@ -151,18 +178,32 @@ def _collect(results: Iterable[dict[str, Any]], total: int, report: Report) -> N
         )
 
 
+def chosen_problems(options: argparse.Namespace) -> list[Problem]:
+    """Return the problems that are named or, without names, those of the kind of run."""
+    if options.functions:
+        return [PROBLEMS[name] for name in options.functions]
+    if options.quick and not options.paper:
+        return [PROBLEMS[name] for name in QUICK_PROBLEMS]
+    return [p for p in PROBLEMS.values() if (p.group == "paper") == options.paper]
+
+
 def run(options: argparse.Namespace, report: Report) -> None:
     """Run what is not stored yet, then report on everything asked for."""
-    names = options.functions or (QUICK_PROBLEMS if options.quick else tuple(PROBLEMS))
-    samplers = available((*options.samplers, *options.peers), report)
-    seeds = options.seeds or (QUICK_SEEDS if options.quick else DEFAULT_SEEDS)
+    if options.paper:
+        report.name = PAPER_REPORT
+    entrants = options.samplers or (PAPER_SAMPLERS if options.paper else DEFAULT_SAMPLERS)
+    samplers = available((*entrants, *options.peers), report)
+    default_seeds = PAPER_SEEDS if options.paper else DEFAULT_SEEDS
+    seeds = options.seeds or (QUICK_SEEDS if options.quick else default_seeds)
     n_trials = options.trials or (QUICK_TRIALS if options.quick else None)
-    runs = planned_runs([PROBLEMS[name] for name in names], samplers, seeds, n_trials)
+    runs = planned_runs(chosen_problems(options), samplers, seeds, n_trials)
     stored = stored_runs(read_records(report.records_path))
     todo = [planned for planned in runs if planned not in stored]
     report.progress(f"{len(runs)} runs, {len(runs) - len(todo)} of them stored already")
     execute_all(todo, report, jobs=options.jobs)
     stored = stored_runs(read_records(report.records_path))
-    add_tables(
-        report, [stored[planned] for planned in runs], [sampler.name for sampler in samplers]
-    )
+    records, names = [stored[planned] for planned in runs], [sampler.name for sampler in samplers]
+    add_tables(report, records, names)
+    add_group_tables(report, records, names)
+    if options.paper:
+        add_paper_tables(report, records, names)

@@ -111,10 +111,11 @@ def _add_functions(
         for sampler in samplers:
             text = _quartiles(per_sampler[sampler])
             cells.append(f"**{text}**" if float(np.median(per_sampler[sampler])) == best else text)
-        rows.append([function, budget[function], f"{PROBLEMS[function].noise_sd:g}", *cells])
+        problem = PROBLEMS[function]
+        rows.append([function, problem.group, budget[function], f"{problem.noise_sd:g}", *cells])
     n_seeds = len(next(iter(next(iter(regrets.values())).values())))
     title = f"Final simple regret: median [quartiles] over {n_seeds} seeds"
-    report.table(title, ["problem", "trials", "noise sd", *samplers], rows)
+    report.table(title, ["problem", "group", "trials", "noise sd", *samplers], rows)
     report.note(
         "Regret of the best observed trial, evaluated without noise. Values below "
         f"{RELATIVE_FLOOR:g} of a problem's scale (median regret of a random point) count as that."

@@ -118,6 +118,14 @@ def package_digest() -> str:
     return digest.hexdigest()[:12]
 
 
+def file_digest(module: str) -> str:
+    """Return a digest of one module's source file."""
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        return "absent"
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()[:12]
+
+
 def machine_facts() -> dict[str, Any]:
     """Return what is needed to judge the figures: processor, versions, threads, load."""
     return {

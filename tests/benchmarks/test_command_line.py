@@ -1,13 +1,17 @@
 """``python -m benchmarks``: what it accepts, and that a missing peer is said, not passed over."""
 
+import dataclasses
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from bbo_plugins.methods.gp_bo import DEFAULT_BETA
+from bbo_plugins.optuna import UHEBOSampler
 from benchmarks import __main__ as command_line
-from benchmarks import peers
+from benchmarks import formulas, peers
 from benchmarks.report import Report, package_digest
 
 
@@ -59,3 +63,37 @@ def test_sources_identify_the_code() -> None:
     """Peers are known by their release, ours by a digest of its files."""
     assert peers.SAMPLERS["tpe"].source().startswith("optuna-")
     assert peers.SAMPLERS["ours-map"].source() == f"source-{package_digest()}"
+
+
+def test_an_entrant_of_this_folder_is_known_by_its_file_too() -> None:
+    """What a module here builds is not taken for what another version of it has built."""
+    plain = peers.SAMPLERS["ours-map"]
+    sources = {
+        dataclasses.replace(plain, module=module).source()
+        for module in (None, "benchmarks.formulas", "benchmarks.problem", "benchmarks.nosuch")
+    }
+    assert len(sources) == 4
+    digest = hashlib.sha256(Path(formulas.__file__).read_bytes()).hexdigest()[:12]
+    assert f"source-{package_digest()}-{digest}" in sources
+
+
+def test_baselines_differ_in_the_estimation_only() -> None:
+    """Each entrant of ours that is compared by group has a baseline that is one of ours as well."""
+    baselines = {name: entrant.baseline for name, entrant in peers.SAMPLERS.items()}
+    assert baselines["ours-uhe"] == "ours-map"
+    assert baselines["ours-uhe-ucb"] == baselines["uhe-literal"] == "ours-map-ucb"
+    assert baselines["ours-uhe-ei"] == "ours-map-ei"
+    for baseline in filter(None, baselines.values()):
+        assert peers.SAMPLERS[baseline].ours
+        assert baselines[baseline] is None
+
+
+@pytest.mark.parametrize(
+    "name, acquisition", [("ours-map", "logei"), ("ours-map-ucb", "ucb"), ("ours-map-ei", "ei")]
+)
+def test_names_say_the_acquisition(name: str, acquisition: str) -> None:
+    """The entrant is built with the acquisition function that its name says, and GP-UCB's 1.96."""
+    sampler = peers.SAMPLERS[name].build(0, None)
+    assert isinstance(sampler, UHEBOSampler)
+    assert sampler._acquisition == acquisition
+    assert DEFAULT_BETA == 1.96

@@ -9,8 +9,9 @@ import optuna
 import pytest
 
 from benchmarks import botorch_peer, imports
-from benchmarks.functions import PROBLEMS, from_unit
+from benchmarks.functions import PROBLEMS
 from benchmarks.histories import history
+from benchmarks.problem import from_unit
 from benchmarks.quality import CapturingGPSampler, OptunaPrior, compare, search_space
 
 needs_torch = pytest.mark.skipif(

@@ -5,11 +5,13 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
+import optuna
 import pytest
 
 from benchmarks import regret, regret_tables
 from benchmarks.functions import PROBLEMS
 from benchmarks.peers import SAMPLERS
+from benchmarks.problem import from_unit
 from benchmarks.report import Report, read_records
 
 
@@ -29,6 +31,7 @@ def options(**values: object) -> argparse.Namespace:
         "trials": 12,
         "jobs": 1,
         "quick": False,
+        "paper": False,
     }
     return argparse.Namespace(**(given | values))
 
@@ -151,3 +154,53 @@ def test_far_worse_problems_are_named(report: Report) -> None:
     regret_tables.add_tables(report, records, ["ours-map", "gpsampler"])
     text = report.text()
     assert "more than 3x gpsampler's: branin (4.0x)." in text
+
+
+def test_the_papers_cases_run_only_when_asked_for() -> None:
+    """Without names, a run has all problems but the paper's, and ``--paper`` has just those."""
+    everything = options(functions=None)
+    names = {problem.name for problem in regret.chosen_problems(everything)}
+    paper = regret.chosen_problems(argparse.Namespace(**(vars(everything) | {"paper": True})))
+    assert {problem.group for problem in paper} == {"paper"}
+    assert len(paper) == 4
+    assert names == PROBLEMS.keys() - {problem.name for problem in paper}
+    quick = regret.chosen_problems(options(functions=None, quick=True))
+    assert [problem.name for problem in quick] == list(regret.QUICK_PROBLEMS)
+    named = regret.chosen_problems(options(functions=["h1"], paper=True, quick=True))
+    assert [problem.name for problem in named] == ["h1"]
+
+
+def test_records_of_the_papers_cases_keep_their_points() -> None:
+    """The points are in trial order and give the recorded curve; other records have none."""
+    problem = PROBLEMS["paper_branin"]
+    run = a_run("random", function=problem.name, problem=problem.fingerprint)
+    record = regret.execute(run)
+    regrets = [problem.regret(from_unit(problem.space, point)) for point in record["points"]]
+    assert np.minimum.accumulate(regrets) == pytest.approx(record["curve"], rel=1e-6)
+    assert "points" not in regret.execute(a_run("random"))
+
+
+def test_paper_run_writes_beside_the_other(report: Report) -> None:
+    """``--paper`` keeps its records and tables in files of its own, with both figures' tables."""
+    regret.run(options(functions=["paper_deceptive2"], paper=True, trials=11), report)
+    report.finish()
+    assert {path.name for path in report.directory.iterdir()} == {
+        f"{regret.PAPER_REPORT}.{suffix}" for suffix in ("jsonl", "md", "machine.json")
+    }
+    assert len(read_records(report.directory / "regret-paper.jsonl")) == 4
+    assert "(Fig. 2)" in report.text()
+    assert "(Fig. 4)" in report.text()
+
+
+def test_everyone_is_told_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entrant that wants to know the number of trials is built with it."""
+    told = []
+
+    def build(seed: int, n_trials: int | None) -> optuna.samplers.BaseSampler:
+        told.append((seed, n_trials))
+        return optuna.samplers.RandomSampler(seed=seed)
+
+    entrant = dataclasses.replace(SAMPLERS["random"], build=build)
+    monkeypatch.setattr(regret, "SAMPLERS", {"random": entrant})
+    regret.execute(a_run("random"))
+    assert told == [(3, 12)]

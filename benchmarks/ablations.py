@@ -1,0 +1,120 @@
+"""Parts of UHE-BO alone, and the paper's literal settings: what the public sampler does not offer.
+
+The entrants ``uhe-*`` of ``benchmarks.peers`` are built here. Each is our sampler with another
+policy, so that everything else (space, start-up, search) is the same:
+
+- ``uhe-loss-only``: the consistent loss for every trial, and no random ones.
+- ``uhe-arm-only``: the bandit as in the default, but the MAP estimate throughout.
+- ``uhe-both``: both in every pair, as in the paper, instead of only when the search is at rest.
+- ``uhe-literal``: the paper's settings: nearest-neighbor pseudo-data with its Gamma priors, reward
+  scaled by the start-up data, the rate of a known T, GP-UCB with multiplier 1.96.
+
+What ``uhe-literal`` does not reproduce: targets go through the package's output transform, inputs
+are in the unit cube (the paper does not say in which units its priors are), and the optimizer of
+the hyperparameters is ours.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar, cast
+
+import numpy as np
+from optuna.samplers import BaseSampler
+
+from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.gp.likelihood import Criterion
+from bbo_plugins.gp.losses import MARGINAL, NearestNeighborPseudoData
+from bbo_plugins.gp.prior import default_prior
+from bbo_plugins.methods.uhe_bo import Policy
+from bbo_plugins.optuna import UHEBOSampler
+
+GAMMA_SHAPE, GAMMA_RATE = 1e-3, 10.0  # of every hyperparameter, appendix C
+
+
+@dataclass(frozen=True)
+class LiteralLoss:
+    """The paper's loss with its own priors in place of the default one.
+
+    The fit adds the log density of the default prior to every loss; this one takes it off again and
+    adds those of the Gamma distributions.
+    """
+
+    covers_observations: ClassVar[bool] = False
+    borrows_noise: ClassVar[bool] = False
+
+    def criterion(
+        self,
+        X: FloatArray,
+        y: FloatArray,
+        features: FeatureMap,
+        *,
+        known_noise: FloatArray | None = None,
+        fit_noise: bool = True,
+    ) -> Criterion:
+        """Return the likelihood of the pseudo-data times the ratio of the priors."""
+        likelihood = NearestNeighborPseudoData().criterion(
+            X, y, features, known_noise=known_noise, fit_noise=fit_noise
+        )
+        # Not a subclass: it has no covariance matrix of its own, only one likelihood's.
+        return cast("Criterion", _PaperPosterior(likelihood, X.shape[1]))
+
+
+class _PaperPosterior:
+    """The value and gradient of a likelihood with the paper's priors, less the default prior."""
+
+    def __init__(self, likelihood: Criterion, n_dimensions: int) -> None:
+        """Wrap a likelihood of θ, see ``bbo_plugins.gp.likelihood``."""
+        self._likelihood = likelihood
+        self._default = default_prior(n_dimensions)
+        self.n_parameters = likelihood.n_parameters
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return log likelihood + log Gamma priors - log default prior, and the gradient."""
+        q = len(theta)
+        value, gradient = self._likelihood(theta)
+        full = np.array(self._default.location)
+        full[:q] = theta
+        default_value, default_gradient = self._default.value_and_gradient(full)
+        with np.errstate(over="ignore"):  # an overflow makes the density zero, as it should
+            pull = GAMMA_RATE * np.exp(theta)
+        # Gamma(a, b) of e^θ as a density of θ: aθ - b e^θ, up to a constant.
+        value += GAMMA_SHAPE * float(theta.sum()) - float(pull.sum()) - default_value
+        return value, gradient + GAMMA_SHAPE - pull - default_gradient[:q]
+
+
+POLICIES: Mapping[str, Policy] = MappingProxyType(
+    {
+        "uhe-loss-only": Policy(explores=False, on_stagnation=False),
+        "uhe-arm-only": Policy(loss=MARGINAL),
+        "uhe-both": Policy(on_stagnation=False),
+        "uhe-literal": Policy(
+            loss=LiteralLoss(), on_stagnation=False, n_draws=1, reward="scaled"
+        ),
+    }
+)
+
+
+class PolicySampler(UHEBOSampler):
+    """Our sampler with a policy of ``POLICIES``."""
+
+    def __init__(
+        self, policy: Policy, *, acquisition: str, n_trials: int | None, seed: int
+    ) -> None:
+        """Keep the policy; the rest is the sampler's."""
+        super().__init__(acquisition=acquisition, n_trials=n_trials, seed=seed)
+        self._chosen_policy = policy
+
+    def _policy(self) -> Policy:
+        return self._chosen_policy
+
+
+def build(name: str, *, seed: int, n_trials: int | None) -> BaseSampler:
+    """Return the entrant of that name; only the literal one is told the number of trials."""
+    literal = name == "uhe-literal"
+    return PolicySampler(
+        POLICIES[name],
+        acquisition="ucb" if literal else "logei",
+        n_trials=n_trials if literal else None,
+        seed=seed,
+    )

@@ -1,0 +1,182 @@
+"""The estimation benchmark: exact sample paths, biased histories, estimates, and its tables."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from bbo_plugins.gp.likelihood import Hyperparameters
+from benchmarks import estimation, estimators, gp_samples
+from benchmarks.report import Report, read_records
+
+LENGTH_SCALES = gp_samples.LENGTH_SCALES[2]
+
+
+def test_correlation_is_scikit_learns() -> None:
+    """The covariance that paths are drawn from is another implementation's Matérn-5/2."""
+    kernels = pytest.importorskip("sklearn.gaussian_process.kernels")
+    X, Z = np.random.default_rng(0).random((2, 9, 2))
+    expected = kernels.Matern(LENGTH_SCALES, nu=2.5)(X, Z)
+    np.testing.assert_allclose(gp_samples.matern52(X, Z, LENGTH_SCALES), expected, atol=1e-12)
+
+
+def test_paths_have_their_covariance_however_they_are_asked() -> None:
+    """Over 1,500 paths, values drawn one after another have the covariance of a joint draw."""
+    rng = np.random.default_rng(1)
+    X = rng.random((4, 2))
+    values = []
+    for _ in range(1500):
+        path = gp_samples.SamplePath(LENGTH_SCALES, rng)
+        values.append(np.concatenate([path(X[:1]), path(X[1:3]), path(X[3:])]))
+    expected = gp_samples.matern52(X, X, LENGTH_SCALES)
+    # Standard error of a covariance of standard normal numbers: at most sqrt(2 / 1500) = 0.037.
+    np.testing.assert_allclose(np.cov(np.array(values).T), expected, atol=0.15)
+
+
+def test_a_path_does_not_forget() -> None:
+    """Asked again, a path repeats its values; its observations scatter about them."""
+    path = gp_samples.SamplePath(LENGTH_SCALES, np.random.default_rng(2))
+    X = np.random.default_rng(3).random((50, 2))
+    first = path(X)
+    np.testing.assert_allclose(path(X), first, atol=1e-3)
+    noise = path.observe(X) - first
+    assert np.var(noise) == pytest.approx(gp_samples.NOISE_VARIANCE, rel=0.5)
+
+
+def nearest(X: np.ndarray) -> np.ndarray:
+    """Return the distance of each point to its nearest neighbor."""
+    distances = cdist(X, X)
+    np.fill_diagonal(distances, np.inf)
+    return np.asarray(distances.min(axis=1))
+
+
+@pytest.mark.parametrize("design", gp_samples.DESIGNS)
+def test_histories_are_repeatable_and_biased(design: str) -> None:
+    """Histories are fixed by their seed; all but the uniform ones are dense and good somewhere."""
+    X, y = gp_samples.draw(design, 2, 40, 5)
+    again = gp_samples.draw(design, 2, 40, 5)
+    assert np.array_equal(X, again[0])
+    assert np.array_equal(y, again[1])
+    assert not np.array_equal(y, gp_samples.draw(design, 2, 40, 6)[1])
+    assert ((X >= 0.0) & (X <= 1.0)).all()
+    close = float(np.quantile(nearest(X), 0.25))
+    if design == "uniform":
+        assert close > 0.035
+    else:
+        assert close < 0.025
+        assert np.median(y) > -0.5
+        assert y.max() > 1.0
+
+
+def test_half_of_a_concentrated_history_is_at_the_maximum() -> None:
+    """Every second point is within a few spreads of the same place, where the values are high."""
+    X, y = gp_samples.draw("concentrated", 2, 60, 7)
+    center = np.median(X[1::2], axis=0)
+    assert (np.linalg.norm(X[1::2] - center, axis=1) < 0.4).all()
+    assert (np.linalg.norm(X[::2] - center, axis=1) > 0.4).mean() > 0.2
+    assert np.quantile(y[1::2], 0.1) > np.median(y[::2])
+
+
+@pytest.mark.parametrize("name", [*estimators.LOSSES, estimators.PEER])
+def test_estimates_have_the_units_of_the_targets(name: str) -> None:
+    """Shifted and scaled targets change the variances only, by the square of the scale."""
+    if name == estimators.PEER and estimators.peer_is_missing():
+        pytest.skip("scikit-learn is not installed")
+    X, y = gp_samples.draw("uniform", 2, 25, 0)
+    plain, scaled = estimators.estimate(name, X, y), estimators.estimate(name, X, 5.0 + 3.0 * y)
+    np.testing.assert_allclose(scaled.length_scales, plain.length_scales, rtol=1e-3)
+    assert scaled.signal_variance == pytest.approx(9.0 * plain.signal_variance, rel=1e-3)
+    assert scaled.noise_variance == pytest.approx(9.0 * plain.noise_variance, rel=1e-2)
+
+
+@pytest.mark.parametrize("name", ["marginal", estimators.PEER])
+def test_a_good_estimate_is_near_the_truth(name: str) -> None:
+    """On 100 uniform points length-scales are right within a third, and the variances roughly."""
+    if name == estimators.PEER and estimators.peer_is_missing():
+        pytest.skip("scikit-learn is not installed")
+    X, y = gp_samples.draw("uniform", 2, 100, 1)
+    found = estimators.estimate(name, X, y)
+    np.testing.assert_allclose(np.log(found.length_scales / LENGTH_SCALES), 0.0, atol=np.log(4 / 3))
+    assert found.signal_variance == pytest.approx(1.0, rel=0.7)
+    assert found.noise_variance < 20.0 * gp_samples.NOISE_VARIANCE
+
+
+def test_losses_differ() -> None:
+    """Each name stands for another loss: no two give the same estimate on a biased history."""
+    X, y = gp_samples.draw("concentrated", 2, 30, 3)
+    found = {tuple(estimators.estimate(name, X, y).length_scales) for name in estimators.LOSSES}
+    assert len(found) == len(estimators.LOSSES)
+
+
+def test_shorter_histories_are_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every estimate of every size sees the beginning of the same history."""
+    seen = []
+
+    def spied(name: str, X: np.ndarray, y: np.ndarray) -> Hyperparameters:
+        seen.append((name, X.copy()))
+        return original(name, X, y)
+
+    original = estimators.estimate
+    monkeypatch.setattr(estimation, "estimate", spied)
+    records = estimation.measure("uniform", 2, (5, 9), ("marginal", "thinned"), 0)
+    assert [(name, len(X)) for name, X in seen] == [
+        ("marginal", 5),
+        ("thinned", 5),
+        ("marginal", 9),
+        ("thinned", 9),
+    ]
+    assert all(np.array_equal(X, seen[-1][1][: len(X)]) for _, X in seen)
+    truth = original("marginal", *gp_samples.draw("uniform", 2, 9, 0)).length_scales
+    last = [r for r in records if (r["n"], r["estimate"]) == (9, "marginal")]
+    assert last[0]["length_scale_ratios"] == pytest.approx((truth / LENGTH_SCALES).tolist())
+
+
+def made_up(design: str, estimate: str, ratios: list[float], n: int = 100) -> dict[str, Any]:
+    """Return a record."""
+    return {
+        "design": design,
+        "dimension": 2,
+        "n": n,
+        "seed": 0,
+        "estimate": estimate,
+        "length_scale_ratios": ratios,
+        "noise_ratio": 2.0,
+        "signal_variance": 1.0,
+    }
+
+
+def test_tables_and_goal(tmp_path: Path) -> None:
+    """Medians are over seeds and axes; each biased design of the largest n has to meet the goal."""
+    report = Report(name="estimation", directory=tmp_path, command="test")
+    good = {design: [0.9, 1.1] for design in gp_samples.DESIGNS}
+    bad = good | {"GP-UCB run": [0.5, 0.7]}
+    records = [made_up(design, "marginal", ratios) for design, ratios in good.items()]
+    records += [made_up(design, "literal", ratios) for design, ratios in bad.items()]
+    records += [
+        made_up(design, name, [9.0, 9.0], n=25)
+        for design in good
+        for name in ("marginal", "literal")
+    ]
+    estimation.add_tables(report, records, ["marginal", "literal"])
+    text = report.text().replace(" ", "")
+    assert "|2|GP-UCBrun|100|1[0.95,1.1]|0.6[0.55,0.65]|" in text
+    assert "|2|GP-UCBrun|25|9[9,9]|9[9,9]|" in text
+    assert "|marginal|1|1|1|1|1.11|met|" in text
+    assert "|literal|1|1|0.6|0.9|" in text
+    assert text.count("MISSED") == 1
+
+
+def test_a_small_run_writes_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without scikit-learn the peer is skipped by name and the rest is measured."""
+    monkeypatch.setattr(estimation, "peer_is_missing", lambda: True)
+    monkeypatch.setattr(estimation, "QUICK_SIZES", (12,))
+    report = Report(name="estimation", directory=tmp_path, command="test")
+    names = ["marginal", estimators.PEER]
+    estimation.run(argparse.Namespace(quick=True, seeds=1, estimates=names), report)
+    records = read_records(report.records_path)
+    assert {record["design"] for record in records} == set(gp_samples.DESIGNS)
+    assert {record["estimate"] for record in records} == {"marginal"}
+    assert "SKIPPED scikit-learn: not installed: sklearn." in report.text()

@@ -1,0 +1,157 @@
+"""Tables by group and those of the paper's figures, against hand calculations."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import regret_groups, regret_paper
+from benchmarks.functions import PROBLEMS
+from benchmarks.problem import from_unit
+from benchmarks.report import Report
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Report:
+    """Return a report that writes to a temporary folder."""
+    return Report(name="regret", directory=tmp_path, command="test")
+
+
+def records_of(regrets: Mapping[tuple[str, str], Sequence[float]]) -> list[dict[str, Any]]:
+    """Return records with the given final regrets, (problem, sampler) -> one per seed."""
+    return [
+        {"function": function, "sampler": sampler, "seed": seed, "regret": value}
+        for (function, sampler), values in regrets.items()
+        for seed, value in enumerate(values)
+    ]
+
+
+def rows_of(report: Report, title: str) -> list[list[str]]:
+    """Return the cells of the table whose title begins so."""
+    section = next(text for text in report.sections if text.startswith(f"## {title}"))
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines()[4:]]
+
+
+def test_interval_of_equal_ratios_is_a_point() -> None:
+    """Without spread there is no uncertainty."""
+    log_ratios = np.full((3, 5), math.log(0.5))
+    assert regret_groups.geometric_mean_interval(log_ratios) == pytest.approx((0.5, 0.5, 0.5))
+
+
+def test_interval_over_seeds_has_the_standard_error() -> None:
+    """For one problem the interval is about the mean ± 1.96 standard errors over seeds."""
+    sample = np.random.default_rng(0).normal(0.3, 1.0, size=400)
+    ratio, low, high = regret_groups.geometric_mean_interval(sample[None])
+    assert math.log(ratio) == pytest.approx(sample.mean())
+    half = 1.96 * sample.std() / 20.0
+    assert math.log(low) == pytest.approx(sample.mean() - half, abs=0.02)
+    assert math.log(high) == pytest.approx(sample.mean() + half, abs=0.02)
+
+
+def test_interval_over_problems_counts_problems_not_runs() -> None:
+    """Problems that disagree leave the group's mean open, however many seeds each has."""
+    disagreeing = np.repeat([[-1.0], [1.0], [-1.0], [1.0]], 100, axis=1)
+    _, low, high = regret_groups.geometric_mean_interval(disagreeing)
+    assert math.log(low) == pytest.approx(-1.0, abs=0.26)
+    assert math.log(high) == pytest.approx(1.0, abs=0.26)
+
+
+def test_group_tables(report: Report) -> None:
+    """Ratios per problem and group, goals, and ranks equal the hand calculation."""
+    names = ["ours-uhe", "ours-map", "ours-uhe-ucb", "ours-map-ucb", "tpe"]
+    per_problem = {
+        "branin": ([2.0, 2.0], [1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [9.0, 9.0]),
+        "schwefel4": ([100.0, 400.0], [400.0, 400.0], [50.0, 50.0], [800.0, 800.0], [900.0, 9e2]),
+        "deceptive2": ([0.1, 0.1], [0.4, 0.4], [0.6, 0.6], [0.3, 0.3], [0.2, 0.05]),
+    }
+    regrets = {
+        (problem, name): values
+        for problem, columns in per_problem.items()
+        for name, values in zip(names, columns, strict=True)
+    }
+    regret_groups.add_group_tables(report, records_of(regrets), names)
+
+    comparison = rows_of(report, "Ratio of final regrets")
+    ratios = {(row[0], row[1]): [cell.split(" ")[0] for cell in row[2:]] for row in comparison}
+    assert ratios["smooth", "branin"] == ["2", "1"]
+    assert ratios["deceptive", "schwefel4"] == ["0.5", "0.0625"]
+    assert ratios["deceptive", "deceptive2"] == ["0.25", "2"]
+    assert ratios["deceptive", "**all**"] == ["**0.354", "**0.354"]
+    assert ratios["deceptive", "<= 0.7"] == ["met", "met"]
+    assert ratios["smooth", "<= 1.2"] == ["MISSED", "met"]
+
+    ranks = {row[0]: row[1:] for row in rows_of(report, "Mean rank per seed")}
+    assert list(ranks) == names
+    # branin: 5 and 2 (shared by three); schwefel4: 5 and 4; deceptive2: 2 or 1 by seed, and 3.
+    assert ranks["tpe"] == ["3.25", "5.00", "3.83"]
+    assert ranks["ours-map-ucb"] == ["3.50", "2.00", "3.00"]
+
+
+def test_without_the_baseline_there_is_no_comparison(report: Report) -> None:
+    """An entrant whose baseline has not run, and one that has none, are in the ranks only."""
+    regrets = {("branin", "ours-uhe-ucb"): [1.0], ("branin", "ours-map"): [2.0]}
+    regret_groups.add_group_tables(report, records_of(regrets), ["ours-uhe-ucb", "ours-map"])
+    assert [section.split("\n")[0][:12] for section in report.sections] == ["## Mean rank"]
+    regret_groups.add_group_tables(report, [], ["ours-map"])
+    assert len(report.sections) == 1
+
+
+def test_prediction_error_goes_from_one_to_zero() -> None:
+    """Many spread-out points predict nearly all of a smooth function, two points about nothing."""
+    points = np.random.default_rng(0).random((60, 2))
+    assert regret_paper.prediction_error("paper_branin", points, "marginal") < 0.01
+    assert 0.3 < regret_paper.prediction_error("paper_branin", points[:2], "marginal") < 3.0
+
+
+def test_prediction_error_is_that_of_the_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With test points that coincide with the data the error is that of the fit, near zero."""
+    problem = PROBLEMS["paper_hartmann3"]
+    points = np.random.default_rng(1).random((30, 3))
+    truth = np.array([problem.value(from_unit(problem.space, point)) for point in points])
+    monkeypatch.setattr(regret_paper, "_test_data", lambda _name: (points, truth))
+    assert regret_paper.prediction_error("paper_hartmann3", points, "marginal") < 1e-3
+    monkeypatch.setattr(regret_paper, "_test_data", lambda _name: (points, truth + 3.0))
+    expected = 9.0 / truth.var()
+    found = regret_paper.prediction_error("paper_hartmann3", points, "marginal")
+    assert found == pytest.approx(expected, rel=1e-2)
+
+
+def test_paper_tables(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Means and standard errors are over seeds, at each number of trials up to the budget."""
+    used = []
+
+    def error(name: str, points: np.ndarray, loss: str) -> float:
+        used.append((name, len(points), loss))
+        return float(points[-1, 0])
+
+    monkeypatch.setattr(regret_paper, "prediction_error", error)
+    records = [
+        {
+            "function": "paper_branin",
+            "sampler": sampler,
+            "seed": seed,
+            "n_trials": 30,
+            "curve": [10.0] * 29 + [1.0 + 2.0 * seed],
+            "points": [[0.5, 0.5]] * 29 + [[0.2 + 0.1 * seed, 0.5]],
+        }
+        for sampler in ("uhe-literal", "random")
+        for seed in range(2)
+    ]
+    regret_paper.add_paper_tables(report, records, ["uhe-literal", "random"])
+    assert rows_of(report, "Simple regret") == [
+        ["paper_branin", "25", "10 ± 0", "10 ± 0"],
+        ["paper_branin", "30", "2 ± 1", "2 ± 1"],
+    ]
+    assert rows_of(report, "Relative prediction error") == [
+        ["paper_branin", "25", "0.5 ± 0", "0.5 ± 0"],
+        ["paper_branin", "30", "0.25 ± 0.05", "0.25 ± 0.05"],
+    ]
+    assert {(loss, n) for _, n, loss in used} == {
+        ("literal-gamma", 25),
+        ("literal-gamma", 30),
+        ("marginal", 25),
+        ("marginal", 30),
+    }
