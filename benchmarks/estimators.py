@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bbo_plugins.gp import losses
-from bbo_plugins.gp.fit import fit_map
+from bbo_plugins.gp import losses, surrogate
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import Hyperparameters
 from bbo_plugins.gp.losses import Loss
@@ -55,7 +54,7 @@ def estimate(name: str, X: FloatArray, y: FloatArray) -> Hyperparameters:
         found = _maximum_likelihood(X, z)
     else:
         features = FeatureMap((0,) * X.shape[1])
-        found = fit_map(X, z, features, loss=LOSSES[name]).hyperparameters
+        found = surrogate.estimate(X, z, features, loss=LOSSES[name]).hyperparameters
     return Hyperparameters(
         length_scales=found.length_scales,
         signal_variance=std**2 * found.signal_variance,

@@ -16,7 +16,8 @@ an aim of its own:
   the likelihood of the duplicated data if the weights are whole numbers. For w_i → 0 the three
   terms of observation i diverge but their sum vanishes; a floor on w_i keeps them finite.
 * :class:`Thinned`: log p(y_S | X_S, θ) of a subset S, the first m in farthest-point order.
-* :class:`WeightedLeaveOneOut`: Σ_i w_i log p(y_i | X, y_-i, θ), where y_-i is all of y but y_i.
+* :class:`WeightedLeaveOneOut`: Σ_i w_i log p(y_i - m | X, y_-i - m, θ), where y_-i is all of y but
+  y_i and m = Σ_i w_i y_i / n.
 
 | symbol  | shape  | meaning                                                                     |
 |---------|--------|-----------------------------------------------------------------------------|
@@ -34,8 +35,9 @@ random arm), so that h → 0 as n grows, whatever the sampler does with the rest
 * Σ_i vol(V_i) g(x_i) is a Riemann sum: V_i lies within h of x_i, so it converges to ∫ g over the
   cube for every continuous g, whatever distribution the points came from. A loss that adds up terms
   g(x_i, y_i, θ) of single observations (the paper's Assumption 6.1), weighted by w, thus has the
-  limit that it has on uniform points (noise in y averages out as the largest cell shrinks); this is
-  Proposition 6.4 without its random points.
+  limit that it has on uniform points; this is Proposition 6.4 without its random points. (Noise in
+  y averages out as the largest cell shrinks if the design does not depend on it; a sampler that
+  crowds around lucky observations makes their cells small.)
 * The m points of :class:`Thinned` are at least δ apart and each observation is within δ of one of
   them (Gonzalez 1985). Hence they leave no hole larger than δ + h, and δ → 0 as m grows because
   the cube holds finitely many points δ apart: S becomes dense, and while h is at most a multiple of
@@ -257,7 +259,9 @@ class WeightedLeaveOneOut:
 
     The noise is borrowed: what tells noise from variation is observations close to each other, and
     those have the smallest volumes. Left to estimate it, this loss takes a surprise at a lone point
-    for noise, where the length-scales are wrong.
+    for noise, where the length-scales are wrong. And the targets are centered by their weighted
+    mean: the plain mean of targets that were sampled where they are large lies above the process's,
+    which alone makes length-scales come out long by a quarter.
     """
 
     covers_observations: ClassVar[bool] = True
@@ -274,7 +278,11 @@ class WeightedLeaveOneOut:
     ) -> Criterion:
         """Return the leave-one-out density weighted by Voronoi volumes."""
         weights = voronoi_volumes(X, features)
-        return LeaveOneOut(X, y, features, weights, known_noise=known_noise, fit_noise=fit_noise)
+        with np.errstate(invalid="ignore"):  # what is not finite is the fit's to refuse
+            centered = y - float(np.average(y, weights=weights))
+        return LeaveOneOut(
+            X, centered, features, weights, known_noise=known_noise, fit_noise=fit_noise
+        )
 
 
 class WeightedLikelihood(MarginalLikelihood):

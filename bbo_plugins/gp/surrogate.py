@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bbo_plugins.gp.fit import WarmStart, fit_map
+from bbo_plugins.gp.fit import Fit, WarmStart, fit_map
 from bbo_plugins.gp.likelihood import noise_diagonal
 from bbo_plugins.gp.losses import MARGINAL
 from bbo_plugins.gp.outputs import OutputTransform
@@ -70,23 +70,16 @@ class Surrogate:
         known = None
         if noise_variance is not None:
             known = transformed_noise(noise_variance, transform.derivative(y))
-        fit_noise = not deterministic and (known is None or bool(np.isnan(known).any()))
-        if fit_noise and loss.borrows_noise:
-            marginal = fit_map(X, z, features, known_noise=known, warm_start=marginal_start)
-            noise = marginal.hyperparameters.noise_variance
-            settled = noise_diagonal(len(z), noise, known)
-            fit = fit_map(X, z, features, known_noise=settled, warm_start=warm_start, loss=loss)
-            fit = replace(fit, hyperparameters=replace(fit.hyperparameters, noise_variance=noise))
-        else:
-            fit = fit_map(
-                X,
-                z,
-                features,
-                known_noise=known,
-                fit_noise=fit_noise,
-                warm_start=warm_start,
-                loss=loss,
-            )
+        fit = estimate(
+            X,
+            z,
+            features,
+            known_noise=known,
+            fit_noise=not deterministic,
+            warm_start=warm_start,
+            loss=loss,
+            marginal_start=marginal_start,
+        )
         process = GaussianProcess.from_data(
             X, z, fit.hyperparameters, features, known_noise=known, cholesky=fit.cholesky
         )
@@ -94,6 +87,44 @@ class Surrogate:
         if process.jitter > 0.0:
             notes.append("the covariance matrix needed jitter on its diagonal to be factorized")
         return cls(process, transform, fit.warm_start, tuple(notes))
+
+
+def estimate(
+    X: FloatArray,
+    z: FloatArray,
+    features: FeatureMap,
+    *,
+    known_noise: FloatArray | None = None,
+    fit_noise: bool = True,
+    warm_start: WarmStart | None = None,
+    loss: Loss = MARGINAL,
+    marginal_start: WarmStart | None = None,
+) -> Fit:
+    """Estimate the hyperparameters by a loss, the noise by what the loss borrows it from.
+
+    The arguments are those of :func:`bbo_plugins.gp.fit.fit_map`, and ``marginal_start`` as in
+    :meth:`Surrogate.fit`.
+    """
+    unknown = fit_noise and (known_noise is None or bool(np.isnan(known_noise).any()))
+    if not (unknown and loss.borrows_noise):
+        return fit_map(
+            X,
+            z,
+            features,
+            known_noise=known_noise,
+            fit_noise=fit_noise,
+            warm_start=warm_start,
+            loss=loss,
+        )
+    marginal = fit_map(X, z, features, known_noise=known_noise, warm_start=marginal_start)
+    noise = marginal.hyperparameters.noise_variance
+    settled = noise_diagonal(len(z), noise, known_noise)
+    fit = fit_map(X, z, features, known_noise=settled, warm_start=warm_start, loss=loss)
+    return replace(
+        fit,
+        hyperparameters=replace(fit.hyperparameters, noise_variance=noise),
+        note=fit.note or marginal.note,
+    )
 
 
 def transformed_noise(noise_variance: FloatArray, derivative: FloatArray) -> FloatArray:

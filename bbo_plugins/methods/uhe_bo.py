@@ -30,14 +30,18 @@ Why the second trial needs the other loss: a random point on the slope of an unk
 than the incumbent. Whether the next point goes on from there depends on the length-scales, which
 the marginal likelihood reads off the crowd of points in the basin that is known already.
 
-What remains of the paper's guarantee. If the objective is bounded, its targets keep a spread and
-the hyperparameters stay in a compact set, the search comes to rest again and again: values cannot
-rise by a fixed step for ever, and the gain expected at the suggested points has 0 as a lower limit,
-as points of a compact set accumulate and leave no variance where they do (Vazquez & Bect 2010).
-Each time the random arm has at least probability γ_i/2, of the order i^(-1/2) for pair i, so that
-it is pulled infinitely often almost surely; its density is positive everywhere, so the data become
-dense, which is what consistency needs (:mod:`bbo_plugins.gp.losses` says which loss is consistent
-in what sense). Not claimed: the rate of Theorem 6.8, which needs a fixed share of random trials.
+What remains of the paper's guarantee, in outline. Let trials run one at a time without noise or
+constraints, the objective be bounded and in the kernel's function space, its targets keep a spread
+and the hyperparameters stay in a compact set. Then the search comes to rest again and again: values
+cannot rise by a fixed step for ever, and the gain expected at the suggested points has 0 as a lower
+limit, as points of a compact set accumulate and leave no variance where they do (Vazquez & Bect
+2010, for fixed hyperparameters). Each time the random arm has at least probability γ_i/2: a
+constant if T is known, of the order i^(-1/2) for pair i if not. It is pulled infinitely often
+almost surely if these add up to infinity, which for unknown T asks that the rests do not become
+ever rarer, as at the pairs 4, 16, 64, ... (no limit on their rarity is shown). All of its draws
+fall into any given ball with a fixed probability, so the data become dense, which is what
+consistency needs (:mod:`bbo_plugins.gp.losses` says which loss is consistent in what sense). Not
+claimed: the rate of Theorem 6.8, which needs a fixed share of random trials.
 
 The thresholds and the number of draws were chosen on test functions, not derived. With noise the
 model always expects something, so that the search hardly ever comes to rest: there this is little
@@ -183,12 +187,15 @@ def _is_at_rest(past: Past) -> bool:
     """Whether the model expects next to nothing and the latest trials brought next to nothing.
 
     Of its last two expectations the smaller counts: a search that has converged looks near and far
-    by turns, and the turns may fall in with the pairs.
+    by turns, and the turns may fall in with the pairs. As long as no trial has a value that counts,
+    as while none is feasible, nothing can have risen and the expectations alone decide.
     """
     gains = past.expected_gains[~np.isnan(past.expected_gains)][-2:]
     values = past.trials.values[past.trials.finished & np.isfinite(past.trials.values)]
-    if not len(gains) or gains.min() >= _SMALL_GAIN or len(values) <= _N_RECENT:
+    if not len(gains) or gains.min() >= _SMALL_GAIN:
         return False
+    if len(values) <= _N_RECENT:
+        return not len(values)
     z = OutputTransform.fit(values).forward(values)
     return bool(z.max() - z[:-_N_RECENT].max() < _SMALL_RISE)
 

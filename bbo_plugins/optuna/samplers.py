@@ -26,7 +26,7 @@ _ACQUISITIONS = ("logei", "ei", "ucb")
 
 
 class UHEBOSampler(ModelSampler):
-    """Gaussian-process Bayesian optimization for Optuna that does not get stuck; without torch.
+    """Gaussian-process Bayesian optimization for Optuna that doubts its model when it gets stuck.
 
     After a space-filling start-up, each trial is suggested by a Gaussian process (Matérn-5/2, one
     length-scale per parameter, hyperparameters by maximum a posteriori) that is fitted to all

@@ -238,13 +238,24 @@ def test_weighted_losses_are_bound_to_the_volumes() -> None:
     features, theta = FeatureMap((0, 3)), np.log([0.3, 0.8, 1.2, 0.01])
     weights = voronoi_volumes(X, features)
     assert weights.max() > 3.0 * weights.min()
-    for loss, kind in (
-        (ImportanceWeighted(), WeightedLikelihood),
-        (WeightedLeaveOneOut(), LeaveOneOut),
+    centered = y - weights @ y / 30.0
+    for loss, kind, targets in (
+        (ImportanceWeighted(), WeightedLikelihood, y),
+        (WeightedLeaveOneOut(), LeaveOneOut, centered),
     ):
         value, _ = loss.criterion(X, y, features)(theta)
-        assert value == kind(X, y, features, weights)(theta)[0]
-        assert value != pytest.approx(kind(X, y, features, np.ones(30))(theta)[0])
+        assert value == pytest.approx(kind(X, targets, features, weights)(theta)[0], rel=1e-12)
+        assert value != pytest.approx(kind(X, targets, features, np.ones(30))(theta)[0])
+
+
+def test_leave_one_out_estimates_do_not_depend_on_the_offset_of_the_targets() -> None:
+    """The targets are centered by their weighted mean, whatever they were centered by before."""
+    X, y = _data(30, (0, 3), clustered=True)
+    features, theta = FeatureMap((0, 3)), np.log([0.3, 0.8, 1.2, 0.01])
+    value, gradient = WeightedLeaveOneOut().criterion(X, y, features)(theta)
+    moved = WeightedLeaveOneOut().criterion(X, y + 3.0, features)(theta)
+    assert moved[0] == pytest.approx(value, rel=1e-9)
+    np.testing.assert_allclose(moved[1], gradient, rtol=1e-7, atol=1e-9)
 
 
 def test_volumes_on_a_line_are_the_gaps() -> None:

@@ -213,6 +213,12 @@ def expecting(*gains: float | None, before: float | None = SMALL) -> dict[int, R
             dict.fromkeys(range(FIRST, REST), (None, True, 3.0, None)), False, id="no model so far"
         ),
         pytest.param({LAST: (None, True, 3.0 + RISE, SMALL)}, False, id="has just improved"),
+        pytest.param(
+            {REST - uhe_bo._N_RECENT: (None, True, 3.0 + RISE, SMALL)}, False, id="recently"
+        ),
+        pytest.param(
+            {REST - uhe_bo._N_RECENT - 1: (None, True, 3.0 + RISE, SMALL)}, True, id="before that"
+        ),
         pytest.param({LAST: (None, True, 3.0 + 1e-9, SMALL)}, True, id="by nothing to speak of"),
         pytest.param({LAST: (None, True, -9.0, SMALL)}, True, id="bad values are no matter"),
         pytest.param({LAST: (None, True, None, SMALL)}, True, id="a failure is no improvement"),
@@ -223,6 +229,17 @@ def expecting(*gains: float | None, before: float | None = SMALL) -> dict[int, R
             dict.fromkeys(range(uhe_bo._N_RECENT, REST), (None, True, None, SMALL)),
             False,
             id="too few values to tell",
+        ),
+        pytest.param(
+            dict.fromkeys(range(1, REST), (None, True, None, SMALL)), False, id="a single value"
+        ),
+        pytest.param(
+            dict.fromkeys(range(REST), (None, True, None, SMALL)), True, id="no value at all"
+        ),
+        pytest.param(
+            dict.fromkeys(range(REST), (None, True, None, LARGE)),
+            False,
+            id="no value, but one is expected",
         ),
     ],
 )
