@@ -1,0 +1,30 @@
+"""Plots of studies, drawn by plotly; :mod:`bbo_plugins.visualization.matplotlib` has the same ones.
+
+How it is laid out: for each plot, one file computes what is to be seen as plain records, without
+any plotting package (``_lengthscales.py``), and two files of that name draw the records
+(``_plotly/``, ``matplotlib/``), so that both pictures show the same numbers. Importing this package
+loads no plotting package: the first use of a name does.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from bbo_plugins.visualization._lazy import resolve
+
+if TYPE_CHECKING:
+    from bbo_plugins.visualization import matplotlib
+    from bbo_plugins.visualization._plotly import plot_lengthscales, plot_posterior, plot_regret_gap
+
+__all__ = ["matplotlib", "plot_lengthscales", "plot_posterior", "plot_regret_gap"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "matplotlib":
+        return import_module(f"{__name__}.matplotlib")
+    return resolve(__name__, name, module=f"{__name__}._plotly", library="plotly")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

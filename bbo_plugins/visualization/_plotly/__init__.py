@@ -1,0 +1,7 @@
+"""The plots, drawn by plotly."""
+
+from bbo_plugins.visualization._plotly.lengthscales import plot_lengthscales
+from bbo_plugins.visualization._plotly.posterior import plot_posterior
+from bbo_plugins.visualization._plotly.regret_gap import plot_regret_gap
+
+__all__ = ["plot_lengthscales", "plot_posterior", "plot_regret_gap"]

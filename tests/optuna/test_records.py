@@ -1,0 +1,427 @@
+"""What plots read from a study: the stored estimates, and a posterior that is the model's own."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import FloatDistribution
+from optuna.samplers import PartialFixedSampler, RandomSampler
+from optuna.trial import TrialState, create_trial
+from scipy import stats
+
+from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.likelihood import Hyperparameters
+from bbo_plugins.gp.surrogate import Surrogate
+from bbo_plugins.optuna import UHEBOSampler
+from bbo_plugins.optuna.proposals import PREFIX, Proposal
+from bbo_plugins.optuna.records import StudyPosterior, posterior_of, suggestions_of
+from bbo_plugins.visualization._lengthscales import lengthscales_info
+from tests.optuna import uhe_studies
+from tests.oracles import dense
+from tests.visualization.studies import (
+    MIXED,
+    N_STARTUP,
+    N_TRIALS,
+    copied,
+    loss,
+    modeled_study,
+    sampler,
+)
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+PLANE: dict[str, BaseDistribution] = {
+    "b": FloatDistribution(0.0, 1.0),
+    "a": FloatDistribution(0.0, 1.0),
+}
+
+
+def _stored_theta(trial: FrozenTrial) -> list[float]:
+    """Return the log hyperparameters in the attributes of ``trial``, read by hand."""
+    chunks = [trial.system_attrs[key] for key in sorted(trial.system_attrs) if PREFIX in key]
+    theta: list[float] = json.loads("".join(chunks))["fits"][0]["theta"]
+    return theta
+
+
+def _fit(theta: list[float], n_points: int = 8) -> dict[str, Any]:
+    return WarmStart(np.array(theta), np.eye(len(theta)), -1.0, n_points).to_json()
+
+
+def _told(study: Study, params: dict[str, Any], value: float, **attributes: Any) -> None:
+    study.add_trial(
+        create_trial(
+            params=params,
+            distributions={name: {**MIXED, **PLANE}[name] for name in params},
+            value=value,
+            system_attrs=attributes,
+        )
+    )
+
+
+def _plane(n: int = 8, *, noise: float = 0.0, **study: Any) -> Study:
+    """Return a study of ``n`` random points of the plane, which no model suggested."""
+    made = optuna.create_study(**study)
+    rng = np.random.default_rng(0)
+    for a, b in rng.random((n, 2)).tolist():
+        _told(made, {"b": b, "a": a}, math.sin(6.0 * a) + 0.1 * b + noise * rng.normal())
+    return made
+
+
+def _posterior(study: Study) -> StudyPosterior:
+    posterior = posterior_of(study)
+    assert posterior is not None
+    return posterior
+
+
+def test_stored_estimates_are_read() -> None:
+    """Each modeled trial has the length-scales of its stored θ by sorted name, start-up none."""
+    study = modeled_study()
+    records = suggestions_of(study)
+    numbers = [record.number for record in records]
+    assert numbers == list(range(1, N_TRIALS))  # nothing is known when trial 0 is suggested
+    for record, trial in zip(records, study.trials[1:], strict=True):
+        if record.number < N_STARTUP:
+            assert record.length_scales == {}
+        else:
+            expected = np.exp(_stored_theta(trial)[: len(MIXED)])
+            assert list(record.length_scales) == sorted(MIXED)
+            np.testing.assert_allclose(list(record.length_scales.values()), expected)
+        assert record.arm is None
+        assert (record.loss is None) == (record.number < N_STARTUP)
+        assert record.distributions == MIXED
+
+
+def test_columns_are_sorted_by_name() -> None:
+    """The first length-scale belongs to the first name, in whatever order they were stored."""
+    study = optuna.create_study()
+    proposal = Proposal({"b": 0.5, "a": 0.5}, (_fit(np.log([0.2, 3.0, 1.0, 0.1]).tolist()),))
+    _told(study, {"b": 0.5, "a": 0.5}, 1.0, **proposal.to_attributes())
+    (record,) = suggestions_of(study)
+    assert record.length_scales == pytest.approx({"a": 0.2, "b": 3.0})
+
+
+@pytest.mark.parametrize(
+    "fits", [(), (None,), ({"weights": [1.0]},), (_fit([0.0] * 2),), (_fit([0.0] * 5),)]
+)
+def test_foreign_fits_are_no_estimates(fits: tuple[Any, ...]) -> None:
+    """What another sampler stored, or a θ of another length, gives a record without estimates."""
+    study = optuna.create_study()
+    _told(study, {"b": 0.5, "a": 0.5}, 1.0, **Proposal({"b": 0.5, "a": 0.5}, fits).to_attributes())
+    (record,) = suggestions_of(study)
+    assert record.length_scales == {}
+
+
+def test_inherited_estimates_are_left_out() -> None:
+    """A repeated trial inherits the attributes of the first; no model suggested it."""
+    study = optuna.create_study()
+    proposal = Proposal({"b": 0.5, "a": 0.5}, (_fit([0.0] * 4),)).to_attributes()
+    _told(study, {"b": 0.5, "a": 0.5}, 1.0, **proposal)
+    _told(study, {"b": 0.5, "a": 0.5}, 1.0, **proposal, fixed_params={"a": 0.5, "b": 0.5})
+    _told(study, {"b": 0.5, "a": 0.5}, 1.0, **proposal, fixed_params={"a": 0.5})
+    _told(study, {"b": 0.5, "a": 0.5}, 1.0, **proposal, failed_trial=2, retry_history=[2])
+    assert [record.number for record in suggestions_of(study)] == [0, 2]
+
+
+def test_studies_without_our_samplers_have_no_records() -> None:
+    """Trials of other samplers are passed over."""
+    assert suggestions_of(_plane()) == ()
+
+
+def test_posterior_is_that_of_the_stored_estimate() -> None:
+    """No refit: the dense formulas, with the θ stored last and all values, transformed by hand."""
+    study = modeled_study()
+    posterior = _posterior(study)
+    theta, d = _stored_theta(study.trials[-1]), len(MIXED)
+    counts = [int(n) for n in posterior.space.n_categories]
+    z = posterior.transform.forward(-np.array([trial.value for trial in study.trials]))
+    scales, signal, noise = np.exp(theta[:d]), math.exp(theta[d]), 1e-6 + math.exp(theta[d + 1])
+    X = posterior.space.encode([trial.params for trial in study.trials])
+    new = posterior.space.snap(np.random.default_rng(0).random((20, d)))
+    mean, covariance = dense.posterior(
+        dense.covariance(X, X, scales, signal, counts) + noise * np.eye(len(X)),
+        dense.covariance(new, X, scales, signal, counts),
+        dense.covariance(new, new, scales, signal, counts),
+        z,
+    )
+    low, median, high = posterior.quantiles(new)
+    forward = posterior.transform.forward
+    sd = np.sqrt(covariance.diagonal())
+    np.testing.assert_allclose(forward(-median), mean, atol=1e-8)
+    np.testing.assert_allclose(forward(-low), mean + stats.norm.ppf(0.975) * sd, atol=1e-8)
+    np.testing.assert_allclose(forward(-high), mean - stats.norm.ppf(0.975) * sd, atol=1e-8)
+
+
+def test_trials_are_listed_as_stored() -> None:
+    """Numbers, parameters and values are the study's own; the best is the study's best."""
+    study = modeled_study()
+    posterior = _posterior(study)
+    assert posterior.numbers == tuple(range(N_TRIALS))
+    assert [dict(params) for params in posterior.params] == [t.params for t in study.trials]
+    assert posterior.values.tolist() == [trial.value for trial in study.trials]
+    assert posterior.numbers[posterior.best] == study.best_trial.number
+    np.testing.assert_array_equal(posterior.X, posterior.space.encode(posterior.params))
+
+
+def test_maximizing_the_negative_mirrors_everything() -> None:
+    """Intervals change their sign and their order of ends, the best trial stays the same."""
+    up = _posterior(copied(modeled_study(), negated=True))
+    down = _posterior(copied(modeled_study()))
+    X = np.random.default_rng(1).random((30, len(MIXED)))
+    np.testing.assert_allclose(up.quantiles(X), -down.quantiles(X)[::-1], rtol=1e-9)
+    assert (np.diff(down.quantiles(X), axis=0) > 0.0).all()
+    assert up.best == down.best
+    assert up.outlier_limit == pytest.approx(-down.outlier_limit)
+    assert down.outlier_limit > np.median(down.values)
+
+
+@pytest.mark.parametrize("stored", [(), (_fit([0.0] * 3),), ({"theta": "?"},)])
+def test_one_fit_where_none_is_stored(stored: tuple[Any, ...]) -> None:
+    """Without a θ that can be read, a fit to the same data; one without a noise entry is used."""
+    study = _plane()
+    params = {"b": 0.5, "a": 0.5}
+    _told(study, params, -0.4, **Proposal(params, stored).to_attributes())
+    posterior = _posterior(study)
+    if stored == (_fit([0.0] * 3),):
+        expected = Hyperparameters.from_theta(np.zeros(3), 2)
+    else:
+        surrogate = Surrogate.fit(posterior.X, -posterior.values, FeatureMap((0, 0)))
+        expected = surrogate.process.hyperparameters
+    actual = posterior.process.hyperparameters
+    np.testing.assert_allclose(actual.length_scales, expected.length_scales)
+    assert actual.signal_variance == pytest.approx(expected.signal_variance)
+    assert actual.noise_variance == pytest.approx(expected.noise_variance)
+
+
+def test_estimates_for_other_parameters_are_of_no_use() -> None:
+    """After the search space has changed, the latest estimate for the present one counts."""
+    study = _plane()
+    for params, fit in (
+        ({"b": 0.5, "a": 0.5}, _fit(np.log([0.2, 3.0, 1.0, 0.1]).tolist())),
+        ({"b": 0.5, "a": 0.6}, _fit(np.log([0.3, 2.0, 1.0, 0.1]).tolist())),
+        ({"a": 0.7}, _fit(np.log([0.1, 1.0, 0.1]).tolist())),
+    ):
+        attributes = Proposal(params, (fit,)).to_attributes()
+        _told(study, {"b": 0.5, **params}, 0.0, **attributes)
+    scales = _posterior(study).process.hyperparameters.length_scales
+    np.testing.assert_allclose(scales, [0.3, 2.0])
+
+
+@pytest.mark.parametrize(
+    "losses, expected",
+    [
+        (("Marginal", "WeightedLeaveOneOut"), 0),
+        (("Marginal", "WeightedLeaveOneOut", None), 0),
+        (("WeightedLeaveOneOut", "Marginal", "Marginal"), 2),
+        (("Thinned", "WeightedLeaveOneOut"), 1),
+        ((None, None), 1),
+    ],
+)
+def test_estimates_by_the_marginal_likelihood_come_first(
+    losses: tuple[str | None, ...], expected: int
+) -> None:
+    """The latest of them counts, though a later one be of another loss; else the latest of all."""
+    study = _plane()
+    for i, loss_name in enumerate(losses):
+        theta = np.log([0.2 + 0.1 * i, 3.0, 1.0, 0.1])[: 3 if loss_name else 4].tolist()
+        if loss_name == "Marginal":
+            theta.append(math.log(0.1))
+        params = {"b": 0.5, "a": 0.1 * i}
+        _told(
+            study, params, 0.0, **Proposal(params, (_fit(theta),), loss=loss_name).to_attributes()
+        )
+    estimate = _posterior(study).process.hyperparameters
+    np.testing.assert_allclose(estimate.length_scales, [0.2 + 0.1 * expected, 3.0])
+    noisy = losses[expected] in {None, "Marginal"}
+    assert estimate.noise_variance == pytest.approx(1e-6 + 0.1 * noisy)
+
+
+def test_a_study_at_rest_is_plotted_with_both_kinds_of_estimates() -> None:
+    """Length-scales are read from either; the posterior has the noise of the ordinary one."""
+    study = uhe_studies.whole(uhe_studies.N_WHOLE - 4)
+    records = {record.number: record for record in suggestions_of(study)}
+    kinds: dict[str | None, list[int]] = {}
+    for trial in study.trials[uhe_studies.N_STARTUP :]:
+        record = records[trial.number]
+        if record.arm == uhe_studies.RANDOM:
+            assert record.length_scales == {}
+            continue
+        theta = _stored_theta(trial)
+        assert list(record.length_scales.values()) == pytest.approx(np.exp(theta[:2]).tolist())
+        kinds.setdefault(record.loss, []).append(trial.number)
+        assert len(theta) == {"Marginal": 4, "WeightedLeaveOneOut": 3}[record.loss or ""]
+    last = kinds["Marginal"][-1]
+    assert kinds["WeightedLeaveOneOut"][-1] > last  # so that the latest of all is another one
+    expected = Hyperparameters.from_theta(np.array(_stored_theta(study.trials[last])), 2)
+    actual = _posterior(study).process.hyperparameters
+    np.testing.assert_allclose(actual.length_scales, expected.length_scales)
+    assert actual.noise_variance == pytest.approx(expected.noise_variance)
+    plotted = lengthscales_info(study)
+    for line in plotted.lines:
+        assert [number for number, _ in line.points] == kinds["Marginal"]
+        assert [number for number, _ in line.detached] == kinds["WeightedLeaveOneOut"]
+    assert plotted.detached_label == "hollow: by weighted leave one out"
+
+
+def test_any_sampler_or_process_sees_the_same_posterior() -> None:
+    """Opening the storage anew, with Optuna's default sampler, changes nothing."""
+    study = modeled_study()
+    again = optuna.load_study(study_name=study.study_name, storage=study._storage)
+    X = np.random.default_rng(2).random((10, len(MIXED)))
+    np.testing.assert_array_equal(_posterior(again).quantiles(X), _posterior(study).quantiles(X))
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize("wrapped, n_modeled", [(False, 0), (False, 2), (True, 2)])
+def test_known_noise_is_the_samplers(wrapped: bool, n_modeled: int) -> None:
+    """Variances of noise_func count, each asked once per trial, also through a wrapping sampler."""
+    asked: list[int] = []
+
+    def variance(trial: FrozenTrial) -> float:
+        asked.append(trial.number)
+        return 0.25 * (trial.number + 1)
+
+    ours = UHEBOSampler(estimation="map", noise_func=variance, n_startup_trials=4, seed=0)
+    outer = PartialFixedSampler({"a": 0.5}, ours) if wrapped else ours
+    study = _plane(noise=0.5, sampler=outer)
+    for _ in range(n_modeled):
+        trial = study.ask(PLANE)
+        study.tell(trial, math.sin(6.0 * trial.params["a"]))
+    posterior = _posterior(study)
+    n = 8 + n_modeled
+    slope = posterior.transform.derivative(-posterior.values)
+    np.testing.assert_allclose(
+        posterior.process.noise, 0.25 * np.arange(1.0, n + 1.0) * slope**2, rtol=1e-9
+    )
+    assert sorted(asked) == list(range(n))
+    assert posterior.process.hyperparameters.noise_variance == 1e-6  # none was to be estimated
+
+
+def test_deterministic_objective_is_the_samplers() -> None:
+    """A fit for a sampler that was told so estimates no noise; for another it does."""
+    exact = UHEBOSampler(estimation="map", deterministic_objective=True)
+    noise = [
+        _posterior(_plane(noise=0.3, sampler=s)).process.hyperparameters.noise_variance
+        for s in (exact, RandomSampler())
+    ]
+    assert noise[0] == 1e-6
+    assert noise[1] > 1e-5
+
+
+def test_trials_that_cannot_be_drawn() -> None:
+    """Pruned ones inform the model only, infinite ones too; failed, running ones do not count."""
+    study = _plane()
+    pruned = create_trial(
+        params={"b": 0.1, "a": 0.9},
+        distributions=PLANE,
+        state=TrialState.PRUNED,
+        intermediate_values={0: 9.0},
+    )
+    study.add_trial(pruned)
+    _told(study, {"b": 0.2, "a": 0.3}, math.inf)
+    study.tell(study.ask(PLANE), state=TrialState.FAIL)
+    study.ask(PLANE)
+    posterior = _posterior(study)
+    assert posterior.numbers == tuple(range(8))
+    assert len(posterior.process.y) == 10
+
+
+def test_best_is_the_best_feasible_trial() -> None:
+    """A violated constraint disqualifies, as does none at all where others report some."""
+    study = _plane(n=0)
+    for value, constraints in ((1.0, [1.0]), (2.0, [0.0]), (3.0, [-1.0]), (0.5, None)):
+        attributes = {} if constraints is None else {"constraints": constraints}
+        _told(study, {"b": value / 5.0, "a": 0.2}, value, **attributes)
+    posterior = _posterior(study)
+    assert posterior.values[posterior.best] == 2.0
+
+
+def test_best_of_all_where_none_is_feasible() -> None:
+    """There is always a best trial."""
+    study = _plane(n=0)
+    for value in (2.0, 1.0, 3.0):
+        _told(study, {"b": value / 5.0, "a": 0.2}, value, constraints=[value])
+    assert _posterior(study).best == 1
+
+
+def test_closeness_is_the_share_of_uncertainty_removed() -> None:
+    """Against the posterior sd at the projected point after one noise-free value at each trial."""
+    posterior = _posterior(modeled_study())
+    scales = posterior.process.hyperparameters.length_scales
+    counts = [int(n) for n in posterior.space.n_categories]
+    x = posterior.X[posterior.best]
+    for column in range(len(MIXED)):
+        expected = []
+        for point in posterior.X:
+            moved = x.copy()
+            moved[column] = point[column]
+            both = np.array([point, moved])
+            C = dense.covariance(both, both, scales, 1.0, counts)
+            _, left = dense.posterior(C[:1, :1], C[1:, :1], C[1:, 1:], np.zeros(1))
+            expected.append(1.0 - math.sqrt(max(left[0, 0], 0.0)))
+        actual = posterior.closeness(x, column)
+        np.testing.assert_allclose(actual, expected, atol=1e-6)
+        assert actual[posterior.best] == 1.0
+        assert actual.min() < 0.5
+
+
+@pytest.mark.parametrize("trials", ["none", "pruned", "infinite", "nothing shared", "single"])
+def test_no_posterior(trials: str) -> None:
+    """Without a usable complete trial or a shared parameter there is none, and no error."""
+    study = optuna.create_study()
+    if trials == "pruned":
+        study.add_trial(create_trial(state=TrialState.PRUNED, params={}, distributions={}))
+    elif trials == "infinite":
+        _told(study, {"a": 0.5}, math.inf)
+    elif trials == "nothing shared":
+        _told(study, {"a": 0.5}, 1.0)
+        _told(study, {"b": 0.5}, 1.0)
+    elif trials == "single":
+        only: dict[str, BaseDistribution] = {"p": FloatDistribution(1.0, 1.0)}
+        study.add_trial(create_trial(params={"p": 1.0}, distributions=only, value=1.0))
+    assert posterior_of(study) is None
+
+
+def test_one_trial_is_enough() -> None:
+    """The median passes through the only value, and the interval contains it."""
+    study = _plane(n=1)
+    posterior = _posterior(study)
+    low, median, high = posterior.quantiles(posterior.X)[:, 0]
+    assert median == pytest.approx(posterior.values[0])
+    assert low < median < high
+
+
+def test_studies_that_are_refused() -> None:
+    """Several objectives have no single posterior; what is no study is no study."""
+    with pytest.raises(ValueError, match=r"study must have one objective, but got 2\."):
+        posterior_of(optuna.create_study(directions=["minimize", "maximize"]))
+    no_study: Any = "name"
+    for function in (posterior_of, suggestions_of):
+        with pytest.raises(TypeError, match="study must be an Optuna study, but got 'name'"):
+            function(no_study)
+
+
+def test_nothing_is_written() -> None:
+    """Reading leaves the trials as they were, and the next suggestion too."""
+    study = optuna.create_study(sampler=sampler())
+    for _ in range(N_STARTUP + 1):
+        trial = study.ask(MIXED)
+        study.tell(trial, loss(trial.params))
+    before = study.get_trials()
+    posterior_of(study)
+    suggestions_of(study)
+    assert study.get_trials() == before
+    after_reading = study.ask(MIXED).params
+    twin = optuna.create_study(sampler=sampler())
+    for _ in range(N_STARTUP + 1):
+        trial = twin.ask(MIXED)
+        twin.tell(trial, loss(trial.params))
+    assert twin.ask(MIXED).params == after_reading

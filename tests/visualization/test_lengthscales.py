@@ -1,0 +1,221 @@
+"""The plot of length-scales shows what is stored, the same in both plotting packages."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+
+import bbo_plugins.visualization as ours
+from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.optuna.proposals import Proposal
+from bbo_plugins.optuna.records import suggestions_of
+from bbo_plugins.visualization import matplotlib as ours_matplotlib
+from bbo_plugins.visualization._lengthscales import (
+    MODEL_LABEL,
+    RANDOM_LABEL,
+    LengthscalesInfo,
+    ScaleLine,
+    lengthscales_info,
+)
+from bbo_plugins.visualization._plotly import lengthscales as by_plotly
+from bbo_plugins.visualization._style import line_styles, marked
+from bbo_plugins.visualization.matplotlib import _lengthscales as by_matplotlib
+from tests.visualization.studies import MIXED, N_STARTUP, N_TRIALS, modeled_study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FIT = WarmStart(np.zeros(3), np.eye(3), -1.0, 5).to_json()
+LABELS = {
+    "choice": "choice (categorical)",
+    "layers": "layers",
+    "lr": "lr (log scale)",
+    "units": "units (log scale)",
+    "x": "x",
+}
+
+
+def _by_label(axes: Axes) -> dict[str, Any]:
+    return {str(line.get_label()): line for line in axes.get_lines()}
+
+
+def test_both_show_what_is_stored() -> None:
+    """One line per parameter over the trials with an estimate, with the values of the storage."""
+    study = modeled_study()
+    traces = {trace.name: trace for trace in ours.plot_lengthscales(study).data}
+    lines = _by_label(ours_matplotlib.plot_lengthscales(study))
+    assert set(traces) == set(LABELS.values()) <= set(lines)
+    stored = [record for record in suggestions_of(study) if record.length_scales]
+    for name in MIXED:
+        trace, line = traces[LABELS[name]], lines[LABELS[name]]
+        assert list(trace.x) == list(line.get_xdata()) == list(range(N_STARTUP, N_TRIALS))
+        expected = [record.length_scales[name] for record in stored]
+        assert list(trace.y) == list(line.get_ydata()) == expected
+
+
+def test_axes() -> None:
+    """Length-scales on a log axis that says its unit; trials from 0 on, so start-up is blank."""
+    study = modeled_study()
+    layout = ours.plot_lengthscales(study).layout
+    axes = ours_matplotlib.plot_lengthscales(study)
+    assert layout.yaxis.type == axes.get_yscale() == "log"
+    assert layout.title.text == axes.get_title()
+    assert layout.xaxis.title.text == axes.get_xlabel() == "Trial"
+    assert layout.yaxis.title.text == axes.get_ylabel()
+    assert "1 = the parameter's whole range" in axes.get_ylabel()
+    np.testing.assert_allclose(layout.xaxis.range, axes.get_xlim())
+    np.testing.assert_allclose(layout.yaxis.range, np.log10(axes.get_ylim()))
+    assert axes.get_xlim()[0] < 0.0
+    assert axes.get_xlim()[1] > N_TRIALS - 1
+    low, high = axes.get_ylim()
+    shown = [scale for record in suggestions_of(study) for scale in record.length_scales.values()]
+    assert low < min(*shown, 1.0) < max(*shown, 1.0) < high
+
+
+def test_random_arm_is_marked() -> None:
+    """Trials that a bandit suggested at random get a mark at the bottom, below all lines."""
+    info = LengthscalesInfo((ScaleLine("x", "x", ((4, 0.5), (5, 2.0), (8, 0.2))),), (6, 7), 8)
+    rug, axes = by_plotly.draw(info).data[-1], by_matplotlib.draw(info)
+    mark = _by_label(axes)[RANDOM_LABEL]
+    assert rug.name == RANDOM_LABEL
+    assert list(rug.x) == list(mark.get_xdata()) == [6, 7]
+    assert list(rug.y) == list(mark.get_ydata()) == [0.02, 0.02]  # of the height of the axes
+    assert rug.yaxis == "y2"
+    assert mark.get_transform() == axes.get_xaxis_transform()
+    low, high = info.log10_range
+    assert (np.log10(0.2) - low) / (high - low) > 0.05
+    assert len(by_plotly.draw(replace(info, random=())).data) == 1
+    assert RANDOM_LABEL not in _by_label(by_matplotlib.draw(replace(info, random=())))
+
+
+def test_the_arms_have_different_marks() -> None:
+    """Trials that a bandit left to the model have a mark of their own."""
+    line = ScaleLine("x", "x", ((4, 0.5), (5, 2.0), (8, 0.2)))
+    info = LengthscalesInfo((line,), random=(6, 7), last=8, model=(5, 8))
+    random, model = by_plotly.draw(info).data[-2:]
+    marks = _by_label(by_matplotlib.draw(info))
+    assert (random.name, model.name) == (RANDOM_LABEL, MODEL_LABEL)
+    assert list(model.x) == list(marks[MODEL_LABEL].get_xdata()) == [5, 8]
+    assert random.marker.symbol != model.marker.symbol
+    assert marks[RANDOM_LABEL].get_marker() != marks[MODEL_LABEL].get_marker()
+
+
+def test_arms_are_read() -> None:
+    """The arms that a bandit stored are marked; other trials are not."""
+    study = optuna.create_study()
+    for proposal in (
+        Proposal({"x": 0.5}),
+        Proposal({"x": 0.5}, (FIT,), arm="model"),
+        Proposal({"x": 0.5}, arm="random"),
+        Proposal({"x": 0.5}, (FIT,)),
+        Proposal({"x": 0.5}, arm="random"),
+    ):
+        attributes = proposal.to_attributes()
+        study.add_trial(optuna.trial.create_trial(value=1.0, system_attrs=attributes))
+    info = lengthscales_info(study)
+    assert info.random == (2, 4)
+    assert info.model == (1,)
+    assert info.last == 4
+    assert [line.points for line in info.lines] == [((1, 1.0), (3, 1.0))]
+    assert lengthscales_info(modeled_study()).random == ()
+
+
+def _suggested(loss: str, log_scale: float) -> Proposal:
+    fit = WarmStart(np.array([log_scale, 0.0, 0.0]), np.eye(3), -1.0, 5).to_json()
+    return Proposal({"x": 0.5}, (fit,), loss=loss)
+
+
+def test_other_losses_are_hollow() -> None:
+    """The line follows the more frequent loss; the others' estimates are points, named once."""
+    study = optuna.create_study()
+    for loss, log_scale in (("Usual", 0.0), ("LeaveOneOut", 2.0), ("Usual", 0.5), ("Usual", 0.25)):
+        attributes = _suggested(loss, log_scale).to_attributes()
+        study.add_trial(optuna.trial.create_trial(value=1.0, system_attrs=attributes))
+    label = "hollow: by leave one out"
+    line, hollow, name = ours.plot_lengthscales(study).data
+    assert [list(line.x), list(hollow.x), list(name.x)] == [[0, 2, 3], [1], [None]]
+    np.testing.assert_allclose([*line.y, *hollow.y], np.exp([0.0, 0.5, 0.25, 2.0]))
+    assert hollow.marker.symbol == f"{line.marker.symbol}-open"
+    assert hollow.mode == "markers"
+    assert hollow.legendgroup == line.legendgroup
+    assert [trace.showlegend for trace in (hollow, name)] == [False, True]
+    assert name.name == label
+    axes = ours_matplotlib.plot_lengthscales(study)
+    drawn: list[Any] = axes.get_lines()
+    line, hollow = drawn[1:3]
+    np.testing.assert_allclose(line.get_xydata(), [[0, 1], [2, np.exp(0.5)], [3, np.exp(0.25)]])
+    np.testing.assert_allclose(hollow.get_xydata(), [[1, np.exp(2.0)]])
+    assert hollow.get_linestyle() == "None"
+    assert hollow.get_markerfacecolor() == "none"
+    assert hollow.get_markeredgecolor() == line.get_color()
+    (legend,) = axes.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["x", label]
+    assert axes.get_ylim()[1] > np.exp(2.0)
+
+
+def test_neighboring_lines_differ_without_color() -> None:
+    """No two of forty lines share dash and marker, and the legend has them all."""
+    styles = list(line_styles(40))
+    assert len({(style.dash, style.marker) for style in styles}) == 40
+    lines = tuple(ScaleLine(f"x{i}", f"x{i}", ((1, 1.0), (2, 2.0 + i))) for i in range(40))
+    info = LengthscalesInfo(lines, (), 2)
+    figure, axes = by_plotly.draw(info), by_matplotlib.draw(info)
+    looks = {(trace.line.dash, trace.marker.symbol) for trace in figure.data}
+    assert len(looks) == 40
+    drawn = list(_by_label(axes).values())[1:]  # the first is the line at 1
+    assert len({(str(line._dash_pattern), line.get_marker()) for line in drawn}) == 40
+    assert len({style.color for style in itertools.islice(line_styles(40), 7)}) == 7
+
+
+@pytest.mark.parametrize("n", [1, 40, 41, 200, 1000])
+def test_markers_do_not_crowd(n: int) -> None:
+    """Short lines have a marker at each point; long ones some twenty, lines taking turns."""
+    shown = [list(range(n))[marked(n, line)] for line in range(4)]
+    assert all(shown)
+    if n <= 40:
+        assert all(len(points) == n for points in shown)
+    else:
+        assert all(15 <= len(points) <= 21 for points in shown)
+        assert shown[0] != shown[1]
+    line = ScaleLine("x", "x", tuple((number, 1.0) for number in range(n)))
+    info = LengthscalesInfo((line,) * 2, (), n)
+    for trace, points in zip(by_plotly.draw(info).data, shown[:2], strict=True):
+        assert np.flatnonzero(trace.marker.size).tolist() == points
+    for index, drawn in enumerate(by_matplotlib.draw(info).get_lines()[1:]):
+        assert drawn.get_markevery() == marked(n, index)
+
+
+@pytest.mark.parametrize("scales", [(0.1, 0.3), (2.0, 70.0), (1.0,)])
+def test_axis_always_shows_the_whole_range(scales: tuple[float, ...]) -> None:
+    """A length-scale of 1 is what others are compared with; never an empty axis."""
+    line = ScaleLine("x", "x", tuple(enumerate(scales)))
+    low, high = LengthscalesInfo((line,), (), 1).log10_range
+    assert low < min(0.0, *np.log10(scales))
+    assert high > max(0.0, *np.log10(scales))
+    assert high - low > 0.05
+
+
+def test_no_estimates(caplog: pytest.LogCaptureFixture) -> None:
+    """As Optuna's plots do: a warning in the log, and a figure without data."""
+    for plot in (ours.plot_lengthscales, ours_matplotlib.plot_lengthscales):
+        caplog.clear()
+        figure: Any = plot(optuna.create_study())
+        (record,) = caplog.records
+        assert record.levelno == logging.WARNING
+        assert "no stored estimates" in record.getMessage()
+        drawn = figure.data if plot is ours.plot_lengthscales else figure.get_lines()
+        assert len(drawn) == 0
+
+
+def test_what_is_no_study_is_refused() -> None:
+    """Both name the argument."""
+    no_study: Any = 3
+    for plot in (ours.plot_lengthscales, ours_matplotlib.plot_lengthscales):
+        with pytest.raises(TypeError, match="study must be an Optuna study, but got 3"):
+            plot(no_study)
