@@ -88,9 +88,7 @@ POLICIES: Mapping[str, Policy] = MappingProxyType(
         "uhe-loss-only": Policy(explores=False, on_stagnation=False),
         "uhe-arm-only": Policy(loss=MARGINAL),
         "uhe-both": Policy(on_stagnation=False),
-        "uhe-literal": Policy(
-            loss=LiteralLoss(), on_stagnation=False, n_draws=1, reward="scaled"
-        ),
+        "uhe-literal": Policy(loss=LiteralLoss(), on_stagnation=False, n_draws=1, reward="scaled"),
     }
 )
 

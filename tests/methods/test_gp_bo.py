@@ -12,11 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.methods.constrained import (
-    AcquisitionName,
-    ConstrainedAcquisition,
-    ConstraintModel,
-)
+from bbo_plugins.methods.constrained import AcquisitionName, ConstrainedAcquisition, ConstraintModel
 from tests.oracles import normal
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, random_process, unit_box

@@ -13,7 +13,6 @@ import pytest
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods import gp_bo
-from bbo_plugins.methods.constrained import AcquisitionName
 from bbo_plugins.methods.gp_bo import suggest
 from bbo_plugins.space import CLOSE, Dimension, SearchSpace
 from tests.oracles.problems import (
@@ -28,6 +27,7 @@ from tests.oracles.problems import (
 
 if TYPE_CHECKING:
     from bbo_plugins.gp.fit import WarmStart
+    from bbo_plugins.methods.constrained import AcquisitionName
 from tests.oracles.steps import NAMES, smooth, step
 
 # --------------------------------------------------------------------------------------- pending
