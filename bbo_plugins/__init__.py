@@ -10,18 +10,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from bbo_plugins.optuna import UHEBOSampler
+    from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, report_cross_validation_scores
 
 __version__ = "0.1.0.dev0"
 
 # A new public name gets a row here, one in __all__, and an import in the block above, from which
 # type checkers and editors learn what __getattr__ will find.
-_MODULE_OF: Final = {"UHEBOSampler": "bbo_plugins.optuna"}
+_MODULE_OF: Final = {
+    "RegretGapTerminator": "bbo_plugins.optuna",
+    "UHEBOSampler": "bbo_plugins.optuna",
+    "report_cross_validation_scores": "bbo_plugins.optuna",
+}
 
-__all__ = ["UHEBOSampler", "__version__"]
+__all__ = ["RegretGapTerminator", "UHEBOSampler", "__version__", "report_cross_validation_scores"]
 
 # Sub-packages that are imported when first used as an attribute, without an import of their own.
-_FRONT_DOORS: Final = ("optuna",)
+_FRONT_DOORS: Final = ("optuna", "visualization")
 
 # The modules each extra brings for the library itself.
 _EXTRAS: Final = {"plot": ("matplotlib", "plotly"), "ray": ("ray.tune",)}

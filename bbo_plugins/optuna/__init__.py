@@ -1,5 +1,27 @@
-"""The Optuna front door: samplers to pass to :func:`optuna.create_study`."""
+"""The Optuna front door: samplers to pass to :func:`optuna.create_study`, callbacks to stop it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bbo_plugins.optuna.cross_validation import report_cross_validation_scores
 from bbo_plugins.optuna.samplers import UHEBOSampler
 
-__all__ = ["UHEBOSampler"]
+if TYPE_CHECKING:
+    from bbo_plugins.optuna.terminator import RegretGapTerminator
+
+__all__ = ["RegretGapTerminator", "UHEBOSampler", "report_cross_validation_scores"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "RegretGapTerminator":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Imported when first used: it needs SciPy's linear algebra, which would double the import time.
+    from bbo_plugins.optuna.terminator import RegretGapTerminator  # noqa: PLC0415
+
+    globals()[name] = RegretGapTerminator  # so that the next access is an ordinary one
+    return RegretGapTerminator
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

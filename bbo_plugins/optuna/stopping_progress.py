@@ -1,0 +1,138 @@
+"""How far the records of one study have come, as far as one terminator knows."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING, Any
+
+from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.optuna.completions import StudyCompletions, continued, in_order
+from bbo_plugins.optuna.once import Once
+from bbo_plugins.optuna.stopping_records import (
+    attributes_of,
+    records_of,
+    store_record,
+    store_settings,
+    store_warm_start,
+    stored_warm_start,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from optuna.study import Study
+
+    from bbo_plugins.methods.stopping import StoppingRecord
+    from bbo_plugins.optuna.completions import Completion, Observed
+    from bbo_plugins.optuna.stopping_records import Settings, StoredRecord
+
+
+class StudyProgress:
+    """The completions of one study and the records that have been made of them.
+
+    Only a cache: all of it is in the storage.
+
+    Attributes:
+        lock: To be held while anything else here is used.
+        once: What has been said about this study.
+        order: The completions in their order.
+        records: Records by the number of completions, in that order.
+        warm_start: What the next fit may start from.
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing read."""
+        self.lock = threading.Lock()
+        self._completions = StudyCompletions()
+        self._forget()
+
+    def _forget(self) -> None:
+        self.once = Once()
+        self.order: tuple[Completion, ...] = ()
+        self.records: dict[int, StoredRecord] = {}
+        self.warm_start: WarmStart | None = None
+        self._stored_form: dict[str, Any] | None = None
+        self._settings_are_stored = False
+
+    @property
+    def has_threshold(self) -> bool:
+        """Whether a record has a threshold."""
+        return any(stored.record.threshold > -math.inf for stored in self.records.values())
+
+    def read_trials(self, study: Study) -> None:
+        """Bring :attr:`order` up to date; forget all if this is another study by now."""
+        complete, same = self._completions.read(study)
+        if not same:
+            self._forget()
+        if len(complete) > len(self.order):
+            all_have_records = len(self.records) == len(self.order)
+            self.order = (
+                continued(self.order, complete)
+                if all_have_records
+                else _ordered(complete, self.records)
+            )
+
+    def read_records(
+        self, study: Study, settings: Settings, missing: Sequence[int] | None = None
+    ) -> None:
+        """Take over what other workers have recorded: what is ``missing``, or all that there is."""
+        attributes = attributes_of(study)
+        complete = {completion.number: completion for completion in self.order}
+        n_known = len(self.records)
+        self._settings_are_stored = settings.key in attributes
+        self.records = records_of(attributes, settings, complete, self.records, missing)
+        if len(self.records) > n_known:
+            self.warm_start = stored_warm_start(attributes, settings)
+            self.order = _ordered(complete, self.records)
+
+    def observed(self, study: Study, n: int) -> Observed | None:
+        """Return the first ``n`` completions; None if they share no parameter."""
+        return self._completions.observed(study, self.order[:n])
+
+    def before(self, n: int) -> list[StoppingRecord]:
+        """Return the records of earlier completions than the ``n``-th, the oldest first."""
+        return [stored.record for m, stored in self.records.items() if m < n]
+
+    def add(self, study: Study, settings: Settings, stored: StoredRecord) -> None:
+        """Keep and store a record."""
+        if not self._settings_are_stored:
+            store_settings(study, settings)
+            self._settings_are_stored = True
+        store_record(study, settings, stored)
+        is_latest = stored.record.n_trials > max(self.records, default=0)
+        self.records[stored.record.n_trials] = stored
+        if not is_latest:
+            self.records = dict(sorted(self.records.items()))
+
+    def keep_warm_start(self, left: WarmStart) -> None:
+        """Keep what a fit has left, just as another worker will read it, to be stored later on."""
+        self._stored_form = left.to_json()
+        self.warm_start = WarmStart.from_json(self._stored_form)
+
+    def store_warm_start(self, study: Study, settings: Settings, n: int) -> None:
+        """Store what has been kept, if anything, after the ``n``-th completion."""
+        if self._stored_form is not None:
+            store_warm_start(study, settings, n, self._stored_form)
+            self._stored_form = None
+
+    def final(self, number: int, started_at: float) -> StoredRecord | None:
+        """Return the first record that ends the study for a worker.
+
+        Args:
+            number: The worker's trial.
+            started_at: When it began: what was recorded of earlier completions did not keep the
+                study from going on, so it is no reason to end it now.
+        """
+        for n, stored in self.records.items():
+            if stored.record.terminate and (
+                stored.number == number or self.order[n - 1].finished_at > started_at
+            ):
+                return stored
+        return None
+
+
+def _ordered(
+    complete: Mapping[int, Completion], records: Mapping[int, StoredRecord]
+) -> tuple[Completion, ...]:
+    return in_order(complete, {n: stored.number for n, stored in records.items()})

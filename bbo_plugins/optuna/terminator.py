@@ -1,0 +1,311 @@
+"""Stopping a study of any sampler when nothing more is to be gained.
+
+Each completion gets one record (:mod:`bbo_plugins.methods.stopping`), made by whichever worker
+looks first and kept in the study's storage (:mod:`bbo_plugins.optuna.stopping_records`), where all
+others find it. A record depends on the settings and on what the storage held, on nothing else:
+workers that make the same one at the same time make it equal, and a restarted study goes on as if
+it had not been interrupted. The terminator itself keeps caches only, which copies and pickles drop.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from optuna.study import Study, StudyDirection
+
+from bbo_plugins import errors
+from bbo_plugins.methods import stopping
+from bbo_plugins.methods.stopping import StoppingRecord, StoppingRule
+from bbo_plugins.optuna.per_study import PerStudy
+from bbo_plugins.optuna.stopping_history import history_of
+from bbo_plugins.optuna.stopping_progress import StudyProgress
+from bbo_plugins.optuna.stopping_records import CAPACITY, Settings, StoredRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from optuna.trial import FrozenTrial
+
+_logger = logging.getLogger(__name__)
+_MAX_CATCH_UP = 128  # latest completions that records are made of where a study has none yet
+
+
+class RegretGapTerminator:
+    """Stops a study when one more trial can hardly change what is known of the optimum.
+
+    After every completed trial a Gaussian process says how much the expected best value can have
+    moved by it: the gap of expected minimum simple regrets (Ishibashi et al., 2023). Once that is
+    at most a threshold for ``patience`` completions in a row, the study is stopped::
+
+        study.optimize(objective, n_trials=200, callbacks=[RegretGapTerminator()])
+
+    It works with every sampler, in both directions, with threads (``n_jobs``) and with several
+    processes on one storage. All values are in the objective's own units. Pruned and failed trials
+    are no observations; constraints are not looked at. If a sampler of this package suggested the
+    trials, the hyperparameters that it has estimated are used, and nothing is fitted here.
+
+    Only the parameters that all complete trials share can be modeled. If there are none, the study
+    is never stopped, and a warning says so once. Neither is one whose values are all equal.
+
+    Args:
+        threshold: What the criterion has to be at most.
+
+            - "relative": ``eta`` times the standard deviation of the values so far; ``eta`` itself
+              if the criterion is a probability.
+            - "auto": Eq. (7) of the paper, for the regret gap. Fires when trials are repeated more
+              than when the optimum is found.
+            - "median": ``eta`` times the median of the first ``n_initial`` criteria.
+            - "cross-validation": the standard deviation of the best trial's value, from the scores
+              given to :func:`~bbo_plugins.optuna.report_cross_validation_scores`; no stop before
+              they are. Not for a probability.
+            - a number above 0, in the objective's units; below 1 for a probability.
+        criterion: "regret-gap", or what it is to be compared with: "regret-bound" (Makarova et al.,
+            2022), "expected-improvement", "probability-of-improvement".
+        eta: Factor of "relative" and "median", in (0, 1). None for 0.1 with "relative" (0.2 if the
+            objective is deterministic, 0.01 for a probability) and 0.01 with "median".
+        patience: Number of completions in a row that have to agree.
+        n_initial: Number of criteria that "median" takes the median of.
+        delta: Probability with which confidence bounds may fail, in (0, 1).
+        min_n_trials: Number of completions before which nothing is stopped; at least 2.
+        deterministic_objective: Whether the same parameters always give the same value.
+        seed: Seed of the points at which the model is asked; None for 0, so that workers agree.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument has a value outside its range, the threshold is not one of this
+            criterion, or ``eta`` is given with a threshold that has none.
+
+    Source: Ishibashi, Karasuyama, Takeuchi & Hino (2023), "A stopping criterion for Bayesian
+    optimization by the gap of expected minimum simple regrets". The "relative" threshold and
+    ``patience`` are choices of this project.
+    """
+
+    def __init__(
+        self,
+        *,
+        threshold: str | float = "relative",
+        criterion: str = "regret-gap",
+        eta: float | None = None,
+        patience: int = 3,
+        n_initial: int = 20,
+        delta: float = 0.1,
+        min_n_trials: int = 20,
+        deterministic_objective: bool = False,
+        seed: int | None = None,
+    ) -> None:
+        """Check and keep the arguments."""
+        rule = StoppingRule(
+            threshold=threshold,
+            criterion=criterion,
+            eta=eta,
+            patience=patience,
+            n_initial=n_initial,
+            delta=delta,
+            min_n_trials=min_n_trials,
+            deterministic_objective=deterministic_objective,
+        )
+        self._settings = Settings(
+            rule, 0 if seed is None else errors.check_int("seed", seed, minimum=0)
+        )
+        self._forget()
+
+    @property
+    def settings(self) -> Settings:
+        """What the records depend on, beside the trials; they are stored under its digest."""
+        return self._settings
+
+    def _forget(self) -> None:
+        self._progress = PerStudy(StudyProgress)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the caches and their locks."""
+        return {name: value for name, value in self.__dict__.items() if name != "_progress"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Start with empty caches."""
+        self.__dict__.update(state)
+        self._forget()
+
+    def __call__(self, study: Study, trial: FrozenTrial) -> None:
+        """Stop ``study`` if that is due: a callback of :meth:`optuna.study.Study.optimize`.
+
+        It is due if a record says so of any completion since ``trial`` started, so that a worker
+        also stops for what another one has found. A study that is continued after it was stopped
+        goes on until a new completion gives a reason.
+
+        Raises:
+            TypeError: ``study`` is not a study.
+            ValueError: The study has several objectives, or none with a direction.
+        """
+        started = -math.inf if trial.datetime_start is None else trial.datetime_start.timestamp()
+        with self._up_to_date(study, trial.number) as progress:
+            final = progress.final(trial.number, started)
+            if final is None:
+                return
+            if progress.once.first_time("stop", final.record.n_trials):
+                _logger.info("%s", _reason(self._settings.rule, final))
+        study.stop()
+
+    def should_terminate(self, study: Study) -> bool:
+        """Return whether the study is to end here: for ask-and-tell loops.
+
+        Like the callback, called for the trial that completed last.
+
+        Raises:
+            TypeError: ``study`` is not a study.
+            ValueError: The study has several objectives, or none with a direction.
+        """
+        with self._up_to_date(study) as progress:
+            if not progress.order:
+                return False
+            newest = progress.order[-1]
+            return progress.final(newest.number, newest.started_at) is not None
+
+    def evaluate(self, study: Study) -> StoppingRecord:
+        """Return the record of the latest completion; its value is infinite without any signal.
+
+        Completions without a record get one first, of a long history the latest 128.
+
+        Raises:
+            TypeError: ``study`` is not a study.
+            ValueError: The study has several objectives, or none with a direction.
+        """
+        with self._up_to_date(study) as progress:
+            n = len(progress.order)
+            return progress.records[n].record if n else _no_signal(0)
+
+    def history(self, study: Study) -> list[StoppingRecord]:
+        """Return the stored records of a terminator with these settings, the oldest first.
+
+        They are read from the storage, whoever made them; nothing is computed. Kept are those of
+        the latest 1,024 completions.
+
+        Raises:
+            TypeError: ``study`` is not a study.
+            ValueError: The study has several objectives, or none with a direction.
+        """
+        _check_study(study)
+        return [stored.record for stored in history_of(study, self._settings).records]
+
+    @contextmanager
+    def _up_to_date(self, study: Study, own: int | None = None) -> Iterator[StudyProgress]:
+        """Lock what is known of ``study``, with records of all that is to have one.
+
+        A worker that asks for its ``own`` trial, and finds it to be the only one without a record,
+        need not look for others' records: nobody else is likely to have made it.
+        """
+        _check_study(study)
+        progress = self._progress.of(study)
+        with progress.lock:
+            progress.read_trials(study)
+            if progress.once.first_time("read"):
+                progress.read_records(study, self._settings)
+            missing = self._missing(progress)
+            if [progress.order[n - 1].number for n in missing] not in ([], [own]):
+                progress.read_records(study, self._settings, missing)
+                missing = self._missing(progress)
+            for n in missing:
+                stored = StoredRecord(progress.order[n - 1].number, self._made(study, progress, n))
+                progress.add(study, self._settings, stored)
+            if missing:
+                progress.store_warm_start(study, self._settings, missing[-1])
+            yield progress
+
+    def _missing(self, progress: StudyProgress) -> list[int]:
+        """Return the completions that are to have a record and have none, in order."""
+        rule, n = self._settings.rule, len(progress.order)
+        first = max(1, n + 1 - _MAX_CATCH_UP)
+        wanted = [*range(first, n + 1)]
+        if rule.threshold == "median" and first > 1 and not progress.has_threshold:
+            earliest = max(1, n + 1 - CAPACITY)
+            wanted = [*range(earliest, min(rule.n_initial + 1, first)), *wanted]
+        return [m for m in wanted if m not in progress.records]
+
+    def _made(self, study: Study, progress: StudyProgress, n: int) -> StoppingRecord:
+        """Make the record of the ``n``-th completion."""
+        observed = progress.observed(study, n)
+        if observed is None:
+            if progress.once.first_time("space"):
+                _logger.warning(
+                    "RegretGapTerminator cannot stop this study: its complete trials share no "
+                    "parameter that has more than one value and the same range in all of them, so "
+                    "there is nothing to model."
+                )
+            return _no_signal(n)
+        if observed.n_infinite and progress.once.first_time("infinite"):
+            _logger.warning(
+                "RegretGapTerminator: the study has infinite values; each counts as the largest or "
+                "smallest finite one so far."
+            )
+        found = stopping.evaluate(
+            observed.space,
+            observed.X,
+            observed.y,
+            rule=self._settings.rule,
+            previous=progress.before(n),
+            shared=observed.estimate,
+            warm_start=progress.warm_start,
+            fold_scores=observed.best_scores or None,
+            seed=self._settings.seed,
+        )
+        for note in found.notes:
+            if progress.once.first_time("note", note.partition("(")[0]):
+                _logger.warning("RegretGapTerminator, completion %d: %s.", n, note)
+        if found.warm_start is not None:
+            progress.keep_warm_start(found.warm_start)
+        return _storable(found.record)
+
+
+def _check_study(study: Study) -> None:
+    errors.check_instance("study", study, Study, "an Optuna study")
+    directions = study.directions
+    if len(directions) != 1:
+        rule = "one with a single objective"
+        raise ValueError(
+            f"study must be {rule} for RegretGapTerminator, but has {len(directions)}."
+        )
+    if directions[0] is StudyDirection.NOT_SET:
+        raise ValueError("study must be one whose direction is set, but it is not.")
+
+
+def _no_signal(n: int) -> StoppingRecord:
+    return StoppingRecord(
+        n_trials=n, value=math.inf, threshold=-math.inf, terms={}, terminate=False
+    )
+
+
+def _storable(record: StoppingRecord) -> StoppingRecord:
+    """Return ``record``, without a signal if a number in it has overflowed."""
+    if all(map(math.isfinite, (record.value, *record.terms.values()))):
+        return record
+    return replace(record, value=math.inf, terms={}, terminate=False)
+
+
+def _reason(rule: StoppingRule, final: StoredRecord) -> str:
+    """Return why the study ends, in words and numbers."""
+    record, criterion = final.record, rule.criterion.replace("-", " ")
+    unit = "" if rule.is_probability else ", in the objective's units"
+    return (
+        f"RegretGapTerminator stops the study after {record.n_trials} complete trials (the latest "
+        f"is trial {final.number}): the {criterion} was at most its threshold for {rule.patience} "
+        f"in a row, at last {record.value:.4g} <= {record.threshold:.4g} "
+        f"({_in_words(rule)}){unit}."
+    )
+
+
+def _in_words(rule: StoppingRule) -> str:
+    """Return what the threshold is."""
+    if rule.threshold == "relative":
+        unit = "" if rule.is_probability else " times the standard deviation of the values"
+        return f"{rule.fraction:g}{unit}"
+    if rule.threshold == "median":
+        return f"{rule.fraction:g} times the median of the first {rule.n_initial}"
+    if rule.threshold == "auto":
+        return "Eq. (7)"
+    if rule.threshold == "cross-validation":
+        return "standard deviation of the best trial's cross-validated value"
+    return "as given"

@@ -1,0 +1,262 @@
+"""Histories and what is replayed over them: the same as if the terminator had been there."""
+
+import dataclasses
+import importlib.util
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+
+from bbo_plugins.methods.stopping import StoppingRule
+from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
+from benchmarks import stopping_histories, stopping_problems, stopping_series
+from benchmarks.hpo_tables import GRIDS, Table
+from benchmarks.peers import SAMPLERS
+from benchmarks.regret import N_STARTUP, startup_points
+from benchmarks.stopping_histories import History, Run
+from benchmarks.stopping_problems import QUICK_TABLE, objective_of
+from benchmarks.stopping_rules import ENTRANTS, _thresholds, stagnation_stop, stop_of
+
+N_TRIALS = 34
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a made-up table in it."""
+    folder = tmp_path_factory.mktemp("stopping")
+    grid = GRIDS[QUICK_TABLE]
+    rng = np.random.default_rng(0)
+    depth = np.array([params["max_depth"] for params in grid.configurations])
+    scores = 0.1 * (depth[:, None] - 2.0) ** 2 + 0.05 * rng.random((len(depth), 5))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            stopping_problems, "table_of", lambda grid, _: Table(grid=grid, scores=scores)
+        )
+        objective_of(QUICK_TABLE, folder)  # remembered for this folder
+    return folder
+
+
+def a_run(function: str, sampler: str, directory: Path, **values: Any) -> Run:
+    """Return one small run."""
+    objective = objective_of(function, directory)
+    entrant = SAMPLERS[sampler]
+    run = stopping_histories.planned_runs([objective], [entrant], 1, N_TRIALS)[0]
+    return dataclasses.replace(run, **values)
+
+
+def history_of(run: Run, directory: Path) -> History:
+    """Run it and read its record as from a file."""
+    record = json.loads(json.dumps(stopping_histories.execute(run, directory)))
+    return stopping_histories.histories([record, {"kind": "other"}])[run]
+
+
+@pytest.fixture(scope="module")
+def ours(directory: Path) -> History:
+    """Return a history of our sampler on the table."""
+    return history_of(a_run(QUICK_TABLE, "ours-uhe", directory), directory)
+
+
+@pytest.fixture(scope="module")
+def random(directory: Path) -> History:
+    """Return a history of random search on a noisy function."""
+    return history_of(a_run("noisy_branin", "random", directory), directory)
+
+
+def test_a_replayed_criterion_is_the_live_one(directory: Path, ours: History) -> None:
+    """A terminator that watches the study says the same, hyperparameters of the sampler's used."""
+    objective = objective_of(QUICK_TABLE, directory)
+    assert objective.fold_scores is not None
+    study = optuna.create_study(sampler=UHEBOSampler(seed=0))
+    for params in startup_points(objective.problem, 0):
+        study.enqueue_trial(params)
+    live, terminator = [], RegretGapTerminator()
+    for number in range(N_TRIALS):
+        trial = study.ask(dict(objective.problem.space))
+        study.tell(trial, objective.problem.observe(trial.params, seed=0, number=number))
+        live.append(terminator.evaluate(study))
+    record = stopping_series.evaluate(ours, stopping_series.source_of("regret-gap"), directory)
+    values = [math.inf if value is None else value for value in record["values"]]
+    assert values == pytest.approx([one.value for one in live], rel=1e-9)
+    assert values[1:] != [math.inf] * (N_TRIALS - 1)
+    # The sampler leaves nothing else in a study than what the record has.
+    stripped = dataclasses.replace(ours, attributes=[{}] * N_TRIALS)
+    other = stopping_series.evaluate(stripped, stopping_series.source_of("regret-gap"), directory)
+    assert other["values"][: N_STARTUP - 1] == record["values"][: N_STARTUP - 1]
+    assert other["values"] != record["values"]
+
+
+@pytest.mark.parametrize("name", [name for name, one in ENTRANTS.items() if one.rule is not None])
+def test_a_rule_decides_as_the_terminator_does(
+    name: str, directory: Path, ours: History, random: History
+) -> None:
+    """Thresholds and stop are those of a terminator that is given the rule itself."""
+    entrant = ENTRANTS[name]
+    assert entrant.rule is not None
+    assert entrant.criterion is not None
+    history = random if entrant.rule.threshold in {"median", "auto"} else ours
+    rule = dataclasses.replace(entrant.rule, min_n_trials=5, n_initial=8, patience=2)
+    if rule.threshold in {"median", "relative"}:
+        rule = dataclasses.replace(rule, eta=0.9)  # so that there is a stop to be compared
+    objective = objective_of(history.run.function, directory)
+    terminator = RegretGapTerminator(**dataclasses.asdict(rule))
+    live = [terminator.evaluate(study) for study in history.growing(objective.problem)]
+    source = stopping_series.source_of(entrant.criterion, deterministic=entrant.is_deterministic)
+    record = json.loads(json.dumps(stopping_series.evaluate(history, source, directory)))
+    series = stopping_series.stored_series([record])[dataclasses.astuple(history.run), source]
+    scores = best_scores(history, directory)
+    thresholds = _thresholds(rule, series, scores)
+    # A single completion has no signal, so that its threshold does not matter.
+    assert thresholds[1:] == pytest.approx([one.threshold for one in live[1:]], rel=1e-9)
+    expected = next((one.n_trials for one in live if one.terminate), None)
+    assert stop_of(rule, series, scores) == expected
+    assert name == "bound-cv" or expected is not None
+
+
+def best_scores(history: History, directory: Path) -> list[list[float]]:
+    """Return the scores of the best trial so far, by looking at all of them again each time."""
+    fold_scores = objective_of(history.run.function, directory).fold_scores
+    if fold_scores is None:
+        return [[] for _ in history.values]
+    firsts = [int(np.argmin(history.values[:n])) for n in range(1, len(history.values) + 1)]
+    return [fold_scores(history.params[first]) for first in firsts]
+
+
+def test_histories_start_alike_and_repeat(directory: Path) -> None:
+    """Samplers share start-up points and noise, then part; the same run has the same record."""
+    runs = [a_run("noisy_branin", name, directory, n_trials=14) for name in ("tpe", "random")]
+    tpe, other = (stopping_histories.execute(run, directory) for run in runs)
+    assert tpe["values"][:N_STARTUP] == other["values"][:N_STARTUP]
+    assert tpe["values"] != other["values"]
+    assert stopping_histories.execute(runs[0], directory) == tpe
+
+
+def test_records_hold_what_the_package_left(ours: History, random: History) -> None:
+    """Proposals and scores on the folds, and nothing of Optuna's own."""
+    names = {name for attributes in ours.attributes for name in attributes}
+    assert {"bbo_plugins:proposal:0", "bbo_plugins:cv_scores:0"} <= names
+    assert all(name.startswith("bbo_plugins:") for name in names)
+    assert all(not attributes for attributes in random.attributes)
+
+
+def test_regret_is_of_the_best_observed_trial(directory: Path, random: History) -> None:
+    """With noise, that is not always the best of those seen; noise is not counted in it."""
+    problem = objective_of("noisy_branin", directory).problem
+    expected = [
+        problem.regret(random.params[int(np.argmin(random.values[: n + 1]))])
+        for n in range(N_TRIALS)
+    ]
+    assert random.regrets(problem) == expected
+    true = [problem.regret(params) for params in random.params]
+    assert random.regrets(problem) != np.minimum.accumulate(true).tolist()
+
+
+def test_a_growing_study_has_one_more_trial_each_time(directory: Path, random: History) -> None:
+    """Each step has the trials so far, with their values and parameters."""
+    problem = objective_of("noisy_branin", directory).problem
+    lengths = [len(study.trials) for study in random.growing(problem)]
+    assert lengths == list(range(1, N_TRIALS + 1))
+    *_, study = random.growing(problem)
+    assert [trial.value for trial in study.trials] == random.values
+    assert [trial.params for trial in study.trials] == random.params
+
+
+def test_the_code_of_the_criteria_is_no_part_of_a_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The digest follows every file that suggestions may depend on, and no other."""
+    for place in ("gp/fit.py", "optuna/samplers.py", "methods/stopping.py", "ray/search.py"):
+        path = tmp_path / place
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x = 1\n", encoding="utf-8")
+    (tmp_path / "__init__.py").touch()
+    spec = importlib.util.spec_from_file_location("bbo_plugins", tmp_path / "__init__.py")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: spec)
+    digest = stopping_histories.suggestion_digest()
+    for place in ("methods/stopping.py", "ray/search.py"):
+        (tmp_path / place).write_text("x = 2\n", encoding="utf-8")
+        assert stopping_histories.suggestion_digest() == digest
+    for place in ("gp/fit.py", "optuna/samplers.py"):
+        (tmp_path / place).write_text("x = 2\n", encoding="utf-8")
+        assert stopping_histories.suggestion_digest() != digest
+        digest = stopping_histories.suggestion_digest()
+
+
+def test_the_peer_is_asked_after_every_completion(
+    directory: Path, random: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first yes is the stop; it is given the study as it was."""
+
+    class AtTwelve:
+        def should_terminate(self, study: optuna.Study) -> bool:
+            return len(study.trials) >= 12
+
+    monkeypatch.setattr(stopping_series, "optuna_terminator", lambda _: AtTwelve())
+    source = stopping_series.source_of(stopping_series.PEER)
+    record = stopping_series.evaluate(random, source, directory)
+    series = stopping_series.stored_series([record])[dataclasses.astuple(random.run), source]
+    assert series.stop == 12
+    assert source.code == f"optuna-{optuna.__version__}"
+
+
+def test_optunas_own_terminator_replays(directory: Path, random: History) -> None:
+    """It runs without a warning on a history, where its packages are."""
+    if stopping_series.peer_is_missing():
+        pytest.skip("torch is not installed")
+    short = dataclasses.replace(
+        random,
+        params=random.params[:22],
+        values=random.values[:22],
+        attributes=random.attributes[:22],
+    )
+    source = stopping_series.source_of(stopping_series.PEER)
+    assert stopping_series.evaluate(short, source, directory)["stop"] is None  # 30 needed at least
+
+
+@pytest.mark.filterwarnings(
+    "ignore::FutureWarning", "ignore::optuna.exceptions.ExperimentalWarning"
+)
+def test_stagnation_is_optunas() -> None:
+    """The control stops where Optuna's evaluator runs out of patience."""
+    terminator = pytest.importorskip("optuna.terminator")
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        values = rng.choice(40, size=60).tolist()
+        evaluator = terminator.BestValueStagnationEvaluator(max_stagnation_trials=9)
+        study = optuna.create_study()
+        expected = None
+        for n, value in enumerate(values, start=1):
+            study.add_trial(optuna.trial.create_trial(value=value))
+            if evaluator.evaluate(study.trials, study.direction) < 0:
+                expected = n
+                break
+        assert stagnation_stop(values, patience=9) == expected
+
+
+def test_without_a_signal_nothing_stops() -> None:
+    """A study whose values are all equal has infinite criteria and no terms."""
+    series = stopping_series.Series(values=[math.inf] * 40)
+    for entrant in ENTRANTS.values():
+        if entrant.rule is not None:
+            assert stop_of(entrant.rule, series, [[]] * 40) is None
+
+
+def test_without_scores_on_folds_eq_5_has_no_threshold() -> None:
+    """A bound of next to nothing stops a study with scores of its best trial, and no other."""
+    rule = StoppingRule(criterion="regret-bound", threshold="cross-validation")
+    series = stopping_series.Series(values=[1e-9] * 40)
+    assert stop_of(rule, series, [[]] * 40) is None
+    assert stop_of(rule, series, [[1.0, 2.0]] * 40) == rule.min_n_trials
+    # Only the best trial's count: scores known from the 30th trial on, three in a row needed.
+    assert stop_of(rule, series, [[]] * 29 + [[1.0, 2.0]] * 11) == 29 + rule.patience
+
+
+def test_the_median_needs_its_first_values() -> None:
+    """Values without a signal do not count; from the last of the first ones on it is fixed."""
+    rule = StoppingRule(threshold="median", n_initial=3, eta=0.5)
+    series = stopping_series.Series(values=[math.inf, 8.0, math.inf, 2.0, 4.0, 1.0])
+    thresholds = _thresholds(rule, series, [[]] * 6)
+    assert thresholds == [-math.inf] * 4 + [2.0, 2.0]

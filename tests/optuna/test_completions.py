@@ -1,0 +1,138 @@
+"""Completions: their order, what they share, and that each trial is read once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+from hypothesis import given
+from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, FloatDistribution
+from optuna.trial import TrialState
+
+from bbo_plugins.optuna import completions
+from bbo_plugins.optuna.completions import StudyCompletions, continued, in_order
+from tests.optuna.stopping import PLANE, START, add, new_study
+
+if TYPE_CHECKING:
+    import pytest
+    from optuna.study import Study
+
+    from bbo_plugins.optuna.completions import Completion
+
+
+def _study(minutes: list[int]) -> Study:
+    study = new_study()
+    for minute in minutes:
+        add(study, {"x": 0.01 * minute, "y": 0.5}, float(minute), minute=minute)
+    return study
+
+
+@given(minutes=st.lists(st.integers(0, 9), max_size=9), data=st.data())
+def test_recorded_places_are_kept_and_the_others_filled_by_time(
+    minutes: list[int], data: st.DataObject
+) -> None:
+    """For any set of places given already: a permutation that keeps them, the rest in order."""
+    complete, _ = StudyCompletions().read(_study(minutes))
+    n = len(minutes)
+    places = data.draw(st.permutations(range(1, n + 1)))
+    numbers = data.draw(st.permutations(range(n)))
+    n_recorded = data.draw(st.integers(0, n))
+    recorded = dict(list(zip(places, numbers, strict=True))[:n_recorded])
+    order = [completion.number for completion in in_order(complete, recorded)]
+    assert sorted(order) == list(range(n))
+    assert all(order[place - 1] == number for place, number in recorded.items())
+    rest = [number for number in order if number not in recorded.values()]
+    assert rest == sorted(rest, key=lambda number: (minutes[number], number))
+
+
+def test_order_is_continued_by_what_is_new() -> None:
+    """Those read since come after all others, by time among themselves."""
+    study, reader = _study([5, 3, 4]), StudyCompletions()
+    order = in_order(reader.read(study)[0], {})
+    for minute in (2, 9, 1):
+        add(study, {"x": 0.5, "y": 0.5}, 0.0, minute=minute)
+    order = continued(order, reader.read(study)[0])
+    assert [completion.number for completion in order] == [1, 2, 0, 5, 3, 4]
+
+
+def test_each_trial_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often and while others run, finish, fail or are enqueued."""
+    read: list[int] = []
+    original = completions._completion
+
+    def counted(trial: Any) -> Completion | None:
+        read.append(trial.number)
+        return original(trial)
+
+    monkeypatch.setattr(completions, "_completion", counted)
+    study, reader = new_study(), StudyCompletions()
+    running = study.ask(PLANE)
+    for index in range(6):
+        study.enqueue_trial({"x": 0.5})
+        add(study, {"x": 0.1, "y": 0.2}, 1.0)
+        add(study, {"x": 0.1, "y": 0.2}, None, state=TrialState.FAIL)
+        if index == 3:
+            study.tell(running, 2.0)
+        complete, same = reader.read(study)
+        assert same
+        assert len(complete) == index + 1 + (index >= 3)
+    assert sorted(read) == sorted(complete)
+    assert len(read) == len(set(read))
+
+
+def test_points_are_those_of_the_shared_space() -> None:
+    """Whatever was asked before: more trials, fewer, another order, another space."""
+    study = new_study()
+    rng = np.random.default_rng(0)
+    choice = CategoricalDistribution(["a", "b"])
+    for index in range(8):
+        distributions: dict[str, Any] = {**PLANE, "c": choice} if index < 5 else dict(PLANE)
+        values: dict[str, Any] = {"x": rng.random(), "y": rng.random(), "c": "ab"[index % 2]}
+        params = {name: values[name] for name in distributions}
+        add(study, params, float(index), distributions=distributions)
+    reader = StudyCompletions()
+    order = in_order(reader.read(study)[0], {})
+    other = (*order[:2], order[3], order[2], *order[4:])
+    for asked in (order[:3], order[:5], order[:2], order, order[:7], other, other[:4], order):
+        observed = reader.observed(study, asked)
+        assert observed is not None
+        names = ("c", "x", "y") if len(asked) <= 5 else ("x", "y")
+        assert observed.space.names == names
+        expected = StudyCompletions().observed(study, asked)
+        assert expected is not None
+        np.testing.assert_array_equal(observed.X, expected.X)
+        np.testing.assert_array_equal(
+            observed.X[:, -2:], [[c.trial.params["x"], c.trial.params["y"]] for c in asked]
+        )
+        np.testing.assert_array_equal(observed.y, [-c.trial.value for c in asked])
+
+
+def test_a_range_that_changes_is_not_shared() -> None:
+    """Neither before nor after the change, once both are among the trials."""
+    study = new_study()
+    for high in (1.0, 1.0, 2.0, 1.0):
+        distributions = {**PLANE, "x": FloatDistribution(0.0, high)}
+        add(study, {"x": 0.5, "y": 0.5}, 1.0, distributions=distributions)
+    reader = StudyCompletions()
+    order = in_order(reader.read(study)[0], {})
+    names = []
+    for n in range(1, 5):
+        observed = reader.observed(study, order[:n])
+        assert observed is not None
+        names.append(observed.space.names)
+    assert names == [("x", "y"), ("x", "y"), ("y",), ("y",)]
+
+
+def test_trials_without_a_start_have_none() -> None:
+    """One that was added without times, or with a zone, is read all the same."""
+    study = new_study()
+    study.add_trial(optuna.trial.create_trial(value=1.0, params={}, distributions={}))
+    add(study, {"x": 0.5, "y": 0.5}, 1.0, minute=3)
+    trial = study.get_trials(deepcopy=False)[0]
+    trial.datetime_start, trial.datetime_complete = None, START.astimezone() + timedelta(hours=1)
+    complete, _ = StudyCompletions().read(study)
+    assert complete[0].started_at == -np.inf
+    assert [completion.number for completion in in_order(complete, {})] == [1, 0]

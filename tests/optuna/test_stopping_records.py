@@ -1,0 +1,324 @@
+"""What a terminator stores: bounded, keyed by its settings, and read with suspicion."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+
+from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.methods.stopping import StoppingRecord, StoppingRule
+from bbo_plugins.optuna import RegretGapTerminator
+from bbo_plugins.optuna.stopping_history import histories_of
+from bbo_plugins.optuna.stopping_records import (
+    CAPACITY,
+    Settings,
+    StoredRecord,
+    attributes_of,
+    records_of,
+    store_record,
+    store_settings,
+    store_warm_start,
+    stored_records,
+    stored_settings,
+    stored_warm_start,
+)
+from tests.optuna.stopping import add_all, converging, expected_records, new_study
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from optuna.storages import BaseStorage
+    from optuna.study import Study
+
+SETTINGS = Settings(StoppingRule(), 0)
+STORAGES = ("memory", "sqlite", "journal")
+
+
+def _storage(kind: str, folder: Path) -> BaseStorage | str | None:
+    if kind == "journal":
+        return JournalStorage(JournalFileBackend(str(folder / "journal.log")))
+    return f"sqlite:///{folder / 'study.db'}" if kind == "sqlite" else None
+
+
+def _record(n: int, *, number: int | None = None, value: float = 0.5) -> StoredRecord:
+    record = StoppingRecord(
+        n_trials=n, value=value, threshold=0.25, terms={"std": 2.0}, terminate=False
+    )
+    return StoredRecord(n - 1 if number is None else number, record)
+
+
+def _set(study: Study, key: str, value: Any) -> None:
+    study._storage.set_study_system_attr(study._study_id, key, value)
+
+
+# ------------------------------------------------------------------------------------- round trips
+@pytest.mark.parametrize("kind", STORAGES)
+def test_restart_changes_nothing(kind: str, tmp_path: Path) -> None:
+    """A new terminator on a reopened storage goes on just as the first would have."""
+    X, values = converging(18)
+    study = new_study(_storage(kind, tmp_path), study_name="s")
+    for start in (0, 7, 11):
+        storage = _storage(kind, tmp_path)
+        if storage is not None:
+            study = optuna.load_study(study_name="s", storage=storage)
+        terminator = RegretGapTerminator()
+        for index in range(start, {0: 7, 7: 11, 11: 18}[start]):
+            add_all(study, X[[index]], values[[index]])
+            terminator.evaluate(study)
+    assert terminator.history(study) == expected_records(X, values)
+    assert RegretGapTerminator().evaluate(study) == terminator.history(study)[-1]
+
+
+@pytest.mark.parametrize("kind", STORAGES)
+@pytest.mark.parametrize(
+    "value, threshold, terms",
+    [(0.1 + 0.2, 1e-300, {"a": -5e-324, "b": 0.0}), (math.inf, -math.inf, {})],
+)
+def test_records_come_back_exactly(
+    kind: str, value: float, threshold: float, terms: dict[str, float], tmp_path: Path
+) -> None:
+    """To the last bit, infinite ones included, though JSON has none."""
+    record = StoppingRecord(
+        n_trials=7, value=value, threshold=threshold, terms=terms, terminate=True
+    )
+    stored = StoredRecord(3, record)
+    assert "Infinity" not in json.dumps(stored.to_json())
+    study = new_study(_storage(kind, tmp_path))
+    store_record(study, SETTINGS, stored)
+    assert stored_records(attributes_of(study), SETTINGS) == {7: stored}
+
+
+@pytest.mark.parametrize("d", [1, 5, 40])
+def test_warm_starts_come_back_exactly(d: int) -> None:
+    """In as many chunks as it takes, none too long; a shorter one replaces a longer one."""
+    study = new_study()
+    rng = np.random.default_rng(d)
+    for size in (d + 12, d + 2):
+        root = rng.standard_normal((size, size))
+        left = WarmStart(rng.standard_normal(size), root @ root.T, -1.25, 31)
+        store_warm_start(study, SETTINGS, 31 + size, left.to_json())
+        expected = WarmStart.from_json(left.to_json())
+        found = stored_warm_start(attributes_of(study), SETTINGS)
+        assert found is not None
+        assert expected is not None
+        np.testing.assert_array_equal(found.theta, expected.theta)
+        np.testing.assert_array_equal(found.inverse_hessian, expected.inverse_hessian)
+        assert found.n_points == 31
+    assert max(len(json.dumps(text)) for text in attributes_of(study).values()) <= 2_045
+
+
+def test_warm_start_half_overwritten_by_another_worker_is_none() -> None:
+    """Chunks that belong to different completions are not put together."""
+    study = new_study()
+    left = WarmStart(np.zeros(42), np.eye(42), -1.0, 31).to_json()
+    store_warm_start(study, SETTINGS, 30, left)
+    first = attributes_of(study)[f"{SETTINGS.key}:warm:0"]
+    assert stored_warm_start(attributes_of(study), SETTINGS) is not None
+    _set(study, f"{SETTINGS.key}:warm:0", first.replace("30:", "31:", 1))
+    assert stored_warm_start(attributes_of(study), SETTINGS) is None
+
+
+# -------------------------------------------------------------------------------------------- size
+def test_size_is_bounded() -> None:
+    """300 trials leave less than 1,000 characters each, and no attribute above 2,045."""
+    X, values = converging(300)
+    study = new_study()
+    terminator = RegretGapTerminator()
+    for end in (100, 200, 300):
+        add_all(study, X[end - 100 : end], values[end - 100 : end])
+        terminator.evaluate(study)
+    assert len(terminator.history(study)) == 300
+    attributes = attributes_of(study)
+    sizes = {key: len(json.dumps(value)) for key, value in attributes.items()}
+    assert max(sizes.values()) <= 2_045
+    assert len(sizes) <= 300 + 2
+    assert sum(sizes.values()) < 300 * 1_000
+    assert sum(len(json.dumps(trial.system_attrs)) for trial in study.trials) == 300 * len("{}")
+
+
+def test_longest_record_fits() -> None:
+    """One with all terms, all of their digits and the largest numbers is below 1,000 characters."""
+    names = ("mean_change", "incumbent_change", "information", "auto_threshold", *"abcde")
+    long = -1.2345678901234567e-300
+    record = StoppingRecord(
+        n_trials=10**9,
+        value=long,
+        threshold=long,
+        terms=dict.fromkeys(names, long),
+        terminate=False,
+    )
+    assert len(json.dumps(StoredRecord(10**9, record).to_json())) < 1_000
+
+
+@pytest.mark.parametrize("threshold", ["relative", "median"])
+def test_oldest_records_make_room(threshold: str) -> None:
+    """The last 1,024 are kept, and those that gave way are not made again."""
+    study = new_study()
+    add_all(study, np.full((1_030, 2), 0.5), np.ones(1_030))
+    terminator = RegretGapTerminator(threshold=threshold)
+    for n in range(1, 1_030):
+        no_signal = StoredRecord(n - 1, replace(_record(n).record, threshold=-math.inf))
+        store_record(study, terminator.settings, no_signal)
+    assert terminator.evaluate(study).n_trials == 1_030
+    assert [record.n_trials for record in terminator.history(study)] == list(range(7, 1_031))
+    assert len(attributes_of(study)) == CAPACITY + 1
+
+
+# ---------------------------------------------------------------------------------------- settings
+def test_other_settings_have_other_records() -> None:
+    """Terminators share records only if all that the records depend on is the same."""
+    X, values = converging(6)
+    study = new_study()
+    add_all(study, X, values)
+    variants: list[dict[str, Any]] = [
+        {},
+        {"threshold": "median"},
+        {"threshold": 1.0},
+        {"threshold": 2.0},
+        {"criterion": "regret-bound"},
+        {"eta": 0.3},
+        {"patience": 2},
+        {"n_initial": 5},
+        {"delta": 0.2},
+        {"min_n_trials": 9},
+        {"deterministic_objective": True},
+        {"seed": 1},
+    ]
+    terminators = [RegretGapTerminator(**variant) for variant in variants]
+    assert len({terminator.settings.key for terminator in terminators}) == len(variants)
+    terminators[0].evaluate(study)
+    assert [bool(terminator.history(study)) for terminator in terminators] == [True] + [False] * 11
+    terminators[1].evaluate(study)
+    assert len(terminators[0].history(study)) == len(terminators[1].history(study)) == 6
+    assert len(histories_of(study)) == 2
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        ({}, {"eta": 0.1, "seed": 0, "threshold": "relative"}),
+        ({"threshold": 1}, {"threshold": np.float64(1.0)}),
+        ({"patience": 2}, {"patience": np.int64(2)}),
+        ({"deterministic_objective": True}, {"deterministic_objective": np.True_, "eta": 0.2}),
+        ({"threshold": "median"}, {"threshold": "median", "eta": 0.01}),
+    ],
+)
+def test_equal_settings_share_records(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """However they are spelled, and after a round trip through JSON."""
+    first, second = (RegretGapTerminator(**arguments).settings for arguments in (one, other))
+    assert first.key == second.key
+    content = json.loads(json.dumps(second.content))
+    read = Settings.from_content(content)
+    assert read is not None
+    assert read.key == first.key
+    assert read.rule.fraction == first.rule.fraction
+
+
+# ----------------------------------------------------------------------------------------- hostile
+GARBAGE: list[Any] = [
+    None,
+    7,
+    "",
+    "x" * 100_000,
+    [],
+    {},
+    [[[]]],
+    {"n": 4, "trial": 3},
+    {**_record(4).to_json(), "n": 5},
+    {**_record(4).to_json(), "n": True},
+    {**_record(4).to_json(), "n": 10**30},
+    {**_record(4).to_json(), "trial": -1},
+    {**_record(4).to_json(), "trial": 3.0},
+    {**_record(4).to_json(), "trial": 99},
+    {**_record(4).to_json(), "value": "0.5"},
+    {**_record(4).to_json(), "value": math.nan},
+    {**_record(4).to_json(), "value": 10**400},
+    {**_record(4).to_json(), "threshold": [1.0]},
+    {**_record(4).to_json(), "terms": None},
+    {**_record(4).to_json(), "terms": {"a": math.inf}},
+    {**_record(4).to_json(), "terms": {"a": "1"}},
+    {**_record(4).to_json(), "terms": {"a" * 1_000: 1.0}},
+    {**_record(4).to_json(), "terms": {str(i): 1.0 for i in range(10_000)}},
+    {**_record(4).to_json(), "terminate": 1},
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
+def test_malformed_records_are_made_again(garbage: Any) -> None:
+    """What is no record of this study is ignored and replaced, without a word."""
+    X, values = converging(6)
+    study = new_study()
+    add_all(study, X, values)
+    for key in (f"{SETTINGS.key}:4", SETTINGS.key, f"{SETTINGS.key}:warm:0"):
+        _set(study, key, garbage)
+    assert 4 not in records_of(attributes_of(study), SETTINGS, range(6))
+    assert stored_warm_start(attributes_of(study), SETTINGS) is None
+    assert stored_settings(attributes_of(study)) == []
+    terminator = RegretGapTerminator()
+    terminator.evaluate(study)
+    assert terminator.history(study) == expected_records(X, values)
+
+
+@pytest.mark.parametrize(
+    "text", ["nonsense", "5:[" * 500, "5:{}", '5:{"theta": [1e999]}', "5:" + "[" * 1_990, ":"]
+)
+def test_malformed_warm_starts_are_none(text: str) -> None:
+    """A fit then starts from nothing."""
+    assert stored_warm_start({f"{SETTINGS.key}:warm:0": text}, SETTINGS) is None
+    endless = {f"{SETTINGS.key}:warm:{index}": f"5:{text}" for index in range(200)}
+    assert stored_warm_start(endless, SETTINGS) is None
+
+
+def test_settings_are_believed_only_under_their_own_name() -> None:
+    """Readable settings elsewhere, or unreadable ones, belong to nobody."""
+    good = Settings(StoppingRule(patience=5), 1)
+    study = new_study()
+    store_settings(study, good)
+    _set(study, SETTINGS.key, good.content)
+    _set(study, "bbo_plugins:stopping:0000000000000000", {**good.content, "patience": -1})
+    _set(study, "bbo_plugins:stopping:1111111111111111", {**good.content, "more": 1})
+    _set(study, "bbo_plugins:stopping:2222222222222222", {**good.content, "v": 2})
+    (found,) = stored_settings(attributes_of(study))
+    assert found.key == good.key
+
+
+def test_contradictory_records_are_resolved() -> None:
+    """Of two records of one trial the earlier counts, and none of more trials than there are."""
+    attributes = {
+        f"{SETTINGS.key}:{stored.record.n_trials}": stored.to_json()
+        for stored in (_record(1), _record(2, number=4), _record(3, number=4), _record(9, number=2))
+    }
+    kept = records_of(attributes, SETTINGS, range(5))
+    assert {n: stored.number for n, stored in kept.items()} == {1: 0, 2: 4}
+
+
+def test_next_study_under_the_same_identifier(tmp_path: Path) -> None:
+    """SQLite gives the identifier of a deleted study to the next: nothing of it is carried over."""
+    X, values = converging(10)
+    terminator = RegretGapTerminator()
+    storage = optuna.storages.get_storage(f"sqlite:///{tmp_path / 'study.db'}")
+    study = new_study(storage, study_name="s")
+    add_all(study, X, values)
+    terminator.evaluate(study)
+    identifier = study._study_id
+    optuna.delete_study(study_name="s", storage=storage)
+    study = new_study(storage, study_name="s")
+    assert study._study_id == identifier
+    X, values = X[::-1], values[::-1] + 1.0
+    for index in range(10):
+        (x, y), value = X[index].tolist(), float(values[index])
+        study.enqueue_trial({"x": x, "y": y})
+        trial = study.ask()
+        trial.suggest_float("x", 0.0, 1.0)
+        trial.suggest_float("y", 0.0, 1.0)
+        study.tell(trial, value)
+        terminator.evaluate(study)
+    assert terminator.history(study) == expected_records(X, values)

@@ -1,0 +1,561 @@
+"""RegretGapTerminator: what it records of a study, and what stops one."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import IntDistribution
+from optuna.trial import TrialState
+
+import bbo_plugins
+from bbo_plugins.methods.stopping import CRITERIA, THRESHOLDS, StoppingRule, evaluate
+from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, report_cross_validation_scores
+from bbo_plugins.optuna.records import suggestions_of
+from bbo_plugins.optuna.stopping_records import attributes_of
+from bbo_plugins.space import Dimension, SearchSpace
+from tests.optuna.stopping import (
+    PLANE,
+    UNIT_SQUARE,
+    add,
+    add_all,
+    converging,
+    expected_records,
+    new_study,
+)
+from tests.optuna.studies import BOX, quadratic, warnings_in
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+    from optuna.trial import Trial
+
+    from bbo_plugins.gp.likelihood import Hyperparameters
+
+_COMBINATIONS = [
+    (criterion, threshold)
+    for criterion in CRITERIA
+    for threshold in THRESHOLDS
+    if (threshold != "auto" or criterion == "regret-gap")
+    and (threshold != "cross-validation" or criterion != "probability-of-improvement")
+]
+
+
+def _told(X: Any, values: Any, terminator: RegretGapTerminator, **study: Any) -> Study:
+    """Return a study with these trials, the terminator asked after each."""
+    made = new_study(**study)
+    for row, value in zip(X, values, strict=True):
+        add_all(made, row[None], np.array([value]))
+        terminator.evaluate(made)
+    return made
+
+
+# ----------------------------------------------------------------------------------------- records
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {},
+        {"threshold": "median", "n_initial": 5, "eta": 0.3},
+        {"criterion": "expected-improvement", "threshold": 0.5, "patience": 1},
+        {"deterministic_objective": True, "min_n_trials": 5},
+    ],
+)
+def test_records_are_those_of_the_method(rule: dict[str, Any]) -> None:
+    """The method of the paper, on the points and maximized values in the order of completion."""
+    X, values = converging(24)
+    terminator = RegretGapTerminator(**rule, seed=3)
+    study = _told(X, values, terminator)
+    expected = expected_records(X, values, StoppingRule(**rule), seed=3)
+    assert terminator.history(study) == expected
+    assert terminator.evaluate(study) == expected[-1]
+
+
+def test_catching_up_is_the_same_as_keeping_up() -> None:
+    """Asked only at the end, it makes the records that it would have made all along."""
+    X, values = converging(16)
+    kept_up, caught_up = RegretGapTerminator(), RegretGapTerminator()
+    study = new_study()
+    add_all(study, X, values)
+    caught_up.evaluate(study)
+    assert caught_up.history(study) == kept_up.history(_told(X, values, kept_up))
+    assert [record.n_trials for record in caught_up.history(study)] == list(range(1, 17))
+
+
+@pytest.mark.parametrize("threshold, first", [("relative", []), ("median", [1, 2, 3, 4])])
+def test_long_history_is_caught_up_in_part(
+    threshold: str, first: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many trials without records the last get one, and for "median" the first few too."""
+    monkeypatch.setattr("bbo_plugins.optuna.terminator._MAX_CATCH_UP", 8)
+    X, values = converging(30)
+    study = new_study()
+    add_all(study, X, values)
+    terminator = RegretGapTerminator(threshold=threshold, n_initial=4)
+    record = terminator.evaluate(study)
+    recorded = [record.n_trials for record in terminator.history(study)]
+    assert recorded == [*first, *range(23, 31)]
+    if threshold == "median":
+        initial = expected_records(X[:4], values[:4], terminator.settings.rule)
+        # of the first, only three have a signal; the next with one is the 23rd
+        median = np.median([r.value for r in [*initial[1:], terminator.history(study)[4]]])
+        assert record.threshold == pytest.approx(0.01 * median)
+    for other in (terminator, RegretGapTerminator(threshold=threshold, n_initial=4)):
+        add_all(study, X[:1], values[:1])
+        other.evaluate(study)
+    recorded = [record.n_trials for record in terminator.history(study)]
+    assert recorded == [*first, *range(23, 33)]
+
+
+def test_directions_mirror_each_other() -> None:
+    """Maximizing minus the objective is the same study: same records, same stop."""
+    X, values = converging()
+    histories = []
+    for sign, direction in ((1.0, "minimize"), (-1.0, "maximize")):
+        terminator = RegretGapTerminator()
+        study = _told(X, sign * values, terminator, direction=direction)
+        histories.append(terminator.history(study))
+    assert histories[0] == histories[1]
+    assert any(record.terminate for record in histories[0])
+    wrong = RegretGapTerminator()
+    assert wrong.history(_told(X, -values, wrong)) != histories[0]
+
+
+@pytest.mark.parametrize("criterion, threshold", _COMBINATIONS)
+def test_units_of_the_objective_change_no_decision(criterion: str, threshold: str) -> None:
+    """For a y + b, values and thresholds are a times as large and all decisions the same."""
+    X, values = converging(10)
+    a, b = 250.0, -7.0
+    histories = []
+    for scale, shift in ((1.0, 0.0), (a, b)):
+        terminator = RegretGapTerminator(
+            criterion=criterion, threshold=threshold, n_initial=3, patience=2, min_n_trials=4
+        )
+        study = new_study()
+        for (x, y), value in zip(X, scale * values + shift, strict=True):
+            folds = [value - 0.1 * scale, value, value + 0.1 * scale]
+            scores = {"terminator:cv_scores": folds}
+            add(study, {"x": x, "y": y}, value, system_attrs=scores)
+            terminator.evaluate(study)
+        histories.append(terminator.history(study))
+    unit = 1.0 if criterion == "probability-of-improvement" else a
+    for one, other in zip(*histories, strict=True):
+        assert other.value == pytest.approx(unit * one.value, rel=1e-5)
+        assert other.threshold == pytest.approx(unit * one.threshold, rel=1e-5)
+        assert other.terminate is one.terminate
+    assert math.isfinite(histories[0][-1].value)
+    assert histories[0][-1].threshold > 0.0
+
+
+def test_only_complete_trials_are_observations() -> None:
+    """Pruned, failed, running and waiting trials change no record."""
+    X, values = converging(12)
+    terminator = RegretGapTerminator()
+    study = new_study()
+    study.ask(PLANE)
+    at = {"x": 0.3, "y": 0.4}
+    for index in range(12):
+        add(study, at, -5.0, state=TrialState.PRUNED, intermediate_values={3: -5.0})
+        add(study, at, None, state=TrialState.FAIL)
+        study.enqueue_trial(at)
+        add_all(study, X[[index]], values[[index]])
+        terminator.evaluate(study)
+    assert terminator.history(study) == expected_records(X, values)
+
+
+def test_trials_outside_of_their_ranges_are_left_out() -> None:
+    """An enqueued trial may lie outside of the search space; it is no observation then."""
+    X, values = converging(10)
+    terminator = RegretGapTerminator()
+    study = new_study()
+    for index in range(10):
+        if index == 6:
+            study.enqueue_trial({"x": 4.0, "y": 0.5})
+            with pytest.warns(UserWarning, match="out of range"):
+                trial = study.ask(PLANE)
+            study.tell(trial, -1.0)
+        add_all(study, X[[index]], values[[index]])
+        terminator.evaluate(study)
+    assert terminator.history(study) == expected_records(X, values)
+
+
+def test_completions_count_in_the_order_of_completion() -> None:
+    """Not by number: those that completed at the same time go by number, others by time."""
+    X, values = converging(14)
+    minutes = np.random.default_rng(5).permutation(14)
+    minutes[minutes == 9] = 8
+    study, terminator = new_study(), RegretGapTerminator()
+    for (x, y), value, minute in zip(X, values, minutes.tolist(), strict=True):
+        add(study, {"x": x, "y": y}, value, minute=minute)
+    terminator.evaluate(study)
+    order = np.lexsort([np.arange(14), minutes])
+    assert terminator.history(study) == expected_records(X[order], values[order])
+
+
+def test_latecomers_do_not_change_what_is_recorded() -> None:
+    """A trial with an earlier time that shows up later comes after those that have a record."""
+    X, values = converging(12)
+    study, terminator = new_study(), RegretGapTerminator()
+    for index in range(12):
+        minute = 100 if index < 8 else 50 - index
+        add(study, {"x": X[index, 0], "y": X[index, 1]}, values[index], minute=minute)
+        if index in {7, 11}:
+            terminator.evaluate(study)
+    order = [*range(8), 11, 10, 9, 8]
+    assert terminator.history(study) == expected_records(X[order], values[order])
+    again = RegretGapTerminator()  # reads the same order back
+    add_all(study, X[:1], values[:1])
+    again.evaluate(study)
+    order.append(0)
+    assert again.history(study) == expected_records(X[order], values[order])
+
+
+def test_infinite_values_count_as_the_worst_or_best(caplog: pytest.LogCaptureFixture) -> None:
+    """They are clipped to the finite ones so far, with one warning."""
+    X, values = converging(12)
+    values[5], clipped = math.inf, values.copy()
+    study, terminator = new_study(), RegretGapTerminator()
+    add_all(study, X, values)
+    terminator.evaluate(study)
+    clipped[5] = max(value for value in values if value < math.inf)
+    assert terminator.history(study)[-1].threshold == pytest.approx(
+        expected_records(X, clipped)[-1].threshold
+    )
+    assert len([text for text in warnings_in(caplog) if "infinite values" in text]) == 1
+
+
+def test_search_space_is_what_the_trials_so_far_share() -> None:
+    """When a parameter is dropped, old records stay, and new ones are of the others."""
+    X, values = converging(14)
+    study, terminator = new_study(), RegretGapTerminator()
+    for index in range(14):
+        params = {"x": X[index, 0], "y": X[index, 1]}
+        if index < 9:
+            add(study, params, values[index])
+        else:
+            del params["y"]
+            add(study, params, values[index], distributions={"x": PLANE["x"]})
+        terminator.evaluate(study)
+    history = terminator.history(study)
+    assert history[:9] == expected_records(X[:9], values[:9])
+    line = SearchSpace({"x": Dimension.float(0.0, 1.0)})
+    found = evaluate(line, X[:10, :1], -values[:10], rule=StoppingRule(), previous=history[:9])
+    assert history[9] == found.record
+    fresh = RegretGapTerminator(seed=1)
+    fresh.evaluate(study)
+    assert math.isfinite(fresh.history(study)[-1].value)
+
+
+def test_single_valued_parameters_are_left_out() -> None:
+    """They are no dimensions of the model."""
+    X, values = converging(8)
+    study, terminator = new_study(), RegretGapTerminator()
+    distributions = {**PLANE, "fixed": IntDistribution(3, 3)}
+    for (x, y), value in zip(X, values, strict=True):
+        add(study, {"x": x, "y": y, "fixed": 3}, value, distributions=distributions)
+    terminator.evaluate(study)
+    assert terminator.history(study) == expected_records(X, values)
+
+
+def test_no_usable_search_space_never_stops(caplog: pytest.LogCaptureFixture) -> None:
+    """Conditional parameters only: no signal, ever, and one warning that says why."""
+    study, terminator = new_study(), RegretGapTerminator(min_n_trials=2, patience=1, threshold=1e9)
+    for index in range(6):
+        name = "ab"[index % 2]
+        add(study, {name: 0.5}, 1.0 + index, distributions={name: PLANE["x"]})
+        record = terminator.evaluate(study)
+        assert not terminator.should_terminate(study)
+    assert (record.n_trials, record.value, record.threshold) == (6, math.inf, -math.inf)
+    assert len(terminator.history(study)) == 6
+    (warning,) = warnings_in(caplog)
+    assert "share no parameter" in warning
+
+
+def test_constant_objective_never_stops() -> None:
+    """There is no signal in equal values, whatever the threshold."""
+    X, _ = converging()
+    for threshold in ("relative", "median", 1e9):
+        terminator = RegretGapTerminator(threshold=threshold, n_initial=3, min_n_trials=5)
+        study = _told(X, np.full(30, 4.0), terminator)
+        assert not any(record.terminate for record in terminator.history(study))
+        assert terminator.evaluate(study).value == math.inf
+
+
+def test_overflow_is_no_signal() -> None:
+    """Values at the end of the floats: nothing raises, and records can be read back."""
+    X, values = converging(22)
+    study, terminator = new_study(), RegretGapTerminator()
+    add_all(study, X, 1e308 * np.sign(values - np.median(values)))
+    terminator.evaluate(study)
+    history = terminator.history(study)
+    assert len(history) == 22
+    assert not any(record.terminate for record in history)
+    assert all(map(math.isfinite, history[-1].terms.values()))
+
+
+def test_study_without_completions() -> None:
+    """There is nothing to say yet, and nothing is stored."""
+    study, terminator = new_study(), RegretGapTerminator()
+    study.ask(PLANE)
+    record = terminator.evaluate(study)
+    assert (record.n_trials, record.value, record.terminate) == (0, math.inf, False)
+    assert not terminator.should_terminate(study)
+    assert terminator.history(study) == []
+    assert attributes_of(study) == {}
+
+
+# ------------------------------------------------------------------------------- sampler's estimate
+def _latest_estimate(study: Study, number: int) -> Hyperparameters | None:
+    """Return the maximum a posteriori estimate that trials up to ``number`` came from last."""
+    latest = None
+    for suggestion in suggestions_of(study):
+        if suggestion.number <= number and suggestion.loss == "Marginal":
+            latest = suggestion.hyperparameters
+    return latest
+
+
+@pytest.mark.parametrize("estimation", ["map", "uhe"])
+def test_estimates_of_our_sampler_are_used(estimation: str) -> None:
+    """No fit of its own once a model suggests: the hyperparameters behind the trial itself."""
+    sampler = UHEBOSampler(estimation=estimation, n_startup_trials=6, seed=1)
+    study, terminator = new_study(sampler=sampler), RegretGapTerminator()
+    for _ in range(18):
+        trial = study.ask(PLANE)
+        study.tell(trial, (trial.params["x"] - 0.3) ** 2 + (trial.params["y"] - 0.6) ** 2)
+        terminator.evaluate(study)
+    X = np.array([[trial.params["x"], trial.params["y"]] for trial in study.trials])
+    y = -np.array([trial.value for trial in study.trials])
+    history = terminator.history(study)
+    for n in range(8, 19):
+        shared = _latest_estimate(study, n - 1)
+        assert shared is not None
+        found = evaluate(
+            UNIT_SQUARE, X[:n], y[:n], rule=StoppingRule(), previous=history[: n - 1], shared=shared
+        )
+        assert history[n - 1] == found.record
+    (warm,) = (text for key, text in attributes_of(study).items() if ":warm:" in key)
+    assert warm.startswith("6:")  # the last fit of its own is that of the start-up
+
+
+def test_estimates_that_are_out_of_date_are_not_used() -> None:
+    """Once another sampler has taken over, the terminator estimates by itself before long."""
+    study, terminator = new_study(sampler=UHEBOSampler(n_startup_trials=4, seed=1)), None
+    terminator = RegretGapTerminator()
+    own = []
+    for index in range(24):
+        if index == 10:
+            study.sampler = optuna.samplers.RandomSampler(seed=2)
+        trial = study.ask(PLANE)
+        study.tell(trial, quadratic({**trial.params, "z": 0.8}))
+        before = attributes_of(study)
+        terminator.evaluate(study)
+        warm = [key for key in attributes_of(study) if ":warm:" in key]
+        changed = [key for key in warm if before.get(key) != attributes_of(study)[key]]
+        own.append(bool(changed))
+    assert not any(own[5:11])
+    assert own[13:] == [True] * 11
+
+
+# -------------------------------------------------------------------------------------- thresholds
+def test_cross_validation_threshold_is_that_of_the_best_trial() -> None:
+    """Eq. (5) for the scores of the best trial so far; no threshold before it has reported any."""
+    X, values = converging(6)
+    values[3], values[5] = -1.0, -2.0
+    study = new_study()
+    terminator = RegretGapTerminator(threshold="cross-validation", criterion="regret-bound")
+    scores = {2: [1.0, 2.0], 3: [5.0, 5.5, 6.0, 7.0], 5: None}
+    for index, ((x, y), value) in enumerate(zip(X, values, strict=True)):
+        study.enqueue_trial({"x": x, "y": y})
+        trial = study.ask(PLANE)
+        if scores.get(index) is not None:
+            report_cross_validation_scores(trial, np.array(scores[index]))
+        study.tell(trial, value)
+        terminator.evaluate(study)
+    deviation = math.sqrt((1 / 4 + 1 / 3) * float(np.var([5.0, 5.5, 6.0, 7.0], ddof=1)))
+    thresholds = [record.threshold for record in terminator.history(study)]
+    assert thresholds[3:] == [pytest.approx(deviation), pytest.approx(deviation), -math.inf]
+    assert thresholds[0] == -math.inf
+
+
+# ---------------------------------------------------------------------------------------- stopping
+def _objective(trial: Trial) -> float:
+    return quadratic({name: trial.suggest_float(name, 0.0, 1.0) for name in BOX})
+
+
+def test_callback_stops_the_study(caplog: pytest.LogCaptureFixture) -> None:
+    """A study that has converged ends early, with one line that says why and in which units."""
+    caplog.set_level(logging.INFO, logger="bbo_plugins.optuna.terminator")
+    study = new_study(sampler=UHEBOSampler(estimation="map", seed=0))
+    terminator = RegretGapTerminator()
+    study.optimize(_objective, n_trials=100, callbacks=[terminator])
+    history = terminator.history(study)
+    n = len(study.trials)
+    assert 20 <= n < 60
+    assert [record.terminate for record in history] == [False] * (n - 1) + [True]
+    assert study.best_value < 0.01
+    (message,) = (r.getMessage() for r in caplog.records if r.name.endswith("terminator"))
+    for part in (
+        f"after {n} complete trials",
+        f"trial {n - 1}",
+        "regret gap",
+        "3 in a row",
+        f"{history[-1].value:.4g} <= {history[-1].threshold:.4g}",
+        "0.1 times the standard deviation",
+        "in the objective's units",
+    ):
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    "rule, words",
+    [
+        ({"threshold": 1e9}, "(as given), in the objective's units."),
+        (
+            {"threshold": "median", "n_initial": 2, "eta": 0.99},
+            "0.99 times the median of the first",
+        ),
+        ({"threshold": "auto"}, "Eq. (7)"),
+        ({"threshold": 0.999, "criterion": "probability-of-improvement"}, "(as given)."),
+        ({"eta": 0.999, "criterion": "probability-of-improvement"}, "(0.999)."),
+        ({"threshold": "cross-validation"}, "best trial's cross-validated value"),
+    ],
+)
+def test_reason_names_the_threshold(
+    rule: dict[str, Any], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the rule, the line in the log says what the criterion was compared with."""
+    caplog.set_level(logging.INFO, logger="bbo_plugins.optuna.terminator")
+    terminator = RegretGapTerminator(**rule, patience=1, min_n_trials=3)
+    study = new_study()
+
+    def objective(trial: Trial) -> float:
+        report_cross_validation_scores(trial, [0.0, 1e9])
+        return float(trial.suggest_int("x", 0, 2)) + 0.1 * (trial.number % 2)
+
+    study.optimize(objective, n_trials=40, callbacks=[terminator])
+    (message,) = (r.getMessage() for r in caplog.records if r.name.endswith("terminator"))
+    assert words in message
+    assert len(study.trials) < 40
+
+
+def test_continued_study_goes_on_until_there_is_a_new_reason() -> None:
+    """What was recorded before a trial started does not stop it; its own record may."""
+    X, values = converging(40)
+    terminator = RegretGapTerminator()
+    study = _told(X[:30], values[:30], terminator)
+    assert any(record.terminate for record in terminator.history(study))
+    add(study, {"x": 0.9, "y": 0.9}, 5.0)  # far away: the criterion is above its threshold again
+    assert not terminator.should_terminate(study)
+    assert not RegretGapTerminator().should_terminate(study)
+    ran: list[int] = []
+    study.optimize(
+        _objective_in_plane, n_trials=2, callbacks=[terminator, lambda *_: ran.append(1)]
+    )
+    assert len(ran) == 2
+
+
+def _objective_in_plane(trial: Trial) -> float:
+    return trial.suggest_float("x", 0.0, 1.0) + 9.0 * trial.suggest_float("y", 0.0, 1.0)
+
+
+def test_worker_stops_for_what_another_found() -> None:
+    """A record of another worker's trial counts if that completed since one's own trial began."""
+    X, values = converging(30)
+    terminator = RegretGapTerminator()
+    stops = [r.n_trials for r in terminator.history(_told(X, values, terminator)) if r.terminate]
+    n = stops[0]
+    for own_start, is_due in ((n - 2, True), (n + 1, False)):
+        study = _told(X[:n], values[:n], RegretGapTerminator())
+        # the n-th trial, numbered n - 1, completed at minute n - 1
+        add(study, {"x": 0.95, "y": 0.95}, 9.0, minute=own_start + 1)
+        worker = RegretGapTerminator()
+        assert worker.evaluate(study).terminate is False
+        assert worker.should_terminate(study) is is_due
+
+
+@pytest.mark.parametrize("state", [TrialState.PRUNED, TrialState.FAIL])
+def test_trials_without_a_value_do_not_break_the_callback(state: TrialState) -> None:
+    """They end like any other; the records are those of the complete ones."""
+    study, terminator = new_study(), RegretGapTerminator()
+
+    def objective(trial: Trial) -> float:
+        x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
+        if trial.number % 3 == 0:
+            if state is TrialState.PRUNED:
+                raise optuna.TrialPruned
+            return math.nan
+        return x + y
+
+    study.optimize(objective, n_trials=9, callbacks=[terminator])
+    assert [record.n_trials for record in terminator.history(study)] == [1, 2, 3, 4, 5, 6]
+
+
+# --------------------------------------------------------------------------------------- arguments
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        ({"threshold": "best"}, ValueError, "threshold must be one of"),
+        ({"threshold": -1.0}, ValueError, "threshold must be a positive number, but got -1.0"),
+        ({"threshold": None}, TypeError, "threshold must be"),
+        ({"criterion": "ei"}, ValueError, "criterion must be one of"),
+        ({"eta": 1.5}, ValueError, "eta must be a number between 0 and 1, but got 1.5"),
+        ({"delta": 0}, ValueError, "delta must be a number between 0 and 1, but got 0"),
+        ({"patience": 0}, ValueError, "patience must be an integer of at least 1, but got 0"),
+        ({"n_initial": 0}, ValueError, "n_initial must be an integer of at least 1, but got 0"),
+        ({"min_n_trials": 0}, ValueError, "min_n_trials must be an integer of at least 2"),
+        ({"deterministic_objective": "no"}, TypeError, "deterministic_objective must be True or"),
+        ({"seed": -1}, ValueError, "seed must be an integer of at least 0, but got -1"),
+        ({"seed": 1.5}, TypeError, "seed must be an integer"),
+        (
+            {"threshold": "auto", "criterion": "regret-bound"},
+            ValueError,
+            "threshold must be another",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """Before there is a study, with the argument, the rule and the value."""
+    with pytest.raises(error, match=message):
+        RegretGapTerminator(**arguments)
+
+
+@pytest.mark.parametrize("method", ["evaluate", "should_terminate", "history"])
+def test_unfit_studies_are_refused(method: str) -> None:
+    """Several objectives, or what is no study at all; also by the callback, after one trial."""
+    terminator = RegretGapTerminator()
+    study = optuna.create_study(directions=["minimize", "maximize"])
+    with pytest.raises(ValueError, match=r"study must be one with a single objective .* but has 2"):
+        getattr(terminator, method)(study)
+    with pytest.raises(TypeError, match="study must be an Optuna study, but got 3"):
+        getattr(terminator, method)(3)
+    with pytest.raises(ValueError, match="single objective"):
+        study.optimize(lambda _: (1.0, 2.0), n_trials=5, callbacks=[terminator])
+    assert len(study.trials) == 1
+
+
+def test_copies_and_pickles_are_as_good(caplog: pytest.LogCaptureFixture) -> None:
+    """They leave the caches behind, and continue where the storage says."""
+    del caplog
+    X, values = converging(12)
+    terminator = RegretGapTerminator(eta=0.2, seed=4)
+    study = _told(X[:8], values[:8], terminator)
+    for other in (pickle.loads(pickle.dumps(terminator)), copy.deepcopy(terminator)):  # noqa: S301
+        assert other.settings == terminator.settings
+        assert other.history(study) == terminator.history(study)
+    add_all(study, X[8:], values[8:])
+    other.evaluate(study)
+    assert terminator.history(study) == expected_records(X, values, StoppingRule(eta=0.2), seed=4)
+
+
+def test_public_name() -> None:
+    """It is at both places, and not loaded before it is used."""
+    assert bbo_plugins.RegretGapTerminator is RegretGapTerminator
+    assert "RegretGapTerminator" in dir(bbo_plugins.optuna)
+    with pytest.raises(AttributeError, match="has no attribute 'Gap'"):
+        bbo_plugins.optuna.Gap  # noqa: B018 - the access is what is tested
