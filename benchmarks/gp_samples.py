@@ -57,9 +57,9 @@ class SamplePath:
     def __call__(self, X: FloatArray) -> FloatArray:
         """Draw the noise-free values (m,) at ``X`` (m, d), given all values drawn before."""
         n, m = len(self._X), len(X)
-        cross = solve_triangular(
-            self._L, matern52(self._X, X, self._length_scales), lower=True, check_finite=False
-        )
+        cross = matern52(self._X, X, self._length_scales)
+        if n:  # older SciPy refuses empty systems
+            cross = solve_triangular(self._L, cross, lower=True, check_finite=False)
         own = matern52(X, X, self._length_scales) + _JITTER * np.eye(m)
         L = np.zeros((n + m, n + m))
         L[:n, :n] = self._L

@@ -78,7 +78,7 @@ class StandardizedTargets:
         limit = min(_CLIP_FACTOR * inlying, float(distances[-1]))
         if limit <= _DEGENERATE * abs(median):
             return cls(np.zeros(len(y)), 0.0)
-        u = np.clip(deviations / limit, -1.0, 1.0)
+        u = np.clip(deviations, -limit, limit) / limit
         std = float(u.std())
         return cls((u - u.mean()) / std, 2.0 * limit * std)
 
