@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from bbo_plugins.optuna.stopping_records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from optuna.study import Study
 
@@ -55,23 +54,13 @@ class StudyProgress:
         self._stored_form: dict[str, Any] | None = None
         self._settings_are_stored = False
 
-    @property
-    def has_threshold(self) -> bool:
-        """Whether a record has a threshold."""
-        return any(stored.record.threshold > -math.inf for stored in self.records.values())
-
     def read_trials(self, study: Study) -> None:
         """Bring :attr:`order` up to date; forget all if this is another study by now."""
         complete, same = self._completions.read(study)
         if not same:
             self._forget()
         if len(complete) > len(self.order):
-            all_have_records = len(self.records) == len(self.order)
-            self.order = (
-                continued(self.order, complete)
-                if all_have_records
-                else _ordered(complete, self.records)
-            )
+            self.order = continued(self.order, complete)
 
     def read_records(
         self, study: Study, settings: Settings, missing: Sequence[int] | None = None
@@ -84,7 +73,8 @@ class StudyProgress:
         self.records = records_of(attributes, settings, complete, self.records, missing)
         if len(self.records) > n_known:
             self.warm_start = stored_warm_start(attributes, settings)
-            self.order = _ordered(complete, self.records)
+            places = {n: stored.number for n, stored in self.records.items()}
+            self.order = in_order(complete, places)
 
     def observed(self, study: Study, n: int) -> Observed | None:
         """Return the first ``n`` completions; None if they share no parameter."""
@@ -130,9 +120,3 @@ class StudyProgress:
             ):
                 return stored
         return None
-
-
-def _ordered(
-    complete: Mapping[int, Completion], records: Mapping[int, StoredRecord]
-) -> tuple[Completion, ...]:
-    return in_order(complete, {n: stored.number for n, stored in records.items()})

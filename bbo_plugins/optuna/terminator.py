@@ -220,7 +220,7 @@ class RegretGapTerminator:
         rule, n = self._settings.rule, len(progress.order)
         first = max(1, n + 1 - _MAX_CATCH_UP)
         wanted = [*range(first, n + 1)]
-        if rule.threshold == "median" and first > 1 and not progress.has_threshold:
+        if rule.threshold == "median":
             earliest = max(1, n + 1 - CAPACITY)
             wanted = [*range(earliest, min(rule.n_initial + 1, first)), *wanted]
         return [m for m in wanted if m not in progress.records]

@@ -207,7 +207,7 @@ def test_borrowed_noise_is_the_marginal_likelihoods(unknown: str, warm: bool) ->
     ).process
     expected = marginal.hyperparameters
     assert process.hyperparameters.noise_variance == expected.noise_variance > 100.0 * NOISE_FLOOR
-    np.testing.assert_array_equal(process.noise, marginal.noise)
+    np.testing.assert_allclose(process.noise, marginal.noise, rtol=1e-9)
     scales = process.hyperparameters.length_scales
     assert not np.allclose(scales, expected.length_scales, rtol=1e-3)
 
@@ -222,9 +222,9 @@ def test_the_rest_is_estimated_with_that_noise_given(unknown: str) -> None:
     process = surrogate.process
     fit = fit_map(X, process.y, NUMERIC, known_noise=process.noise, loss=LEAVE_ONE_OUT)
     ours, theirs = process.hyperparameters, fit.hyperparameters
-    np.testing.assert_array_equal(ours.length_scales, theirs.length_scales)
+    np.testing.assert_allclose(ours.length_scales, theirs.length_scales, rtol=1e-9)
     assert ours.signal_variance == theirs.signal_variance
-    np.testing.assert_array_equal(surrogate.warm_start.theta, fit.warm_start.theta)
+    np.testing.assert_allclose(surrogate.warm_start.theta, fit.warm_start.theta, rtol=1e-9)
     assert surrogate.warm_start.theta.shape == (3,)  # two length-scales and the signal variance
 
 
@@ -245,7 +245,7 @@ def test_nothing_is_borrowed_where_no_noise_is_estimated(unknown: str, determini
     process = surrogate.process
     known = None if noise is None else np.where(np.isnan(noise), math.nan, process.noise)
     fit = fit_map(X, process.y, NUMERIC, known_noise=known, fit_noise=False, loss=LEAVE_ONE_OUT)
-    np.testing.assert_array_equal(surrogate.warm_start.theta, fit.warm_start.theta)
+    np.testing.assert_allclose(surrogate.warm_start.theta, fit.warm_start.theta, rtol=1e-9)
     assert process.hyperparameters.noise_variance == NOISE_FLOOR
     if noise is not None:
         slope = surrogate.transform.derivative(y)
@@ -265,7 +265,7 @@ def test_other_losses_estimate_the_noise_themselves(loss: Loss) -> None:
         Surrogate.fit(X, y, NUMERIC, loss=loss, marginal_start=start)
         for start in (None, _far_away(4))
     )
-    np.testing.assert_array_equal(one.warm_start.theta, other.warm_start.theta)
+    np.testing.assert_allclose(one.warm_start.theta, other.warm_start.theta, atol=1e-9)
     assert len(one.warm_start.theta) == 4
 
 

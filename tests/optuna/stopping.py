@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import optuna
+import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 
@@ -15,6 +16,8 @@ from bbo_plugins.methods.stopping import StoppingRule, evaluate
 from bbo_plugins.space import Dimension, SearchSpace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from optuna.distributions import BaseDistribution
     from optuna.storages import BaseStorage
     from optuna.study import Study
@@ -112,3 +115,14 @@ def expected_records(
         if found.warm_start is not None:
             warm_start = WarmStart.from_json(found.warm_start.to_json())
     return records
+
+
+def assert_same(
+    found: Sequence[StoppingRecord], expected: Sequence[StoppingRecord], *, rel: float = 1e-5
+) -> None:
+    """Compare records of two computations: a BLAS may round the same product in two ways."""
+    for one, other in zip(found, expected, strict=True):
+        assert (one.n_trials, one.terminate) == (other.n_trials, other.terminate)
+        assert one.value == pytest.approx(other.value, rel=rel)
+        assert one.threshold == pytest.approx(other.threshold, rel=rel)
+        assert one.terms == pytest.approx(other.terms, rel=rel, abs=1e-9)

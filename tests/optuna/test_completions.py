@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.trial import TrialState
 
+from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.optuna import completions
 from bbo_plugins.optuna.completions import StudyCompletions, continued, in_order
+from bbo_plugins.optuna.proposals import Proposal
 from tests.optuna.stopping import PLANE, START, add, new_study
 
 if TYPE_CHECKING:
-    import pytest
     from optuna.study import Study
 
     from bbo_plugins.optuna.completions import Completion
@@ -108,6 +110,22 @@ def test_points_are_those_of_the_shared_space() -> None:
             observed.X[:, -2:], [[c.trial.params["x"], c.trial.params["y"]] for c in asked]
         )
         np.testing.assert_array_equal(observed.y, [-c.trial.value for c in asked])
+
+
+@pytest.mark.parametrize("loss, is_used", [("Marginal", True), ("WeightedLeaveOneOut", False)])
+def test_estimates_by_other_losses_are_not_taken_over(loss: str, is_used: bool) -> None:
+    """Only those by the loss that the terminator would minimize itself."""
+    fit = WarmStart(np.log([0.3, 0.7, 2.0, 0.1]), np.eye(4), -1.0, 9).to_json()
+    study = new_study()
+    for index in range(3):
+        proposal = Proposal({"x": 0.5, "y": 0.5}, (fit,), loss=loss)
+        add(study, {"x": 0.1 * index, "y": 0.5}, 1.0, system_attrs=proposal.to_attributes())
+    reader = StudyCompletions()
+    observed = reader.observed(study, in_order(reader.read(study)[0], {}))
+    assert observed is not None
+    assert (observed.estimate is not None) is is_used
+    if observed.estimate is not None:
+        np.testing.assert_allclose(observed.estimate.length_scales, [0.3, 0.7])
 
 
 def test_a_range_that_changes_is_not_shared() -> None:

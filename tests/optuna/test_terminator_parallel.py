@@ -16,7 +16,14 @@ from optuna.storages.journal import JournalFileBackend
 from bbo_plugins.methods import stopping
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
 from bbo_plugins.optuna.stopping_history import history_of
-from tests.optuna.stopping import PLANE, add_all, converging, expected_records, new_study
+from tests.optuna.stopping import (
+    PLANE,
+    add_all,
+    assert_same,
+    converging,
+    expected_records,
+    new_study,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,7 +113,7 @@ def test_two_at_once_make_the_same_record() -> None:
         thread.join()
     expected = expected_records(X, values)
     assert found == [expected[-1]] * 2
-    assert workers[0].history(study) == expected
+    assert_same(workers[0].history(study), expected)
 
 
 def test_trials_that_finish_out_of_order() -> None:
@@ -121,7 +128,7 @@ def test_trials_that_finish_out_of_order() -> None:
         study.tell(trials[number], values[number])
         if place in {1, 2, 6, 11}:
             terminator.evaluate(study)
-    assert terminator.history(study) == expected_records(X[order], values[order])
+    assert_same(terminator.history(study), expected_records(X[order], values[order]))
     assert _places(study, terminator) == order
 
 
