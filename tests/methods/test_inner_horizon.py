@@ -1,0 +1,452 @@
+"""The laws of the inner horizon, from T, from a budget and growing, and the weight of Theorem 4."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import FrozenInstanceError, replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon, bilevel_beta
+
+LOSSES = {"convex": 1.0, "nonconvex": 2.0, "ucb-lean": 0.5}
+
+
+def _simulated(horizon: GrowingHorizon, quality: list[float]) -> tuple[list[int], list[int]]:
+    """Run a search whose configurations have fixed values, until the budget is spent.
+
+    Returns:
+        The steps each configuration has had in the end, and those of every run made.
+    """
+    steps: list[int] = []
+    runs: list[int] = []
+    while len(steps) < len(quality):
+        n = horizon.within_budget(horizon.steps(len(steps)), spent=sum(runs))
+        if n == 0:
+            break
+        steps.append(n)
+        runs.append(n)
+        for index in horizon.promotions(quality[: len(steps)], steps):
+            goal = horizon.steps(len(steps) - 1)
+            more = horizon.within_budget(goal - steps[index], spent=sum(runs))
+            steps[index] += more
+            runs.append(more)
+    return steps, runs
+
+
+@pytest.mark.parametrize(
+    "loss, constant, n_outer, expected",
+    [
+        ("convex", 8.0, 25, 200),
+        ("convex", 0.3, 25, 8),  # 7.5
+        ("nonconvex", 0.5, 7, 25),  # 24.5
+        ("nonconvex", 8.0, 20, 3200),
+        ("ucb-lean", 2.0, 49, 14),
+        ("ucb-lean", 1.0, 50, 8),  # 7.07
+    ],
+)
+def test_law_of_each_loss(loss: str, constant: float, n_outer: int, expected: int) -> None:
+    """N = ceil(c T), ceil(c T²), ceil(c √T): worked by hand."""
+    horizon = InnerHorizon(n_outer=n_outer, loss=loss, constant=constant)
+    assert horizon.n_inner == expected
+    assert [horizon.steps(number) for number in (0, 1, n_outer, 10 * n_outer)] == [expected] * 4
+
+
+def test_whole_numbers_are_not_rounded_up_by_the_last_bit() -> None:
+    """0.1 * 30 is 3.0000000000000004 in floating point; N is 3."""
+    assert InnerHorizon(n_outer=30, constant=0.1).n_inner == 3
+
+
+@given(
+    st.sampled_from(sorted(LOSSES)),
+    st.fractions(Fraction(1, 50), 50, max_denominator=50),
+    st.integers(1, 1000),
+)
+def test_law_is_the_ceiling_of_exact_arithmetic(loss: str, constant: Fraction, n: int) -> None:
+    """Against rational arithmetic, which has no rounding (the root by squares of integers)."""
+    horizon = InnerHorizon(n_outer=n, loss=loss, constant=float(constant))
+    if loss == "ucb-lean":
+        square = constant * constant * n  # N is the least integer whose square is at least that
+        assert (horizon.n_inner - 1) ** 2 < square <= horizon.n_inner**2
+    else:
+        assert horizon.n_inner == math.ceil(constant * n ** int(LOSSES[loss]))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_orders_are_those_of_the_paper(loss: str) -> None:
+    """Four times as many trials: 4 times the steps if convex, 16 if not, 2 for the lean rule."""
+    few, many = (InnerHorizon(n_outer=n, loss=loss, constant=10.0).n_inner for n in (256, 1024))
+    assert many / few == 4.0 ** LOSSES[loss]
+
+
+def test_excess_risks_of_both_losses_fall_as_one_over_the_root_of_outer_trials() -> None:
+    """What N is for: N^(-1/2) convex (Theorem 1) and N^(-1/4) not (Theorem 18) become T^(-1/2)."""
+    for n_outer in (100, 400):
+        convex = InnerHorizon(n_outer=n_outer, constant=1.0).n_inner ** -0.5
+        nonconvex = InnerHorizon(n_outer=n_outer, loss="nonconvex", constant=1.0).n_inner ** -0.25
+        assert convex == pytest.approx(n_outer**-0.5, rel=1e-12)
+        assert nonconvex == pytest.approx(convex, rel=1e-12)
+
+
+def test_limits_hold() -> None:
+    """The minimum and the maximum clip N."""
+    assert InnerHorizon(n_outer=2, constant=1.0, minimum=50).n_inner == 50
+    assert InnerHorizon(n_outer=20, loss="nonconvex", maximum=1000).n_inner == 1000
+    assert InnerHorizon(n_outer=10**200, loss="nonconvex", maximum=7).n_inner == 7
+
+
+def test_step_size_falls_with_the_root_of_the_steps() -> None:
+    """η = learning_rate / √N (Theorem 1)."""
+    horizon = InnerHorizon(n_outer=25, constant=4.0, learning_rate=0.5)
+    assert horizon.step_size == 0.05
+    assert horizon.step_size_for(25) == 0.1
+
+
+def test_arguments_become_plain_numbers_and_do_not_change() -> None:
+    """Frozen, hashable, copyable, equal by value; replacing a field checks it again."""
+    horizon = InnerHorizon(n_outer=10, constant=2)
+    assert isinstance(horizon.constant, float)
+    assert horizon == InnerHorizon(n_outer=10, constant=2.0)
+    assert copy.deepcopy(horizon) == horizon
+    assert hash(horizon) == hash(InnerHorizon(n_outer=10, constant=2.0))
+    with pytest.raises(FrozenInstanceError):
+        horizon.n_outer = 5  # type: ignore[misc]
+    with pytest.raises(ValueError, match="constant must be"):
+        replace(horizon, constant=-1.0)
+    growing = InnerHorizon.growing(total_steps=100)
+    assert copy.deepcopy(growing) == growing
+    assert growing != InnerHorizon.growing()
+
+
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        ({"n_outer": 0}, ValueError, "n_outer must be an integer of at least 1, but got 0."),
+        ({"n_outer": 2.0}, TypeError, "n_outer must be an integer of at least 1, but got 2.0."),
+        ({"n_outer": None}, TypeError, "n_outer must be an integer"),
+        ({"loss": "growing"}, ValueError, "loss must be one of 'convex' or 'nonconvex' or"),
+        ({"constant": 0.0}, ValueError, "constant must be a positive number, but got 0.0."),
+        ({"constant": math.nan}, ValueError, "constant must be a positive number, but got nan."),
+        ({"minimum": 0}, ValueError, "minimum must be an integer of at least 1, but got 0."),
+        ({"minimum": 5, "maximum": 4}, ValueError, "maximum must be an integer of at least 5"),
+        ({"learning_rate": -1.0}, ValueError, "learning_rate must be a positive number"),
+        (
+            {"n_outer": 10**10, "constant": 1e300},
+            ValueError,
+            "constant must be small enough for a finite number of steps, but got 1e+300.",
+        ),
+    ],
+)
+def test_impossible_arguments_are_refused(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """By name, with the rule and the value."""
+    with pytest.raises(error) as caught:
+        InnerHorizon(**{"n_outer": 3, **arguments})
+    assert message in str(caught.value)
+
+
+def test_trial_numbers_are_checked() -> None:
+    """Numbers start at 0, for both kinds."""
+    for horizon in (InnerHorizon(n_outer=3), InnerHorizon.growing()):
+        with pytest.raises(ValueError, match="trial_number must be an integer of at least 0"):
+            horizon.steps(-1)
+    with pytest.raises(ValueError, match="n_steps must be an integer of at least 1"):
+        InnerHorizon(n_outer=3).step_size_for(0)
+
+
+# --- from a budget --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "total, arguments, n_outer, n_inner",
+    [
+        (20_000, {}, 50, 400),  # 8 T² = 20,000
+        (64_000, {"loss": "nonconvex"}, 20, 3_200),  # 8 T³ = 64,000
+        (8_000, {"loss": "nonconvex"}, 10, 800),  # the cube root of 1,000 is not 9.99
+        (4_000, {"loss": "nonconvex"}, 10, 400),  # 7.9 is below the least T
+        (64_000, {"loss": "nonconvex", "n_params": 3}, 15, 4_266),
+        (64_000, {"loss": "nonconvex", "n_params": 1}, 10, 6_400),
+        (64_000, {"loss": "nonconvex", "maximum": 1_000}, 64, 1_000),
+        (1_000, {"minimum": 300}, 3, 300),
+        (7, {}, 7, 1),
+        (1, {}, 1, 1),
+    ],
+)
+def test_budget_is_divided(
+    total: int, arguments: dict[str, Any], n_outer: int, n_inner: int
+) -> None:
+    """T by the law within its limits, N = B / T: worked by hand."""
+    horizon = InnerHorizon.from_budget(total, **arguments)
+    assert (horizon.n_outer, horizon.n_inner) == (n_outer, n_inner)
+
+
+@given(
+    total=st.integers(1, 10**9),
+    loss=st.sampled_from(sorted(LOSSES)),
+    constant=st.floats(1e-6, 1e6),
+    minimum=st.integers(1, 1000),
+    more=st.none() | st.integers(0, 10**6),
+    n_params=st.none() | st.integers(1, 100),
+)
+def test_budget_is_never_exceeded_and_hardly_wasted(
+    total: int, loss: str, constant: float, minimum: int, more: int | None, n_params: int | None
+) -> None:
+    """T N <= B, and what is left would not do for another step of each trial or another trial."""
+    maximum = None if more is None else minimum + more
+    arguments: dict[str, Any] = {
+        "loss": loss,
+        "constant": constant,
+        "minimum": minimum,
+        "maximum": maximum,
+        "n_params": n_params,
+    }
+    if total < minimum:
+        with pytest.raises(ValueError, match="total_steps must be at least minimum="):
+            InnerHorizon.from_budget(total, **arguments)
+        return
+    horizon = InnerHorizon.from_budget(total, **arguments)
+    assert horizon.n_outer is not None
+    assert minimum <= horizon.n_inner <= (maximum or total)
+    left = total - horizon.n_outer * horizon.n_inner
+    assert 0 <= left < max(horizon.n_outer, horizon.n_inner)
+    assert horizon == InnerHorizon(
+        n_outer=horizon.n_outer,
+        loss=loss,
+        constant=horizon.constant,
+        minimum=minimum,
+        maximum=maximum,
+    )
+
+
+@given(st.integers(1_000, 10**9), st.sampled_from(sorted(LOSSES)))
+def test_budget_follows_the_law(total: int, loss: str) -> None:
+    """Without limits N is c Tᵖ or, as the rest goes into it, up to one trial's worth more."""
+    horizon = InnerHorizon.from_budget(total, loss=loss, constant=1.0)
+    n_outer, exponent = horizon.n_outer or 0, LOSSES[loss]
+    assert n_outer >= 10
+    if n_outer > 10:
+        assert n_outer**exponent - 1 <= horizon.n_inner
+        assert n_outer * horizon.n_inner <= (n_outer + 1) ** (1.0 + exponent) + n_outer
+
+
+@pytest.mark.parametrize(
+    "total, arguments, message",
+    [
+        (0, {}, "total_steps must be an integer of at least 1, but got 0."),
+        (10, {"n_params": 0}, "n_params must be an integer of at least 1, but got 0."),
+        (10, {"loss": "smooth"}, "loss must be one of 'convex'"),
+        (10, {"constant": -1.0}, "constant must be a positive number, but got -1.0."),
+    ],
+)
+def test_impossible_budgets_are_refused(
+    total: int, arguments: dict[str, Any], message: str
+) -> None:
+    """With the names of from_budget's own arguments."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is compared below
+        InnerHorizon.from_budget(total, **arguments)
+    assert message in str(caught.value)
+
+
+def test_tiny_constant_of_a_budget_does_not_overflow() -> None:
+    """As many trials as steps, one step each."""
+    horizon = InnerHorizon.from_budget(100, constant=1e-308)
+    assert (horizon.n_outer, horizon.n_inner) == (100, 1)
+
+
+# --- growing --------------------------------------------------------------------------------------
+
+
+def test_growing_horizon_is_quadratic() -> None:
+    """N_t = 4 t², t = 1 for trial number 0, and the documented defaults."""
+    horizon = InnerHorizon.growing()
+    assert isinstance(horizon, InnerHorizon)
+    assert [horizon.steps(number) for number in range(4)] == [4, 16, 36, 64]
+    assert (horizon.constant, horizon.exponent, horizon.promote) == (4.0, 2.0, 3)
+    assert (horizon.n_outer, horizon.total_steps, horizon.loss) == (None, None, "growing")
+
+
+@pytest.mark.parametrize("total, constant", [(None, 4.0), (5_000, 4.0), (4_999, 1.0), (1, 1.0)])
+def test_constant_depends_on_the_budget_unless_given(total: int | None, constant: float) -> None:
+    """1 below 5,000 steps, else 4; what was given stays."""
+    assert InnerHorizon.growing(total_steps=total).constant == constant
+    assert InnerHorizon.growing(total_steps=total, constant=2.5).constant == 2.5
+
+
+def test_growing_horizon_has_no_single_number_of_steps() -> None:
+    """n_inner and step_size are not there; each trial's step size is."""
+    horizon = InnerHorizon.growing(learning_rate=2.0)
+    for name in ("n_inner", "step_size"):
+        assert not hasattr(horizon, name)
+    assert horizon.step_size_for(horizon.steps(1)) == 0.5
+
+
+def test_exponent_zero_is_a_constant_horizon() -> None:
+    """N does not grow, so nobody is ever promoted."""
+    horizon = InnerHorizon.growing(constant=9.0, exponent=0.0)
+    assert [horizon.steps(number) for number in (0, 1, 50)] == [9, 9, 9]
+    assert horizon.promotions([3.0, 2.0, 1.0], [9, 9, 9]) == []
+
+
+def test_limits_of_a_growing_horizon() -> None:
+    """Clipped below and above; without a maximum too large a number is an error of its own."""
+    horizon = InnerHorizon.growing(minimum=10, maximum=30)
+    assert [horizon.steps(number) for number in range(4)] == [10, 16, 30, 30]
+    assert horizon.steps(10**300) == 30
+    with pytest.raises(ValueError, match="finite number of steps"):
+        InnerHorizon.growing().steps(10**300)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"exponent": -1.0}, "exponent must be a finite number of at least 0, but got -1.0."),
+        ({"exponent": math.inf}, "exponent must be a finite number of at least 0, but got inf."),
+        ({"promote": -1}, "promote must be an integer of at least 0, but got -1."),
+        ({"total_steps": 0}, "total_steps must be an integer of at least 1, but got 0."),
+        ({"constant": 0.0}, "constant must be a positive number, but got 0.0."),
+    ],
+)
+def test_impossible_growing_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
+    """By name, with the rule and the value."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is compared below
+        InnerHorizon.growing(**arguments)
+    assert message in str(caught.value)
+
+
+def test_best_with_too_little_training_are_promoted() -> None:
+    """The top three are indices 3, 1 and 4, of which 4 has all the training there is."""
+    horizon = InnerHorizon.growing(constant=1.0)
+    values = [0.1, 0.8, 0.2, 0.9, 0.7]
+    assert horizon.promotions(values, [1, 4, 9, 16, 25]) == [3, 1]
+    assert horizon.promotions(values, [25, 25, 9, 25, 25]) == []
+
+
+def test_number_of_promoted_trials_is_the_argument() -> None:
+    """None, one, or more than there are."""
+    values, steps = [0.3, 0.2, 0.1], [1, 4, 9]
+    assert InnerHorizon.growing(constant=1.0, promote=0).promotions(values, steps) == []
+    assert InnerHorizon.growing(constant=1.0, promote=1).promotions(values, steps) == [0]
+    assert InnerHorizon.growing(constant=1.0, promote=9).promotions(values, steps) == [0, 1]
+
+
+def test_trials_without_a_value_count_but_are_not_promoted() -> None:
+    """A running or failed configuration lets N grow; -inf is no value to build on either."""
+    horizon = InnerHorizon.growing(constant=1.0)
+    assert horizon.promotions([0.5, math.nan, -math.inf], [4, 0, 0]) == [0]
+    assert horizon.promotions([0.5], [1]) == []
+    assert horizon.promotions([math.nan, math.nan], [0, 0]) == []
+    assert horizon.promotions([], []) == []
+
+
+def test_earlier_of_equals_is_promoted_first() -> None:
+    """Ties are broken by number, so that workers agree."""
+    assert InnerHorizon.growing(promote=2).promotions([1.0, 1.0, 1.0], [4, 16, 1]) == [0, 1]
+
+
+def test_fixed_horizon_promotes_nobody() -> None:
+    """Even where a trial stopped early."""
+    assert InnerHorizon(n_outer=3).promotions([1.0, 2.0], [1, 24]) == []
+
+
+@pytest.mark.parametrize("horizon", [InnerHorizon(n_outer=3), InnerHorizon.growing()])
+def test_lengths_of_the_table_are_checked(horizon: InnerHorizon) -> None:
+    """A value without its steps is an error of the caller."""
+    with pytest.raises(ValueError, match="values and steps must be sequences of equal length"):
+        horizon.promotions([1.0, 2.0], [1])
+
+
+@given(
+    total=st.integers(1, 20_000),
+    constant=st.none() | st.floats(0.1, 20.0),
+    promote=st.integers(0, 5),
+    quality=st.lists(st.floats(-1.0, 1.0), min_size=300, max_size=300),
+)
+def test_growing_search_spends_its_budget_exactly(
+    total: int, constant: float | None, promote: int, quality: list[float]
+) -> None:
+    """Continuations included: never a step more, and none left while there are configurations."""
+    horizon = InnerHorizon.growing(total_steps=total, constant=constant, promote=promote)
+    steps, runs = _simulated(horizon, quality)
+    assert sum(runs) == sum(steps) <= total
+    if len(steps) < len(quality):
+        assert sum(runs) == total
+
+
+def test_best_trials_end_at_equal_training() -> None:
+    """After every trial the top three have the newest trial's steps, whoever they are."""
+    horizon = InnerHorizon.growing(constant=1.0)
+    quality = [math.sin(2.3 * number) for number in range(30)]
+    for n in range(3, 30):
+        steps, _ = _simulated(horizon, quality[:n])
+        top = sorted(range(n), key=lambda number: -quality[number])[:3]
+        assert {steps[number] for number in top} == {n**2}
+
+
+def test_number_of_configurations_of_a_budget() -> None:
+    """Without promotions T is (3 B / c)^(1/3); promotions take a part of it."""
+    total = 65_000
+    bare, _ = _simulated(InnerHorizon.growing(promote=0, total_steps=total), [0.0] * 100)
+    assert abs(len(bare) - (3 * total / 4) ** (1 / 3)) <= 1.5
+    promoted, _ = _simulated(InnerHorizon.growing(total_steps=total), [0.0] * 100)
+    assert 0.7 * len(bare) <= len(promoted) < len(bare)
+
+
+def test_steps_within_the_budget() -> None:
+    """Only a growing horizon with a total has an end; there the last steps are cut."""
+    for endless in (InnerHorizon.growing(), InnerHorizon(n_outer=3)):
+        assert endless.within_budget(7, spent=10**9) == 7
+    horizon = InnerHorizon.growing(total_steps=10)
+    assert [horizon.within_budget(4, spent=spent) for spent in (0, 6, 7, 10, 13)] == [4, 4, 3, 0, 0]
+    with pytest.raises(ValueError, match=r"spent must be an integer of at least 0, but got -1\."):
+        horizon.within_budget(3, spent=-1)
+    with pytest.raises(ValueError, match=r"n_steps must be an integer of at least 0, but got -1\."):
+        horizon.within_budget(-1, spent=3)
+
+
+# --- Theorem 4 ------------------------------------------------------------------------------------
+
+
+def test_weight_by_hand() -> None:
+    """√(B² + t φ² / (σ² N)) with round numbers: √(9 + 8 · 4 / (0.5 · 4)) = 5."""
+    beta = bilevel_beta(8, 4, phi=2.0, norm_bound=3.0, noise_variance=0.5)
+    assert beta == pytest.approx(math.sqrt(9.0 + 8 * 4 / (0.5 * 4)), rel=1e-15)
+    assert beta == pytest.approx(5.0, rel=1e-15)
+
+
+def test_weight_is_bounded_for_equal_orders_and_not_for_fewer_steps() -> None:
+    """Section 4.2: constant in T with N ≍ T, towards B with more steps, T^(1/4) with N ≍ √T."""
+
+    def at(n_outer: int, loss: str) -> float:
+        n_inner = InnerHorizon(n_outer=n_outer, loss=loss, constant=1.0).n_inner
+        return bilevel_beta(n_outer, n_inner)
+
+    assert at(100, "convex") == pytest.approx(at(10_000, "convex"), rel=1e-12)
+    assert at(10_000, "nonconvex") == pytest.approx(1.0, abs=1e-3)
+    assert at(160_000, "ucb-lean") / at(10_000, "ucb-lean") == pytest.approx(2.0, rel=0.01)
+
+
+def test_weight_without_excess_risk_is_the_norm_bound() -> None:
+    """φ = 0: the evaluations are exact."""
+    assert bilevel_beta(1000, 1, phi=0.0, norm_bound=1.5) == 1.5
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"t": 0}, "t must be an integer of at least 1"),
+        ({"n_inner": 0}, "n_inner must be an integer of at least 1"),
+        ({"phi": -1.0}, "phi must be a finite number of at least 0, but got -1.0."),
+        ({"norm_bound": 0.0}, "norm_bound must be a positive number"),
+        ({"noise_variance": 0.0}, "noise_variance must be a positive number"),
+    ],
+)
+def test_impossible_weights_are_refused(arguments: dict[str, Any], message: str) -> None:
+    """By name, with the rule."""
+    with pytest.raises(ValueError, match=message):
+        bilevel_beta(**{"t": 1, "n_inner": 1, **arguments})
