@@ -108,9 +108,10 @@ def suggest(
             warm_starts=warm_starts,
             marginal_start=marginal_start,
         )
-    except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+    except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
         x = space.snap(shifted_sobol(1, len(space), rng))[0]
-        return Suggestion(x, (), (f"no model could be used ({error}), so the point is random",))
+        reason = str(error) or type(error).__name__
+        return Suggestion(x, (), (f"no model could be used ({reason}), so the point is random",))
 
 
 def _suggest_by_model(

@@ -244,8 +244,9 @@ def evaluate(
             )
             left, notes = model.warm_start, model.notes
             finding = _find(space, X, y, model, targets.std, rule, seed)
-        except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
-            notes = (f"no model could be used ({error}), so there is no signal",)
+        except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
+            reason = str(error) or type(error).__name__
+            notes = (f"no model could be used ({reason}), so there is no signal",)
     record = StoppingRecord(
         n_trials=len(y),
         value=finding.value,

@@ -180,7 +180,8 @@ def suggest(
     )
     # Whether the search is at rest is the ordinary model's to say.
     gain = None if doubted and policy.on_stagnation else step.expected_gain
-    return Suggestion(step.x, step.warm_starts, step.notes, gain, arm=arm, loss=loss)
+    used = loss if step.warm_starts else None  # no model could be used
+    return Suggestion(step.x, step.warm_starts, step.notes, gain, arm=arm, loss=used)
 
 
 def _is_at_rest(past: Past) -> bool:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bbo_plugins.optuna.continuations import continued_from
 from bbo_plugins.optuna.cross_validation import report_cross_validation_scores
+from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
+from bbo_plugins.optuna.promotion import PromotionCallback, inner_steps
 from bbo_plugins.optuna.samplers import UHEBOSampler
 
 if TYPE_CHECKING:
     from bbo_plugins.optuna.terminator import RegretGapTerminator
 
-__all__ = ["RegretGapTerminator", "UHEBOSampler", "report_cross_validation_scores"]
+__all__ = [
+    "GOUCBSampler",
+    "PromotionCallback",
+    "RegretGapTerminator",
+    "UHEBOSampler",
+    "continued_from",
+    "inner_steps",
+    "report_cross_validation_scores",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice, takewhile
 from operator import is_
 from typing import TYPE_CHECKING
@@ -33,7 +34,6 @@ from bbo_plugins.optuna.trials import maximized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _MIN_SHARE = 0.75  # of the observations, that a fit of the sampler's has to have been made on
 _MAX_AGE = 32  # completions since it was used
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - Optuna's times have no zone
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,11 @@ class StudyCompletions:
         return self._shared[len(order) - 1]
 
 
+def seconds_of(time: datetime | None, *, unknown: float) -> float:
+    """Return a time of Optuna's in seconds; any time is one, as workers' clocks may be off."""
+    return unknown if time is None else (time.replace(tzinfo=None) - _EPOCH).total_seconds()
+
+
 def in_order(
     complete: Mapping[int, Completion], recorded: Mapping[int, int]
 ) -> tuple[Completion, ...]:
@@ -229,11 +235,10 @@ def _completion(trial: FrozenTrial) -> Completion | None:
     finished = FinishedTrial.read(trial, None)
     if math.isnan(finished.value) or not _is_inside(trial):
         return None
-    started, completed = trial.datetime_start, trial.datetime_complete
     return Completion(
         number=trial.number,
-        started_at=-math.inf if started is None else started.timestamp(),
-        finished_at=math.inf if completed is None else completed.timestamp(),
+        started_at=seconds_of(trial.datetime_start, unknown=-math.inf),
+        finished_at=seconds_of(trial.datetime_complete, unknown=math.inf),
         trial=finished,
         distributions=trial.distributions,
         scores=scores_of(trial.system_attrs),

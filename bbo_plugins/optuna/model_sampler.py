@@ -209,12 +209,16 @@ class ModelSampler(BaseSampler):
     def _sample_for_startup(
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot
     ) -> dict[str, Any]:
+        params = self._params_of_design(snapshot)
+        store_proposal(study, trial, Proposal.of(params, snapshot.distributions))
+        return params
+
+    def _params_of_design(self, snapshot: Snapshot) -> dict[str, Any]:
+        """Return the trial's place in the space-filling design, which no other trial has."""
         observations = snapshot.observations
         failed = () if observations.failed is None else observations.failed
         taken = [*observations.X, *observations.pending, *failed]
-        x = randomness.design_point(snapshot.space, self._seed, trial.number, taken)
-        proposal = Proposal.of(snapshot.params_at(x), snapshot.distributions)
-        store_proposal(study, trial, proposal)
+        x = randomness.design_point(snapshot.space, self._seed, snapshot.configuration, taken)
         return snapshot.params_at(x)
 
     def _sample_by_model(
@@ -250,6 +254,17 @@ class ModelSampler(BaseSampler):
             if not (distances < CLOSE).any():
                 break
             snapshot = snapshot.with_pending(appeared)
+        else:  # workers in step come to the same points again and again
+            _logger.info("%s: trial %d makes way for others, to any point.", self, trial.number)
+            params = self._params_of_design(snapshot)
+            proposal = Proposal.of(
+                params,
+                snapshot.distributions,
+                fits=suggestion.fits,
+                constraints=snapshot.constraints,
+                loss=suggestion.loss,
+            )
+            store_proposal(study, trial, proposal, replacing=n_chunks)
         return params
 
     def sample_independent(
@@ -336,6 +351,13 @@ class ModelSampler(BaseSampler):
                 "noise without a variance counts as unknown.",
                 self,
                 _counted(snapshot.n_invalid_noise, "trial"),
+            )
+        if snapshot.n_unreadable and self._once.first_time("unreadable"):
+            _logger.warning(
+                "%s: what is stored with %s cannot be read and is ignored: it is damaged, or of "
+                "another version of this package.",
+                self,
+                _counted(snapshot.n_unreadable, "trial"),
             )
 
     def _log_notes(self, notes: Sequence[str]) -> None:

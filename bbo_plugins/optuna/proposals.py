@@ -9,14 +9,16 @@ JSON text cut into chunks that every storage accepts:
 
 ``params`` holds numbers: for a categorical parameter the index of its choice (a choice need not
 survive JSON), for the others the value. The storage is shared and may hold anything under these
-keys, so reading never raises: what is malformed is no proposal.
+keys, so reading never raises, and reads no more than half a megabyte: what is malformed is no
+proposal. One that would be longer, as of some 400 parameters, is stored without its fits.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import CategoricalDistribution, IntDistribution
@@ -30,7 +32,8 @@ PREFIX = "bbo_plugins:proposal:"
 ARMS = ("random", "model")  # in the order of the bandit's arms
 _VERSION = 1
 _MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
-_MAX_CHUNKS = 1_000
+_MAX_CHUNKS = 256
+_MAX_CACHED = 128  # texts that were read lately: those of running trials are read again and again
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ class Proposal:
                 chunk = chunk[: -((excess + 1) // 2)]
             attributes[f"{PREFIX}{len(attributes)}"] = chunk
             start += len(chunk)
+        if len(attributes) > _MAX_CHUNKS and self.fits:
+            return replace(self, fits=(), constraints=()).to_attributes()
         return attributes
 
     @classmethod
@@ -111,8 +116,13 @@ class Proposal:
             if not isinstance(chunk, str) or len(chunk) > _MAX_CHUNK or len(chunks) >= _MAX_CHUNKS:
                 return None
             chunks.append(chunk)
+        return cls._from_text("".join(chunks))
+
+    @classmethod
+    @lru_cache(maxsize=_MAX_CACHED)
+    def _from_text(cls, text: str) -> Proposal | None:
         try:
-            content = json.loads("".join(chunks))
+            content = json.loads(text)
         except (ValueError, RecursionError):
             return None
         if not isinstance(content, dict) or content.get("v") != _VERSION:
@@ -143,6 +153,11 @@ def _number_of(value: Any, distribution: BaseDistribution) -> float | int:
         return int(value)  # Optuna's own representation is a float, which merges large integers
     internal = distribution.to_internal_repr(value)
     return int(internal) if isinstance(distribution, CategoricalDistribution) else float(internal)
+
+
+def is_stored(attributes: Mapping[str, Any]) -> bool:
+    """Return whether a trial's system attributes hold a proposal, readable or not."""
+    return attributes.get(f"{PREFIX}0") not in (None, "")
 
 
 def is_finite(number: object) -> bool:

@@ -10,7 +10,7 @@ from optuna.trial import TrialState
 
 from bbo_plugins.methods.exp3 import NO_ARM, TrialTable
 from bbo_plugins.methods.past import Past
-from bbo_plugins.optuna.proposals import ARMS, PREFIX, Proposal
+from bbo_plugins.optuna.proposals import ARMS, Proposal, is_stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ class Proposed:
         latest: dict[str, tuple[Any, ...]] = {}
         n_read = 0
         for trial in reversed(trials):
-            if trial.number == asking.number or f"{PREFIX}0" not in trial.system_attrs:
+            if trial.number == asking.number or not is_stored(trial.system_attrs):
                 continue
             n_read += 1
             if n_read > _MAX_RECORDS:
@@ -62,6 +62,16 @@ class Proposed:
                 same = proposal.constraints == constraints
                 latest[proposal.loss] = proposal.fits if same else proposal.fits[:1]
         return latest
+
+    def n_unreadable(self, trials: Sequence[FrozenTrial]) -> int:
+        """Return how many finished trials have a proposal that cannot be read.
+
+        That of a trial that is running may be half written.
+        """
+        return sum(
+            trial.state.is_finished() and is_stored(trial.system_attrs) and self._of(trial) is None
+            for trial in trials
+        )
 
     def past(
         self, trials: Sequence[FrozenTrial], asking: FrozenTrial, values: Mapping[int, float]

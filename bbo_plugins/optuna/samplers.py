@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, cast
 
 from bbo_plugins import errors
+from bbo_plugins.methods.inner_horizon import InnerHorizon, bilevel_beta
 from bbo_plugins.optuna.model_sampler import ModelSampler, ModelSuggestion
 from bbo_plugins.optuna.proposals import ARMS
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _ACQUISITIONS = ("logei", "ei", "ucb")
+_BILEVEL = "bilevel"
+_UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 
 
 class UHEBOSampler(ModelSampler):
@@ -57,8 +61,15 @@ class UHEBOSampler(ModelSampler):
             or "ucb" (posterior mean + ``beta`` * posterior standard deviation).
         estimation: "uhe", the method of UHE-BO, or "map": maximum a posteriori estimates only, and
             no exploration but the acquisition function's.
-        beta: Multiplier of the standard deviation for "ucb"; None for 1.96.
-        horizon: Not available yet; must be None.
+        beta: Multiplier of the standard deviation for "ucb"; None for 1.96. "bilevel" for Theorem 4
+            of Fu et al. (2024), which needs a ``horizon``: √(1 + 10 t s²) for the t-th
+            configuration, where s², the squared error of the inner training, is the noise variance
+            that the model estimated for the trial before (1.96 where there is none). About as good
+            as the best constant in experiments, no better.
+        horizon: The :class:`~bbo_plugins.InnerHorizon` by which the objective trains; of use for
+            ``beta="bilevel"`` only. With one that grows, see
+            :class:`~bbo_plugins.optuna.PromotionCallback`: of trials that continue one another the
+            model takes the one with the longest training, whether or not a horizon is given here.
         noise_func: Takes a finished :class:`~optuna.trial.FrozenTrial` and returns the known
             *variance* of its value's noise, in squared units of the objective. Called once per
             trial and process. What is no finite non-negative number counts as unknown, with one
@@ -81,7 +92,8 @@ class UHEBOSampler(ModelSampler):
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: An argument has a value outside its range, or ``beta`` is given without "ucb".
+        ValueError: An argument has a value outside its range, ``beta`` is given without "ucb", or
+            "bilevel" without a horizon.
     """
 
     def __init__(
@@ -90,7 +102,7 @@ class UHEBOSampler(ModelSampler):
         acquisition: str = "logei",
         estimation: str = "uhe",
         beta: float | str | None = None,
-        horizon: object | None = None,
+        horizon: InnerHorizon | None = None,
         noise_func: Callable[[FrozenTrial], float] | None = None,
         n_trials: int | None = None,
         n_startup_trials: int = 10,
@@ -105,10 +117,10 @@ class UHEBOSampler(ModelSampler):
             "AcquisitionName", errors.check_word("acquisition", acquisition, _ACQUISITIONS)
         )
         self._estimation = errors.check_word("estimation", estimation, ("uhe", "map"))
-        self._beta = _checked_beta(beta, acquisition)
         if horizon is not None:
-            rule = "None, as horizons are not available yet"
-            raise ValueError(errors.rule_message("horizon", rule, horizon))
+            errors.check_instance("horizon", horizon, InnerHorizon, "an InnerHorizon or None")
+        self._horizon = horizon
+        self._beta = _checked_beta(beta, acquisition, horizon)
         self._n_trials = (
             None if n_trials is None else errors.check_int("n_trials", n_trials, minimum=1)
         )
@@ -128,22 +140,43 @@ class UHEBOSampler(ModelSampler):
 
         return uhe_bo.DEFAULT_POLICY if self._estimation == "uhe" else uhe_bo.PLAIN_POLICY
 
+    def _beta_of(self, snapshot: Snapshot) -> float:
+        """Return the multiplier of the standard deviation for this suggestion."""
+        from bbo_plugins.gp.losses import MARGINAL  # noqa: PLC0415 - see _suggest
+        from bbo_plugins.methods.gp_bo import DEFAULT_BETA  # noqa: PLC0415
+
+        if self._horizon is None or self._beta != _BILEVEL:
+            return DEFAULT_BETA if self._beta is None else float(self._beta)
+        fits = snapshot.fits.get(_name_of(MARGINAL), ())
+        noise = _noise_variance(fits[0], len(snapshot.space)) if fits else None
+        if noise is None:
+            return DEFAULT_BETA
+        # The excess risk is the noise of the outer level: φ²(N) / N is what the model made of it.
+        n_inner = self._horizon.steps(snapshot.configuration)
+        phi = math.sqrt(noise * n_inner)
+        return bilevel_beta(snapshot.configuration + 1, n_inner, phi=phi)
+
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
-        from bbo_plugins.methods import gp_bo, uhe_bo  # noqa: PLC0415
+        from bbo_plugins.methods import uhe_bo  # noqa: PLC0415
+
+        fits = {
+            name: [WarmStart.from_json(form) for form in forms]
+            for name, forms in snapshot.fits.items()
+        }
 
         def warm_starts(loss: Loss) -> list[WarmStart | None]:
-            return [WarmStart.from_json(fit) for fit in snapshot.fits.get(_name_of(loss), ())]
+            return fits.get(_name_of(loss), [])
 
         step = uhe_bo.suggest(
             snapshot.space,
             snapshot.observations,
             snapshot.past,
-            number=snapshot.number,
+            number=snapshot.configuration,
             rng=rng,
             acquisition=self._acquisition,
-            beta=gp_bo.DEFAULT_BETA if self._beta is None else self._beta,
+            beta=self._beta_of(snapshot),
             deterministic=self._deterministic,
             n_trials=self._n_trials,
             policy=self._policy(),
@@ -151,8 +184,9 @@ class UHEBOSampler(ModelSampler):
         )
         arm = None if step.arm is None else ARMS[step.arm]
         if step.arm == uhe_bo.RANDOM_ARM:
-            n_random = 1 + snapshot.past.before(snapshot.number).count(uhe_bo.RANDOM_ARM)
-            n_suggested = 1 + snapshot.number - snapshot.past.first_suggested(snapshot.number)
+            number = snapshot.configuration
+            n_random = 1 + snapshot.past.before(number).count(uhe_bo.RANDOM_ARM)
+            n_suggested = 1 + number - snapshot.past.first_suggested(number)
             _logger.info(
                 "%s: trial %d explores at random, as the model's search has come to rest; so have "
                 "%d of %d trials since start-up (%.0f%%).",
@@ -165,7 +199,7 @@ class UHEBOSampler(ModelSampler):
         return ModelSuggestion(
             x=step.x,
             fits=tuple(warm_start.to_json() for warm_start in step.warm_starts),
-            notes=step.notes,
+            notes=step.notes if all(map(all, fits.values())) else (*step.notes, _UNREADABLE_FIT),
             loss=None if step.loss is None else _name_of(step.loss),
             arm=arm,
             expected_gain=step.expected_gain,
@@ -177,13 +211,33 @@ def _name_of(loss: Loss) -> str:
     return type(loss).__name__
 
 
-def _checked_beta(beta: object, acquisition: str) -> float | None:
+def _noise_variance(fit: object, d: int) -> float | None:
+    """Return the noise variance in the JSON form of a fit to d parameters, None if unreadable.
+
+    It is in units of the standardized targets; next to none for a deterministic objective.
+    """
+    from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415 - see UHEBOSampler._suggest
+    from bbo_plugins.gp.likelihood import Hyperparameters  # noqa: PLC0415
+
+    warm_start = WarmStart.from_json(fit)
+    if warm_start is None or len(warm_start.theta) not in {d + 1, d + 2}:
+        return None
+    return Hyperparameters.from_theta(warm_start.theta, d).noise_variance
+
+
+def _checked_beta(
+    beta: object, acquisition: str, horizon: InnerHorizon | None
+) -> float | str | None:
     if beta is None:
         return None
+    number: float | str
     if isinstance(beta, str):
-        rule = "a positive number or None ('bilevel' is not available yet)"
-        raise ValueError(errors.rule_message("beta", rule, beta))  # noqa: TRY004 - an unknown word
-    number = errors.check_positive("beta", beta)
+        number = errors.check_word("beta", beta, (_BILEVEL,))
+        if horizon is None:
+            rule = "a number or None without a horizon"
+            raise ValueError(errors.rule_message("beta", rule, beta))
+    else:
+        number = errors.check_positive("beta", beta)
     if acquisition != "ucb":
         rule = f"None with acquisition={acquisition!r}, as only 'ucb' has a beta"
         raise ValueError(errors.rule_message("beta", rule, beta))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +11,9 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.optuna.completions import StudyCompletions, continued, in_order
 from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.stopping_records import (
+    CAPACITY,
     attributes_of,
+    n_unreadable,
     records_of,
     store_record,
     store_settings,
@@ -27,6 +31,10 @@ if TYPE_CHECKING:
     from bbo_plugins.optuna.stopping_records import Settings, StoredRecord
 
 
+_logger = logging.getLogger(__name__)
+_IN_THE_MAKING = 1.0  # seconds from a trial's end to its record, at most
+
+
 class StudyProgress:
     """The completions of one study and the records that have been made of them.
 
@@ -36,6 +44,7 @@ class StudyProgress:
         lock: To be held while anything else here is used.
         once: What has been said about this study.
         order: The completions in their order.
+        n_seen: How many of them a worker here has looked at; infinite before the first look.
         records: Records by the number of completions, in that order.
         warm_start: What the next fit may start from.
     """
@@ -49,6 +58,7 @@ class StudyProgress:
     def _forget(self) -> None:
         self.once = Once()
         self.order: tuple[Completion, ...] = ()
+        self.n_seen = math.inf
         self.records: dict[int, StoredRecord] = {}
         self.warm_start: WarmStart | None = None
         self._stored_form: dict[str, Any] | None = None
@@ -69,7 +79,13 @@ class StudyProgress:
         attributes = attributes_of(study)
         complete = {completion.number: completion for completion in self.order}
         n_known = len(self.records)
-        self._settings_are_stored = settings.key in attributes
+        if missing is None and (n_damaged := n_unreadable(attributes, settings)):
+            _logger.warning(
+                "RegretGapTerminator: %d of the study's attributes that it has stored cannot be "
+                "read and are ignored; what is needed of them is made again.",
+                n_damaged,
+            )
+        self._settings_are_stored = attributes.get(settings.key) == settings.content
         self.records = records_of(attributes, settings, complete, self.records, missing)
         if len(self.records) > n_known:
             self.warm_start = stored_warm_start(attributes, settings)
@@ -92,6 +108,7 @@ class StudyProgress:
         store_record(study, settings, stored)
         is_latest = stored.record.n_trials > max(self.records, default=0)
         self.records[stored.record.n_trials] = stored
+        self.records.pop(stored.record.n_trials - CAPACITY, None)  # as in the storage
         if not is_latest:
             self.records = dict(sorted(self.records.items()))
 
@@ -112,11 +129,13 @@ class StudyProgress:
         Args:
             number: The worker's trial.
             started_at: When it began: what was recorded of earlier completions did not keep the
-                study from going on, so it is no reason to end it now.
+                study from going on, so it is no reason to end it now. Of those that nobody here has
+                seen, the record may still have been in the making by then, and does count.
         """
         for n, stored in self.records.items():
+            since = started_at - _IN_THE_MAKING if n > self.n_seen else started_at
             if stored.record.terminate and (
-                stored.number == number or self.order[n - 1].finished_at > started_at
+                stored.number == number or self.order[n - 1].finished_at > since
             ):
                 return stored
         return None

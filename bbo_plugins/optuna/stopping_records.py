@@ -15,7 +15,7 @@ once, as one JSON text in chunks that each begin with the completion it belongs 
 longer than 2,045 characters.
 
 The storage is shared and may hold anything under these keys, so reading never raises: what is
-malformed is not there.
+malformed is not there, and is made again.
 """
 
 from __future__ import annotations
@@ -165,6 +165,14 @@ def stored_records(
         if stored is not None and stored.record.n_trials % CAPACITY == slot:
             found[stored.record.n_trials] = stored
     return dict(sorted(found.items()))
+
+
+def n_unreadable(attributes: Mapping[str, Any], settings: Settings) -> int:
+    """Return how many attributes of this terminator, its fits' state aside, cannot be read."""
+    own = attributes.get(settings.key)
+    records = (attributes.get(f"{settings.key}:{slot}") for slot in range(CAPACITY))
+    damaged = (form is not None and StoredRecord.from_json(form) is None for form in records)
+    return sum(damaged, start=int(own is not None and own != settings.content))
 
 
 def records_of(

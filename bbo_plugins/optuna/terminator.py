@@ -20,6 +20,7 @@ from optuna.study import Study, StudyDirection
 from bbo_plugins import errors
 from bbo_plugins.methods import stopping
 from bbo_plugins.methods.stopping import StoppingRecord, StoppingRule
+from bbo_plugins.optuna.completions import seconds_of
 from bbo_plugins.optuna.per_study import PerStudy
 from bbo_plugins.optuna.stopping_history import history_of
 from bbo_plugins.optuna.stopping_progress import StudyProgress
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 _logger = logging.getLogger(__name__)
-_MAX_CATCH_UP = 128  # latest completions that records are made of where a study has none yet
+# Where a study has no records yet, they are made of its latest completions: so many, and of a long
+# study so few that their models cover no more observations than this in all.
+_MAX_CATCH_UP, _MAX_CATCH_UP_OBSERVATIONS = 128, 64_000
+_MAX_NEEDED = 1_000  # records that a decision can depend on; no more than CAPACITY are kept
 
 
 class RegretGapTerminator:
@@ -54,21 +58,21 @@ class RegretGapTerminator:
     Args:
         threshold: What the criterion has to be at most.
 
-            - "relative": ``eta`` times the standard deviation of the values so far; ``eta`` itself
-              if the criterion is a probability.
+            - "relative": ``eta`` times the standard deviation of the values so far, of which a few
+              that lie far off are clipped; ``eta`` itself if the criterion is a probability.
             - "auto": Eq. (7) of the paper, for the regret gap. Fires when trials are repeated more
               than when the optimum is found.
             - "median": ``eta`` times the median of the first ``n_initial`` criteria.
             - "cross-validation": the standard deviation of the best trial's value, from the scores
               given to :func:`~bbo_plugins.optuna.report_cross_validation_scores`; no stop before
-              they are. Not for a probability.
+              they are, of which a warning says so once. Not for a probability.
             - a number above 0, in the objective's units; below 1 for a probability.
         criterion: "regret-gap", or what it is to be compared with: "regret-bound" (Makarova et al.,
             2022), "expected-improvement", "probability-of-improvement".
         eta: Factor of "relative" and "median", in (0, 1). None for 0.1 with "relative" (0.2 if the
             objective is deterministic, 0.01 for a probability) and 0.01 with "median".
-        patience: Number of completions in a row that have to agree.
-        n_initial: Number of criteria that "median" takes the median of.
+        patience: Number of completions in a row that have to agree; at most 1,000.
+        n_initial: Number of criteria that "median" takes the median of; at most 1,000.
         delta: Probability with which confidence bounds may fail, in (0, 1).
         min_n_trials: Number of completions before which nothing is stopped; at least 2.
         deterministic_objective: Whether the same parameters always give the same value.
@@ -108,6 +112,9 @@ class RegretGapTerminator:
             min_n_trials=min_n_trials,
             deterministic_objective=deterministic_objective,
         )
+        for name, number in (("patience", patience), ("n_initial", n_initial)):
+            if number > _MAX_NEEDED:
+                raise ValueError(errors.rule_message(name, f"at most {_MAX_NEEDED}", number))
         self._settings = Settings(
             rule, 0 if seed is None else errors.check_int("seed", seed, minimum=0)
         )
@@ -141,14 +148,17 @@ class RegretGapTerminator:
             TypeError: ``study`` is not a study.
             ValueError: The study has several objectives, or none with a direction.
         """
-        started = -math.inf if trial.datetime_start is None else trial.datetime_start.timestamp()
+        started = seconds_of(trial.datetime_start, unknown=-math.inf)
         with self._up_to_date(study, trial.number) as progress:
             final = progress.final(trial.number, started)
+            progress.n_seen = len(progress.order)
             if final is None:
                 return
-            if progress.once.first_time("stop", final.record.n_trials):
+            # Several threads may each find a reason; the first one has said it.
+            is_stopping = study._stop_flag
+            study.stop()
+            if not is_stopping:
                 _logger.info("%s", _reason(self._settings.rule, final))
-        study.stop()
 
     def should_terminate(self, study: Study) -> bool:
         """Return whether the study is to end here: for ask-and-tell loops.
@@ -168,7 +178,7 @@ class RegretGapTerminator:
     def evaluate(self, study: Study) -> StoppingRecord:
         """Return the record of the latest completion; its value is infinite without any signal.
 
-        Completions without a record get one first, of a long history the latest 128.
+        Completions without a record get one first, of a long history the latest 128 at most.
 
         Raises:
             TypeError: ``study`` is not a study.
@@ -218,11 +228,13 @@ class RegretGapTerminator:
     def _missing(self, progress: StudyProgress) -> list[int]:
         """Return the completions that are to have a record and have none, in order."""
         rule, n = self._settings.rule, len(progress.order)
-        first = max(1, n + 1 - _MAX_CATCH_UP)
+        n_latest = min(_MAX_CATCH_UP, _MAX_CATCH_UP_OBSERVATIONS // max(n, 1))
+        first = max(1, n + 1 - max(n_latest, rule.patience))
         wanted = [*range(first, n + 1)]
         if rule.threshold == "median":
             earliest = max(1, n + 1 - CAPACITY)
-            wanted = [*range(earliest, min(rule.n_initial + 1, first)), *wanted]
+            # The very first completion never has a signal, so it takes one more.
+            wanted = [*range(earliest, min(rule.n_initial + 2, first)), *wanted]
         return [m for m in wanted if m not in progress.records]
 
     def _made(self, study: Study, progress: StudyProgress, n: int) -> StoppingRecord:
@@ -240,6 +252,12 @@ class RegretGapTerminator:
             _logger.warning(
                 "RegretGapTerminator: the study has infinite values; each counts as the largest or "
                 "smallest finite one so far."
+            )
+        needs_scores = self._settings.rule.threshold == "cross-validation"
+        if needs_scores and not observed.best_scores and progress.once.first_time("scores"):
+            _logger.warning(
+                "RegretGapTerminator cannot stop this study yet: the trial with the best value has "
+                "no scores from report_cross_validation_scores."
             )
         found = stopping.evaluate(
             observed.space,

@@ -16,6 +16,10 @@ FAIL      a failed point if it got as far as all its parameters (the 64 latest):
 WAITING   nothing
 ========  ========================================================================================
 
+Of trials that continue one another (:mod:`bbo_plugins.optuna.continuations`) only the complete one
+with the longest training counts, as one observation; a continuation in any other state is nothing,
+as the point is known from the trial it is to continue.
+
 A trial that lacks a parameter of the search space, or has it outside the current range, cannot be
 placed in the space and is left out. Constraint values are read in both of Optuna's forms: the list
 of ``constraints_func`` and the single values of ``Trial.set_constraint``; an infinite one keeps its
@@ -36,6 +40,7 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.observations import Observations
+from bbo_plugins.optuna.continuations import Continuations
 from bbo_plugins.optuna.dimensions import dimension_of, is_single
 from bbo_plugins.optuna.finished import CONSTRAINTS_KEY, FinishedTrial
 from bbo_plugins.optuna.once import Once
@@ -66,6 +71,7 @@ class Snapshot:
 
     Attributes:
         number: The trial's number.
+        configuration: Its number among the trials that continue no other one.
         space: The parameters of the model, those held whose values are fixed for this trial.
         distributions: Their distributions.
         fixed: The fixed values.
@@ -73,12 +79,14 @@ class Snapshot:
         constraints: Names of the constraints, one per column of ``observations.constraints``.
         fits: JSON forms of the fits to continue, by the name of the loss they minimized: objective
             first, then the constraints.
-        past: Which arms were pulled for the other trials, and what came of it.
+        past: Which arms were pulled for the other configurations, and what came of it.
         n_infinite: How many values were infinite and have been clipped.
         n_invalid_noise: How many trials ``noise_func`` returned no variance for.
+        n_unreadable: How many trials have a proposal stored that cannot be read.
     """
 
     number: int
+    configuration: int
     space: SearchSpace
     distributions: Mapping[str, BaseDistribution]
     fixed: Mapping[str, Any]
@@ -88,6 +96,7 @@ class Snapshot:
     past: Past
     n_infinite: int
     n_invalid_noise: int
+    n_unreadable: int
 
     def params_at(self, x: FloatArray) -> dict[str, Any]:
         """Return the parameters at point x (d,), with the fixed ones exactly as fixed."""
@@ -130,6 +139,7 @@ class StudyHistory:
         self._settled: list[FrozenTrial] = []
         self._settled_finished: dict[int, FinishedTrial] = {}
         self._settled_failed: list[FrozenTrial] = []
+        self._continuations = Continuations({})
 
     def shared_distributions(self, study: Study) -> dict[str, BaseDistribution]:
         """Return the parameters all complete trials share, with one and the same distribution.
@@ -142,9 +152,10 @@ class StudyHistory:
         return {name: shared[name] for name in sorted(shared) if not is_single(shared[name])}
 
     def n_finished(self) -> int:
-        """Return how many of the trials read so far have a value."""
+        """Return how many of the configurations read so far have a value."""
         with self._lock:
-            return sum(not math.isnan(trial.value) for trial in self._finished.values())
+            finished = self._continuations.latest(self._finished)
+            return sum(not math.isnan(trial.value) for trial in finished.values())
 
     def snapshot(
         self,
@@ -165,20 +176,33 @@ class StudyHistory:
         trials = _trials(study)
         with self._lock:
             finished = self._read(trials)
+            continuations = self._continuations
+            finished = continuations.latest(finished)
             placed = self._placed(self._with_held(search_space, held))
             known, X = placed.place(finished)
-            unsettled = trials[len(self._settled) :]
-            failed = placed.failed([*self._settled_failed, *filter(_has_failed, unsettled)])
+            unsettled = continuations.without(trials[len(self._settled) :])
+            settled_failed = continuations.without(self._settled_failed)
+            failed = placed.failed([*settled_failed, *filter(_has_failed, unsettled)])
             fits = self._proposed.fits(
                 trials, trial, names=set(placed.distributions), constraints=_constraint_names(known)
             )
-            past = self._proposed.past(trials, trial, _feasible_values(finished, _sign(study)))
+            n_unreadable = self._proposed.n_unreadable(trials)
+            values = _feasible_values(finished, _sign(study))
+            first = continuations.first
+            past = self._proposed.past(
+                continuations.without(trials),
+                trial,
+                {first.get(number, number): value for number, value in values.items()},
+            )
         fixed = {**held, **fixed_params(trial, search_space)}
         fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
         y, n_infinite = maximized(study, [row.value for row in known])
         complete = np.array([row.complete for row in known], dtype=np.bool_)
         if complete.any() and not complete.all():
             y[~complete] = np.minimum(y[~complete], _lower_median(y[complete]))
+        if continuations.first:
+            numbers = np.array([continuations.index(n) for n in past.trials.numbers.tolist()])
+            past = replace(past, trials=replace(past.trials, numbers=numbers))
         names, constraints = _constraint_table(known)
         noise = np.array([row.noise_variance for row in known], dtype=np.float64)
         observations = Observations(
@@ -193,6 +217,7 @@ class StudyHistory:
         n_invalid = 0 if self._noise_func is None else int(np.isnan(noise).sum())
         return Snapshot(
             number=trial.number,
+            configuration=continuations.index(trial.number),
             space=placed.space.held(fixed) if fixed else placed.space,
             distributions=placed.distributions,
             fixed=fixed,
@@ -202,18 +227,24 @@ class StudyHistory:
             past=past,
             n_infinite=n_infinite,
             n_invalid_noise=n_invalid,
+            n_unreadable=n_unreadable,
         )
 
     def appeared(self, study: Study, trial: FrozenTrial, snapshot: Snapshot) -> FloatArray:
-        """Return the points (p, d) that have become pending since ``snapshot`` was taken."""
+        """Return the points (p, d) that have become pending since ``snapshot`` was taken.
+
+        Those of trials that have finished by now are among them.
+        """
         trials = _trials(study)
         with self._lock:
-            self._read(trials)
-            pending = self._placed(snapshot.distributions).pending(
-                trials[len(self._settled) :], trial
-            )
-        known = {point.tobytes() for point in snapshot.observations.pending}
-        return pending[[point.tobytes() not in known for point in pending]]
+            finished = self._read(trials)
+            placed = self._placed(snapshot.distributions)
+            _, X = placed.place(self._continuations.latest(finished))
+            unsettled = self._continuations.without(trials[len(self._settled) :])
+            points = np.concatenate([placed.pending(unsettled, trial), X])
+        before = (*snapshot.observations.pending, *snapshot.observations.X)
+        known = {point.tobytes() for point in before}
+        return points[[point.tobytes() not in known for point in points]]
 
     def _read(self, trials: Sequence[FrozenTrial]) -> dict[int, FinishedTrial]:
         """Return the finished ones by number, reading those not read before."""
@@ -233,6 +264,7 @@ class StudyHistory:
                 return self._read(trials)
             finished[trial.number] = known
         self._settle(trials, finished)
+        self._continuations = Continuations.of(trials)
         return finished
 
     def _settle(self, trials: Sequence[FrozenTrial], finished: Mapping[int, FinishedTrial]) -> None:

@@ -202,10 +202,21 @@ def test_gap_is_that_of_its_parts(deterministic: bool) -> None:
     new_mean = model.after.predict_mean(X[-1:])[0]
     old_mean = before.predict_mean(X[[np.argmax(y[:-1])]])[0]
     assert terms["mean_change"] == pytest.approx(targets.std * abs(new_mean - old_mean), rel=1e-7)
-    assert terms["v"] > 0.0
+    covariance = model.after.predict_joint(X[[-1, int(np.argmax(y[:-1]))]])[1]
+    v = math.sqrt(covariance[0, 0] - 2.0 * covariance[0, 1] + covariance[1, 1])
+    assert terms["v"] == pytest.approx(targets.std * v, rel=1e-5)
     assert terms["information"] == pytest.approx(terms["kappa"] * math.sqrt(kl / 2.0), rel=1e-7)
     parts = ("mean_change", "incumbent_change", "information")
     assert record.value == pytest.approx(sum(terms[part] for part in parts), rel=1e-12)
+
+
+def test_equal_value_does_not_move_the_incumbent() -> None:
+    """The first of two best ones stays θ*, so that nothing is gained by a tie."""
+    X, y = _history(7, n=8)
+    y[-1] = y[:-1].max()
+    terms = evaluate(unit_box(2), X, y, rule=RELATIVE, shared=SHARED).record.terms
+    assert terms["incumbent_change"] == terms["v"] == 0.0
+    assert terms["mean_change"] > 0.0
 
 
 def test_rivals_are_those_of_the_posterior_after_the_observation() -> None:
@@ -214,6 +225,7 @@ def test_rivals_are_those_of_the_posterior_after_the_observation() -> None:
     The noise is the sampler's, however small.
     """
     X, y = _history(8, n=9)
+    y[-1] = y.max() + 1.0  # its lower bound is the largest, as it counts among the observed ones
     space = SearchSpace({"x": Dimension.int(1, 5), "y": Dimension.int(1, 4)})
     X, points = space.snap(X), space.enumerate()
     targets = StandardizedTargets.of(y)

@@ -65,8 +65,7 @@ def test_a_few_good_values_count_in_full() -> None:
 
 
 @pytest.mark.parametrize(
-    "values",
-    [[3.0], [7.0] * 30, [0.0] * 5, [0.1 + 0.2, 0.3, 0.3], [1e-310] * 4, [5.0] * 29 + [1e6]],
+    "values", [[3.0], [7.0] * 30, [0.0] * 5, [0.1 + 0.2, 0.3] * 9, [1e-310] * 4, [5.0] * 29 + [1e6]]
 )
 def test_constant_targets_have_no_spread(values: list[float]) -> None:
     """Also if they differ by rounding, and if the only other value is a lone outlier."""
@@ -210,6 +209,15 @@ def test_prediction_covers_observed_and_new_points(noise: float) -> None:
     np.testing.assert_allclose(mean, their_mean, atol=1e-7)
     np.testing.assert_allclose(variance, their_variance, atol=1e-9)
     assert (variance > 0.0).all()
+
+
+def test_prediction_has_no_negative_variance() -> None:
+    """Also where the kernel is next to constant, and the plain formula gives -3e-7 of 1e8."""
+    rng = np.random.default_rng(4)
+    X = rng.random((40, 2))
+    flat = Hyperparameters(np.full(2, 1000.0), 1e8, 1e-6)
+    process = GaussianProcess.from_data(X, rng.standard_normal(40), flat, FeatureMap((0, 0)))
+    assert (predict_with_observed(process, rng.random((50, 2)))[1] > 0.0).all()
 
 
 def test_repeated_points_keep_their_rows() -> None:

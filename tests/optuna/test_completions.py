@@ -128,6 +128,21 @@ def test_estimates_by_other_losses_are_not_taken_over(loss: str, is_used: bool) 
         np.testing.assert_allclose(observed.estimate.length_scales, [0.3, 0.7])
 
 
+@pytest.mark.parametrize("names, is_used", [("xy", True), ("xz", False)])
+def test_estimates_for_other_parameters_are_not_taken_over(names: str, is_used: bool) -> None:
+    """A model of a parameter that not all trials have is none of the space that they share."""
+    fit = WarmStart(np.log([0.3, 0.7, 2.0, 0.1]), np.eye(4), -1.0, 9).to_json()
+    proposal = Proposal(dict.fromkeys(names, 0.5), (fit,), loss="Marginal")
+    study = new_study()
+    for index in range(3):
+        attributes = proposal.to_attributes()
+        add(study, {"x": 0.1 * index, "y": 0.5}, 1.0, system_attrs=attributes)
+    reader = StudyCompletions()
+    observed = reader.observed(study, in_order(reader.read(study)[0], {}))
+    assert observed is not None
+    assert (observed.estimate is not None) is is_used
+
+
 def test_a_range_that_changes_is_not_shared() -> None:
     """Neither before nor after the change, once both are among the trials."""
     study = new_study()
@@ -154,3 +169,11 @@ def test_trials_without_a_start_have_none() -> None:
     complete, _ = StudyCompletions().read(study)
     assert complete[0].started_at == -np.inf
     assert [completion.number for completion in in_order(complete, {})] == [1, 0]
+
+
+def test_value_that_is_not_a_number_is_no_observation() -> None:
+    """Optuna stores none; a storage that was edited may hold one."""
+    study = _study([1, 2, 3])
+    study.get_trials(deepcopy=False)[1].values = [np.nan]
+    complete, _ = StudyCompletions().read(study)
+    assert sorted(complete) == [0, 2]

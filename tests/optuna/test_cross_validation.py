@@ -151,6 +151,7 @@ OURS = "bbo_plugins:cv_scores:0"
         {OURS: "x"},
         {OURS: {"n": 2}},
         {OURS: {"n": 2, "scores": [1.0]}},
+        {OURS: {"n": 3, "scores": [1.0, 2.0]}},
         {OURS: {"n": 2, "scores": [1.0, math.nan]}},
         {OURS: {"n": 2, "scores": [1.0, "2"]}},
         {OURS: {"n": "2", "scores": [1.0, 2.0]}},

@@ -160,7 +160,7 @@ def test_longest_record_fits() -> None:
 
 @pytest.mark.parametrize("threshold", ["relative", "median"])
 def test_oldest_records_make_room(threshold: str) -> None:
-    """The last 1,024 are kept, and those that gave way are not made again."""
+    """The last 1,024 are kept, in memory too, and those that gave way are not made again."""
     study = new_study()
     add_all(study, np.full((1_030, 2), 0.5), np.ones(1_030))
     terminator = RegretGapTerminator(threshold=threshold)
@@ -170,6 +170,7 @@ def test_oldest_records_make_room(threshold: str) -> None:
     assert terminator.evaluate(study).n_trials == 1_030
     assert [record.n_trials for record in terminator.history(study)] == list(range(7, 1_031))
     assert len(attributes_of(study)) == CAPACITY + 1
+    assert len(terminator._progress.of(study).records) == CAPACITY
 
 
 # ---------------------------------------------------------------------------------------- settings

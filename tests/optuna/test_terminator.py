@@ -12,6 +12,7 @@ import numpy as np
 import optuna
 import pytest
 from optuna.distributions import IntDistribution
+from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 import bbo_plugins
@@ -87,7 +88,7 @@ def test_catching_up_is_the_same_as_keeping_up() -> None:
     assert [record.n_trials for record in caught_up.history(study)] == list(range(1, 17))
 
 
-@pytest.mark.parametrize("threshold, first", [("relative", []), ("median", [1, 2, 3, 4])])
+@pytest.mark.parametrize("threshold, first", [("relative", []), ("median", [1, 2, 3, 4, 5])])
 def test_long_history_is_caught_up_in_part(
     threshold: str, first: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,15 +102,26 @@ def test_long_history_is_caught_up_in_part(
     recorded = [record.n_trials for record in terminator.history(study)]
     assert recorded == [*first, *range(23, 31)]
     if threshold == "median":
-        initial = expected_records(X[:4], values[:4], terminator.settings.rule)
-        # of the first, only three have a signal; the next with one is the 23rd
-        median = np.median([r.value for r in [*initial[1:], terminator.history(study)[4]]])
+        initial = expected_records(X[:5], values[:5], terminator.settings.rule)
+        median = np.median([r.value for r in initial[1:]])  # the very first has no signal
         assert record.threshold == pytest.approx(0.01 * median)
     for other in (terminator, RegretGapTerminator(threshold=threshold, n_initial=4)):
         add_all(study, X[:1], values[:1])
         other.evaluate(study)
     recorded = [record.n_trials for record in terminator.history(study)]
     assert recorded == [*first, *range(23, 33)]
+
+
+def test_catching_up_takes_no_longer_with_more_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models of many observations are fitted for fewer completions, yet enough to decide."""
+    monkeypatch.setattr("bbo_plugins.optuna.terminator._MAX_CATCH_UP_OBSERVATIONS", 120)
+    X, values = converging(30)
+    study = new_study()
+    add_all(study, X, values)
+    for patience, n_made in ((3, 4), (6, 6)):
+        terminator = RegretGapTerminator(patience=patience, threshold=1e9)
+        assert terminator.evaluate(study).terminate
+        assert len(terminator.history(study)) == n_made
 
 
 def test_directions_mirror_each_other() -> None:
@@ -197,7 +209,7 @@ def test_completions_count_in_the_order_of_completion() -> None:
     assert_same(terminator.history(study), expected_records(X[order], values[order]))
 
 
-def test_latecomers_do_not_change_what_is_recorded() -> None:
+def test_latecomers_do_not_change_what_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trial with an earlier time that shows up later comes after those that have a record."""
     X, values = converging(12)
     study, terminator = new_study(), RegretGapTerminator()
@@ -208,7 +220,8 @@ def test_latecomers_do_not_change_what_is_recorded() -> None:
             terminator.evaluate(study)
     order = [*range(8), 11, 10, 9, 8]
     assert_same(terminator.history(study), expected_records(X[order], values[order]))
-    again = RegretGapTerminator()  # reads the same order back
+    again = RegretGapTerminator()  # reads the same order back, however little it would catch up
+    monkeypatch.setattr("bbo_plugins.optuna.terminator._MAX_CATCH_UP", 1)
     add_all(study, X[:1], values[:1])
     again.evaluate(study)
     order.append(0)
@@ -382,6 +395,14 @@ def test_cross_validation_threshold_is_that_of_the_best_trial() -> None:
     assert thresholds[0] == -math.inf
 
 
+def test_missing_scores_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Without scores of the best trial there is no threshold, hence no stop: one warning."""
+    X, values = converging(6)
+    _told(X, values, RegretGapTerminator(threshold="cross-validation"))
+    (warning,) = warnings_in(caplog)
+    assert "no scores from report_cross_validation_scores" in warning
+
+
 # ---------------------------------------------------------------------------------------- stopping
 def _objective(trial: Trial) -> float:
     return quadratic({name: trial.suggest_float(name, 0.0, 1.0) for name in BOX})
@@ -409,6 +430,27 @@ def test_callback_stops_the_study(caplog: pytest.LogCaptureFixture) -> None:
         "in the objective's units",
     ):
         assert part in message
+
+
+def test_one_stop_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """A thread whose trial began in the meantime, and is a reason too, adds none."""
+    caplog.set_level(logging.INFO, logger="bbo_plugins.optuna.terminator")
+    study = new_study()
+    terminator = RegretGapTerminator(threshold=1e9, patience=1, min_n_trials=3)
+
+    def other_thread(study: Study, trial: optuna.trial.FrozenTrial) -> None:
+        if terminator.evaluate(study).terminate:
+            study.tell(study.ask({**PLANE, "z": PLANE["x"]}), 1.0 + trial.number)
+            terminator(study, study.trials[-1])
+
+    study.optimize(_objective, n_trials=9, callbacks=[terminator, other_thread])
+    assert [r.n_trials for r in terminator.history(study) if r.terminate] == [3, 4]
+    (record,) = (r for r in caplog.records if r.name.endswith("terminator"))
+    assert "after 3 complete trials" in record.getMessage()
+    study.optimize(_objective, n_trials=9, callbacks=[terminator])  # continued, and stopped again
+    messages = [r.getMessage() for r in caplog.records if r.name.endswith("terminator")]
+    assert len(messages) == 2
+    assert "after 5 complete trials" in messages[1]
 
 
 @pytest.mark.parametrize(
@@ -478,6 +520,40 @@ def test_worker_stops_for_what_another_found() -> None:
         assert worker.should_terminate(study) is is_due
 
 
+def test_worker_stops_for_what_was_found_between_two_of_its_trials() -> None:
+    """Its next trial may begin before another worker has recorded what it found; once only."""
+    X, values = converging(30)
+    terminator = RegretGapTerminator()
+    history = terminator.history(_told(X, values, terminator))
+    n = next(record.n_trials for record in history if record.terminate)
+    study = _told(X[: n - 1], values[: n - 1], RegretGapTerminator())
+    stops: list[int] = []
+    study.stop = lambda: stops.append(len(study.trials))  # type: ignore[method-assign]
+    worker = RegretGapTerminator()
+    worker(study, study.trials[-1])
+    add_all(study, X[[n - 1]], values[[n - 1]])
+    RegretGapTerminator()(study, study.trials[-1])  # the other worker
+    assert stops == [n]
+    for _ in range(2):  # the first of them begins when the other's trial ends, not before
+        add(study, {"x": 0.95, "y": 0.95}, 9.0)
+        worker(study, study.trials[-1])
+    assert not worker.evaluate(study).terminate
+    assert stops == [n, n + 1]
+
+
+def test_own_record_counts_however_coarse_the_clock() -> None:
+    """A trial may end in the tick in which it began."""
+    X, values = converging(6)
+    terminator = RegretGapTerminator(threshold=1e9, patience=1, min_n_trials=6)
+    study = _told(X, values, terminator)
+    stops: list[int] = []
+    study.stop = lambda: stops.append(len(study.trials))  # type: ignore[method-assign]
+    trial = study.trials[-1]
+    trial.datetime_start = trial.datetime_complete
+    terminator(study, trial)
+    assert stops == [6]
+
+
 @pytest.mark.parametrize("state", [TrialState.PRUNED, TrialState.FAIL])
 def test_trials_without_a_value_do_not_break_the_callback(state: TrialState) -> None:
     """They end like any other; the records are those of the complete ones."""
@@ -507,6 +583,8 @@ def test_trials_without_a_value_do_not_break_the_callback(state: TrialState) -> 
         ({"delta": 0}, ValueError, "delta must be a number between 0 and 1, but got 0"),
         ({"patience": 0}, ValueError, "patience must be an integer of at least 1, but got 0"),
         ({"n_initial": 0}, ValueError, "n_initial must be an integer of at least 1, but got 0"),
+        ({"n_initial": 1_001}, ValueError, "n_initial must be at most 1000, but got 1001"),
+        ({"patience": 1_001}, ValueError, "patience must be at most 1000, but got 1001"),
         ({"min_n_trials": 0}, ValueError, "min_n_trials must be an integer of at least 2"),
         ({"deterministic_objective": "no"}, TypeError, "deterministic_objective must be True or"),
         ({"seed": -1}, ValueError, "seed must be an integer of at least 0, but got -1"),
@@ -528,7 +606,10 @@ def test_bad_arguments_are_refused(
 
 @pytest.mark.parametrize("method", ["evaluate", "should_terminate", "history"])
 def test_unfit_studies_are_refused(method: str) -> None:
-    """Several objectives, or what is no study at all; also by the callback, after one trial."""
+    """Before the first trial: several objectives, no direction, or what is no study at all.
+
+    By the callback they are after one trial.
+    """
     terminator = RegretGapTerminator()
     study = optuna.create_study(directions=["minimize", "maximize"])
     with pytest.raises(ValueError, match=r"study must be one with a single objective .* but has 2"):
@@ -538,6 +619,10 @@ def test_unfit_studies_are_refused(method: str) -> None:
     with pytest.raises(ValueError, match="single objective"):
         study.optimize(lambda _: (1.0, 2.0), n_trials=5, callbacks=[terminator])
     assert len(study.trials) == 1
+    storage = optuna.storages.InMemoryStorage()
+    storage.create_new_study([StudyDirection.NOT_SET], "s")
+    with pytest.raises(ValueError, match="study must be one whose direction is set"):
+        getattr(terminator, method)(optuna.load_study(study_name="s", storage=storage))
 
 
 def test_copies_and_pickles_are_as_good(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,277 @@
+"""A growing inner horizon in Optuna: how long each trial trains, and which are continued.
+
+Whoever asks (:func:`inner_steps` in the objective, :class:`PromotionCallback` after it) reads the
+study's storage and nothing else, so any number of workers may take part and a study may be resumed.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import optuna
+from optuna.study import Study, StudyDirection
+from optuna.trial import Trial, TrialState
+
+from bbo_plugins import errors
+from bbo_plugins.methods.inner_horizon import InnerHorizon
+from bbo_plugins.optuna.continuations import (
+    CONTINUED_FROM,
+    GOAL,
+    STEPS,
+    Continuations,
+    continued_from,
+    goal_of,
+    steps_of,
+    steps_taken,
+)
+from bbo_plugins.optuna.finished import FinishedTrial
+from bbo_plugins.optuna.study_lock import StudyLock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from optuna.trial import FrozenTrial
+
+_logger = logging.getLogger(__name__)
+_RULE = "an InnerHorizon"
+
+
+class PromotionCallback:
+    """Continues the best configurations of a study whenever the inner horizon has grown.
+
+    After each trial, those of the best few configurations that have had less training than the
+    newest one are enqueued again: as trials with the same parameters, whose attribute names the
+    trial to go on from. The objective loads that trial's checkpoint and makes the missing steps::
+
+        horizon = bbo_plugins.InnerHorizon.growing(total_steps=20_000)
+
+
+        def objective(trial):
+            rate = trial.suggest_float("rate", 1e-4, 1.0, log=True)
+            source = continued_from(trial)
+            model = new_model() if source is None else load(folder / f"{source}.pt")
+            for step in inner_steps(trial, horizon):
+                model.train_on(next_batch(), rate)
+            save(model, folder / f"{trial.number}.pt")
+            return model.validation_loss()
+
+
+        study = optuna.create_study(sampler=bbo_plugins.UHEBOSampler(horizon=horizon))
+        study.optimize(objective, callbacks=[PromotionCallback(horizon)])
+
+    Checkpoints may as well go through Optuna's artifact store, which workers on several machines
+    can share (``path`` is a file of this trial alone)::
+
+            if source is not None:
+                key = study.trials[source].user_attrs["checkpoint"]
+                download_artifact(artifact_store=store, file_path=path, artifact_id=key)
+            ...
+            key = upload_artifact(artifact_store=store, file_path=path, study_or_trial=trial)
+            trial.set_user_attr("checkpoint", key)
+
+    The study ends, as if by ``study.stop()``, when the total number of steps of the horizon is
+    spent; ``n_trials`` of ``optimize`` would count continuations as trials. Several workers at once
+    may overrun it by what they have under way.
+
+    The horizon sees configurations: its trial number is the number of those that began before, not
+    the trial's number in the study. A configuration's value is that of its latest complete trial,
+    also for :class:`~bbo_plugins.UHEBOSampler`; ``study.best_trial`` may be an earlier one, which
+    then was better with less training. A configuration is not continued while a continuation of it
+    is waiting or running, nor again to the same number of steps if one failed, nor ever if one was
+    pruned; neither is one that violates a constraint. A worker that died leaves a running trial,
+    which blocks only its own configuration; with a heartbeat of the storage it fails instead.
+
+    Do not combine it with :class:`~bbo_plugins.optuna.RegretGapTerminator`, which takes every
+    continuation for a new trial.
+
+    Works with every sampler, in both directions, with threads (``n_jobs``) and with several
+    processes on one storage: nothing is enqueued twice. With a horizon that does not grow, nothing
+    is ever enqueued.
+
+    Args:
+        horizon: The horizon, the same in every worker.
+
+    Raises:
+        TypeError: ``horizon`` is not an :class:`~bbo_plugins.InnerHorizon`.
+    """
+
+    def __init__(self, horizon: InnerHorizon) -> None:
+        """Check and keep the horizon."""
+        errors.check_instance("horizon", horizon, InnerHorizon, _RULE)
+        self._horizon = horizon
+        self._lock = StudyLock()
+
+    def __call__(self, study: Study, trial: FrozenTrial) -> None:
+        """Enqueue what is due, and stop ``study`` if its steps are spent.
+
+        Raises:
+            TypeError: ``study`` is not a study.
+            ValueError: The study has more than one objective.
+        """
+        del trial
+        self.promote(study)
+        if self.is_spent(study):
+            study.stop()
+
+    def promote(self, study: Study) -> list[int]:
+        """Enqueue the continuations that are due: for ask-and-tell loops.
+
+        Returns:
+            Numbers of the trials that will be continued. None if another worker was busy with that
+            all the time; what remains due is enqueued after the next trial.
+
+        Raises:
+            TypeError: ``study`` is not a study.
+            ValueError: The study has more than one objective.
+        """
+        _check_study(study)
+        if not self._due(study):
+            return []
+        with self._lock.held(study) as alone:
+            due = self._due(study) if alone else []  # again, as others may have been quicker
+            for source, goal in due:
+                attributes = {CONTINUED_FROM: source.number, GOAL: goal}
+                study.enqueue_trial(source.params, user_attrs=attributes)
+                _logger.info("Trial %d is to be continued to %d steps.", source.number, goal)
+        return [source.number for source, _ in due]
+
+    def is_spent(self, study: Study) -> bool:
+        """Return whether the horizon's total number of steps is used up: for ask-and-tell loops.
+
+        Raises:
+            TypeError: ``study`` is not a study.
+            ValueError: The study has more than one objective.
+        """
+        _check_study(study)
+        spent = sum(map(steps_taken, study.get_trials(deepcopy=False)))
+        return self._horizon.within_budget(1, spent=spent) == 0
+
+    def _due(self, study: Study) -> list[tuple[FrozenTrial, int]]:
+        """Return the trials to be continued now, each with the steps to be reached."""
+        trials = study.get_trials(deepcopy=False)
+        table = _configurations(trials)
+        if not table:
+            return []
+        sign = 1.0 if study.direction is StudyDirection.MAXIMIZE else -1.0
+        goal = self._horizon.steps(len(table) - 1)
+        spent = sum(map(steps_taken, trials)) + sum(row.planned(self._horizon) for row in table)
+        due = []
+        steps = [row.steps(self._horizon) for row in table]
+        for index in self._horizon.promotions([sign * row.value for row in table], steps):
+            row = table[index]
+            more = self._horizon.within_budget(goal - steps[index], spent=spent)
+            if row.trained is not None and not row.is_busy and more > 0:
+                due.append((row.trained, goal))
+                spent += more
+        return due
+
+
+def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
+    """Return the SGD steps that ``trial`` is to make; for use inside the objective.
+
+    For a new configuration that is ``range(0, N)``, for a continuation ``range(n, N)`` with n the
+    steps that its checkpoint has had. The steps are recorded with the trial, and asking again
+    returns the same. Intermediate values, if reported, should be reported by these step numbers.
+
+    With a horizon that does not grow, ``range(horizon.steps(trial.number))`` is the same, but
+    records nothing.
+
+    Args:
+        trial: The running trial.
+        horizon: The horizon, the same in every worker.
+
+    Raises:
+        TypeError: ``trial`` is not an Optuna trial or ``horizon`` not an
+            :class:`~bbo_plugins.InnerHorizon`.
+        optuna.TrialPruned: The horizon's total number of steps is spent.
+    """
+    errors.check_instance("trial", trial, Trial, "a running Optuna trial")
+    errors.check_instance("horizon", horizon, InnerHorizon, _RULE)
+    recorded = steps_of(trial)
+    if recorded is not None:
+        return recorded
+    trials = trial.study.get_trials(deepcopy=False)
+    source, goal = continued_from(trial), goal_of(trial)
+    if source is None:
+        start, goal = 0, horizon.steps(Continuations.of(trials).index(trial.number))
+    else:
+        row = next(row for row in _configurations(trials) if row.contains(source))
+        start = row.end_of(source, horizon)
+        goal = goal or start
+    spent = sum(steps_taken(other) for other in trials if other.number != trial.number)
+    stop = start + horizon.within_budget(max(goal - start, 0), spent=spent)
+    if stop == start:
+        raise optuna.TrialPruned(f"No step is left for trial {trial.number}.")
+    trial.set_user_attr(STEPS, [start, stop])
+    return range(start, stop)
+
+
+@dataclass(frozen=True)
+class _Configuration:
+    """One configuration with its trials, the first one and its continuations, by number."""
+
+    index: int
+    trials: tuple[FrozenTrial, ...]
+
+    @property
+    def trained(self) -> FrozenTrial | None:
+        """The complete trial with the longest training, if there is one."""
+        complete = [trial for trial in self.trials if trial.state is TrialState.COMPLETE]
+        return complete[-1] if complete else None
+
+    @property
+    def value(self) -> float:
+        """Its value, NaN if it cannot or must not be continued."""
+        pruned = any(trial.state is TrialState.PRUNED for trial in self.trials[1:])
+        if self.trained is None or pruned:
+            return math.nan
+        read = FinishedTrial.read(self.trained, None)
+        return math.nan if any(c > 0.0 for c in read.constraints.values()) else read.value
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it is being trained, or about to be."""
+        return any(not trial.state.is_finished() for trial in self.trials)
+
+    def planned(self, horizon: InnerHorizon) -> int:
+        """Return the steps that its waiting continuation, if there is one, will make."""
+        waiting = [goal_of(t) or 0 for t in self.trials[1:] if t.state is TrialState.WAITING]
+        if not waiting or self.trained is None:
+            return 0
+        return max(waiting[-1] - self.end_of(self.trained.number, horizon), 0)
+
+    def contains(self, number: int) -> bool:
+        """Return whether the trial of this number is one of its trials."""
+        return any(trial.number == number for trial in self.trials)
+
+    def end_of(self, number: int, horizon: InnerHorizon) -> int:
+        """Return the steps it had had after trial ``number``; by the horizon if not recorded."""
+        steps = steps_of(next(trial for trial in self.trials if trial.number == number))
+        return horizon.steps(self.index) if steps is None else steps.stop
+
+    def steps(self, horizon: InnerHorizon) -> int:
+        """Return the largest number of steps it has had or was meant to have."""
+        goals = [goal_of(trial) or 0 for trial in self.trials]
+        trained = self.trained
+        return max(*goals, 0 if trained is None else self.end_of(trained.number, horizon), 0)
+
+
+def _configurations(trials: Sequence[FrozenTrial]) -> list[_Configuration]:
+    """Return the configurations by age, up to the newest one that has been started."""
+    continuations = Continuations.of(trials)
+    members: dict[int, list[FrozenTrial]] = {}
+    for trial in trials:
+        members.setdefault(continuations.first.get(trial.number, trial.number), []).append(trial)
+    rows = [_Configuration(index, tuple(row)) for index, row in enumerate(members.values())]
+    while rows and rows[-1].trials[0].state is TrialState.WAITING:
+        rows.pop()
+    return rows
+
+
+def _check_study(study: Any) -> None:
+    errors.check_instance("study", study, Study, "an Optuna study")
+    if len(study.directions) != 1:
+        raise ValueError(f"study must have one objective, but got {len(study.directions)}.")

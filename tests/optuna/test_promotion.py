@@ -1,0 +1,450 @@
+"""A growing horizon in Optuna: what is trained, what is continued, and that nothing is twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import optuna
+import pytest
+from optuna.artifacts import FileSystemArtifactStore, download_artifact, upload_artifact
+from optuna.distributions import BaseDistribution, FloatDistribution
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState, create_trial
+
+from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
+from bbo_plugins.optuna import PromotionCallback, continued_from, inner_steps
+from bbo_plugins.optuna.continuations import CONTINUED_FROM, GOAL, STEPS, Continuations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial, Trial
+
+GROWING = InnerHorizon.growing(constant=1.0)
+X: dict[str, BaseDistribution] = {"x": FloatDistribution(0.0, 1.0)}
+
+
+class Training:
+    """An objective that trains a counter: its value is x and what is missing in training."""
+
+    def __init__(self, horizon: InnerHorizon, sign: float = 1.0) -> None:
+        """Start without checkpoints."""
+        self.horizon, self.sign = horizon, sign
+        self.checkpoints: dict[int, tuple[float, int]] = {}  # trial number -> x and steps
+        self.made: list[tuple[int, int, int]] = []  # source or own number, first step, last step
+        self.lock = threading.Lock()
+
+    def __call__(self, trial: Trial) -> float:
+        """Go on from the checkpoint of the source, if there is one."""
+        x = trial.suggest_float("x", 0.0, 1.0)
+        source = continued_from(trial)
+        with self.lock:
+            known, done = (x, 0) if source is None else self.checkpoints[source]
+        assert known == x
+        steps = inner_steps(trial, self.horizon)
+        assert steps.start == done
+        with self.lock:
+            self.checkpoints[trial.number] = (x, steps.stop)
+            self.made.append((trial.number, steps.start, steps.stop))
+        return self.sign * (x + 1.0 / steps.stop)
+
+
+def _trained(
+    training: Training, study: Study | None = None, **optimize: Any
+) -> tuple[Study, list[FrozenTrial]]:
+    study = study or optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    callback = PromotionCallback(training.horizon)
+    study.optimize(training, callbacks=[callback], **optimize)
+    return study, study.get_trials(deepcopy=False)
+
+
+def _expected_runs(horizon: GrowingHorizon, xs: Sequence[float]) -> list[tuple[int, int, int]]:
+    """Return what a plain loop over the framework-free horizon trains: index, start and stop."""
+    steps: list[int] = []
+    runs: list[tuple[int, int, int]] = []
+
+    def spent() -> int:
+        return sum(stop - start for _, start, stop in runs)
+
+    while more := horizon.within_budget(horizon.steps(len(steps)), spent=spent()):
+        runs.append((len(steps), 0, more))
+        steps.append(more)
+        values = [-(x + 1.0 / n) for x, n in zip(xs, steps, strict=False)]
+        for index in horizon.promotions(values, steps):
+            goal = horizon.steps(len(steps) - 1)
+            gain = horizon.within_budget(goal - steps[index], spent=spent())
+            if gain:
+                runs.append((index, steps[index], steps[index] + gain))
+                steps[index] += gain
+    return runs
+
+
+def _sources(trials: Sequence[FrozenTrial]) -> list[int]:
+    return [source for trial in trials if (source := continued_from(trial)) is not None]
+
+
+def _assert_each_continued_once(trials: Sequence[FrozenTrial]) -> None:
+    assert max(Counter(_sources(trials)).values()) == 1
+
+
+def _add(study: Study, x: float, value: float | None, **rest: Any) -> int:
+    """Add a finished trial and return its number."""
+    attributes = {STEPS: [0, rest.pop("steps")]} if "steps" in rest else {}
+    user_attrs = {**attributes, **rest.pop("user_attrs", {})}
+    study.add_trial(
+        create_trial(params={"x": x}, distributions=X, value=value, user_attrs=user_attrs, **rest)
+    )
+    return len(study.trials) - 1
+
+
+def test_new_trials_train_by_the_horizon() -> None:
+    """Without continuations the t-th trial makes t² steps from 0, and asking again is the same."""
+    study = optuna.create_study()
+    for number in range(3):
+        trial = study.ask(X)
+        assert continued_from(trial) is None
+        assert inner_steps(trial, GROWING) == range((number + 1) ** 2)
+        assert inner_steps(trial, InnerHorizon.growing()) == range((number + 1) ** 2)
+        study.tell(trial, 1.0)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_study_trains_what_a_plain_loop_would(sign: float) -> None:
+    """The same configurations, continuations and steps until the budget is spent to the last."""
+    horizon = InnerHorizon.growing(constant=1.0, total_steps=800)
+    training = Training(horizon, sign)
+    study, trials = _trained(
+        training,
+        optuna.create_study(
+            sampler=optuna.samplers.RandomSampler(seed=1),
+            direction="minimize" if sign > 0 else "maximize",
+        ),
+    )
+    continuations = Continuations.of(trials)
+    new = [trial for trial in trials if trial.number not in continuations.first]
+    assert all(trial.state is TrialState.COMPLETE for trial in trials)
+    runs = _expected_runs(horizon, [trial.params["x"] for trial in new])
+    first = [continuations.first.get(number, number) for number, _, _ in training.made]
+    made = [
+        (continuations.index(root), start, stop)
+        for root, (_, start, stop) in zip(first, training.made, strict=True)
+    ]
+    assert made == runs
+    assert sum(stop - start for _, start, stop in made) == 800
+    assert len(_sources(trials)) > 10
+    assert PromotionCallback(horizon).is_spent(study)
+
+
+def test_best_configurations_end_with_equal_training() -> None:
+    """After the last trial and its continuations, the best three have had the same steps."""
+    training = Training(GROWING)
+    _, trials = _trained(training, n_trials=40)
+    continuations = Continuations.of(trials)
+    latest: dict[int, FrozenTrial] = {}
+    for trial in trials:
+        if trial.state is TrialState.COMPLETE:
+            latest[continuations.first.get(trial.number, trial.number)] = trial
+    waiting = {continuations.first[t.number] for t in trials if t.state is TrialState.WAITING}
+    best = sorted(latest, key=lambda number: latest[number].values[0])[:3]
+    goal = len(latest) ** 2
+    for number in set(best) - waiting:
+        assert latest[number].user_attrs[STEPS][1] == goal
+
+
+def test_fixed_horizon_enqueues_nothing() -> None:
+    """The callback has nothing to do, and no end either."""
+    horizon = InnerHorizon(n_outer=5, constant=2.0)
+    training = Training(horizon)
+    _, trials = _trained(training, n_trials=6)
+    assert training.made == [(number, 0, 10) for number in range(6)]
+    assert not _sources(trials)
+    assert [horizon.steps(trial.number) for trial in trials] == [10] * 6
+
+
+def test_resumed_study_goes_on(tmp_path: Path) -> None:
+    """Stopped at any point and opened again, it trains what an uninterrupted one does."""
+    horizon = InnerHorizon.growing(constant=1.0, total_steps=300)
+    whole = Training(horizon)
+    _trained(whole)
+    parts = Training(horizon)
+    journal = str(tmp_path / "study.log")
+    sampler = optuna.samplers.RandomSampler(seed=0)  # keeps its state; the callback has none
+    for n_trials in (1, 7, 2, None):
+        storage = JournalStorage(JournalFileBackend(journal))
+        study = optuna.create_study(
+            study_name="s", storage=storage, sampler=sampler, load_if_exists=True
+        )
+        _trained(parts, study, n_trials=n_trials)
+    assert parts.made == whole.made
+
+
+def test_spent_budget_prunes_what_still_starts() -> None:
+    """A resumed study whose steps are spent runs one more trial, which does not train."""
+    training = Training(InnerHorizon.growing(constant=1.0, total_steps=30))
+    study, trials = _trained(training)
+    _, more = _trained(training, study)
+    assert [trial.state for trial in more[len(trials) :]] == [TrialState.PRUNED]
+    assert sum(stop - start for _, start, stop in training.made) == 30
+
+
+def test_pruned_and_failed_trials_count_what_they_reported() -> None:
+    """A trial that reported step 9 as its last has spent 10 steps, one that reported none all."""
+    horizon = InnerHorizon.growing(constant=100.0, exponent=0.0, total_steps=150)
+    study = optuna.create_study()
+    callback = PromotionCallback(horizon)
+    trial = study.ask(X)
+    assert len(inner_steps(trial, horizon)) == 100
+    trial.report(1.0, 9)
+    study.tell(trial, state=TrialState.PRUNED)
+    trial = study.ask(X)
+    assert len(inner_steps(trial, horizon)) == 100
+    study.tell(trial, state=TrialState.FAIL)
+    assert not callback.is_spent(study)
+    trial = study.ask(X)
+    assert inner_steps(trial, horizon) == range(40)
+    assert callback.is_spent(study)  # a running trial has taken its steps
+
+
+def test_failed_continuation_is_tried_again_only_when_the_horizon_has_grown() -> None:
+    """The trial it was to continue stays; the next attempt goes on from there to the new N."""
+    horizon = InnerHorizon.growing(constant=1.0, promote=1)
+    study = optuna.create_study()
+    callback = PromotionCallback(horizon)
+    _add(study, 0.1, 0.1, steps=1)
+    _add(study, 0.9, 0.9, steps=4)
+    assert callback.promote(study) == [0]
+    assert callback.promote(study) == []  # it is waiting
+    trial = study.ask()
+    assert continued_from(trial) == 0
+    assert callback.promote(study) == []  # it is running
+    assert inner_steps(trial, horizon) == range(1, 4)
+    study.tell(trial, state=TrialState.FAIL)
+    assert callback.promote(study) == []
+    _add(study, 0.8, 0.8, steps=9)
+    assert callback.promote(study) == [0]
+    trial = study.ask()
+    assert inner_steps(trial, horizon) == range(1, 9)
+
+
+def test_pruned_continuation_is_the_last() -> None:
+    """The pruner's verdict counts: others take its place among the best."""
+    horizon = InnerHorizon.growing(constant=1.0, promote=1)
+    study = optuna.create_study()
+    callback = PromotionCallback(horizon)
+    _add(study, 0.1, 0.1, steps=1)
+    _add(study, 0.9, 0.9, steps=4)
+    assert callback.promote(study) == [0]
+    trial = study.ask()
+    trial.report(5.0, 3)
+    study.tell(trial, state=TrialState.PRUNED)
+    _add(study, 0.95, 0.95, steps=9)
+    assert callback.promote(study) == [1]
+
+
+def test_chain_goes_on_from_the_latest_complete_trial() -> None:
+    """The second continuation continues the first, whose value is the one that counts."""
+    study = optuna.create_study()
+    callback = PromotionCallback(InnerHorizon.growing(constant=1.0, promote=1))
+    _add(study, 0.1, 0.3, steps=1)
+    _add(study, 0.9, 0.9, steps=4)
+    assert callback.promote(study) == [0]
+    continuation = study.ask()
+    inner_steps(continuation, GROWING)
+    study.tell(continuation, 0.2)
+    _add(study, 0.8, 0.25, steps=9)  # better than the first value, worse than the second
+    assert callback.promote(study) == [continuation.number]
+
+
+def test_infeasible_and_unfinished_configurations_are_not_continued() -> None:
+    """Neither a violated constraint nor a failed, pruned or running trial is built on."""
+    study = optuna.create_study()
+    callback = PromotionCallback(InnerHorizon.growing(constant=1.0, promote=9))
+    _add(study, 0.1, 0.1, steps=1, system_attrs={"constraints": [0.5]})
+    _add(study, 0.2, None, steps=4, state=TrialState.FAIL)
+    _add(study, 0.3, 0.3, steps=9, state=TrialState.PRUNED, intermediate_values={1: 0.3})
+    kept = _add(study, 0.4, 0.4, steps=16, system_attrs={"constraints": [-0.5]})
+    inner_steps(study.ask(X), GROWING)
+    assert callback.promote(study) == [kept]
+
+
+def test_waiting_trials_of_the_user_have_not_begun() -> None:
+    """Enqueued points do not let the horizon grow before they are run."""
+    study = optuna.create_study()
+    callback = PromotionCallback(GROWING)
+    _add(study, 0.1, 0.1, steps=1)
+    for x in (0.2, 0.3):
+        study.enqueue_trial({"x": x})
+    assert callback.promote(study) == []
+    trial = study.ask(X)
+    assert inner_steps(trial, GROWING) == range(4)
+    assert callback.promote(study) == [0]
+
+
+def test_conditional_and_categorical_parameters_are_repeated() -> None:
+    """A continuation has exactly the parameters of its source, asked by the same objective."""
+    horizon = InnerHorizon.growing(constant=1.0, promote=2)
+
+    def objective(trial: Trial) -> float:
+        kind = trial.suggest_categorical("kind", ["a", None, 2.5])
+        width = trial.suggest_int("width", 1, 9, log=True) if kind == "a" else 0
+        return float(width + inner_steps(trial, horizon).start % 3)
+
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=3))
+    study.optimize(objective, n_trials=25, callbacks=[PromotionCallback(horizon)])
+    continued = [
+        t for t in study.trials if t.state.is_finished() and t.number in _with_source(study)
+    ]
+    assert len(continued) > 5
+    for trial in continued:
+        source = continued_from(trial)
+        assert source is not None
+        assert trial.params == study.trials[source].params
+
+
+def _with_source(study: Study) -> set[int]:
+    return set(Continuations.of(study.trials).first)
+
+
+@pytest.mark.parametrize("sampler", [None, optuna.samplers.RandomSampler(seed=0)])
+def test_threads_continue_nothing_twice(sampler: Any) -> None:
+    """Four threads share a study; each continuation finds the checkpoint of its source."""
+    training = Training(GROWING)
+    study = optuna.create_study(sampler=sampler)
+    _, trials = _trained(training, study, n_trials=60, n_jobs=4)
+    finished = [trial for trial in trials if trial.state.is_finished()]
+    assert {trial.state for trial in finished} == {TrialState.COMPLETE}
+    assert len(_sources(trials)) > 10
+    _assert_each_continued_once(trials)
+
+
+WORKER = """
+import sys
+import optuna
+from bbo_plugins.methods.inner_horizon import InnerHorizon
+from bbo_plugins.optuna import PromotionCallback, continued_from, inner_steps
+
+horizon = InnerHorizon.growing(constant=1.0, total_steps=500)
+
+def objective(trial):
+    x = trial.suggest_float("x", 0.0, 1.0)
+    source = continued_from(trial)
+    steps = inner_steps(trial, horizon)
+    if source is not None:
+        with open(f"{sys.argv[2]}/{source}.txt") as checkpoint:
+            assert int(checkpoint.read()) == steps.start
+    with open(f"{sys.argv[2]}/{trial.number}.txt", "w") as checkpoint:
+        checkpoint.write(str(steps.stop))
+    return x + 1.0 / steps.stop
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+sampler = optuna.samplers.RandomSampler(seed=int(sys.argv[3]))
+study = optuna.load_study(study_name="s", storage=sys.argv[1], sampler=sampler)
+study.optimize(objective, callbacks=[PromotionCallback(horizon)])
+"""
+
+
+def test_processes_continue_nothing_twice(tmp_path: Path) -> None:
+    """Two processes share an SQLite file until the budget is spent."""
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    study = optuna.create_study(study_name="s", storage=url)
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER, url, str(tmp_path), str(seed)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for seed in (1, 2)
+    ]
+    for worker in workers:
+        _, errors = worker.communicate(timeout=120)
+        assert worker.returncode == 0, errors
+    trials = study.get_trials()
+    states = Counter(trial.state for trial in trials)
+    assert states[TrialState.FAIL] == states[TrialState.RUNNING] == 0
+    assert len(_sources(trials)) > 10
+    _assert_each_continued_once(trials)
+    spent = sum(
+        trial.user_attrs[STEPS][1] - trial.user_attrs[STEPS][0]
+        for trial in trials
+        if trial.state is TrialState.COMPLETE
+    )
+    largest = max(trial.user_attrs[STEPS][1] for trial in trials if STEPS in trial.user_attrs)
+    assert 500 <= spent <= 500 + largest  # one of the two may not have seen the other's last
+
+
+def test_checkpoints_may_go_through_the_artifact_store(tmp_path: Path) -> None:
+    """As the callback's documentation shows, with a file per trial in Optuna's store."""
+    horizon = InnerHorizon.growing(constant=1.0, promote=1, total_steps=60)
+    store = FileSystemArtifactStore(base_path=str(tmp_path))
+
+    def objective(trial: Trial) -> float:
+        x = trial.suggest_float("x", 0.0, 1.0)
+        source, done = continued_from(trial), 0
+        path = tmp_path / f"{trial.number}.txt"
+        if source is not None:
+            key = study.trials[source].user_attrs["checkpoint"]
+            download_artifact(artifact_store=store, file_path=str(path), artifact_id=key)
+            done = int(path.read_text("ascii"))
+        for step in inner_steps(trial, horizon):
+            assert step == done
+            done += 1
+        path.write_text(str(done), "ascii")
+        key = upload_artifact(artifact_store=store, file_path=str(path), study_or_trial=trial)
+        trial.set_user_attr("checkpoint", key)
+        return x
+
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.optimize(objective, callbacks=[PromotionCallback(horizon)])
+    assert {trial.state for trial in study.trials} == {TrialState.COMPLETE}
+    assert len(_sources(study.trials)) >= 2
+
+
+@pytest.mark.parametrize("value", [True, -1, 7, 99, 1.0, "0", None, [0]])
+def test_malformed_attributes_mark_nothing(value: Any) -> None:
+    """A source that is no earlier trial is none; the trial is an ordinary one."""
+    study = optuna.create_study()
+    for number in range(7):
+        _add(study, 0.1 * number, 1.0)
+    _add(study, 0.9, 1.0, user_attrs={CONTINUED_FROM: value, GOAL: value, STEPS: value})
+    assert continued_from(study.trials[7]) is None
+    assert Continuations.of(study.trials).first == {}
+    assert PromotionCallback(GROWING).promote(study) != [7]
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: PromotionCallback(5), "horizon must be an InnerHorizon, but got 5."),  # type: ignore[arg-type]
+        (
+            lambda: PromotionCallback(GROWING).promote(3),  # type: ignore[arg-type]
+            "study must be an Optuna study, but got 3.",
+        ),
+        (
+            lambda: inner_steps(create_trial(value=1.0), GROWING),  # type: ignore[arg-type]
+            "trial must be a running Optuna trial, but got FrozenTrial",
+        ),
+        (
+            lambda: inner_steps(optuna.create_study().ask(), 9),  # type: ignore[arg-type]
+            "horizon must be an InnerHorizon, but got 9.",
+        ),
+    ],
+)
+def test_wrong_types_are_refused(call: Callable[[], Any], message: str) -> None:
+    """By name, with the rule and the value."""
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert message in str(caught.value)
+
+
+def test_several_objectives_are_refused() -> None:
+    """There is no best configuration to continue."""
+    study = optuna.create_study(directions=["minimize", "minimize"])
+    with pytest.raises(ValueError, match="study must have one objective, but got 2"):
+        PromotionCallback(GROWING).promote(study)

@@ -1,0 +1,241 @@
+"""What a sampler makes of a horizon, and of trials that continue one another."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.study import StudyDirection
+from optuna.trial import TrialState, create_trial
+
+from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.methods import uhe_bo
+from bbo_plugins.methods.inner_horizon import InnerHorizon
+from bbo_plugins.optuna import PromotionCallback, UHEBOSampler, inner_steps
+from bbo_plugins.optuna.continuations import CONTINUED_FROM
+from bbo_plugins.optuna.proposals import Proposal
+from tests.optuna.studies import BOX, points, quadratic, started
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+
+    from bbo_plugins.optuna.trials import Snapshot
+
+HORIZON = InnerHorizon(n_outer=20)
+GROWING = InnerHorizon.growing(constant=1.0)
+
+
+def _add(study: Study, params: dict[str, float], value: float | None, **rest: Any) -> int:
+    study.add_trial(create_trial(params=params, distributions=BOX, value=value, **rest))
+    return len(study.trials) - 1
+
+
+def _continue(study: Study, source: int, value: float | None, **rest: Any) -> int:
+    params = study.trials[source].params
+    return _add(study, params, value, user_attrs={CONTINUED_FROM: source}, **rest)
+
+
+def _configurations(n: int) -> list[dict[str, float]]:
+    rng = np.random.default_rng(5)
+    return [dict(zip(BOX, rng.random(3).tolist(), strict=True)) for _ in range(n)]
+
+
+def _snapshot(study: Study) -> Snapshot:
+    """Return what a sampler would see of ``study`` if it were to suggest another trial."""
+    sampler = study.sampler
+    assert isinstance(sampler, UHEBOSampler)
+    trial = study._storage.get_trial(study.ask()._trial_id)
+    return sampler._histories.of(study).snapshot(study, trial, BOX, {})
+
+
+def _assert_same(one: Snapshot, other: Snapshot) -> None:
+    assert one.configuration == other.configuration
+    order, other_order = (np.lexsort(s.observations.X.T) for s in (one, other))
+    np.testing.assert_array_equal(one.observations.X[order], other.observations.X[other_order])
+    np.testing.assert_array_equal(one.observations.y[order], other.observations.y[other_order])
+    np.testing.assert_array_equal(one.observations.pending, other.observations.pending)
+    failed = (one.observations.failed, other.observations.failed)
+    assert (failed[0] is None) == (failed[1] is None)
+    if failed[0] is not None and failed[1] is not None:
+        np.testing.assert_array_equal(*failed)
+    for name in ("numbers", "arms", "finished", "values"):
+        np.testing.assert_array_equal(
+            getattr(one.past.trials, name), getattr(other.past.trials, name)
+        )
+    np.testing.assert_array_equal(one.past.expected_gains, other.past.expected_gains)
+
+
+@pytest.mark.parametrize("direction", [StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE])
+def test_each_configuration_is_one_observation(direction: StudyDirection) -> None:
+    """A study with continuations looks like one whose trials have the latest values at once."""
+    params = _configurations(5)
+    continued = optuna.create_study(direction=direction, sampler=UHEBOSampler(seed=0))
+    _add(continued, params[0], 3.0)
+    _add(continued, params[1], 2.0)
+    first = _continue(continued, 1, 1.5)
+    _add(continued, params[2], 2.5)
+    _continue(continued, first, 1.7)  # longer training has made it worse: still what counts
+    _continue(continued, 0, 2.9)
+    _add(continued, params[3], 0.5)
+    _add(continued, params[4], None, state=TrialState.FAIL)
+    plain = optuna.create_study(direction=direction, sampler=UHEBOSampler(seed=0))
+    for row, value in zip(params, [2.9, 1.7, 2.5, 0.5], strict=False):
+        _add(plain, row, value)
+    _add(plain, params[4], None, state=TrialState.FAIL)
+    _assert_same(_snapshot(continued), _snapshot(plain))
+
+
+@pytest.mark.parametrize("state", [TrialState.FAIL, TrialState.PRUNED, TrialState.RUNNING])
+def test_unfinished_continuation_changes_nothing(state: TrialState) -> None:
+    """Failed, pruned or running: the source is still the observation, and no point is doubted."""
+    params = _configurations(3)
+    plain, continued = (optuna.create_study(sampler=UHEBOSampler(seed=0)) for _ in range(2))
+    for study in (plain, continued):
+        for row in params:
+            _add(study, row, quadratic(row))
+    reported = {7: 99.0} if state is TrialState.PRUNED else {}
+    _continue(continued, 1, None, state=state, intermediate_values=reported)
+    _assert_same(_snapshot(continued), _snapshot(plain))
+
+
+def test_snapshot_of_a_fresh_process_is_the_same() -> None:
+    """What has been read before a continuation finished is not kept against it."""
+    sampler = UHEBOSampler(seed=0)
+    study = optuna.create_study(sampler=sampler)
+    for row in _configurations(4):
+        _add(study, row, quadratic(row))
+        study.tell(study.ask(), state=TrialState.FAIL)
+        sampler._histories.of(study).shared_distributions(study)  # reads what is there
+    _continue(study, 0, -5.0)
+    trial = study._storage.get_trial(study.ask()._trial_id)
+    cached, fresh = (
+        s._histories.of(study).snapshot(study, trial, BOX, {})
+        for s in (sampler, UHEBOSampler(seed=0))
+    )
+    _assert_same(cached, fresh)
+    assert cached.observations.y.max() == 5.0
+
+
+def test_continuations_do_not_count_towards_the_start_up() -> None:
+    """Ten start-up configurations at the points of a study without any continuation."""
+    plain = started(UHEBOSampler(seed=3), 10)
+    sampler = UHEBOSampler(seed=3)
+    study = optuna.create_study(sampler=sampler)
+    for _ in range(10):
+        trial = study.ask(BOX)
+        study.tell(trial, quadratic(trial.params))
+        _continue(study, trial.number, quadratic(trial.params) - 0.01)
+    new = [trial for trial in study.trials if CONTINUED_FROM not in trial.user_attrs]
+    np.testing.assert_array_equal(points(new), points(plain.trials))
+    assert _snapshot(study).configuration == 10
+    assert sampler._histories.of(study).n_finished() == 10
+
+
+def test_method_is_told_the_number_of_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which trials make a pair for the bandit follows from it."""
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
+    for row in _configurations(5):
+        number = _add(study, row, quadratic(row))
+        _continue(study, number, quadratic(row) - 0.01)
+    told: list[int] = []
+    suggest = uhe_bo.suggest
+
+    def listening(*arguments: Any, number: int, **options: Any) -> uhe_bo.Suggestion:
+        told.append(number)
+        return suggest(*arguments, number=number, **options)
+
+    monkeypatch.setattr(uhe_bo, "suggest", listening)
+    assert study.ask(BOX).number == 10
+    assert told == [5]
+
+
+def test_horizon_alone_changes_no_suggestion() -> None:
+    """Without beta="bilevel" a horizon has no effect on what is suggested."""
+    plain, with_horizon = (
+        started(UHEBOSampler(n_startup_trials=4, seed=1, horizon=horizon), 8)
+        for horizon in (None, HORIZON)
+    )
+    np.testing.assert_array_equal(points(plain.trials), points(with_horizon.trials))
+
+
+def test_growing_search_with_the_model_runs() -> None:
+    """Start-up, continuations and suggestions of the model in one study, until it is spent."""
+    horizon = InnerHorizon.growing(constant=1.0, total_steps=900)
+
+    def objective(trial: optuna.Trial) -> float:
+        params = {name: trial.suggest_float(name, 0.0, 1.0) for name in BOX}
+        return quadratic(params) + 1.0 / inner_steps(trial, horizon).stop
+
+    study = optuna.create_study(
+        sampler=UHEBOSampler(
+            n_startup_trials=5, seed=0, acquisition="ucb", beta="bilevel", horizon=horizon
+        )
+    )
+    study.optimize(objective, callbacks=[PromotionCallback(horizon)])
+    assert {trial.state for trial in study.trials} == {TrialState.COMPLETE}
+    assert study.best_value < 0.1
+
+
+# --- beta="bilevel" -------------------------------------------------------------------------------
+
+
+def _bilevel(horizon: InnerHorizon = HORIZON, **options: Any) -> UHEBOSampler:
+    options = {"acquisition": "ucb", "beta": "bilevel", "n_startup_trials": 5, "seed": 2, **options}
+    return UHEBOSampler(horizon=horizon, **options)
+
+
+@pytest.mark.parametrize("horizon", [HORIZON, GROWING])
+def test_beta_is_that_of_theorem_4(horizon: InnerHorizon) -> None:
+    """√(1 + 10 t s²), s² read off the latest stored fit; and the suggestion is that of this β."""
+    study = optuna.create_study(sampler=_bilevel(horizon))
+    for _ in range(9):
+        trial = study.ask(BOX)
+        study.tell(trial, quadratic(trial.params) + 0.3 * math.sin(1e3 * trial.params["x"]))
+    proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
+    assert proposal is not None
+    fit = WarmStart.from_json(proposal.fits[0])
+    assert fit is not None
+    noise = math.exp(fit.theta[4])  # log ℓ (3), log s², log σ²
+    beta = math.sqrt(1.0 + 10.0 * 10 * noise)  # the tenth configuration
+    by_theorem = study.ask(BOX)
+    snapshot = _snapshot_for(study, by_theorem)
+    assert _bilevel(horizon)._beta_of(snapshot) == pytest.approx(beta, rel=1e-4)
+    twin = optuna.create_study(
+        sampler=UHEBOSampler(
+            acquisition="ucb", beta=_bilevel(horizon)._beta_of(snapshot), n_startup_trials=5, seed=2
+        )
+    )
+    for finished in study.trials[:-1]:
+        twin.add_trial(finished)
+    by_number = twin.ask(BOX)
+    np.testing.assert_array_equal(points([by_theorem]), points([by_number]))
+
+
+def _snapshot_for(study: Study, trial: optuna.Trial) -> Snapshot:
+    frozen = study._storage.get_trial(trial._trial_id)
+    sampler = UHEBOSampler(seed=0)
+    return sampler._histories.of(study).snapshot(study, frozen, BOX, {})
+
+
+def test_beta_without_a_fit_is_the_default() -> None:
+    """The model's first suggestion, or a record that cannot be read."""
+    study = started(UHEBOSampler(seed=0), 4)
+    assert _bilevel()._beta_of(_snapshot(study)) == 1.96
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"horizon": None}, "beta must be a number or None without a horizon, but got 'bilevel'."),
+        ({"acquisition": "ei"}, "beta must be None with acquisition='ei'"),
+        ({"beta": "theorem"}, "beta must be 'bilevel', but got 'theorem'."),
+    ],
+)
+def test_impossible_combinations_are_refused(options: dict[str, Any], message: str) -> None:
+    """By name, with the rule and the value."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is compared below
+        _bilevel(**options)
+    assert message in str(caught.value)

@@ -1,0 +1,463 @@
+"""Faults inside a worker: ``ask`` returns a valid point, and one warning says what it fell back to.
+
+Every history goes through the terminator too, which must end in a record, with or without a signal.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import TrialState, create_trial
+from scipy.linalg import lapack
+
+from tests.reliability.front_door import (
+    SAMPLERS,
+    SPACE,
+    ask,
+    assert_modeled,
+    evaluate,
+    run,
+    sampler_of,
+    stored_of,
+    study_of,
+    terminator_of,
+    value_of,
+    warnings_in,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from optuna.distributions import BaseDistribution
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial, Trial
+
+pytestmark = pytest.mark.parametrize("name", SAMPLERS)
+
+
+# -------------------------------------------------------------------------------- linear algebra
+
+_factorize = lapack.dpotrf
+
+
+def not_positive_definite(matrix: Any, **options: Any) -> tuple[Any, int]:
+    """Return what LAPACK returns of a matrix whose third leading minor is not positive."""
+    return _factorize(matrix, **options)[0], 3
+
+
+def not_a_number(matrix: Any, **options: Any) -> tuple[Any, int]:
+    """Return a factor that is not a number, with no error reported."""
+    return np.full_like(_factorize(matrix, **options)[0], np.nan), 0
+
+
+def linear_algebra_error(_matrix: Any, **_options: Any) -> tuple[Any, int]:
+    """Raise what NumPy raises."""
+    raise np.linalg.LinAlgError
+
+
+def memory_error(_matrix: Any, **_options: Any) -> tuple[Any, int]:
+    """Raise what too large an array raises."""
+    raise MemoryError
+
+
+FAILURES = (not_positive_definite, not_a_number, linear_algebra_error, memory_error)
+
+
+class Failing:
+    """A factorization that fails from the ``first`` call on, up to and including the ``last``."""
+
+    def __init__(self, failure: Callable[..., tuple[Any, int]], first: int, last: float) -> None:
+        """Start to count."""
+        self.failure, self.first, self.last, self.n_calls = failure, first, last, 0
+
+    def __call__(self, matrix: Any, **options: Any) -> tuple[Any, int]:
+        """Factorize or fail."""
+        self.n_calls += 1
+        fails = self.first <= self.n_calls <= self.last
+        return (self.failure if fails else _factorize)(matrix, **options)
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("nth", [1, 2, 17, 40])
+def test_one_factorization_fails(
+    name: str,
+    failure: Callable[..., tuple[Any, int]],
+    nth: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The study goes on, the other trials are modeled, and at most one point is random."""
+    study = study_of(name)
+    run(study, 6)
+    caplog.clear()
+    failing = Failing(failure, nth, nth)
+    monkeypatch.setattr(lapack, "dpotrf", failing)
+    trials = []
+    while failing.n_calls < nth:
+        trials.append(ask(study))
+        study.tell(trials[-1], value_of(trials[-1].params))
+    assert len(warnings_in(caplog, "so the point is random")) <= 1
+    run(study, 1)
+    assert_modeled(study, ask(study))
+    random = [t for t in trials if (s := stored_of(study.trials[t.number])) and s.loss is None]
+    assert len(random) == len(warnings_in(caplog))
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda f: f.__name__)
+def test_every_factorization_fails(
+    name: str,
+    failure: Callable[..., tuple[Any, int]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """All points are random, no two the same, and the sampler and the terminator each say so once.
+
+    When the fault is gone, so is the fallback.
+    """
+    study = study_of(name)
+    run(study, 6)
+    caplog.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(lapack, "dpotrf", Failing(failure, 1, math.inf))
+        run(study, 4)
+        terminator = terminator_of()
+        assert terminator.evaluate(study).value == math.inf
+        assert not any(record.terminate for record in terminator.history(study))
+    assert len({trial.params["x"] for trial in study.trials}) == 10
+    assert len(warnings_in(caplog, "so the point is random")) == 1
+    assert len(warnings_in(caplog, "so there is no signal")) == 1
+    assert len(warnings_in(caplog)) == 2
+    assert_modeled(study, ask(study))
+    run(study, 1)
+    assert terminator.evaluate(study).value < math.inf
+
+
+# ------------------------------------------------------------------------------------------ values
+
+
+def study_with(name: str, values: Sequence[float], **arguments: Any) -> Study:
+    """Return a study whose trials had these values, whatever their parameters."""
+    study = study_of(name, **arguments)
+    for value in values:
+        trial = ask(study)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The value nan is not acceptable")
+            study.tell(trial, value)
+    return study
+
+
+_ORDERS = np.random.default_rng(0).permutation(30).tolist()
+QUIET_HISTORIES = {
+    "all equal": [3.0] * 12,
+    "all zero": [0.0] * 12,
+    "all NaN": [math.nan] * 12,
+    "NaN but one": [math.nan] * 6 + [1.0] + [math.nan] * 6,
+    "30 orders of magnitude": [10.0 ** (order - 15) for order in _ORDERS],
+    "30 orders, both signs": [(-1) ** order * 10.0 ** (order - 15) for order in _ORDERS],
+    "largest floats": [1.7e308, -1.7e308] * 6,
+    "smallest floats": [5e-324, 1e-323, 0.0] * 4,
+    "equal up to rounding": [1.0, 1.0 + 2e-16, 1.0 - 1e-16] * 4,
+    "equal but one": [1e-3] * 11 + [1e12],
+}
+INFINITE_HISTORIES = {
+    "all inf": [math.inf] * 12,
+    "all -inf": [-math.inf] * 12,
+    "inf and -inf": [math.inf, -math.inf] * 6,
+    "inf, NaN and numbers": [math.inf, math.nan, 1.0, 2.0] * 3,
+    "inf beside the largest floats": [math.inf, 1.7e308, -1.7e308, -math.inf] * 3,
+}
+
+
+@pytest.mark.parametrize("history", QUIET_HISTORIES)
+def test_odd_values_need_no_fallback(
+    name: str, history: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Trials are modeled as ever, without a word; failed ones alone leave the start-up design."""
+    values = QUIET_HISTORIES[history]
+    study = study_with(name, values)
+    n_usable = sum(not math.isnan(value) for value in values)
+    trials = [ask(study) for _ in range(3)]
+    if n_usable >= 4:
+        assert any((s := stored_of(study.trials[t.number])) and s.loss for t in trials)
+    assert evaluate(study).n_trials == n_usable
+    assert warnings_in(caplog) == []
+
+
+@pytest.mark.parametrize("history", INFINITE_HISTORIES)
+def test_infinite_values_warn_once(
+    name: str, history: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They count as the largest or smallest finite value; sampler and terminator say so once."""
+    study = study_with(name, INFINITE_HISTORIES[history])
+    run(study, 2)
+    ask(study)
+    evaluate(study)
+    assert len(warnings_in(caplog, "largest or smallest finite")) == 2
+    assert len(warnings_in(caplog)) == 2
+
+
+def test_one_point_six_hundred_times(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Duplicates beyond number are one point with little noise: modeled, and left for others."""
+    study = study_of(name)
+    params = {"c": "a", "lr": 0.1, "n": 3, "x": 0.5}
+    study.add_trials([finished(params, 1.0 + 0.1 * (i % 7)) for i in range(600)])
+    for _ in range(2):
+        trial = ask(study)
+        assert trial.params != params
+        study.tell(trial, 1.0)
+    assert warnings_in(caplog) == []
+
+
+# --------------------------------------------------------------------------------------- the space
+
+
+def finished(
+    params: dict[str, Any],
+    value: float | None,
+    space: dict[str, BaseDistribution] | None = None,
+    **options: Any,
+) -> FrozenTrial:
+    """Return a complete trial, or one in another state, that no sampler of ours has seen."""
+    return create_trial(
+        params=params, distributions=SPACE if space is None else space, value=value, **options
+    )
+
+
+CHANGED: dict[str, tuple[dict[str, BaseDistribution], set[str]]] = {
+    "one more parameter": ({**SPACE, "new": FloatDistribution(0.0, 1.0)}, {"new"}),
+    "one fewer": ({k: v for k, v in SPACE.items() if k != "x"}, set()),
+    "wider range": ({**SPACE, "x": FloatDistribution(-1.0, 2.0)}, {"x"}),
+    "narrower range": ({**SPACE, "x": FloatDistribution(0.4, 0.5)}, {"x"}),
+    "range elsewhere": ({**SPACE, "lr": FloatDistribution(2.0, 3.0, log=True)}, {"lr"}),
+    "other steps": (
+        {**SPACE, "n": IntDistribution(1, 9), "x": FloatDistribution(0.0, 1.0, step=0.25)},
+        {"n", "x"},
+    ),
+    "nothing in common": (
+        {"a": FloatDistribution(0.0, 1.0), "b": IntDistribution(0, 3)},
+        {"a", "b"},
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_search_space_changes(name: str, change: str, caplog: pytest.LogCaptureFixture) -> None:
+    """What is new or has a new range is drawn uniformly, and one warning per parameter says so."""
+    space, uncovered = CHANGED[change]
+    study = study_of(name)
+    run(study, 6)
+    for _ in range(4):
+        trial = ask(study, space)
+        study.tell(trial, 1.0)
+    found = warnings_in(caplog)
+    assert len(found) == len(uncovered)
+    for parameter in uncovered:
+        (warning,) = [line for line in found if f"Parameter {parameter!r}" in line]
+        assert "sampled by a uniform draw, not by the model" in warning
+    evaluate(study)
+
+
+def test_categorical_choices_change(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Trials added with other choices are no reason to stop; their parameter is drawn uniformly."""
+    study = study_of(name)
+    run(study, 6)
+    other = {**SPACE, "c": CategoricalDistribution(["a", "other"])}
+    params = {"c": "other", "lr": 0.1, "n": 3, "x": 0.5}
+    study.add_trials([finished(params, 1.0, other) for _ in range(3)])
+    run(study, 3)
+    (warning,) = warnings_in(caplog)
+    assert "Parameter 'c'" in warning
+    assert "its range has changed" in warning
+    evaluate(study)
+
+
+REFUSED: dict[str, BaseDistribution] = {
+    "c": CategoricalDistribution(["a", "new"]),
+    "lr": FloatDistribution(1e-5, 1.0),
+    "n": FloatDistribution(1.0, 9.0),
+}
+
+
+@pytest.mark.parametrize("parameter", REFUSED)
+def test_changes_that_optuna_refuses(name: str, parameter: str) -> None:
+    """Other choices, scales and types are errors of Optuna's; after them the study goes on."""
+    study = study_of(name)
+    run(study, 6)
+    with pytest.raises(ValueError, match=r"dynamic value space|to the same parameter name"):
+        study.ask({parameter: REFUSED[parameter]})
+    assert_modeled(study, ask(study))
+
+
+@pytest.mark.parametrize("other", ["random", "tpe"])
+def test_trials_of_another_sampler(name: str, other: str, caplog: pytest.LogCaptureFixture) -> None:
+    """They are observations like any other: the first trial after them is modeled."""
+    made_by: dict[str, optuna.samplers.BaseSampler] = {
+        "random": optuna.samplers.RandomSampler(seed=0),
+        "tpe": optuna.samplers.TPESampler(seed=0, n_startup_trials=4),
+    }
+    study = optuna.create_study(sampler=made_by[other])
+    run(study, 8)
+    study.sampler = sampler_of(name)
+    assert_modeled(study, ask(study))
+    study.sampler = made_by[other]
+    run(study, 3)
+    study.sampler = sampler_of(name)
+    assert_modeled(study, ask(study))
+    evaluate(study)
+    assert warnings_in(caplog) == []
+
+
+# --------------------------------------------------------------------------------- enqueued, fixed
+
+
+@pytest.mark.parametrize(
+    "enqueued",
+    [
+        {"x": 7.0},
+        {"x": -1e300, "n": 10_000},
+        {"lr": 2.0},
+        {"n": 2},
+        {"c": "a", "lr": 5.0, "n": 3, "x": 0.5},
+        {"unknown": 1.0},
+        {},
+    ],
+    ids=repr,
+)
+def test_parameters_enqueued_out_of_range(
+    name: str, enqueued: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are tried as they are, the others are valid, and the model leaves the trial out."""
+    study = study_of(name)
+    run(study, 6)
+    study.enqueue_trial(enqueued)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Fixed parameter")  # Optuna's, and enough
+        trial = study.ask(SPACE)
+    for parameter, distribution in SPACE.items():
+        value = trial.params[parameter]
+        if parameter in enqueued:
+            assert value == enqueued[parameter]
+        else:
+            assert distribution._contains(distribution.to_internal_repr(value))
+    beside = ask(study)  # while that one is still running
+    assert_modeled(study, beside)
+    study.tell(trial, 0.0)
+    study.tell(beside, 1.0)
+    assert_modeled(study, ask(study))
+    evaluate(study)
+    assert warnings_in(caplog) == []
+
+
+@pytest.mark.parametrize(
+    "enqueued", [{"x": "far"}, {"c": "none"}, {"lr": 0.0}, {"n": [1]}], ids=repr
+)
+def test_enqueued_parameters_that_optuna_refuses(name: str, enqueued: dict[str, Any]) -> None:
+    """What is no value at all is an error of Optuna's; the trial it leaves is not in the way."""
+    study = study_of(name)
+    run(study, 6)
+    study.enqueue_trial(enqueued)
+    with pytest.raises((TypeError, ValueError)):
+        study.ask(SPACE)
+    assert_modeled(study, ask(study))
+
+
+# ------------------------------------------------------------------------------------- constraints
+
+
+def constrain(study: Study, trial: Trial, *values: float) -> None:
+    """Store constraint values of a running trial, as Optuna does."""
+    study._storage.set_trial_system_attr(trial._trial_id, "constraints", list(values))
+
+
+def test_constraints_appear_half_way(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """None, then one, then three, then none again: every trial is modeled, and without a word."""
+    study = study_of(name)
+    run(study, 6)
+    for values in [(0.5,), (-0.5,), (0.1, -0.2, math.inf), (-1.0, -1.0, -math.inf), None, (0.0,)]:
+        trial = ask(study)
+        assert_modeled(study, trial)
+        if values is not None:
+            constrain(study, trial, *values)
+        study.tell(trial, value_of(trial.params))
+    evaluate(study)
+    assert warnings_in(caplog) == []
+
+
+def test_constraints_function_appears_half_way(name: str) -> None:
+    """A resumed study may get a sampler with constraints."""
+    study = study_of(name)
+    run(study, 6)
+    study.sampler = sampler_of(name, constraints_func=lambda trial: [trial.params["x"] - 0.5])
+    run(study, 4)
+    assert_modeled(study, ask(study))
+
+
+# --------------------------------------------------------------------------------------- the clock
+
+NOON = datetime(2024, 5, 17, 12, 0, 0)  # noqa: DTZ001 - Optuna's times have no zone
+_FIRST, _LAST = NOON.replace(year=1), NOON.replace(year=9999)
+CLOCKS: dict[str, Callable[[int], tuple[datetime, datetime]]] = {
+    "runs backwards": lambda i: (NOON - timedelta(hours=i), NOON - timedelta(hours=i, minutes=-5)),
+    "jumps back within a trial": lambda i: (NOON, NOON - timedelta(days=i)),
+    "stands still": lambda _: (NOON, NOON),
+    "starts again in 1970": lambda i: (
+        (NOON, NOON) if i < 4 else (datetime(1970, 1, 1), datetime(1970, 1, 1))  # noqa: DTZ001
+    ),
+    "is at either end of time": lambda i: (_FIRST, _LAST if i % 2 else _FIRST),
+}
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_clock_that_does_not_go_forwards(
+    name: str, clock: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Trials are told apart by their numbers, so that the sampler suggests what it would have."""
+    suggested = []
+    for time_of in (CLOCKS[clock], lambda i: (NOON, NOON + timedelta(minutes=i))):
+        study = study_of(name)
+        for i, x in enumerate(np.linspace(0.05, 0.95, 10).tolist()):
+            trial = finished({"c": "a", "lr": 0.1, "n": 3, "x": x}, (x - 0.3) ** 2)
+            trial.datetime_start, trial.datetime_complete = time_of(i)
+            study.add_trial(trial)
+        record = evaluate(study)
+        assert record.n_trials == 10
+        trial_asked = ask(study)
+        assert_modeled(study, trial_asked)
+        suggested.append(trial_asked.params)
+        study.tell(trial_asked, 0.0)
+        terminator_of()(study, study.trials[-1])
+    assert suggested[0] == suggested[1]
+    assert warnings_in(caplog) == []
+
+
+# ------------------------------------------------------------------------------------- other trials
+
+
+def test_trials_without_what_they_should_have(name: str) -> None:
+    """Pruned without a report or with NaN, failed without parameters, running without any."""
+    study = study_of(name)
+    run(study, 5)
+    params = {"c": "a", "lr": 0.1, "n": 3, "x": 0.5}
+    study.add_trials(
+        [
+            finished(params, None, state=TrialState.PRUNED),
+            finished(params, None, state=TrialState.PRUNED, intermediate_values={3: math.nan}),
+            finished(params, None, state=TrialState.PRUNED, intermediate_values={1: math.inf}),
+            finished({}, None, {}, state=TrialState.PRUNED),
+            finished({}, None, {}, state=TrialState.FAIL),
+            create_trial(state=TrialState.RUNNING),
+            create_trial(state=TrialState.WAITING),
+            finished(params, None, state=TrialState.WAITING),
+        ]
+    )
+    trial = study.ask(SPACE)
+    study.tell(trial, 0.0)
+    run(study, 3)
+    evaluate(study)
