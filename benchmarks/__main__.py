@@ -21,6 +21,7 @@ if __name__ == "__main__":
 
 BENCHMARKS = {
     "estimation": "benchmarks.estimation",
+    "horizon": "benchmarks.horizon",
     "imports": "benchmarks.imports",
     "latency": "benchmarks.latency",
     "regret": "benchmarks.regret",

@@ -1,0 +1,101 @@
+"""Training by configuration and values by training, drawn by plotly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plotly import graph_objects as go
+from plotly.subplots import make_subplots
+
+from bbo_plugins.visualization import _horizon as records
+from bbo_plugins.visualization._style import BLUE, GRAY, RED
+
+if TYPE_CHECKING:
+    from bbo_plugins.methods.inner_horizon import InnerHorizon
+
+_HEIGHT = 640  # pixels
+
+
+def plot_horizon(
+    results: object,
+    *,
+    horizon: InnerHorizon | None = None,
+    metric: str | None = None,
+    mode: str = "min",
+    steps: str = "sgd_steps",
+) -> go.Figure:
+    """Plot how long each configuration was trained, and what came of it.
+
+    Above, the steps of each configuration with the horizon that new ones have; below, the values by
+    the number of steps. The trainings of a configuration that was continued are joined by a line.
+    Values that are outliers on the worse side are out of sight.
+
+    Args:
+        results: A study whose objective asks :func:`~bbo_plugins.optuna.inner_steps`, or what
+            ``Tuner.fit`` of Ray Tune returns.
+        horizon: The horizon to be drawn; None for what the study has recorded, and for none of
+            Ray's results. Also the steps of trials that have not recorded any.
+        metric: The reported value; only for the results of Ray, which need it.
+        mode: "min" or "max", which of Ray's values are the better ones.
+        steps: The reported number of steps, of Ray's results.
+
+    Returns:
+        The figure; an empty one, with a warning in the log, if nothing is known.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The study has several objectives, or ``metric`` or ``steps`` is not reported.
+    """
+    info = records.horizon_info(results, horizon=horizon, metric=metric, mode=mode, steps=steps)
+    if info is None:
+        return go.Figure(layout={"title": {"text": records.EMPTY_TITLE}})
+    return draw(info)
+
+
+def draw(info: records.HorizonInfo) -> go.Figure:
+    """Draw the records."""
+    figure = make_subplots(rows=2, cols=1, vertical_spacing=0.14)
+    if info.horizon:
+        line = {"color": GRAY, "dash": "dash", "width": 1.5}
+        figure.add_trace(
+            go.Scatter(
+                x=[index for index, _ in info.horizon],
+                y=[steps for _, steps in info.horizon],
+                name=records.HORIZON_LABEL,
+                mode="lines",
+                line=line,
+            ),
+            row=1,
+            col=1,
+        )
+    for courses, label, color in (
+        (info.single, records.SINGLE_LABEL, GRAY),
+        (info.continued, records.CONTINUED_LABEL, BLUE),
+        ((info.best,), records.BEST_LABEL, RED),
+    ):
+        if courses:
+            index, steps, values = records.joined(courses, None)
+            figure.add_trace(_courses(index, steps, index, label, color), row=1, col=1)
+            lower = _courses(steps, values, index, label, color)
+            lower.showlegend = False
+            figure.add_trace(lower, row=2, col=1)
+    figure.update_xaxes(title={"text": records.X_TITLE}, row=1, col=1)
+    figure.update_yaxes(title={"text": records.STEPS_TITLE}, type="log", row=1, col=1)
+    figure.update_xaxes(title={"text": records.STEPS_TITLE}, type="log", row=2, col=1)
+    figure.update_yaxes(title={"text": info.value_title}, range=info.value_range, row=2, col=1)
+    figure.update_layout(title={"text": records.TITLE}, height=_HEIGHT)
+    return figure
+
+
+def _courses(x: list[Any], y: list[Any], index: list[Any], label: str, color: str) -> go.Scatter:
+    return go.Scatter(
+        x=x,
+        y=y,
+        name=label,
+        mode="lines+markers",
+        line={"color": color, "width": 1},
+        marker={"size": 6},
+        connectgaps=False,
+        customdata=index,
+        hovertemplate="configuration %{customdata}: %{x}, %{y:.4g}",
+    )

@@ -1,0 +1,187 @@
+"""The horizon benchmark: trainings, the ways of spending steps, what is run, and the tables."""
+
+import argparse
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from optuna.pruners import BasePruner
+
+from benchmarks import horizon, horizon_methods
+from benchmarks.horizon_methods import METHODS, PEERS
+from benchmarks.horizon_tables import add_verdict, cells
+from benchmarks.horizon_tasks import LARGEST_LOSS, TASKS, Training, digits
+from benchmarks.peers import quiet
+from benchmarks.report import Report, read_records
+
+PARAMS: dict[str, dict[str, Any]] = {
+    "logistic": {"rate": 0.1, "one_minus_momentum": 0.3, "decay": 1e-5},
+    "network": {"rate": 0.1, "one_minus_momentum": 0.3, "decay": 1e-5, "init": 1.0, "width": 8},
+}
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Report:
+    """Return a report that writes to a temporary folder."""
+    return Report(name="horizon", directory=tmp_path, command="test")
+
+
+def options(**values: object) -> argparse.Namespace:
+    """Return the options of a tiny run."""
+    given: dict[str, object] = {
+        "tasks": ["logistic"],
+        "totals": [300],
+        "methods": ["growing-ucb", "median"],
+        "ratios": False,
+        "seeds": 1,
+        "quick": False,
+    }
+    return argparse.Namespace(**(given | values))
+
+
+def _training(task: str, **changes: Any) -> Training:
+    return Training(digits(), {**PARAMS[task], **changes}, (0, 1))
+
+
+@pytest.mark.parametrize("task", PARAMS)
+def test_training_learns(task: str) -> None:
+    """From chance to most of the digits, on data it was not trained on."""
+    training = _training(task)
+    before = training.validation_loss()
+    training.train(600)
+    assert before > 2.0
+    assert training.validation_loss() < 0.7
+    assert training.test_error() < 0.2
+    assert training.n_steps == 600
+
+
+@pytest.mark.parametrize("task", PARAMS)
+def test_interrupted_training_is_the_same(task: str) -> None:
+    """In parts, and from a copy, it makes the steps that it makes at once; the copy is its own."""
+    whole, parts = _training(task), _training(task)
+    whole.train(50)
+    parts.train(20)
+    twin = parts.copy()
+    for other in (parts, twin):
+        other.train(30)
+        assert other.validation_loss() == whole.validation_loss()
+    twin.train(5)
+    assert parts.validation_loss() == whole.validation_loss()
+
+
+@pytest.mark.parametrize("task", PARAMS)
+def test_step_follows_the_gradient(task: str) -> None:
+    """Against the numeric gradient: a small step changes the loss by -rate |gradient|²."""
+    data = digits()
+    rng = np.random.default_rng((0, 1))
+    training = _training(task, rate=1e-3, one_minus_momentum=1.0, decay=0.0)
+    for weight in training._weights:  # the initial weights come from the same numbers
+        rng.standard_normal((len(weight) - 1, weight.shape[1]))
+    batch = rng.integers(len(data.train.y), size=(64, 8))[0]
+    weights = [w.astype(np.float64) for w in training._weights]
+
+    def loss(weights: list[Any]) -> float:
+        X = data.train.X[batch, :-1].astype(np.float64)
+        for W in weights[:-1]:
+            X = np.maximum(X @ W[:-1] + W[-1], 0.0)
+        outputs = X @ weights[-1][:-1] + weights[-1][-1]
+        log_sum = np.log(np.exp(outputs).sum(axis=1))
+        return float((log_sum - outputs[np.arange(8), data.train.y[batch]]).mean())
+
+    training.train(1)
+    for index, row in itertools.product(range(len(weights)), (3, 6, -1)):
+        h = 1e-5
+        ends = []
+        for sign in (1.0, -1.0):
+            moved = [w.copy() for w in weights]
+            moved[index][row, 3] += sign * h
+            ends.append(loss(moved))
+        gradient = (ends[0] - ends[1]) / (2.0 * h)
+        step = float(training._weights[index][row, 3]) - weights[index][row, 3]
+        assert step == pytest.approx(-1e-3 * gradient, rel=1e-2, abs=2e-7)
+
+
+def test_diverged_training_has_the_largest_loss() -> None:
+    """However far the weights went, the loss is a number."""
+    training = _training("network", rate=10.0, init=10.0, one_minus_momentum=0.01)
+    training.train(50)
+    assert training.validation_loss() == LARGEST_LOSS
+    assert 0.0 <= training.test_error() <= 1.0
+
+
+@pytest.mark.parametrize("method", ["growing-ucb", "unpromoted-ei", "budget-ei", "T=5-ei", *PEERS])
+def test_methods_spend_what_they_are_given(method: str) -> None:
+    """Every step that there is (a fixed horizon: but for the division's rest), and none more."""
+    quiet()
+    outcome = METHODS[method].run(TASKS["logistic"], 403, 0)
+    assert 403 - 12 < outcome.spent <= 403
+    if method in PEERS or method.startswith(("growing", "unpromoted")):
+        assert outcome.spent == 403
+    assert outcome.n_steps <= outcome.n_longest <= 403
+    assert outcome.validation_loss < 2.3
+    assert outcome.n_configurations >= 5
+
+
+def test_pruned_trial_is_not_trained_on() -> None:
+    """With a pruner that stops all at the first report, every trial has one 64th of R."""
+    quiet()
+
+    class Never(BasePruner):
+        def prune(self, study: Any, trial: Any) -> bool:
+            """Let nothing pass."""
+            del study, trial
+            return True
+
+    outcome = horizon_methods.by_pruner(TASKS["logistic"], 100, 0, pruner=Never)
+    assert (outcome.n_longest, outcome.n_configurations, outcome.spent) == (1, 100, 100)
+
+
+def test_nothing_is_computed_twice(
+    report: Report, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupted run is resumed, and the tables are the same."""
+    horizon.run(options(), report)
+    assert len(read_records(report.records_path)) == 2
+    again = Report(name="horizon", directory=report.directory, command="test")
+    monkeypatch.setattr(horizon, "execute", lambda _: pytest.fail("this was computed already"))
+    capsys.readouterr()
+    horizon.run(options(), again)
+    assert "2 searches, 2 of them stored already" in capsys.readouterr().err
+    assert again.sections == report.sections
+    text = report.text()
+    assert "logistic on digits, 300 steps, 1 seeds" in text
+    assert "growing-ucb / peer" in text
+
+
+def test_ratios_are_reported(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row per T, with N and N / T, for both acquisition functions."""
+    monkeypatch.setattr(horizon, "OUTERS", (5, 10))
+    horizon.run(options(methods=["median"], ratios=True), report)
+    table = report.sections[-1]
+    assert "| logistic 300 | 5   | 60  | 12" in table
+    assert "| logistic 300 | 10  | 30  | 3" in table
+    assert "ucb: test error, %" in table
+
+
+def _record(method: str, total: int, seed: int, loss: float) -> dict[str, Any]:
+    return {"task": "a", "total": total, "method": method, "seed": seed, "test_loss": loss}
+
+
+def test_verdict_by_hand(report: Report) -> None:
+    """Ratio of medians and seeds ahead per cell; ahead of all peers in one of two cells."""
+    records = [
+        *(_record("ours", 10, seed, loss) for seed, loss in enumerate((1.0, 2.0, 3.0))),
+        *(_record("p", 10, seed, loss) for seed, loss in enumerate((2.0, 4.0, 2.5))),
+        *(_record("q", 10, seed, 4.0) for seed in range(3)),
+        *(_record("ours", 20, seed, 1.0) for seed in range(3)),
+        *(_record("p", 20, seed, 0.5) for seed in range(3)),
+        *(_record("q", 20, seed, 4.0) for seed in range(3)),
+    ]
+    add_verdict(report, records, ours=["ours"], peers=["p", "q"])
+    table, note = report.sections
+    assert "| a 10 | 0.800 (2 of 3) | 0.500 (3 of 3) |" in table
+    assert "| a 20 | 2.000 (0 of 3) | 0.250 (3 of 3) |" in table
+    assert note == "ours is ahead of all of p, q in 1 of 2 cells; the largest ratio is 2.000."
+    assert list(cells(records)) == [("a", 10), ("a", 20)]

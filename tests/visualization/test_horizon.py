@@ -1,0 +1,255 @@
+"""The plot of the inner horizon shows what was trained, the same in both plotting packages."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.trial import TrialState, create_trial
+
+import bbo_plugins.visualization as ours
+from bbo_plugins.methods.inner_horizon import InnerHorizon
+from bbo_plugins.optuna import PromotionCallback, inner_steps
+from bbo_plugins.optuna.continuations import CONTINUED_FROM, STEPS
+from bbo_plugins.visualization import matplotlib as ours_matplotlib
+from bbo_plugins.visualization._horizon import horizon_info, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optuna.study import Study
+
+SPACE: dict[str, optuna.distributions.BaseDistribution] = {
+    "x": optuna.distributions.FloatDistribution(0.0, 1.0)
+}
+DEFAULTS: dict[str, Any] = {"horizon": None, "metric": None, "mode": "min", "steps": "sgd_steps"}
+SINGLE, CONTINUED, BEST = "configurations", "continued configurations", "best configuration"
+HORIZON = "horizon of new configurations"
+
+
+def _add(study: Study, steps: tuple[int, int], value: float, source: int | None = None) -> None:
+    attributes: dict[str, Any] = {STEPS: list(steps)}
+    if source is not None:
+        attributes[CONTINUED_FROM] = source
+    study.add_trial(
+        create_trial(params={"x": 0.5}, distributions=SPACE, value=value, user_attrs=attributes)
+    )
+
+
+@functools.cache
+def _study(direction: Any = "minimize") -> Study:
+    """Four configurations: the first was continued twice, the second once; not to be changed."""
+    study = optuna.create_study(direction=direction)
+    sign = 1.0 if direction == "minimize" else -1.0
+    _add(study, (0, 1), sign * 3.0)
+    _add(study, (0, 4), sign * 2.5)
+    _add(study, (1, 4), sign * 2.0, source=0)
+    _add(study, (0, 9), sign * 4.0)
+    _add(study, (4, 9), sign * 1.5, source=2)
+    _add(study, (4, 9), sign * 1.0, source=1)
+    _add(study, (0, 16), sign * 2.2)
+    study.add_trial(create_trial(state=TrialState.FAIL, user_attrs={STEPS: [0, 25]}))
+    return study
+
+
+EXPECTED = {
+    SINGLE: [(2, 9, 4.0), None, (3, 16, 2.2), None],
+    CONTINUED: [(0, 1, 3.0), (0, 4, 2.0), (0, 9, 1.5), None],
+    BEST: [(1, 4, 2.5), (1, 9, 1.0), None],
+}
+
+
+def _expected(label: str, columns: tuple[int, int], sign: float) -> np.ndarray[Any, Any]:
+    """Return two of index, steps and value of all points, NaN between configurations."""
+    rows = []
+    for point in EXPECTED[label]:
+        row = (math.nan,) * 3 if point is None else (*point[:2], sign * point[2])
+        rows.append([row[column] for column in columns])
+    return np.array(rows, dtype=float)
+
+
+def _xy(x: Any, y: Any) -> np.ndarray[Any, Any]:
+    return np.column_stack([np.array(list(x), dtype=float), np.array(list(y), dtype=float)])
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_both_show_the_courses_of_all_configurations(direction: str) -> None:
+    """Steps by configuration above, values by steps below, each configuration's points joined."""
+    study = _study(direction)
+    sign = 1.0 if direction == "minimize" else -1.0
+    figure = ours.plot_horizon(study)
+    traces = {(trace.name, trace.xaxis): trace for trace in figure.data}
+    panels: Any = ours_matplotlib.plot_horizon(study)
+    upper, lower = panels
+    lines = {line.get_label(): line for line in upper.get_lines()}
+    below = [line for line in lower.get_lines() if len(line.get_xdata())]
+    for index, label in enumerate((SINGLE, CONTINUED, BEST)):
+        steps, values = _expected(label, (0, 1), sign), _expected(label, (1, 2), sign)
+        for axis, expected in (("x", steps), ("x2", values)):
+            trace = traces[label, axis]
+            np.testing.assert_array_equal(_xy(trace.x, trace.y), expected)
+            assert not trace.connectgaps
+        np.testing.assert_array_equal(_xy(*lines[label].get_data()), steps)
+        np.testing.assert_array_equal(_xy(*below[index].get_data()), values)
+    horizon = [[0, 1], [1, 4], [2, 9], [3, 16]]
+    trace = traces[HORIZON, "x"]
+    np.testing.assert_array_equal(_xy(trace.x, trace.y), horizon)
+    np.testing.assert_array_equal(_xy(*lines[HORIZON].get_data()), horizon)
+
+
+def test_axes_say_what_they_show() -> None:
+    """Both panels share the scale of the steps, which is logarithmic."""
+    figure = ours.plot_horizon(_study())
+    panels: Any = ours_matplotlib.plot_horizon(_study())
+    layout = figure.layout
+    assert layout.yaxis.type == layout.xaxis2.type == "log"
+    assert panels[0].get_yscale() == panels[1].get_xscale() == "log"
+    titles = ["Configuration", "Training steps", "Training steps", "Objective value"]
+    axes = [layout.xaxis, layout.yaxis, layout.xaxis2, layout.yaxis2]
+    assert [axis.title.text for axis in axes] == titles
+    assert [text for p in panels for text in (p.get_xlabel(), p.get_ylabel())] == titles
+
+
+def test_study_of_a_growing_search_is_read_back() -> None:
+    """From start to end with the callback: the horizon is t², and continued trainings increase."""
+    horizon = InnerHorizon.growing(constant=1.0, total_steps=400)
+
+    def objective(trial: optuna.Trial) -> float:
+        return trial.suggest_float("x", 0.0, 1.0) + 1.0 / inner_steps(trial, horizon).stop
+
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.optimize(objective, callbacks=[PromotionCallback(horizon)])
+    info = horizon_info(study, **DEFAULTS)
+    assert info is not None
+    assert info.horizon[:-1] == tuple((t, (t + 1) ** 2) for t in range(len(info.horizon) - 1))
+    assert len(info.continued) >= 2
+    for course in (*info.continued, info.best):
+        steps = [n for n, _ in course.points]
+        assert steps == sorted(set(steps))
+    complete = [trial for trial in study.trials if trial.state is TrialState.COMPLETE]
+    n_points = sum(len(c.points) for c in (*info.single, *info.continued, info.best))
+    assert n_points == len(complete)
+    assert info.best.value == study.best_value
+
+
+def test_trials_without_recorded_steps_need_the_horizon() -> None:
+    """Where the objective has not recorded its steps, the horizon says what they were."""
+    study = optuna.create_study()
+    for value in (3.0, 2.0):
+        study.add_trial(create_trial(value=value))
+    assert horizon_info(study, **DEFAULTS) is None
+    horizon = InnerHorizon(n_outer=5, constant=2.0)
+    info = horizon_info(study, **{**DEFAULTS, "horizon": horizon})
+    assert info is not None
+    assert info.best.points == ((10, 2.0),)
+    assert info.horizon == ((0, 10), (1, 10))
+
+
+def test_infinite_values_and_outliers_do_not_spoil_the_scale() -> None:
+    """What is not finite is left out; one that is much worse is out of sight."""
+    study = optuna.create_study()
+    for value in (1.0, 1.1, 1.2, 1.3, 1.4, 1e6, math.inf):
+        _add(study, (0, 10), value)
+    info = horizon_info(study, **DEFAULTS)
+    assert info is not None
+    assert len(info.single) == 5
+    assert info.value_range[1] < 2.0
+    assert info.value_range[0] < 1.0
+
+
+@pytest.mark.parametrize("plot", [ours.plot_horizon, ours_matplotlib.plot_horizon])
+def test_nothing_to_show_is_said(
+    plot: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """An empty figure with its title, and a warning."""
+    with caplog.at_level(logging.WARNING, logger="bbo_plugins"):
+        figure = plot(optuna.create_study())
+    assert "nothing to plot" in caplog.text
+    title = figure.layout.title.text if hasattr(figure, "layout") else figure.get_title()
+    assert title == "Inner horizon"
+
+
+# --- results of Ray Tune --------------------------------------------------------------------------
+
+
+@dataclass
+class _Result:
+    """What is looked at of a result of Ray Tune: columns by name, as of a data frame."""
+
+    metrics_dataframe: dict[str, list[float]] | None
+
+
+def _reports() -> list[_Result]:
+    return [
+        _Result({"loss": [3.0, 2.0, 1.0], "sgd_steps": [1, 4, 9]}),
+        _Result(None),
+        _Result({"loss": [2.5, math.nan], "sgd_steps": [4, 9]}),
+    ]
+
+
+def test_reports_of_ray_are_read_by_their_names() -> None:
+    """Each result is a configuration, each report a point; NaN and silent trials are left out."""
+    info = horizon_info(_reports(), **{**DEFAULTS, "metric": "loss"})
+    assert info is not None
+    assert info.best.points == ((1, 3.0), (4, 2.0), (9, 1.0))
+    assert [(course.index, course.points) for course in info.single] == [(2, ((4, 2.5),))]
+    assert (info.horizon, info.value_title) == ((), "loss")
+    largest = horizon_info(_reports(), **{**DEFAULTS, "metric": "loss", "mode": "max"})
+    assert largest is not None
+    assert largest.best.index == 2
+
+
+def test_horizon_of_ray_is_drawn_if_given() -> None:
+    """As Ray's results do not tell what a new trial was to be trained."""
+    horizon = InnerHorizon.growing(constant=1.0)
+    figure = ours.plot_horizon(_reports(), metric="loss", horizon=horizon)
+    (trace,) = [trace for trace in figure.data if trace.name == HORIZON]
+    assert list(zip(trace.x, trace.y, strict=True)) == [(0, 1), (2, 9)]
+    panels: Any = ours_matplotlib.plot_horizon(_reports(), metric="loss", horizon=horizon)
+    labels = [line.get_label() for line in panels[0].get_lines()]
+    assert HORIZON in labels
+
+
+@pytest.mark.parametrize(
+    "results, options, error, message",
+    [
+        (5, {}, TypeError, "results must be an Optuna study or the results of a Ray tuner"),
+        ("runs", {"metric": "loss"}, TypeError, "results must be an Optuna study or"),
+        ([1], {"metric": "loss"}, TypeError, "results must be an Optuna study or"),
+        (_reports(), {}, ValueError, "metric must be the name of the reported value, but got None"),
+        (_reports(), {"metric": "acc"}, ValueError, "metric must be a reported metric, but got"),
+        (_reports(), {"metric": "loss", "steps": "epoch"}, ValueError, "steps must be a reported"),
+        (_reports(), {"metric": "loss", "mode": "best"}, ValueError, "mode must be one of 'min'"),
+        (_reports(), {"horizon": 3}, TypeError, "horizon must be an InnerHorizon or None"),
+        (
+            optuna.create_study(directions=["minimize"] * 2),
+            {},
+            ValueError,
+            "study must have one objective, but got 2.",
+        ),
+    ],
+)
+def test_impossible_arguments_are_refused(
+    results: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """By name, in both packages."""
+    for plot in (ours.plot_horizon, ours_matplotlib.plot_horizon):
+        with pytest.raises(error) as caught:
+            plot(results, **options)
+        assert message in str(caught.value)
+
+
+def test_courses_are_separated_by_gaps() -> None:
+    """One gap after each course, in all three lists."""
+    info = horizon_info(_study(), **DEFAULTS)
+    assert info is not None
+    index, steps, values = joined(info.single, None)
+    assert index == [2, None, 3, None]
+    assert steps == [9, None, 16, None]
+    assert values == [4.0, None, 2.2, None]
