@@ -10,22 +10,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, report_cross_validation_scores
+    from bbo_plugins.methods.inner_horizon import InnerHorizon
+    from bbo_plugins.optuna import (
+        PromotionCallback,
+        RegretGapTerminator,
+        UHEBOSampler,
+        continued_from,
+        inner_steps,
+        report_cross_validation_scores,
+    )
+    from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler, RegretGapStopper
 
 __version__ = "0.1.0.dev0"
 
 # A new public name gets a row here, one in __all__, and an import in the block above, from which
 # type checkers and editors learn what __getattr__ will find.
 _MODULE_OF: Final = {
+    "BBOSearch": "bbo_plugins.ray",
+    "InnerHorizon": "bbo_plugins.methods.inner_horizon",
+    "InnerHorizonScheduler": "bbo_plugins.ray",
+    "PromotionCallback": "bbo_plugins.optuna",
+    "RegretGapStopper": "bbo_plugins.ray",
     "RegretGapTerminator": "bbo_plugins.optuna",
     "UHEBOSampler": "bbo_plugins.optuna",
+    "continued_from": "bbo_plugins.optuna",
+    "inner_steps": "bbo_plugins.optuna",
     "report_cross_validation_scores": "bbo_plugins.optuna",
 }
 
-__all__ = ["RegretGapTerminator", "UHEBOSampler", "__version__", "report_cross_validation_scores"]
+__all__ = [
+    "BBOSearch",
+    "InnerHorizon",
+    "InnerHorizonScheduler",
+    "PromotionCallback",
+    "RegretGapStopper",
+    "RegretGapTerminator",
+    "UHEBOSampler",
+    "__version__",
+    "continued_from",
+    "inner_steps",
+    "report_cross_validation_scores",
+]
 
 # Sub-packages that are imported when first used as an attribute, without an import of their own.
-_FRONT_DOORS: Final = ("optuna", "visualization")
+_FRONT_DOORS: Final = ("optuna", "ray", "visualization")
 
 # The modules each extra brings for the library itself.
 _EXTRAS: Final = {"plot": ("matplotlib", "plotly"), "ray": ("ray.tune",)}

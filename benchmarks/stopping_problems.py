@@ -38,7 +38,7 @@ Half: TypeAlias = Literal["in-sample", "held-out"]
 
 FAMILIES: tuple[Family, ...] = get_args(Family)
 HALVES: tuple[Half, ...] = get_args(Half)
-BUDGET = 100  # trials of every objective
+BUDGET = 120  # trials of every objective
 MAX_DIMENSION = 10
 QUICK_TABLE = "quick_tree_wine"
 NOISY_TABLES = (

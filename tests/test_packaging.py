@@ -14,7 +14,7 @@ import bbo_plugins
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-TESTED_EXTRAS = ("plot", "examples", "test")
+TESTED_EXTRAS = ("plot", "ray", "examples", "test")
 
 
 def _lower_bounds() -> dict[str, Version]:

@@ -1,0 +1,58 @@
+"""What a scheduler reads off Tune's controller and trials."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ray.tune.result import SHOULD_CHECKPOINT
+from ray.tune.search import Searcher
+from ray.tune.trainable import FunctionTrainable, Trainable
+
+from bbo_plugins.ray.search import BBOSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from ray.tune.experiment import Trial
+
+
+class ControllerView:
+    """A controller as the base scheduler is to see it: without trials that are not its own."""
+
+    def __init__(self, tune_controller: Any, ids: Collection[str]) -> None:
+        """Wrap a controller; ``ids`` are the trials that the base scheduler has."""
+        self._controller = tune_controller
+        self._ids = ids
+
+    def __getattr__(self, name: str) -> Any:
+        """Return whatever else the controller has."""
+        return getattr(self._controller, name)
+
+    def get_trials(self) -> list[Trial]:
+        """Return the base scheduler's trials."""
+        return [t for t in self._controller.get_trials() if t.trial_id in self._ids]
+
+    def get_live_trials(self) -> set[Trial]:
+        """Return those of them that have not ended."""
+        return {t for t in self._controller.get_live_trials() if t.trial_id in self._ids}
+
+
+def bbo_search(tune_controller: Any) -> BBOSearch | None:
+    """Return our own search algorithm, out of whatever it is wrapped in."""
+    searcher = getattr(getattr(tune_controller, "search_alg", None), "searcher", None)
+    while isinstance(searcher, Searcher) and not isinstance(searcher, BBOSearch):
+        searcher = getattr(searcher, "searcher", None)
+    return searcher if isinstance(searcher, BBOSearch) else None
+
+
+def can_checkpoint(trial: Trial, result: Mapping[str, Any]) -> bool:
+    """Return whether a trial can be paused at ``result`` and resumed from there."""
+    trainable = trial.get_trainable_cls()
+    if trainable is None or issubclass(trainable, FunctionTrainable):
+        return bool(result.get(SHOULD_CHECKPOINT)) or has_checkpoint(trial)
+    return trainable.save_checkpoint is not Trainable.save_checkpoint
+
+
+def has_checkpoint(trial: Trial) -> bool:
+    """Return whether a trial can be resumed from somewhere."""
+    return trial.latest_checkpoint_result is not None

@@ -1,0 +1,160 @@
+"""What becomes of the trials of a Ray experiment in an Optuna study.
+
+====================================  ============================================================
+of a Ray trial                        of its Optuna trial
+====================================  ============================================================
+completed with a finite value         COMPLETE; the other reported numbers are user attributes
+completed with NaN or ±infinity       FAIL, never left RUNNING
+completed without the metric          PRUNED, with the last value it reported, if any
+stopped by a base scheduler           PRUNED, if :class:`InnerHorizonScheduler` said so
+failed for good                       FAIL
+failed, and restarted after that      another Optuna trial with the same parameters
+completed, and continued after that   another one, which names the trial it continues
+====================================  ============================================================
+
+Results are never an error: those of a trial that is not known, or come late, change nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import numbers
+from typing import TYPE_CHECKING, Any
+
+from optuna.trial import Trial, TrialState, create_trial
+from ray.tune.result import TRAINING_ITERATION
+from ray.tune.search.optuna import OptunaSearch
+
+from bbo_plugins.optuna.continuations import CONTINUED_FROM
+from bbo_plugins.ray.results import CONFIG_PREFIX, finite, reported
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bbo_plugins.optuna.once import Once
+
+_logger = logging.getLogger(__name__)
+OWNER_KEY = "bbo_plugins:ray"  # system attribute: whose trial it is, and of which Ray trial
+
+
+class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any without Ray
+    """The half of :class:`~bbo_plugins.ray.BBOSearch` that records results."""
+
+    # What is used of OptunaSearch beside its public methods; a test pins each.
+    _metric: Any  # name of the result, None before it is known
+    _ot_study: Any  # an optuna.Study, None before it is set up
+    _ot_trials: dict[str, Trial]  # by Ray's name of the trial
+    # Our own, set up by BBOSearch.
+    _once: Once  # what has been said
+    _owner: str  # whose trials these are: the same after a restore, another one in another search
+    _open: set[str]  # Ray's trials whose Optuna trial is running
+    _errored: set[str]  # those that failed, and that Ray may run again
+    _stopped_early: set[str]  # those of which only the completion is still to come
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Record an intermediate result; one without a finite value is passed over."""
+        trial = self._open_trial(trial_id, result)
+        if trial is not None:
+            self._report(trial, result)
+
+    def on_trial_complete(
+        self,
+        trial_id: str,
+        result: dict[str, Any] | None = None,
+        error: bool = False,  # noqa: FBT001, FBT002 - Ray's signature
+    ) -> None:
+        """Record the end of a trial, once; see the module for what becomes of it."""
+        trial = self._open_trial(trial_id, result)
+        if trial is None:
+            return
+        value, state = None, TrialState.FAIL
+        if error:
+            self._errored.add(trial_id)
+        elif (result or {}).get(self._metric) is None or trial_id in self._stopped_early:
+            state = TrialState.PRUNED
+            self._report(trial, result or {})
+        elif (value := finite((result or {})[self._metric])) is not None:
+            state = TrialState.COMPLETE
+        elif self._once.first_time("value"):
+            _logger.warning(
+                "BBOSearch: trial %s ended with %s = %r, which is no finite number. Such trials "
+                "count as failed.",
+                trial_id,
+                self._metric,
+                (result or {})[self._metric],
+            )
+        self._stopped_early.discard(trial_id)
+        self._open.discard(trial_id)
+        for name, field in reported(result or {}):
+            if name != self._metric:
+                trial.set_user_attr(name, field)
+        self._ot_study.tell(trial, value, state=state)
+
+    def on_trial_stopped_early(self, trial_id: str) -> None:
+        """Expect the completion of a trial that was stopped for being bad before its horizon."""
+        self._stopped_early.add(trial_id)
+
+    def on_trial_continued(self, trial_id: str) -> None:
+        """Expect more results of a trial that has been completed: it is trained further.
+
+        The results belong to another Optuna trial, which has the same parameters and says which
+        trial it continues. The sampler uses the longest-trained value of such a chain.
+        """
+        trial = self._ot_trials.get(trial_id)
+        if trial is not None and self._stored(trial).state is TrialState.COMPLETE:
+            self._begin(trial_id, trial, continued_from=trial.number)
+
+    def _open_trial(self, trial_id: str, result: Mapping[str, Any] | None) -> Trial | None:
+        """Return the unfinished Optuna trial that results are to be recorded in, if any."""
+        trial = self._ot_trials.get(trial_id)
+        if trial is None:
+            return self._restarted(trial_id, result or {})
+        if not self._stored(trial).state.is_finished():
+            return trial
+        if trial_id not in self._errored or not result:
+            return None
+        self._errored.remove(trial_id)  # Ray resumes it
+        return self._begin(trial_id, trial)
+
+    def _restarted(self, trial_id: str, result: Mapping[str, Any]) -> Trial | None:
+        """Return a new Optuna trial for one that failed and is restarted under another name."""
+        for failed_id in sorted(self._errored):
+            failed = self._ot_trials[failed_id]
+            params = failed.params
+            if params and all(
+                CONFIG_PREFIX + name in result and result[CONFIG_PREFIX + name] == value
+                for name, value in params.items()
+            ):
+                self._errored.remove(failed_id)
+                return self._begin(trial_id, failed)
+        if result and self._once.first_time("unknown", trial_id):
+            _logger.warning(
+                "BBOSearch passes over the results of trial %s: it has not suggested it.", trial_id
+            )
+        return None
+
+    def _begin(self, trial_id: str, like: Trial, *, continued_from: int | None = None) -> Trial:
+        """Return a new running Optuna trial with the parameters of another one."""
+        study = self._ot_study
+        if continued_from is None:
+            continued_from = like.user_attrs.get(CONTINUED_FROM)
+        template = create_trial(
+            state=TrialState.RUNNING,
+            params=like.params,
+            distributions=like.distributions,
+            user_attrs={} if continued_from is None else {CONTINUED_FROM: continued_from},
+            system_attrs={OWNER_KEY: [self._owner, trial_id]},
+        )
+        trial = Trial(study, study._storage.create_new_trial(study._study_id, template))
+        self._ot_trials[trial_id] = trial
+        self._open.add(trial_id)
+        return trial
+
+    def _stored(self, trial: Trial) -> Any:
+        return self._ot_study._storage.get_trial(trial._trial_id)
+
+    def _report(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        value, step = finite(result.get(self._metric)), result.get(TRAINING_ITERATION)
+        if value is not None and isinstance(step, numbers.Integral):
+            # Not by Trial.report, which would keep the first value of a step that is done again.
+            self._ot_study._storage.set_trial_intermediate_value(trial._trial_id, int(step), value)

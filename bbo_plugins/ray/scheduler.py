@@ -1,0 +1,418 @@
+"""Giving each trial of a Ray Tune experiment its number of training steps.
+
+What becomes of a trial when it has made its N steps:
+
+- The horizon is the same for all: the trial is stopped, as if it had ended by itself.
+- The horizon grows: the trial is paused. Its value counts from now on, for the search algorithm
+  too. If it is among the best when later trials have a larger N, its config gets that N and it goes
+  on from its checkpoint; its new value replaces the old one. When no trial is to come any more,
+  those that are paused are stopped.
+
+Up to N the trial is in the hands of the base scheduler, which may stop or pause it. After that the
+base scheduler is told that the trial is complete and does not see it again: trials that wait for a
+continuation are no competitors of those under way.
+
+Tune does not save schedulers, so all there is to know of a trial is kept with the trial: N and the
+length of the steps are in its config and, as a restored config is made anew, in its evaluated
+parameters; a trial that waits is one that is paused and has made its N steps.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining, TrialScheduler
+
+from bbo_plugins import errors
+from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
+from bbo_plugins.optuna.once import Once
+from bbo_plugins.ray.controllers import ControllerView, bbo_search, can_checkpoint, has_checkpoint
+from bbo_plugins.ray.results import field, finite
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_logger = logging.getLogger(__name__)
+
+
+class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
+    """Sets, for each trial, for how many SGD steps it is to be trained.
+
+    Before a trial starts, ``config["inner_horizon"]`` is set to N, its number of steps, and
+    ``config["step_size"]`` to the length of the steps that goes with it. The trainable makes N
+    steps in all and reports how many it has made::
+
+        def train(config):
+            model, done = load_or_create(tune.get_checkpoint())
+            while done < config["inner_horizon"]:
+                done = train_a_chunk(model, config)
+                tune.report({"loss": loss(model), "sgd_steps": done}, checkpoint=save(model, done))
+
+
+        horizon = InnerHorizon.growing(total_steps=100_000)
+        tuner = tune.Tuner(
+            train,
+            param_space=space,
+            tune_config=tune.TuneConfig(
+                search_alg=BBOSearch(),
+                scheduler=InnerHorizonScheduler(horizon),
+                metric="loss",
+                mode="min",
+                num_samples=-1,
+                max_concurrent_trials=2,
+            ),
+        )
+
+    A report takes 10 to 20 ms, so report in chunks of steps. A trial that goes on after it has
+    reported N steps or more is stopped, or paused if the horizon grows. Pausing needs checkpoints:
+    a function has to give one to ``tune.report`` together with the N-th step, a class has to have
+    ``save_checkpoint``. Where there is none, trials are stopped at their horizon and never
+    continued, and a warning says so once.
+
+    A horizon with ``total_steps`` ends the search when these are given out, so ``num_samples`` may
+    be -1. A value that the config has for one of the two keys already is kept.
+
+    Args:
+        horizon: The horizon. None to make one from the other arguments and the tuner's
+            ``num_samples``.
+        time_attr: Name of the result that says how many steps have been made.
+        config_key: Name of N in the config.
+        step_size_key: Name of the steps' length in the config.
+        base_scheduler: Another scheduler of Ray's that may stop or pause trials before their
+            horizon: ASHA, HyperBand, median stopping, population based training (not with a growing
+            horizon), or ``ResourceChangingScheduler``. None for none. Its ``max_t`` should not be
+            below N.
+        **inner_horizon_kwargs: Arguments of :class:`~bbo_plugins.InnerHorizon`, if ``horizon`` is
+            None; ``n_outer`` is the tuner's ``num_samples`` unless it is given.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument has a value outside its range, ``horizon`` is given together with
+            arguments to make one, or it grows and the base scheduler is population based training.
+    """
+
+    def __init__(
+        self,
+        horizon: InnerHorizon | None = None,
+        *,
+        time_attr: str = "sgd_steps",
+        config_key: str = "inner_horizon",
+        step_size_key: str = "step_size",
+        base_scheduler: TrialScheduler | None = None,
+        **inner_horizon_kwargs: Any,
+    ) -> None:
+        """Check and keep the arguments."""
+        super().__init__()
+        if horizon is not None:
+            errors.check_instance("horizon", horizon, InnerHorizon, "an InnerHorizon")
+            if inner_horizon_kwargs:
+                rule = f"None with {', '.join(inner_horizon_kwargs)}"
+                raise ValueError(errors.rule_message("horizon", rule, horizon))
+        else:  # with the true number of trials once that is known
+            InnerHorizon(**{"n_outer": 1, **inner_horizon_kwargs})
+            if "n_outer" in inner_horizon_kwargs:
+                horizon = InnerHorizon(**inner_horizon_kwargs)
+        names = {"time_attr": time_attr, "config_key": config_key, "step_size_key": step_size_key}
+        for argument, name in names.items():
+            errors.check_instance(argument, name, str, "a name")
+        if config_key == step_size_key:
+            rule = f"another name than config_key={config_key!r}"
+            raise ValueError(errors.rule_message("step_size_key", rule, step_size_key))
+        if base_scheduler is not None:
+            errors.check_instance("base_scheduler", base_scheduler, TrialScheduler, "a scheduler")
+        changes_configs = isinstance(base_scheduler, PopulationBasedTraining)
+        if changes_configs and isinstance(horizon, GrowingHorizon):
+            rule = "None or another scheduler with a growing horizon, as configs must not change"
+            raise ValueError(errors.rule_message("base_scheduler", rule, base_scheduler))
+        self._horizon = horizon
+        self._horizon_kwargs = inner_horizon_kwargs
+        self._time_attr = time_attr
+        self._config_key = config_key
+        self._step_size_key = step_size_key
+        self._continued_key = f"{config_key}_continued_from"
+        self._base = base_scheduler if base_scheduler is not None else FIFOScheduler()
+        self._metric: str | None = None
+        self._mode: str | None = None
+        self._trials: dict[str, Trial] = {}  # all that were added, by age as far as is known
+        self._with_base: set[str] = set()
+        self._values: dict[str, float] = {}  # maximized, of those that have reached a horizon
+        self._to_park: set[str] = set()  # restored ones that have made their steps
+        self._once = Once()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what has been said: it holds a lock."""
+        return {name: value for name, value in self.__dict__.items() if name != "_once"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Start with nothing said."""
+        self.__dict__.update(state)
+        self._once = Once()
+
+    # ------------------------------------------------------------------- Tune's questions
+
+    @property
+    def metric(self) -> str | None:
+        """Name of the result that Tune is to require of each report."""
+        return self._metric or self._base.metric
+
+    @property
+    def supports_buffered_results(self) -> bool:
+        """Whether results may be delivered in batches."""
+        return not self._grows and bool(self._base.supports_buffered_results)
+
+    @property
+    def _grows(self) -> bool:
+        return isinstance(self._horizon, GrowingHorizon)
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """Take the objective from the tuner, for the base scheduler too."""
+        self._metric, self._mode = metric, mode
+        return bool(self._base.set_search_properties(metric, mode, **spec))
+
+    def debug_string(self) -> str:
+        """Return one line for Tune's status."""
+        horizon = self._horizon or "a horizon from num_samples"
+        return f"Using {horizon}, then: {self._base.debug_string()}"
+
+    # ------------------------------------------------------------------------ trials
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        """Give a trial its horizon unless it has one, be it new, retried or restored.
+
+        Raises:
+            ValueError: There is no horizon, and the number of trials is not known either.
+        """
+        is_new = trial.trial_id not in self._trials
+        n_before = len(self._trials)
+        self._trials[trial.trial_id] = trial
+        if trial.status in {Trial.TERMINATED, Trial.ERROR}:
+            self._remember(tune_controller, trial)
+            return
+        if is_new:
+            self._assign(tune_controller, trial, n_before)
+            done = self._done(trial)
+            has_ended = self._grows and done >= self._target(trial) and has_checkpoint(trial)
+            if has_ended or self._continued_key in trial.evaluated_params:
+                self._remember(tune_controller, trial)
+                if has_ended:
+                    self._to_park.add(trial.trial_id)
+                return
+            self._with_base.add(trial.trial_id)
+        if trial.trial_id in self._with_base:
+            self._base.on_trial_add(self._seen_by_base(tune_controller), trial)
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Decide whether a trial goes on."""
+        done = finite(result.get(self._time_attr))
+        if done is None:
+            if self._once.first_time("time_attr"):
+                _logger.warning(
+                    "InnerHorizonScheduler cannot end trials at their horizon: their results have "
+                    "no number of steps %r (time_attr).",
+                    self._time_attr,
+                )
+        elif done >= self._target(trial):
+            return self._at_horizon(tune_controller, trial, result)
+        if trial.trial_id not in self._with_base:
+            return str(TrialScheduler.CONTINUE)
+        view = self._seen_by_base(tune_controller)
+        decision = str(self._base.on_trial_result(view, trial, result))
+        search = bbo_search(tune_controller)
+        if decision == TrialScheduler.STOP and search is not None:
+            search.on_trial_stopped_early(trial.trial_id)
+        return decision
+
+    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        """Pass on the end of a trial."""
+        if trial.trial_id in self._with_base:
+            self._base.on_trial_complete(self._seen_by_base(tune_controller), trial, result)
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        """Pass on the failure of a trial, which may be retried."""
+        if trial.trial_id in self._with_base:
+            self._base.on_trial_error(self._seen_by_base(tune_controller), trial)
+
+    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+        """Pass on the end of a trial that was not running."""
+        if trial.trial_id in self._with_base:
+            self._base.on_trial_remove(self._seen_by_base(tune_controller), trial)
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """Return a trial that is to be continued, else what the base scheduler chooses."""
+        self._park(tune_controller)
+        if self._grows:
+            for trial in self._trials.values():
+                if self._is_waiting(trial) and self._done(trial) < self._target(trial):
+                    return trial
+        chosen = self._base.choose_trial_to_run(self._seen_by_base(tune_controller))
+        if chosen is None and self._grows:
+            self._end_if_over(tune_controller)
+        return chosen
+
+    # ----------------------------------------------------------------------- horizons
+
+    def _assign(self, tune_controller: Any, trial: Trial, n_before: int) -> None:
+        """Write the horizon of a trial into its config."""
+        given = trial.config.get(self._config_key, trial.evaluated_params.get(self._config_key))
+        if given is not None:
+            n = errors.check_int(f"config[{self._config_key!r}]", given, minimum=1)
+        else:
+            horizon = self._known_horizon(tune_controller)
+            n = horizon.within_budget(horizon.steps(n_before), spent=self._spent())
+        self._set_target(tune_controller, trial, max(n, 1))
+
+    def _known_horizon(self, tune_controller: Any) -> InnerHorizon:
+        """Return the horizon; make it first if it follows from the number of trials."""
+        if self._horizon is None:
+            search_alg = getattr(tune_controller, "search_alg", None)
+            n_outer = getattr(search_alg, "total_samples", None)
+            if not isinstance(n_outer, int) or not 0 < n_outer < sys.maxsize:
+                rule = "an InnerHorizon, or n_outer given, as Tune knows no number of trials"
+                raise ValueError(errors.rule_message("horizon", rule, None))
+            self._horizon = InnerHorizon(**{**self._horizon_kwargs, "n_outer": n_outer})
+        return self._horizon
+
+    def _set_target(self, tune_controller: Any, trial: Trial, n: int) -> None:
+        """Set N and the steps' length, unless that is the user's; end the search if N was last."""
+        horizon = self._known_horizon(tune_controller)
+        written: dict[str, Any] = {self._config_key: n}
+        old_n = trial.config.get(self._config_key)
+        old_size = trial.config.get(self._step_size_key)
+        stored = trial.evaluated_params
+        if old_size is None and self._config_key in stored and self._step_size_key in stored:
+            written[self._step_size_key] = stored[self._step_size_key]  # of a restored config
+        elif old_size is None or (old_n and old_size == horizon.step_size_for(old_n)):
+            written[self._step_size_key] = horizon.step_size_for(n)
+        trial.evaluated_params = {**stored, **written}
+        trial.set_config({**trial.config, **written})
+        if horizon.within_budget(1, spent=self._spent()) == 0:
+            search_alg = getattr(tune_controller, "search_alg", None)
+            if search_alg is not None:
+                search_alg.set_finished()
+
+    def _target(self, trial: Trial) -> float:
+        """Return N of a trial, infinite if it has none."""
+        return float(trial.config.get(self._config_key, math.inf))
+
+    def _done(self, trial: Trial) -> float:
+        """Return how many steps a trial has made as far as is known."""
+        return finite(field(trial.run_metadata.last_result, self._time_attr)) or 0.0
+
+    def _spent(self) -> int:
+        """Return the steps that are made or given out."""
+        return sum(
+            int(self._done(trial) if trial.is_finished() else self._target(trial))
+            for trial in self._trials.values()
+            if trial.is_finished() or self._config_key in trial.config
+        )
+
+    # -------------------------------------------------------------- growing horizons
+
+    def _at_horizon(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Return what becomes of a trial that has made its steps."""
+        if not self._grows:
+            return str(TrialScheduler.STOP)
+        self._values[trial.trial_id] = self._maximized(tune_controller, result)
+        if not can_checkpoint(trial, result):
+            if self._once.first_time("checkpoint"):
+                _logger.warning(
+                    "InnerHorizonScheduler stops trials at their horizon and continues none, as "
+                    "this trainable has no checkpoints: give tune.report(..., checkpoint=...) one "
+                    "together with the last step, or define save_checkpoint and load_checkpoint."
+                )
+            return str(TrialScheduler.STOP)
+        if trial.trial_id in self._with_base:
+            self._base.on_trial_complete(self._seen_by_base(tune_controller), trial, result)
+            self._with_base.discard(trial.trial_id)
+        search = bbo_search(tune_controller)
+        # Other searchers do not expect a trial to complete twice.
+        if search is not None or self._continued_key not in trial.evaluated_params:
+            tune_controller.search_alg.on_trial_complete(trial.trial_id, result=result)
+        self._promote(tune_controller, {trial.trial_id: float(result[self._time_attr])})
+        return str(TrialScheduler.PAUSE)
+
+    def _promote(self, tune_controller: Any, just_done: Mapping[str, float]) -> bool:
+        """Give the best trials that wait the newest trial's number of steps.
+
+        Args:
+            tune_controller: Tune's controller.
+            just_done: Steps of a trial that is about to wait and whose result Tune still holds.
+
+        Returns:
+            Whether there is one that goes on.
+        """
+        horizon = self._known_horizon(tune_controller)
+        ids = list(self._trials)
+        done = {i: just_done.get(i, self._done(self._trials[i])) for i in ids}
+        steps = [
+            math.ceil(done[i])
+            if trial.is_finished()
+            else math.ceil(max(done[i], self._target(trial)))
+            for i, trial in self._trials.items()
+        ]
+        goal = horizon.steps(len(ids) - 1)
+        promoted = False
+        for index in horizon.promotions([self._values.get(i, math.nan) for i in ids], steps):
+            trial = self._trials[ids[index]]
+            more = horizon.within_budget(goal - steps[index], spent=self._spent())
+            if more < 1 or not (trial.trial_id in just_done or self._is_waiting(trial)):
+                continue
+            start = math.ceil(done[trial.trial_id])
+            trial.evaluated_params = {**trial.evaluated_params, self._continued_key: start}
+            self._set_target(tune_controller, trial, steps[index] + more)
+            search = bbo_search(tune_controller)
+            if search is not None:
+                search.on_trial_continued(trial.trial_id)
+            promoted = True
+        return promoted
+
+    def _end_if_over(self, tune_controller: Any) -> None:
+        """Stop the trials that wait, once none is to come or under way and none is continued."""
+        if not tune_controller.search_alg.is_finished():
+            return
+        alive = [trial for trial in self._trials.values() if not trial.is_finished()]
+        if all(map(self._is_waiting, alive)) and not self._promote(tune_controller, {}):
+            for trial in alive:
+                tune_controller.stop_trial(trial)
+
+    def _is_waiting(self, trial: Trial) -> bool:
+        """Return whether a trial is paused and out of the base scheduler's hands."""
+        return trial.status == Trial.PAUSED and trial.trial_id not in self._with_base
+
+    def _park(self, tune_controller: Any) -> None:
+        """Pause restored trials that have made their steps, before Tune starts them again."""
+        for trial_id in self._to_park:
+            if self._trials[trial_id].status == Trial.PENDING:
+                tune_controller._set_trial_status(self._trials[trial_id], Trial.PAUSED)
+        self._to_park.clear()
+
+    def _remember(self, tune_controller: Any, trial: Trial) -> None:
+        """Take note of the value that a restored trial had at its horizon."""
+        result = trial.run_metadata.last_result
+        was_there = self._done(trial) >= self._target(trial)
+        if self._grows and (was_there or self._continued_key in trial.evaluated_params):
+            self._values[trial.trial_id] = self._maximized(tune_controller, result)
+
+    def _maximized(self, tune_controller: Any, result: Mapping[str, Any]) -> float:
+        """Return the value in a result, to be maximized; NaN if there is none.
+
+        Raises:
+            ValueError: The metric or the mode is not known.
+        """
+        search = bbo_search(tune_controller)
+        metric = self._metric or (search and search.metric) or self._base.metric
+        mode = self._mode or (search and search.mode) or getattr(self._base, "_mode", None)
+        if metric is None or mode is None:
+            rule = "given to the tuner or the search algorithm for a horizon that grows"
+            raise ValueError(errors.rule_message("metric and mode", rule, (metric, mode)))
+        value = finite(field(result, metric))
+        if value is None:
+            return math.nan
+        return value if mode == "max" else -value
+
+    def _seen_by_base(self, tune_controller: Any) -> Any:
+        return None if tune_controller is None else ControllerView(tune_controller, self._with_base)

@@ -1,0 +1,374 @@
+"""A search algorithm for Ray Tune that suggests by an Optuna sampler.
+
+Conversion of search spaces, define-by-run spaces and the format of saved states are those of Ray's
+:class:`~ray.tune.search.optuna.OptunaSearch`, from which :class:`BBOSearch` derives. How results
+get into the study is in :mod:`bbo_plugins.ray.recording`.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+import warnings
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from optuna.samplers import BaseSampler
+from optuna.storages import BaseStorage
+from optuna.study import StudyDirection
+from optuna.trial import TrialState, create_trial
+from ray.tune.search import Searcher
+from ray.tune.utils.util import merge_dicts, unflatten_dict
+
+from bbo_plugins import errors
+from bbo_plugins.optuna.once import Once
+from bbo_plugins.optuna.samplers import UHEBOSampler
+from bbo_plugins.ray.points import check_objective, check_points, params_of
+from bbo_plugins.ray.recording import OWNER_KEY, RecordingSearch
+from bbo_plugins.ray.results import finite
+from bbo_plugins.ray.spaces import flattened, split_space
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from optuna.distributions import BaseDistribution
+
+    from bbo_plugins.optuna import RegretGapTerminator
+
+_logger = logging.getLogger(__name__)
+
+
+class BBOSearch(RecordingSearch):
+    """Suggests the trials of a Ray Tune experiment by an Optuna sampler.
+
+    Use it like any other search algorithm of Ray Tune::
+
+        tuner = tune.Tuner(
+            trainable,
+            param_space={"lr": tune.loguniform(1e-4, 1.0), "layers": tune.randint(1, 5)},
+            tune_config=tune.TuneConfig(
+                search_alg=BBOSearch(seed=0),
+                metric="loss",
+                mode="min",
+                num_samples=50,
+                max_concurrent_trials=2,
+            ),
+        )
+        results = tuner.fit()
+
+    Give ``max_concurrent_trials``: without it Ray asks for the next trial before the results of
+    the running ones are known. Parameters in nested dicts are called by their path, such as
+    "optimizer/lr". With ``storage`` the study can be watched and read from anywhere.
+
+    What a trainable reports beside the metric is kept as user attributes of the Optuna trial, so
+    that ``constraints_func`` of a sampler can read ``trial.user_attrs["latency"]``. A final value
+    that is NaN or infinite is a failed evaluation; report a large finite loss for a diverged
+    training if the sampler is to learn from it.
+
+    Args:
+        space: Ray's domains or Optuna's distributions in nested dicts, with or without constants,
+            or a function that takes an Optuna trial (define-by-run). None if the space is the
+            ``param_space`` of the tuner.
+        metric: Name of the result to optimize. None if it is given to the tuner.
+        mode: "min" or "max". None if it is given to the tuner.
+        sampler: An Optuna sampler; None for :class:`~bbo_plugins.UHEBOSampler`.
+        points_to_evaluate: Configs to run first, nested or by path. Parameters that one leaves out
+            are chosen by the sampler.
+        evaluated_rewards: Values of ``points_to_evaluate``, which are then not run but taken as
+            results; None in it for a point that is to be run. Not for a define-by-run space.
+        study_name: Name of the study; None for "optuna".
+        storage: Optuna storage of the study; None to keep it in memory and in Ray's checkpoints.
+            A study that exists is continued.
+        seed: Seed of the default sampler. A ``sampler`` has its own.
+        terminator: Something with ``should_terminate(study)``, such as
+            :class:`~bbo_plugins.RegretGapTerminator`. Once it returns True no more trials are
+            suggested; those that run are finished, and everybody is told of their results.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument has a value outside its range, the space has a domain that cannot be
+            searched, a point is not in the space, or the stored study has another direction.
+    """
+
+    # What is used of OptunaSearch beside its public methods; a test pins each.
+    _evaluated_rewards: Sequence[float | None] | None
+    _mode: str | None
+    _points_to_evaluate: Sequence[Mapping[str, Any]]
+    _space: Any  # distributions by path, or a function; None or empty before it is known
+    _storage: BaseStorage | None
+    _study_name: str
+
+    def __init__(
+        self,
+        space: Mapping[str, Any] | Callable[[Any], dict[str, Any] | None] | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        *,
+        sampler: BaseSampler | None = None,
+        points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
+        evaluated_rewards: Sequence[float | None] | None = None,
+        study_name: str | None = None,
+        storage: BaseStorage | None = None,
+        seed: int | None = None,
+        terminator: RegretGapTerminator | None = None,
+    ) -> None:
+        """Check and keep the arguments, and open the study if they are complete."""
+        check_objective(metric, mode)
+        check_points(points_to_evaluate, evaluated_rewards)
+        if sampler is not None:
+            errors.check_instance("sampler", sampler, BaseSampler, "an Optuna sampler")
+            if seed is not None:
+                rule = "None with a sampler, which has its own"
+                raise ValueError(errors.rule_message("seed", rule, seed))
+        if storage is not None:
+            errors.check_instance("storage", storage, BaseStorage, "an Optuna storage")
+        if terminator is not None:
+            rule = "an object with a method should_terminate"
+            if not callable(getattr(terminator, "should_terminate", None)):
+                raise TypeError(errors.rule_message("terminator", rule, terminator))
+        self._terminator = terminator
+        self._once = Once()
+        self._owner = uuid.uuid4().hex
+        self._constants: dict[str, Any] = {}  # of ``space``, to be added to each suggestion
+        self._known_constants: frozenset[str] = frozenset()
+        self._open: set[str] = set()
+        self._errored: set[str] = set()
+        self._stopped_early: set[str] = set()
+        self._max_concurrent: int | None = None
+        super().__init__(
+            metric=metric,
+            mode=mode,
+            points_to_evaluate=points_to_evaluate,
+            sampler=UHEBOSampler(seed=seed) if sampler is None else sampler,
+            study_name=study_name,
+            storage=storage,
+            evaluated_rewards=evaluated_rewards,
+        )
+        if space is not None:
+            self._take_space("space", space)
+            if metric is not None and mode is not None:
+                self._setup_study(mode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what has been said: it holds a lock."""
+        return {name: value for name, value in self.__dict__.items() if name != "_once"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Start with nothing said."""
+        self.__dict__.update(state)
+        self._once = Once()
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state to a file, study and all unless that has a storage of its own."""
+        once = self.__dict__.pop("_once")
+        try:
+            super().save(checkpoint_path)
+        finally:
+            self._once = once
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Read the state back, whatever this object was before.
+
+        With a storage, trials that were suggested after the state was written are not in it, and
+        nobody will ever finish them. They are recorded as failed.
+        """
+        super().restore(checkpoint_path)
+        if self._ot_study is None or self._storage is None:
+            return
+        known = {trial.number for trial in self._ot_trials.values()}
+        for trial in self._ot_study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
+            owner = trial.system_attrs.get(OWNER_KEY)
+            if owner and owner[0] == self._owner and trial.number not in known:
+                self._ot_study.tell(trial.number, state=TrialState.FAIL)
+
+    # ------------------------------------------------------------------------------ set-up
+
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+    ) -> bool:
+        """Take over from the tuner what was not given at construction.
+
+        Returns:
+            Whether ``config`` was taken for the search space.
+
+        Raises:
+            TypeError: An argument has the wrong type.
+            ValueError: As at construction; or ``metric`` or ``mode`` is given a second time and
+                differs.
+        """
+        del spec
+        if self._ot_study is not None and metric is None and mode is None:
+            return False
+        check_objective(metric, mode)
+        for name, own, given in (("metric", self._metric, metric), ("mode", self._mode, mode)):
+            if own is not None and given is not None and own != given:
+                rule = f"{own!r}, as BBOSearch was told so"
+                raise ValueError(errors.rule_message(name, rule, given))
+        self._metric = self._metric or metric
+        self._mode = self._mode or mode
+        took_config = not self._space
+        if took_config:
+            self._take_space("param_space", config)
+            self._constants = {}  # Ray adds them
+        elif self._ot_study is not None:
+            return False
+        if self._mode is not None:
+            self._setup_study(self._mode)
+        return took_config
+
+    @staticmethod
+    def convert_search_space(spec: dict[str, Any]) -> dict[str, BaseDistribution]:
+        """Return Optuna's distributions of Ray's domains, by path; constants are left out.
+
+        Raises:
+            ValueError: There is a domain that cannot be searched.
+        """
+        return split_space("spec", spec)[0]
+
+    def _take_space(self, argument: str, space: Any) -> None:
+        if callable(space):
+            self._space = space
+            return
+        distributions, constants = split_space(argument, space)
+        if not distributions:
+            rule = "a search space with at least one domain"
+            raise ValueError(errors.rule_message(argument, rule, space))
+        self._space = distributions
+        self._constants = constants
+        self._known_constants = frozenset(constants)
+
+    def _setup_study(self, mode: str) -> None:
+        """Open the study as Ray does; check its direction; add the points to evaluate."""
+        points, self._points_to_evaluate = self._points_to_evaluate, []
+        super()._setup_study(mode)
+        self._points_to_evaluate = points
+        study = self._ot_study
+        wanted = StudyDirection.MINIMIZE if mode == "min" else StudyDirection.MAXIMIZE
+        if study.directions != [wanted]:
+            self._ot_study = None
+            stored = ", ".join(direction.name.lower() for direction in study.directions)
+            raise ValueError(
+                f"mode must be that of the stored study {self._study_name!r}, which is to "
+                f"{stored}, but got {mode!r}."
+            )
+        # A study that is continued, or restored, was given its points when it was new.
+        is_new = not study.get_trials(deepcopy=False)
+        rewards = repeat(None) if self._evaluated_rewards is None else self._evaluated_rewards
+        for index, (point, reward) in enumerate(zip(points, rewards, strict=False)):
+            if callable(self._space):
+                params = flattened(point, ())
+            else:
+                argument = f"points_to_evaluate[{index}]"
+                params = params_of(argument, point, self._space, self._known_constants)
+            if reward is None:
+                study.enqueue_trial(params, skip_if_exists=not is_new)
+            elif is_new or not self._has_result(params, reward):
+                self.add_evaluated_point(params, reward)
+
+    def _has_result(self, params: dict[str, Any], value: float) -> bool:
+        complete = self._ot_study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
+        return any(trial.params == params and trial.values == [value] for trial in complete)
+
+    # ------------------------------------------------------------------------- suggestions
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """Return the config of a new trial.
+
+        Returns:
+            The config; ``FINISHED`` once the terminator says so; None if as many trials as are
+            allowed at a time run, or wait to be continued.
+
+        Raises:
+            RuntimeError: There is no search space, no metric or no mode yet.
+        """
+        self._complete_setup()
+        if self._is_over():
+            return str(Searcher.FINISHED)
+        if self._max_concurrent is not None and len(self._open) >= self._max_concurrent:
+            return None
+        is_new = trial_id not in self._ot_trials
+        with warnings.catch_warnings():
+            # Ray takes the time the sampler needs for time spent in the define-by-run function.
+            warnings.filterwarnings("ignore", "Define-by-run function", UserWarning)
+            suggestion = super().suggest(trial_id)
+        self._open.add(trial_id)
+        if is_new and self._storage is not None:
+            storage_id = self._ot_trials[trial_id]._trial_id
+            self._storage.set_trial_system_attr(storage_id, OWNER_KEY, [self._owner, trial_id])
+        if self._constants:
+            suggestion = merge_dicts(unflatten_dict(self._constants), suggestion)
+        return dict(suggestion)
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """Take over from Ray's limiter, which knows nothing of trials that are continued.
+
+        The limiter's ``batch`` has no effect then.
+        """
+        self._max_concurrent = max_concurrent
+        return True
+
+    def _complete_setup(self) -> None:
+        """Open the study if only the name of the metric is missing, for which Ray has a default."""
+        if self._ot_study is None and self._space and self._mode:
+            self._setup_study(self._mode)
+
+    def _is_over(self) -> bool:
+        if self._terminator is None or self._ot_study is None:
+            return False
+        over = bool(self._terminator.should_terminate(self._ot_study))
+        if over and self._once.first_time("over"):
+            _logger.info(
+                "BBOSearch suggests no more trials, as %s ends the search; running trials are "
+                "finished.",
+                type(self._terminator).__name__,
+            )
+        return over
+
+    def add_evaluated_point(
+        self,
+        parameters: Mapping[str, Any],
+        value: float | None,
+        error: bool = False,  # noqa: FBT001, FBT002 - Ray's signature
+        pruned: bool = False,  # noqa: FBT001, FBT002
+        intermediate_values: Sequence[float] | None = None,
+    ) -> None:
+        """Add a trial that was evaluated elsewhere.
+
+        Args:
+            parameters: Its config, nested or by path; constants and whatever else is not in the
+                search space is ignored.
+            value: Its value; one that is not finite counts as failed.
+            error: Whether it failed.
+            pruned: Whether it was stopped early.
+            intermediate_values: Values it reported, one per iteration.
+
+        Raises:
+            RuntimeError: There is no search space, no metric or no mode yet.
+            TypeError: The space is define-by-run.
+            ValueError: No parameter of the space is given, or one is outside its range.
+        """
+        self._complete_setup()
+        if self._ot_study is None or callable(self._space):
+            super().add_evaluated_point(parameters, value)  # which says what is missing
+        params = params_of("parameters", parameters, self._space)
+        if not params:
+            rule = "a config with parameters of the search space"
+            raise ValueError(errors.rule_message("parameters", rule, dict(parameters)))
+        number = finite(value)
+        steps = {
+            step: number
+            for step, number in enumerate(map(finite, intermediate_values or ()))
+            if number is not None
+        }
+        state = TrialState.PRUNED if pruned else TrialState.COMPLETE
+        if error or (number is None and not pruned):
+            number, state = None, TrialState.FAIL
+        self._ot_study.add_trial(
+            create_trial(
+                state=state,
+                value=number,
+                params=params,
+                distributions={name: self._space[name] for name in params},
+                intermediate_values=steps,
+            )
+        )

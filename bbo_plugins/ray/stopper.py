@@ -1,0 +1,186 @@
+"""Stopping a Ray Tune experiment when nothing more is to be gained.
+
+The rule is that of :class:`~bbo_plugins.RegretGapTerminator` (see
+:mod:`bbo_plugins.methods.stopping`), for any search algorithm. A stopper sees results and nothing
+else, so that it keeps all it knows in itself: the last value of each trial, and one record for each
+trial that has ended. It is pickled with Ray's checkpoints and goes on from there after a restore.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from ray.tune.result import DONE
+from ray.tune.stopper import Stopper
+
+from bbo_plugins import errors
+from bbo_plugins.methods import stopping
+from bbo_plugins.methods.stopping import StoppingRule
+from bbo_plugins.optuna.dimensions import is_single, space_of
+from bbo_plugins.optuna.placement import is_value_of
+from bbo_plugins.ray.live_trials import LiveTrials
+from bbo_plugins.ray.results import field, finite
+from bbo_plugins.ray.spaces import flattened, split_space
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bbo_plugins.gp.fit import WarmStart
+    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.methods.stopping import StoppingRecord
+
+_logger = logging.getLogger(__name__)
+
+
+class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any without Ray
+    """Ends an experiment when one more trial can hardly change what is known of the optimum.
+
+    After each finished trial a Gaussian process says how much the expected best value can have
+    moved by it: the gap of expected minimum simple regrets (Ishibashi et al., 2023). Once that is
+    at most a threshold for ``patience`` trials in a row, the experiment ends::
+
+        stopper = RegretGapStopper("loss", "min", space, threshold="relative")
+        tuner = tune.Tuner(trainable, param_space=space, run_config=tune.RunConfig(stop=stopper))
+
+    A trial counts once, with the last value it has reported, as soon as it says that it is done or
+    has fallen silent because a scheduler stopped or paused it. If it is heard of again, its old
+    value is dropped. Trials whose last value is missing, NaN or infinite do not count.
+
+    With :class:`~bbo_plugins.ray.BBOSearch` there is a better place for the same rule: with
+    ``BBOSearch(terminator=RegretGapTerminator())`` no new trial is begun at all.
+
+    Args:
+        metric: Name of the result that is optimized.
+        mode: "min" or "max".
+        space: The search space: Ray's domains or Optuna's distributions in nested dicts.
+            Constants are ignored.
+        threshold: "auto" (Eq. 7 of the paper; fires when trials are repeated more than when the
+            optimum is found), "relative" (recommended), "median", or a positive number in units of
+            the metric.
+        graceful: Whether trials that run when the decision falls may finish. Those that begin
+            after it are stopped at their first result. If False, Ray ends all trials at once, and
+            the search algorithm is not told of them.
+        **terminator_kwargs: ``criterion``, ``eta``, ``patience``, ``n_initial``, ``delta``,
+            ``min_n_trials``, ``deterministic_objective`` and ``seed`` of
+            :class:`~bbo_plugins.RegretGapTerminator`.
+
+    Raises:
+        TypeError: An argument has the wrong type, or is not known.
+        ValueError: An argument has a value outside its range, or the space has a domain that
+            cannot be searched, or none with more than one value.
+    """
+
+    def __init__(
+        self,
+        metric: str,
+        mode: str,
+        space: Mapping[str, Any],
+        *,
+        threshold: str | float = "auto",
+        graceful: bool = True,
+        **terminator_kwargs: Any,
+    ) -> None:
+        """Check and keep the arguments."""
+        errors.check_instance("metric", metric, str, "the name of a result")
+        self._metric = metric
+        self._sign = 1.0 if errors.check_word("mode", mode, ("min", "max")) == "max" else -1.0
+        distributions = split_space("space", space)[0]
+        searched = {name: d for name, d in distributions.items() if not is_single(d)}
+        if not searched:
+            rule = "a search space with at least one domain of more than one value"
+            raise ValueError(errors.rule_message("space", rule, space))
+        self._space = space_of(searched)
+        self._graceful = errors.check_bool("graceful", graceful)
+        seed = terminator_kwargs.pop("seed", None)
+        self._seed = 0 if seed is None else errors.check_int("seed", seed, minimum=0)
+        if threshold == "cross-validation":
+            rule = "another one, as there are no cross-validation scores in Ray's results"
+            raise ValueError(errors.rule_message("threshold", rule, threshold))
+        self._rule = StoppingRule(threshold=threshold, **terminator_kwargs)
+        self._live = LiveTrials()
+        self._latest: dict[str, tuple[FloatArray, float] | None] = {}
+        self._ended: dict[str, tuple[FloatArray, float]] = {}  # in the order of their end
+        self._records: list[StoppingRecord] = []  # one for each of them
+        self._warm_start: WarmStart | None = None
+        self._finishing: set[str] | None = None  # once decided: trials that are waited for
+        self._warned = False
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Take notice of a result; return whether its trial is to be stopped."""
+        is_late = self._finishing is not None and trial_id not in self._finishing
+        done = bool(result.get(DONE))
+        if not done:
+            self._ended.pop(trial_id, None)
+        self._latest[trial_id] = self._observed(result)
+        for ended in self._live.hear(trial_id, done=done):
+            if self._finishing is None:
+                self._count(ended)
+            else:
+                self._finishing.discard(ended)
+        return is_late
+
+    def stop_all(self) -> bool:
+        """Return whether the experiment is to end now."""
+        return self._finishing is not None and not self._finishing
+
+    def history(self) -> list[StoppingRecord]:
+        """Return one record for each trial that has ended, the oldest first."""
+        return list(self._records)
+
+    def _count(self, trial_id: str) -> None:
+        """Make the record of a trial that has ended."""
+        observed = self._latest[trial_id]
+        counted = self._ended.get(trial_id)
+        if observed is None or (counted is not None and _same(observed, counted)):
+            return
+        self._ended.pop(trial_id, None)
+        self._ended[trial_id] = observed
+        n = len(self._ended)
+        if n <= len(self._records):  # a trial was taken for ended and was heard of again
+            del self._records[n - 1 :]
+        found = stopping.evaluate(
+            self._space,
+            np.array([point for point, _ in self._ended.values()]),
+            np.array([value for _, value in self._ended.values()]),
+            rule=self._rule,
+            previous=self._records,
+            warm_start=self._warm_start,
+            seed=self._seed,
+        )
+        self._warm_start = found.warm_start or self._warm_start
+        self._records.append(found.record)
+        if found.record.terminate:
+            self._finishing = set(self._live.ids) if self._graceful else set()
+            _logger.info(
+                "RegretGapStopper ends the experiment after %d finished trials: the %s is %.4g, "
+                "and its threshold %.4g%s.",
+                n,
+                self._rule.criterion.replace("-", " "),
+                found.record.value,
+                found.record.threshold,
+                f"; {len(self._finishing)} trials are finished" if self._finishing else "",
+            )
+
+    def _observed(self, result: Mapping[str, Any]) -> tuple[FloatArray, float] | None:
+        """Return the point (d,) and the maximized value of a result, None if it has not both."""
+        value = finite(field(result, self._metric))
+        if value is None:
+            return None
+        config = flattened(result.get("config") or {}, self._space.names)
+        for name, dimension in zip(self._space.names, self._space.dimensions, strict=True):
+            if name not in config or not is_value_of(dimension, config[name]):
+                if not self._warned:
+                    self._warned = True
+                    _logger.warning(
+                        "RegretGapStopper passes over trials whose config has no %s in the range "
+                        "of the search space.",
+                        name,
+                    )
+                return None
+        return self._space.encode([config])[0], self._sign * value
+
+
+def _same(a: tuple[FloatArray, float], b: tuple[FloatArray, float]) -> bool:
+    return a[1] == b[1] and np.array_equal(a[0], b[0])

@@ -1,0 +1,48 @@
+"""Settings of the tests of the Ray front door, which are skipped where Ray is not installed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import optuna
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Read when Ray is imported or started: no token in the home folder, no usage report, no log files
+# but Tune's own state, that state as soon as something happens, and one thread for each worker.
+SETTINGS = {
+    "OMP_NUM_THREADS": "1",
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_GLOBAL_CHECKPOINT_S": "0",
+}
+os.environ.update(SETTINGS)
+
+
+@pytest.fixture(autouse=True)
+def quiet_optuna() -> Iterator[None]:
+    """Keep Optuna's own log lines out of the tests' output."""
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    yield
+    optuna.logging.set_verbosity(level)
+
+
+@pytest.fixture(scope="session")
+def local_ray() -> Iterator[Any]:
+    """One Ray instance of two processors for all tests that run experiments in this process."""
+    ray = pytest.importorskip("ray")
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        object_store_memory=80 * 2**20,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
+    yield ray
+    ray.shutdown()

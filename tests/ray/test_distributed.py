@@ -1,0 +1,253 @@
+"""Experiments on a cluster of a head and two workers, of which something dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import optuna
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+
+import bbo_plugins
+from bbo_plugins.optuna import continued_from
+
+pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
+
+from ray import cloudpickle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DRIVER = Path(__file__).with_name("driver.py")
+HOST = Path(__file__).with_name("cluster_host.py")
+N_TRIALS = 8
+# A node that is killed is missed within seconds.
+HEALTH = {
+    "RAY_health_check_failure_threshold": "3",
+    "RAY_health_check_initial_delay_ms": "0",
+    "RAY_health_check_period_ms": "1000",
+}
+PATIENCE = 120.0  # seconds that a driver may take in all
+TOKEN = Path.home() / ".ray" / "auth_token"
+
+Line = dict[str, Any]
+
+
+def _processes_of(folder: str) -> list[str]:
+    """Return the command lines of the processes that work in a folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except (OSError, UnicodeDecodeError):
+            continue
+        if entry.name.isdigit() and folder in command:
+            found.append(command)
+    return found
+
+
+class Cluster:
+    """A head that runs no trials and two workers of one processor each, in another process."""
+
+    def __init__(self, folder: str) -> None:
+        """Start it."""
+        self._log = (Path(folder) / "host.log").open("w", encoding="utf-8")
+        self.process = subprocess.Popen(
+            [sys.executable, str(HOST), folder],
+            env={**os.environ, **HEALTH},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+        self.address = self._answer()
+
+    def ask(self, command: str) -> None:
+        """Have a command carried out."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{command}\n")
+        self.process.stdin.flush()
+        self._answer()
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("ANSWER "):
+                return line.split()[1]
+        pytest.fail(Path(self._log.name).read_text(encoding="utf-8")[-4_000:])
+
+    def close(self) -> None:
+        """Shut it down."""
+        try:
+            self.process.communicate(timeout=PATIENCE)  # closes its input
+        finally:
+            self.process.kill()
+            self._log.close()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One cluster for all tests here; nothing of it is left afterwards."""
+    had_token = TOKEN.exists()
+    folder = tempfile.mkdtemp(prefix="bbo", dir="/tmp")  # paths of sockets must be short
+    cluster = Cluster(folder)
+    yield cluster
+    cluster.close()
+    deadline = time.monotonic() + 30.0
+    while _processes_of(folder) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    left = _processes_of(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    assert not left
+    assert TOKEN.exists() == had_token
+
+
+class Driver:
+    """A driver in a process of its own."""
+
+    def __init__(self, cluster: Cluster, folder: Path, **job: bool) -> None:
+        """Start it; ``job`` says what it is to do."""
+        self.folder = folder
+        given = {"address": cluster.address, "folder": str(folder), "growing": False}
+        package = str(Path(bbo_plugins.__file__).parents[1])
+        self._log = (folder / "driver.log").open("a", encoding="utf-8")
+        self.process = subprocess.Popen(
+            [sys.executable, str(DRIVER), json.dumps({**given, "restore": False, **job})],
+            env={**os.environ, "PYTHONPATH": package},
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
+        self._deadline = time.monotonic() + PATIENCE
+
+    def __enter__(self) -> Self:
+        """Return the driver."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave no process behind."""
+        self.process.kill()
+        self.process.wait()
+        self._log.close()
+
+    def lines(self) -> list[Line]:
+        """Return the results so far."""
+        path = self.folder / "progress.jsonl"
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        return [json.loads(line) for line in text.split("\n")[:-1]]
+
+    def wait_until(self, reached: Callable[[list[Line]], bool]) -> list[Line]:
+        """Return the results as soon as they are as wanted."""
+        while not reached(lines := self.lines()):
+            assert self.process.poll() is None, self._said()
+            assert time.monotonic() < self._deadline, self._said()
+            time.sleep(0.05)
+        return lines
+
+    def kill(self) -> None:
+        """Kill it at a moment when Tune is not writing its state, which Tune does in place."""
+        while True:
+            self.process.send_signal(signal.SIGSTOP)
+            if self._has_state():
+                break
+            self.process.send_signal(signal.SIGCONT)
+            assert time.monotonic() < self._deadline, self._said()
+            time.sleep(0.05)
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def _has_state(self) -> bool:
+        """Return whether the state of the experiment can be read."""
+        experiment = self.folder / "experiment"
+        try:
+            json.loads(max(experiment.glob("experiment_state-*.json")).read_bytes())
+            cloudpickle.loads(max(experiment.glob("search_gen_state-*.json")).read_bytes())
+            cloudpickle.loads(max(experiment.glob("searcher-state-*.pkl")).read_bytes())
+        except (ValueError, EOFError, pickle.UnpicklingError):
+            return False
+        return True
+
+    def summary(self) -> dict[str, Any]:
+        """Wait for the end, and return what came out."""
+        assert self.process.wait(max(self._deadline - time.monotonic(), 1.0)) == 0, self._said()
+        read: dict[str, Any] = json.loads((self.folder / "summary.json").read_bytes())
+        return read
+
+    def _said(self) -> str:
+        return (self.folder / "driver.log").read_text(encoding="utf-8")[-4_000:]
+
+
+def _study(folder: Path) -> optuna.Study:
+    storage = JournalStorage(JournalFileBackend(str(folder / "journal.log")))
+    return optuna.load_study(study_name="optuna", storage=storage)
+
+
+def _targets(lines: list[Line]) -> dict[str, list[int]]:
+    """Return the horizons of each trial in the order in which it had them."""
+    targets: dict[str, list[int]] = defaultdict(list)
+    for line in lines:
+        if line["n"] not in targets[line["trial"]]:
+            targets[line["trial"]].append(line["n"])
+    return dict(targets)
+
+
+def test_worker_dies(cluster: Cluster, tmp_path: Path) -> None:
+    """A worker is killed under a trial: it goes on elsewhere, with the same horizon."""
+    with Driver(cluster, tmp_path) as driver:
+        lines = driver.wait_until(lambda lines: len(lines) > 2 and lines[-1]["done"] == 32)
+        killed = lines[-1]["trial"]
+        cluster.ask(f"kill {lines[-1]['node']}")
+        result = driver.summary()
+        lines = driver.lines()
+    cluster.ask("add")
+    assert (result["errors"], result["terminated"]) == (0, N_TRIALS)
+    # T = 8 from the tuner, N = 8 T.
+    assert all(trial["n"] == trial["done"] == 64 for trial in result["trials"])
+    assert all(targets == [64] for targets in _targets(lines).values())
+    on = {line["node"] for line in lines if line["trial"] == killed}
+    assert len(on) == 2
+    assert any(line["resumed_at"] > 0 for line in lines if line["trial"] == killed)
+    states = [trial.state.name for trial in _study(tmp_path).trials]
+    assert states == ["COMPLETE"] * N_TRIALS
+
+
+@pytest.mark.parametrize("growing", [False, True])
+def test_driver_dies(cluster: Cluster, tmp_path: Path, growing: bool) -> None:
+    """The driver is killed and its experiment restored: no trial is lost, no horizon changes."""
+    with Driver(cluster, tmp_path, growing=growing) as driver:
+        wanted = 12 if growing else 8
+        driver.wait_until(lambda lines: len(lines) >= wanted)
+        driver.kill()
+        before = driver.lines()
+    with Driver(cluster, tmp_path, growing=growing, restore=True) as driver:
+        result = driver.summary()
+        lines = driver.lines()
+    assert len(lines) > len(before)
+    assert (result["errors"], result["terminated"]) == (0, N_TRIALS)
+    assert all(trial["n"] == trial["done"] for trial in result["trials"])
+    targets = _targets(lines)
+    for trial_id, early in _targets(before).items():
+        assert targets[trial_id][: len(early)] == early
+    trials = _study(tmp_path).trials
+    assert all(trial.state.is_finished() for trial in trials)
+    if not growing:
+        assert all(known == [64] for known in targets.values())
+        return
+    # N_t = 2 t², and each continuation in the study has more steps than what it continues.
+    assert [t["n"] for t in result["trials"]].count(128) >= 3
+    steps = {trial.number: trial.user_attrs.get("sgd_steps", 0) for trial in trials}
+    for trial in trials:
+        source = continued_from(trial)
+        if source is not None and trial.state.name == "COMPLETE":
+            assert steps[trial.number] > steps[source]

@@ -1,0 +1,278 @@
+"""Whole experiments on real Ray: search algorithm, scheduler and stopper under Tune."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import optuna
+import pytest
+
+from bbo_plugins.methods.inner_horizon import InnerHorizon
+from bbo_plugins.optuna import RegretGapTerminator, continued_from
+
+pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
+
+from ray import tune
+from ray.tune.schedulers import (
+    ASHAScheduler,
+    HyperBandScheduler,
+    MedianStoppingRule,
+    PopulationBasedTraining,
+    ResourceChangingScheduler,
+    TrialScheduler,
+)
+
+from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler, RegretGapStopper
+from tests.ray.trainables import Training, evaluate, loss_of, train, train_forever
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SPACE = {"x": tune.uniform(0.0, 20.0), "chunk": 5}
+N = 20
+pytestmark = pytest.mark.usefixtures("local_ray")
+
+
+def _tuner(
+    folder: Path,
+    trainable: Any,
+    *,
+    search: BBOSearch | None = None,
+    scheduler: TrialScheduler | None = None,
+    n_samples: int = 4,
+    max_failures: int = 0,
+    **options: Any,
+) -> tune.Tuner:
+    limit = {} if search is None else {"max_concurrent_trials": 2}
+    return tune.Tuner(
+        trainable,
+        param_space={**SPACE, **options.pop("constants", {})},
+        tune_config=tune.TuneConfig(
+            search_alg=search,
+            scheduler=scheduler,
+            metric="loss",
+            mode="min",
+            num_samples=n_samples,
+            reuse_actors=options.pop("reuse_actors", True),
+            **limit,
+        ),
+        run_config=tune.RunConfig(
+            name="experiment",
+            storage_path=str(folder),
+            failure_config=tune.FailureConfig(max_failures=max_failures),
+            verbose=0,
+            **options,
+        ),
+    )
+
+
+def _study(search: BBOSearch) -> optuna.Study:
+    study = search._ot_study
+    assert isinstance(study, optuna.Study)
+    return study
+
+
+def _states(search: BBOSearch) -> Counter[str]:
+    return Counter(trial.state.name for trial in _study(search).trials)
+
+
+def _more_resources(
+    controller: Any, trial: Any, result: dict[str, Any], scheduler: Any
+) -> tune.PlacementGroupFactory:
+    del controller, trial, scheduler
+    return tune.PlacementGroupFactory([{"CPU": 1 if result["sgd_steps"] < 10 else 2}])
+
+
+BASES: dict[str, Callable[[], TrialScheduler]] = {
+    "asha": lambda: ASHAScheduler(
+        time_attr="sgd_steps", max_t=100, grace_period=5, reduction_factor=2
+    ),
+    "hyperband": lambda: HyperBandScheduler(time_attr="sgd_steps", max_t=100, reduction_factor=4),
+    "median": lambda: MedianStoppingRule(
+        time_attr="sgd_steps", grace_period=5, min_samples_required=2
+    ),
+    "pbt": lambda: PopulationBasedTraining(
+        time_attr="sgd_steps",
+        perturbation_interval=10,
+        hyperparam_mutations={"x": tune.uniform(0.0, 20.0)},
+    ),
+    "resources": lambda: ResourceChangingScheduler(BASES["asha"](), _more_resources),
+}
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_horizon_with_a_base_scheduler(tmp_path: Path, name: str) -> None:
+    """Each of Tune's schedulers may stop or pause trials before their horizon, none goes beyond."""
+    # Tune does not let population based training have a search algorithm, nor the one that changes
+    # resources reuse actors.
+    search = None if name == "pbt" else BBOSearch(seed=0)
+    scheduler = InnerHorizonScheduler(
+        InnerHorizon(n_outer=4, constant=5.0), base_scheduler=BASES[name]()
+    )
+    results = _tuner(
+        tmp_path,
+        train,
+        search=search,
+        scheduler=scheduler,
+        n_samples=3 if name == "resources" else 4,
+        reuse_actors=name != "resources",
+    ).fit()
+    assert results.num_errors == 0
+    assert results.num_terminated == len(results) == (3 if name == "resources" else 4)
+    steps = [result.metrics["sgd_steps"] for result in results]
+    assert all(result.metrics["config"]["inner_horizon"] == N for result in results)
+    assert all(result.metrics["step_size"] == pytest.approx(N**-0.5) for result in results)
+    assert max(steps) == N
+    assert all(done in {5, 10, 15, 20} for done in steps)
+    if search is not None:
+        assert _states(search)["COMPLETE"] == steps.count(N)
+        assert _states(search).total() == len(results)
+
+
+@pytest.mark.parametrize("name", [None, "asha", "hyperband", "median"])
+def test_growing_horizon(tmp_path: Path, name: str | None) -> None:
+    """The best trials are continued from their checkpoints, and their values replaced."""
+    search = BBOSearch(seed=0)
+    horizon = InnerHorizon.growing(constant=2.0, promote=2)
+    base = None if name is None else BASES[name]()
+    scheduler = InnerHorizonScheduler(horizon, base_scheduler=base)
+    results = _tuner(tmp_path, train, search=search, scheduler=scheduler, n_samples=5).fit()
+    assert results.num_errors == 0
+    assert results.num_terminated == 5
+    trials = _study(search).trials
+    last: dict[int, optuna.trial.FrozenTrial] = {}
+    for trial in trials:
+        assert trial.state.is_finished()
+        source = continued_from(trial)
+        if source is not None:
+            assert trial.params == trials[source].params
+            assert trial.user_attrs["resumed_at"] == trials[source].user_attrs["sgd_steps"]
+            assert trial.value == loss_of(trial.params["x"], trial.user_attrs["sgd_steps"])
+        last[trial.params["x"]] = trial
+    assert len(last) == 5
+    assert any(continued_from(trial) is not None for trial in trials)
+    complete = [trial for trial in last.values() if trial.state.name == "COMPLETE"]
+    if name is None:  # nothing was stopped early
+        best = sorted(complete, key=lambda trial: trial.value or math.inf)[:2]
+        assert [trial.user_attrs["sgd_steps"] for trial in best] == [50, 50]
+    # Tune's results are those of the longest training too.
+    for result in results:
+        trial = last[result.metrics["config"]["x"]]
+        assert result.metrics["sgd_steps"] == trial.user_attrs["sgd_steps"]
+
+
+def test_growing_horizon_with_random_search(tmp_path: Path) -> None:
+    """The scheduler needs no search algorithm of ours: Tune's random search will do."""
+    scheduler = InnerHorizonScheduler(InnerHorizon.growing(constant=2.0, promote=1))
+    results = _tuner(tmp_path, train, scheduler=scheduler, n_samples=4).fit()
+    assert results.num_errors == 0
+    best = results.get_best_result("loss", "min")
+    assert best.metrics is not None
+    assert best.metrics["sgd_steps"] == 32
+    assert all(r.metrics["config"]["inner_horizon"] == r.metrics["sgd_steps"] for r in results)
+
+
+def test_growing_horizon_of_a_class_to_a_budget(tmp_path: Path) -> None:
+    """A class that only counts steps is paused and continued; the budget ends the search."""
+    search = BBOSearch(seed=0)
+    horizon = InnerHorizon.growing(constant=2.0, promote=1, total_steps=100)
+    scheduler = InnerHorizonScheduler(horizon)
+    results = _tuner(
+        tmp_path, Training, search=search, scheduler=scheduler, n_samples=-1, constants={"chunk": 1}
+    ).fit()
+    assert results.num_errors == 0
+    assert sum(result.metrics["sgd_steps"] for result in results) == 100
+    assert all(r.metrics["config"]["inner_horizon"] == r.metrics["sgd_steps"] for r in results)
+    assert any(continued_from(trial) is not None for trial in _study(search).trials)
+
+
+def test_trainable_that_never_ends(tmp_path: Path) -> None:
+    """The scheduler ends it at its horizon; T is the number of samples."""
+    scheduler = InnerHorizonScheduler(constant=5.0)
+    results = _tuner(
+        tmp_path, train_forever, search=BBOSearch(seed=0), scheduler=scheduler, n_samples=3
+    ).fit()
+    assert results.num_errors == 0
+    assert [result.metrics["sgd_steps"] for result in results] == [15, 15, 15]
+
+
+def test_retried_trial_keeps_its_horizon(tmp_path: Path) -> None:
+    """A failure sends a trial back to its checkpoint, and is not told to the search algorithm."""
+    search = BBOSearch(seed=0, points_to_evaluate=[{"x": 3.0}])
+    scheduler = InnerHorizonScheduler(InnerHorizon(n_outer=4, constant=5.0))
+    results = _tuner(
+        tmp_path,
+        train,
+        search=search,
+        scheduler=scheduler,
+        n_samples=2,
+        max_failures=1,
+        constants={"fail_once": str(tmp_path / "failed")},
+    ).fit()
+    assert (tmp_path / "failed").exists()
+    assert results.num_errors == 0
+    assert [result.metrics["sgd_steps"] for result in results] == [N, N]
+    assert sorted(result.metrics["resumed_at"] for result in results) == [0, 5]
+    assert _states(search) == {"COMPLETE": 2}
+
+
+def test_unusable_results_and_restart_of_failed_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every trial is accounted for, and failed ones get a second life from a restore."""
+    monkeypatch.setenv("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
+    search = BBOSearch(seed=0, points_to_evaluate=[{"x": x + 0.5} for x in range(5)])
+    repaired = tmp_path / "repaired"
+    results = _tuner(
+        tmp_path, evaluate, search=search, n_samples=6, constants={"repaired": str(repaired)}
+    ).fit()
+    assert results.num_errors == 1
+    assert [trial.state.name for trial in _study(search).trials] == [
+        "FAIL",
+        "FAIL",
+        "PRUNED",
+        "FAIL",
+        "COMPLETE",
+        "COMPLETE",
+    ]
+    assert _study(search).trials[4].user_attrs == {"other": 1.0}
+    repaired.touch()
+    tuner = tune.Tuner.restore(
+        str(tmp_path / "experiment"), trainable=evaluate, restart_errored=True
+    )
+    results = tuner.fit()
+    assert results.num_errors == 0
+    assert len(results) == 6
+    restored = _study(tuner._local_tuner._tune_config.search_alg).trials
+    assert len(restored) == 7
+    assert restored[6].params == {"x": 3.5}
+    assert restored[6].value == 0.25
+
+
+def test_terminator_ends_an_experiment(tmp_path: Path) -> None:
+    """Trials that run are finished and recorded, and no others are begun."""
+    scheduler = InnerHorizonScheduler(InnerHorizon(n_outer=4, constant=5.0))
+    terminator = RegretGapTerminator(threshold=1e6, min_n_trials=4, patience=1)
+    search = BBOSearch(seed=0, terminator=terminator)
+    results = _tuner(tmp_path, train, search=search, scheduler=scheduler, n_samples=50).fit()
+    assert 4 <= len(results) <= 12
+    assert results.num_terminated == len(results)
+    assert not _states(search)["RUNNING"]
+    assert terminator.history(_study(search))[-1].terminate
+
+
+def test_stopper_ends_an_experiment(tmp_path: Path) -> None:
+    """All three together: trials that run at the decision make all their steps."""
+    stopper = RegretGapStopper("loss", "min", SPACE, threshold=1e6, min_n_trials=3, patience=1)
+    search = BBOSearch(seed=0)
+    scheduler = InnerHorizonScheduler(InnerHorizon(n_outer=4, constant=5.0))
+    results = _tuner(
+        tmp_path, train, search=search, scheduler=scheduler, n_samples=50, stop=stopper
+    ).fit()
+    steps = Counter((result.metrics or {}).get("sgd_steps") for result in results)
+    assert steps[N] >= 3
+    assert len(results) <= 12
+    assert results.num_errors == 0

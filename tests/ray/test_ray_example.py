@@ -1,0 +1,54 @@
+"""The Ray example, run the way a user runs it: as a script."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bbo_plugins
+
+pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "ray_sgd.py"
+
+
+def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    # A script finds what is installed; what is to be tested is the package these tests import.
+    package = Path(bbo_plugins.__file__).parents[1]
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), "--out", "result", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(package)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_budget_is_spent_and_a_second_run_finds_it(tmp_path: Path) -> None:
+    """All steps are made, by a few trials; run again, the experiment is found finished."""
+    arguments = ("--total-steps", "30", "--seed", "1")
+    first = _run(tmp_path, *arguments)
+    assert first.returncode == 0, first.stderr
+    assert re.search(r"^\d+ trials, 30 of 30 steps$", first.stdout, flags=re.MULTILINE)
+    assert "Test error of the best: " in first.stdout
+    second = _run(tmp_path, *arguments)
+    assert second.returncode == 0, second.stderr
+    assert "Going on with the experiment" in second.stdout
+    results = [
+        re.findall(r"trials, .*|^ +0\.\d+ .*|Test error.*", run.stdout) for run in (first, second)
+    ]
+    assert results[0] == results[1]
+
+
+def test_impossible_budget_is_refused(tmp_path: Path) -> None:
+    """A budget without steps is a usage error, and nothing is written."""
+    run = _run(tmp_path, "--total-steps", "0")
+    assert run.returncode == 2
+    assert "--total-steps" in run.stderr
+    assert not (tmp_path / "result").exists()

@@ -1,0 +1,367 @@
+"""The search algorithm: what Ray's has wrong is right here."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import optuna
+import pytest
+from optuna.distributions import FloatDistribution
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+
+from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, continued_from
+
+pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
+
+from ray import tune
+from ray.tune.search import Searcher
+
+from bbo_plugins.ray import BBOSearch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPACE = {"x": tune.uniform(0.0, 20.0), "n": {"k": tune.choice(["a", "b"]), "c": 7}}
+
+
+def _search(**arguments: Any) -> BBOSearch:
+    search = BBOSearch(**{"seed": 0, **arguments})
+    assert search.set_search_properties("loss", "min", SPACE)
+    return search
+
+
+def _trials(search: BBOSearch) -> list[optuna.trial.FrozenTrial]:
+    trials: list[optuna.trial.FrozenTrial] = search._ot_study.trials
+    return trials
+
+
+def _suggest(search: BBOSearch, trial_id: str) -> dict[str, Any]:
+    config = search.suggest(trial_id)
+    assert isinstance(config, dict)
+    return config
+
+
+def _result(config: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    flat = {"config/x": config["x"], "config/n/k": config["n"]["k"], "config/n/c": 7}
+    return {"loss": config["x"], "training_iteration": 1, **flat, **fields}
+
+
+# --------------------------------------------------------------------------------- arguments
+
+
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        ({"metric": ["a", "b"], "mode": ["min", "max"]}, ValueError, "OptunaSearch"),
+        ({"metric": 3}, TypeError, "metric must be the name of a result, but got 3"),
+        ({"mode": "minimize"}, ValueError, "mode must be one of 'min' or 'max'"),
+        ({"sampler": "tpe"}, TypeError, "sampler must be an Optuna sampler, but got 'tpe'"),
+        ({"sampler": UHEBOSampler(), "seed": 0}, ValueError, "seed must be None with a sampler"),
+        ({"storage": "sqlite:///x"}, TypeError, "storage must be an Optuna storage"),
+        ({"terminator": object()}, TypeError, "terminator must be an object with a method"),
+        ({"points_to_evaluate": {"x": 1}}, TypeError, "points_to_evaluate must be a list"),
+        ({"points_to_evaluate": [1]}, TypeError, r"points_to_evaluate\[0\] must be a dict"),
+        ({"evaluated_rewards": [1.0]}, ValueError, "as long as points_to_evaluate, which has 0"),
+        ({"seed": -1}, ValueError, "seed must be an integer of at least 0"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    """Each message names the argument, the rule and the value."""
+    with pytest.raises(error, match=message):
+        BBOSearch(**arguments)
+
+
+def test_default_sampler_is_seeded() -> None:
+    """The seed decides, a seed of 0 included; without one, searches differ."""
+    first = _suggest(_search(seed=0), "a")
+    assert first == _suggest(_search(seed=0), "a")
+    assert first != _suggest(_search(seed=1), "a")
+    assert _suggest(_search(seed=None), "a") != _suggest(_search(seed=None), "a")
+    assert isinstance(_search()._ot_study.sampler, UHEBOSampler)
+
+
+def test_objective_may_come_from_the_tuner() -> None:
+    """A search with its own space gets metric and mode later; Ray's would maximize silently."""
+    search = BBOSearch({"x": FloatDistribution(0.0, 1.0)})
+    with pytest.raises(RuntimeError, match="metric"):
+        search.suggest("a")
+    assert not search.set_search_properties("loss", "min", {"constant": 1})
+    assert search._ot_study.direction is optuna.study.StudyDirection.MINIMIZE
+    assert search.metric == "loss"
+    assert 0.0 <= _suggest(search, "a")["x"] <= 1.0
+
+
+def test_objective_must_not_be_contradicted() -> None:
+    """What the tuner says again must be the same."""
+    search = BBOSearch(metric="loss", mode="min")
+    with pytest.raises(ValueError, match="mode must be 'min', as BBOSearch was told so, but got"):
+        search.set_search_properties("loss", "max", SPACE)
+    assert search.set_search_properties("loss", "min", SPACE)
+
+
+def test_without_a_metric_ray_has_a_name() -> None:
+    """A trainable that returns a number reports it under Ray's own name."""
+    search = BBOSearch({"x": tune.uniform(0.0, 1.0)}, mode="max")
+    _suggest(search, "a")
+    search.on_trial_complete("a", {"_metric": 2.0, "training_iteration": 1})
+    assert search._ot_study.best_value == 2.0
+
+
+def test_space_is_taken_once() -> None:
+    """Tune refuses a second space itself if it is told that the first one stays."""
+    search = BBOSearch({"x": FloatDistribution(0.0, 1.0)}, "loss", "min")
+    assert not search.set_search_properties("loss", "min", SPACE)
+    assert set(_suggest(search, "a")) == {"x"}
+
+
+# ------------------------------------------------------------------------------------ points
+
+
+def test_points_may_be_nested_flat_or_partial() -> None:
+    """Points are run first, in order; what one leaves out is suggested."""
+    points = [{"x": 3.0, "n": {"k": "b", "c": 7}}, {"n/k": "a", "x": 4.0}, {"n": {"k": "b"}}]
+    search = _search(points_to_evaluate=points)
+    first, second, third = (_suggest(search, str(number)) for number in range(3))
+    assert first == {"x": 3.0, "n": {"k": "b"}}
+    assert second == {"x": 4.0, "n": {"k": "a"}}
+    assert third["n"] == {"k": "b"}
+    assert 0.0 <= third["x"] <= 20.0
+
+
+def test_points_with_rewards_are_not_run() -> None:
+    """They are in the history instead, but for those whose reward is not known."""
+    search = _search(points_to_evaluate=[{"x": 3.0}, {"x": 4.0}], evaluated_rewards=[9.0, None])
+    assert [(t.state.name, t.value) for t in _trials(search)] == [
+        ("COMPLETE", 9.0),
+        ("WAITING", None),
+    ]
+    assert _suggest(search, "a")["x"] == 4.0
+
+
+@pytest.mark.parametrize(
+    "point, message",
+    [
+        ({"y": 1.0}, r"points_to_evaluate\[0\] must be a point of the search space.* no 'y'"),
+        ({"n": {"z": 1.0}}, "no 'n/z'"),
+        ({"x": 21.0}, r"points_to_evaluate\[0\]\['x'\] must be a value of Float.*got 21.0"),
+        ({"n": {"k": "c"}}, r"\['n/k'\] must be a value of Categorical"),
+    ],
+)
+def test_points_outside_the_space_are_refused(point: dict[str, Any], message: str) -> None:
+    """A misspelled name or a value out of range is an error before anything runs."""
+    with pytest.raises(ValueError, match=message):
+        _search(points_to_evaluate=[point])
+
+
+def test_evaluated_point_needs_a_parameter() -> None:
+    """A config that has nothing to do with the space is no observation of it."""
+    with pytest.raises(ValueError, match="parameters must be a config with parameters of"):
+        _search().add_evaluated_point({"other": 1.0}, 3.0)
+    with pytest.raises(ValueError, match=r"parameters\['x'\] must be a value of"):
+        _search().add_evaluated_point({"x": -1.0}, 3.0)
+    with pytest.raises(RuntimeError, match="search space"):
+        BBOSearch().add_evaluated_point({"x": 1.0}, 3.0)
+
+
+def test_define_by_run_space() -> None:
+    """A function of the trial is a space too; constants that it returns are passed on."""
+
+    def space(trial: optuna.Trial) -> dict[str, Any]:
+        if trial.suggest_categorical("kind", ["a", "b"]) == "a":
+            trial.suggest_float("x", 0.0, 1.0)
+        return {"constant": 5}
+
+    search = BBOSearch(space, "loss", "min", seed=0, points_to_evaluate=[{"kind": "a", "x": 0.5}])
+    assert _suggest(search, "first") == {"kind": "a", "x": 0.5, "constant": 5}
+    search.on_trial_complete("first", {"loss": 1.0, "training_iteration": 1})
+    for number in range(14):
+        config = _suggest(search, str(number))
+        assert config.keys() - {"x"} == {"kind", "constant"}
+        search.on_trial_complete(str(number), {"loss": 1.0, "training_iteration": 1})
+    with pytest.raises(TypeError, match="Define-by-run"):
+        search.add_evaluated_point({"kind": "a"}, 3.0)
+
+
+# ----------------------------------------------------------------------------------- storage
+
+
+def _storage(folder: Path) -> optuna.storages.BaseStorage:
+    return JournalStorage(JournalFileBackend(str(folder / "journal.log")))
+
+
+def test_stored_study_is_continued(tmp_path: Path) -> None:
+    """A second search on the same storage knows the first one's trials; points are not repeated."""
+    arguments: dict[str, Any] = {
+        "points_to_evaluate": [{"x": 3.0}, {"x": 4.0}],
+        "evaluated_rewards": [9.0, None],
+        "study_name": "kept",
+    }
+    first = _search(storage=_storage(tmp_path), **arguments)
+    first.on_trial_complete("a", _result(_suggest(first, "a")))
+    second = _search(storage=_storage(tmp_path), **arguments)
+    assert [t.value for t in _trials(second)] == [9.0, 4.0]
+    assert optuna.load_study(study_name="kept", storage=_storage(tmp_path)).best_value == 4.0
+
+
+def test_stored_study_of_the_opposite_direction_is_refused(tmp_path: Path) -> None:
+    """Ray's search keeps the stored direction and optimizes the wrong way."""
+    storage = _storage(tmp_path)
+    optuna.create_study(study_name="optuna", storage=storage, direction="maximize")
+    with pytest.raises(ValueError, match="mode must be that of the stored study 'optuna', which"):
+        _search(storage=storage)
+
+
+def test_trials_lost_in_a_crash_end_in_the_storage(tmp_path: Path) -> None:
+    """What was suggested after the last save is in the storage and nowhere else."""
+    search = _search(storage=_storage(tmp_path))
+    kept = _suggest(search, "kept")
+    search.save(str(tmp_path / "state"))
+    _suggest(search, "lost")
+    other = _search(storage=_storage(tmp_path))
+    _suggest(other, "not ours")
+    restored = BBOSearch()
+    restored.restore(str(tmp_path / "state"))
+    assert [t.state.name for t in _trials(restored)] == ["RUNNING", "FAIL", "RUNNING"]
+    restored.on_trial_complete("kept", _result(kept))
+    assert [t.state.name for t in _trials(restored)] == ["COMPLETE", "FAIL", "RUNNING"]
+
+
+def test_search_can_be_pickled() -> None:
+    """Tune pickles the search itself before it starts."""
+    content = pickle.dumps(_search(terminator=RegretGapTerminator()))
+    search = pickle.loads(content)  # noqa: S301 - what we have just written
+    search.on_trial_complete("a", _result(_suggest(search, "a")))
+    assert _trials(search)[0].state is TrialState.COMPLETE
+
+
+# ----------------------------------------------------------------------------------- results
+
+
+def test_reported_numbers_are_attributes_for_constraints() -> None:
+    """Numbers and texts that the trainable reports are there when constraints are computed."""
+    seen = []
+
+    def constraints(trial: optuna.trial.FrozenTrial) -> list[float]:
+        seen.append(dict(trial.user_attrs))
+        return [trial.user_attrs["latency"] - 1.0]
+
+    search = _search(seed=None, sampler=UHEBOSampler(constraints_func=constraints))
+    result = _result(_suggest(search, "a"), latency=0.5, note="n", table=[1], pid=3, done=True)
+    search.on_trial_complete("a", result)
+    assert seen == [{"latency": 0.5, "note": "n"}]
+
+
+def test_failed_trial_that_is_restarted_under_another_name() -> None:
+    """Tuner.restore(restart_errored=True) runs the config as a new trial; Ray's search dies."""
+    search = _search()
+    config, other = _suggest(search, "old"), _suggest(search, "other")
+    search.on_trial_complete("old", error=True)
+    search.on_trial_complete("other", error=True)
+    search.on_trial_result("new", _result(other))
+    search.on_trial_complete("new", _result(other))
+    assert [t.state.name for t in _trials(search)] == ["FAIL", "FAIL", "COMPLETE"]
+    assert _trials(search)[2].params == {"x": other["x"], "n/k": other["n"]["k"]}
+    search.on_trial_complete("old", error=True)
+    assert len(_trials(search)) == 3
+    search.on_trial_result("old", _result(config))  # resumed under its own name
+    search.on_trial_complete("old", _result(config))
+    search.on_trial_result("old", _result(config))
+    assert [t.value for t in _trials(search)] == [None, None, other["x"], config["x"]]
+
+
+def test_results_of_an_unknown_trial_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    """They are no error, and one line in the log says so."""
+    search = _search()
+    for _ in range(2):
+        search.on_trial_result("who", _result({"x": 1.0, "n": {"k": "a"}}))
+    search.on_trial_complete("who")
+    assert _trials(search) == []
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_continued_trial_is_another_one_in_the_study() -> None:
+    """The value after more training has a trial of its own that names the one before."""
+    search = _search()
+    config = _suggest(search, "a")
+    search.on_trial_continued("a")  # it has no value yet, so there is nothing to continue
+    search.on_trial_complete("a", _result(config))
+    search.on_trial_continued("a")
+    assert [t.state.name for t in _trials(search)] == ["COMPLETE", "RUNNING"]
+    search.on_trial_result("a", _result(config, loss=-1.0))
+    search.on_trial_complete("a", error=True)
+    search.on_trial_result("a", _result(config, loss=-2.0))
+    search.on_trial_complete("a", _result(config, loss=-3.0))
+    search.on_trial_complete("a")
+    assert [t.state.name for t in _trials(search)] == ["COMPLETE", "FAIL", "COMPLETE"]
+    assert [continued_from(t) for t in _trials(search)] == [None, 0, 0]
+    assert [t.params for t in _trials(search)] == [{"x": config["x"], "n/k": config["n"]["k"]}] * 3
+    assert _trials(search)[2].value == -3.0
+
+
+def test_continued_trials_take_the_place_of_new_ones() -> None:
+    """With one trial at a time, the next is suggested when the continuation has ended."""
+    search = _search()
+    search.set_max_concurrency(1)
+    config = _suggest(search, "a")
+    search.on_trial_complete("a", _result(config))
+    search.on_trial_continued("a")
+    assert search.suggest("b") is None
+    search.on_trial_complete("a", _result(config))
+    assert search.suggest("b") is not None
+
+
+def test_trial_that_was_stopped_early_is_pruned() -> None:
+    """Its value is not that of a whole training; the last one it reported is kept."""
+    search = _search()
+    config = _suggest(search, "a")
+    search.on_trial_stopped_early("a")
+    search.on_trial_complete("a", _result(config, training_iteration=4))
+    (trial,) = _trials(search)
+    assert trial.state is TrialState.PRUNED
+    assert trial.intermediate_values == {4: config["x"]}
+
+
+# --------------------------------------------------------------------------------- the end
+
+
+class _After:
+    """A terminator that ends a study after some complete trials."""
+
+    def __init__(self, n_trials: int) -> None:
+        self.n_trials = n_trials
+
+    def should_terminate(self, study: optuna.Study) -> bool:
+        return sum(t.state is TrialState.COMPLETE for t in study.trials) >= self.n_trials
+
+
+def test_terminator_ends_the_search_gracefully(caplog: pytest.LogCaptureFixture) -> None:
+    """No more trials are suggested, and those that run are recorded when they end."""
+    search = _search(terminator=_After(2))
+    running = _suggest(search, "running")
+    for trial_id in ("a", "b"):
+        search.on_trial_complete(trial_id, _result(_suggest(search, trial_id)))
+    with caplog.at_level(logging.INFO):
+        assert search.suggest("c") == Searcher.FINISHED
+        assert search.suggest("d") == Searcher.FINISHED
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+    search.on_trial_complete("running", _result(running))
+    assert [t.state for t in _trials(search)] == [TrialState.COMPLETE] * 3
+
+
+def test_regret_gap_terminator_ends_the_search() -> None:
+    """The terminator of the Optuna front door does, on a function whose minimum is soon found."""
+    terminator = RegretGapTerminator(min_n_trials=5, patience=2)
+    search = _search(terminator=terminator)
+    for number in range(60):
+        config = search.suggest(str(number))
+        if config == Searcher.FINISHED:
+            break
+        assert isinstance(config, dict)
+        result = _result(config, loss=(config["x"] - 7.0) ** 2)
+        search.on_trial_complete(str(number), result)
+    assert 5 <= len(_trials(search)) < 60
+    assert terminator.history(search._ot_study)[-1].terminate

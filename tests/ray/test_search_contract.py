@@ -1,0 +1,253 @@
+"""What Ray Tune asks of any search algorithm, and what we ask of the one we build on."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+import bbo_plugins
+
+pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
+
+from ray import tune
+from ray.tune.search import ConcurrencyLimiter, Searcher
+from ray.tune.search.optuna import OptunaSearch
+
+from bbo_plugins.ray import BBOSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+# Each sampler of the package that works on one ordinary objective, as far as it exists.
+SAMPLERS = [name for name in ("UHEBOSampler", "GOUCBSampler") if name in bbo_plugins.__all__]
+SPACE = {"x": tune.uniform(0.0, 20.0), "nested": {"k": tune.choice(["a", "b"]), "constant": 7}}
+
+
+@pytest.fixture(params=SAMPLERS)
+def make_search(request: pytest.FixtureRequest) -> Callable[..., BBOSearch]:
+    """Make search algorithms with one of our samplers, as a tuner would set them up."""
+
+    def make(**arguments: Any) -> BBOSearch:
+        sampler = getattr(bbo_plugins, request.param)(seed=1, n_startup_trials=5)
+        search = BBOSearch(sampler=sampler, **arguments)
+        assert search.set_search_properties("loss", "min", SPACE)
+        return search
+
+    return make
+
+
+def _trials(search: BBOSearch) -> list[optuna.trial.FrozenTrial]:
+    trials: list[optuna.trial.FrozenTrial] = search._ot_study.trials
+    return trials
+
+
+def _result(config: dict[str, Any], step: int = 1) -> dict[str, Any]:
+    loss = config["x"] ** 2
+    flat = {"config/x": config["x"], "config/nested/k": config["nested"]["k"]}
+    return {"loss": loss, "training_iteration": step, "done": False, **flat}
+
+
+def _run(search: BBOSearch, trial_id: str) -> dict[str, Any]:
+    """Run one trial with two reports, the way Tune notifies a searcher of it."""
+    config = search.suggest(trial_id)
+    assert isinstance(config, dict)
+    search.on_trial_result(trial_id, _result(config))
+    search.on_trial_complete(trial_id, _result(config, 2))
+    return config
+
+
+def test_private_attributes_relied_on_are_there() -> None:
+    """Ray's search algorithm still has what ours is built on, and uses it the same way."""
+    search = OptunaSearch(
+        {"x": tune.uniform(0.0, 1.0)},
+        "loss",
+        "min",
+        points_to_evaluate=[{"x": 0.5}],
+        evaluated_rewards=[2.0],
+        study_name="pinned",
+    )
+    assert search._metric == search.metric == "loss"
+    assert search._mode == search.mode == "min"
+    assert search._points_to_evaluate == [{"x": 0.5}]
+    assert search._evaluated_rewards == [2.0]
+    assert search._study_name == "pinned"
+    assert search._storage is None
+    assert isinstance(search._ot_study, optuna.Study)
+    assert search._space == {"x": optuna.distributions.FloatDistribution(0.0, 1.0)}
+    assert search._ot_trials == {}
+    search.suggest("a")
+    assert isinstance(search._ot_trials["a"], optuna.Trial)
+
+
+def test_setup_of_the_study_is_a_method_of_its_own() -> None:
+    """Ray's set-up opens the study and enqueues the points, from the attributes that we change."""
+    search = OptunaSearch(points_to_evaluate=[{"x": 0.5}])
+    assert search._ot_study is None
+    assert not search._space
+    search._space = {"x": optuna.distributions.FloatDistribution(0.0, 1.0)}
+    search._metric, search._mode = "loss", "max"
+    search._setup_study("max")
+    study: Any = search._ot_study
+    assert study.direction is optuna.study.StudyDirection.MAXIMIZE
+    assert search.suggest("a") == {"x": 0.5}
+
+
+def test_saved_state_is_the_attributes(tmp_path: Path) -> None:
+    """Ray saves all attributes and restores them into any object of the class."""
+    search = OptunaSearch({"x": tune.uniform(0.0, 1.0)}, "loss", "min")
+    search.ours = "kept"
+    search.save(str(tmp_path / "state"))
+    restored = OptunaSearch()
+    restored.restore(str(tmp_path / "state"))
+    assert restored.ours == "kept"
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None, "missing"])
+def test_invalid_final_value_ends_the_trial(
+    make_search: Callable[..., BBOSearch], value: float | str | None
+) -> None:
+    """A trial without a usable value is final, never an observation, and the search goes on."""
+    search = make_search()
+    for number in range(8):
+        config = search.suggest(str(number))
+        assert isinstance(config, dict)
+        result = _result(config)
+        if number % 2:
+            result["loss"] = value
+        if result["loss"] == "missing":
+            del result["loss"]
+        search.on_trial_result(str(number), result)
+        search.on_trial_complete(str(number), result)
+    states = [trial.state for trial in _trials(search)]
+    expected = TrialState.PRUNED if value in {None, "missing"} else TrialState.FAIL
+    assert states == [TrialState.COMPLETE, expected] * 4
+    assert all(math.isfinite(trial.value or 0.0) for trial in _trials(search))
+    assert _run(search, "next")["x"] >= 0.0
+
+
+def test_constants_are_left_to_ray(make_search: Callable[..., BBOSearch]) -> None:
+    """A suggestion has the parameters, nested as in the space; Tune adds the constants."""
+    config = make_search().suggest("a")
+    assert isinstance(config, dict)
+    assert config.keys() == {"x", "nested"}
+    assert config["nested"].keys() == {"k"}
+
+
+@pytest.mark.parametrize(
+    "arguments, state",
+    [
+        ({}, TrialState.COMPLETE),
+        ({"error": True}, TrialState.FAIL),
+        ({"pruned": True}, TrialState.PRUNED),
+        ({"pruned": True, "intermediate_values": [5.0, 4.0]}, TrialState.PRUNED),
+    ],
+)
+def test_evaluated_point_grows_the_history_by_one(
+    make_search: Callable[..., BBOSearch], arguments: dict[str, Any], state: TrialState
+) -> None:
+    """A point with the config of a whole trial, constants included, is taken in every state."""
+    search, other = make_search(), make_search()
+    for number in range(6):
+        assert _run(search, str(number)) == _run(other, str(number))
+    before = len(_trials(search))
+    point = {"x": 0.0, "nested": {"k": "a", "constant": 7}, "inner_horizon": 100}
+    search.add_evaluated_point(point, 500.0, **arguments)
+    assert len(_trials(search)) == before + 1
+    assert _trials(search)[-1].state is state
+    assert _trials(search)[-1].params == {"x": 0.0, "nested/k": "a"}
+    if state is not TrialState.FAIL:
+        assert _trials(search)[-1].value == 500.0
+    # The model knows of it: without the point, the same sampler goes where that has been bad.
+    assert search.suggest("a") != other.suggest("a")
+
+
+def test_saved_search_goes_on_in_a_blank_one(
+    make_search: Callable[..., BBOSearch], tmp_path: Path
+) -> None:
+    """Saved with finished and running trials, restored into an object that knows nothing."""
+    search = make_search()
+    for number in range(6):
+        _run(search, str(number))
+    running = {trial_id: search.suggest(trial_id) for trial_id in ("r1", "r2")}
+    search.save(str(tmp_path / "state"))
+    restored = BBOSearch()
+    restored.restore(str(tmp_path / "state"))
+    assert len(_trials(restored)) == len(_trials(search)) == 8
+    for trial_id, config in running.items():
+        assert isinstance(config, dict)
+        restored.on_trial_complete(trial_id, _result(config))
+        search.on_trial_complete(trial_id, _result(config))
+    assert [t.state for t in _trials(restored)] == [TrialState.COMPLETE] * 8
+    assert _run(restored, "next") == _run(search, "next")
+    assert restored.metric == "loss"
+    assert restored.mode == "min"
+
+
+def test_notifications_count_once(make_search: Callable[..., BBOSearch]) -> None:
+    """A second completion, or results after it, change nothing."""
+    search = make_search()
+    config = _run(search, "a")
+    first = _trials(search)
+    search.on_trial_result("a", _result(config, 3))
+    search.on_trial_complete("a", {**_result(config, 4), "loss": -1.0})
+    search.on_trial_complete("a", error=True)
+    search.on_trial_complete("a")
+    assert _trials(search) == first
+    assert first[0].intermediate_values == {1: config["x"] ** 2}
+
+
+def test_repeated_steps_keep_the_latest_value(make_search: Callable[..., BBOSearch]) -> None:
+    """A trial that is retried from a checkpoint reports some steps twice."""
+    search = make_search()
+    search.suggest("a")
+    for loss in (3.0, 2.0):
+        search.on_trial_result("a", {"loss": loss, "training_iteration": 1})
+    assert _trials(search)[0].intermediate_values == {1: 2.0}
+
+
+def test_concurrency_limit_is_kept(make_search: Callable[..., BBOSearch]) -> None:
+    """No more trials at a time than Tune's limiter allows, whoever counts them."""
+    limited = ConcurrencyLimiter(make_search(), max_concurrent=2)
+    configs = {trial_id: limited.suggest(trial_id) for trial_id in ("a", "b")}
+    assert None not in configs.values()
+    assert limited.suggest("c") is None
+    limited.on_trial_complete("a", _result(configs["a"]))
+    assert limited.suggest("c") is not None
+    assert limited.suggest("d") is None
+    limited.on_trial_complete("b", error=True)
+    limited.on_trial_complete("c")
+    assert limited.suggest("d") is not None
+    assert limited.suggest("e") is not None
+    assert limited.suggest("f") is None
+
+
+def test_finds_the_minimum_of_a_parabola(make_search: Callable[..., BBOSearch]) -> None:
+    """Ray's own test of convergence: x² on [0, 20], to 1e-2 within 100 trials."""
+    search = make_search()
+    best = math.inf
+    for number in range(100):
+        best = min(best, _run(search, str(number))["x"] ** 2)
+        if best <= 1e-2:
+            return
+    pytest.fail(f"the best of 100 values is {best}")
+
+
+def test_concurrent_suggestions_differ(make_search: Callable[..., BBOSearch]) -> None:
+    """Trials that run at the same time are not given the same point."""
+    search = make_search()
+    for number in range(6):
+        _run(search, str(number))
+    points = [search.suggest(str(number)) for number in range(10, 14)]
+    xs = [point["x"] for point in points if isinstance(point, dict)]
+    assert len(set(xs)) == 4
+
+
+def test_finished_is_rays_word() -> None:
+    """What ends a search is a string that Tune compares with."""
+    assert Searcher.FINISHED == "FINISHED"

@@ -1,0 +1,290 @@
+"""The stopper, shown results in the ways Tune shows them."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bbo_plugins.methods import stopping
+from bbo_plugins.methods.stopping import StoppingRule
+from bbo_plugins.space import Dimension, SearchSpace
+
+pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
+
+from ray import tune
+
+from bbo_plugins.ray import RegretGapStopper
+from bbo_plugins.ray.live_trials import LiveTrials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SPACE = {"x": tune.uniform(0.0, 1.0), "n": {"k": tune.choice(["a", "b"]), "c": 3}}
+
+
+def _stopper(**arguments: Any) -> RegretGapStopper:
+    return RegretGapStopper("loss", "min", SPACE, **{"threshold": 0.1, **arguments})
+
+
+def _result(x: float, loss: float | None = None, **fields: Any) -> dict[str, Any]:
+    config = {"x": x, "n": {"k": "a", "c": 3}, "inner_horizon": 10}
+    return {"loss": (x - 0.3) ** 2 if loss is None else loss, "config": config, **fields}
+
+
+def _converging() -> Iterator[float]:
+    """Yield points that look everywhere first and then stay where the minimum is."""
+    rng = np.random.default_rng(0)
+    yield from rng.uniform(size=12)
+    while True:
+        yield float(np.clip(0.3 + 0.01 * rng.normal(), 0.0, 1.0))
+
+
+def _run(stopper: RegretGapStopper, n: int) -> int:
+    """Run trials one at a time until the experiment is over; return how many there were."""
+    for number, x in zip(range(n), _converging(), strict=False):
+        stopper(str(number), _result(x))
+        stopper(str(number), _result(x, done=True))
+        if stopper.stop_all():
+            return number + 1
+    return n
+
+
+def test_records_are_those_of_the_rule() -> None:
+    """One record for each trial, equal to what the framework-free rule says of the same data."""
+    stopper = _stopper(threshold="relative", min_n_trials=3, seed=5)
+    _run(stopper, 8)
+    points = [x for _, x in zip(range(8), _converging(), strict=False)]
+    space = SearchSpace({"n/k": Dimension.categorical(["a", "b"]), "x": Dimension.float(0.0, 1.0)})
+    X = space.encode([{"x": x, "n/k": "a"} for x in points])
+    y = -((np.array(points) - 0.3) ** 2)
+    rule = StoppingRule(threshold="relative", min_n_trials=3)
+    records: list[stopping.StoppingRecord] = []
+    warm_start = None
+    for n in range(1, len(points) + 1):
+        found = stopping.evaluate(
+            space, X[:n], y[:n], rule=rule, previous=records, warm_start=warm_start, seed=5
+        )
+        warm_start = found.warm_start or warm_start
+        records.append(found.record)
+    assert stopper.history() == records
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"threshold": "median", "eta": 0.2}, {"threshold": 0.1}], ids=str
+)
+def test_ends_an_experiment_that_has_converged(arguments: dict[str, Any]) -> None:
+    """A search that only repeats what it knows is stopped, never before 20 trials."""
+    stopper = RegretGapStopper("loss", "min", SPACE, **arguments)
+    n = _run(stopper, 80)
+    assert 20 <= n < 80
+    assert len(stopper.history()) == n
+    assert stopper.history()[-1].terminate
+
+
+def test_maximizing_mirrors_minimizing() -> None:
+    """The same values with the other sign and mode give the same records."""
+    least, most = _stopper(), RegretGapStopper("loss", "max", SPACE, threshold=0.1)
+    for number, x in zip(range(6), _converging(), strict=False):
+        least(str(number), _result(x, done=True))
+        most(str(number), _result(x, loss=-((x - 0.3) ** 2), done=True))
+    assert least.history() == most.history()
+
+
+def test_each_trial_counts_once() -> None:
+    """Results come twice, with and without done, and the last one counts."""
+    stopper = _stopper()
+    for number in range(4):
+        for loss in (9.0, 8.0, float(number)):
+            assert not stopper(str(number), _result(0.1 * number, loss=loss))
+        for _ in range(2):
+            assert not stopper(str(number), _result(0.1 * number, loss=float(number), done=True))
+    twin = _stopper()
+    for number in range(4):
+        twin(str(number), _result(0.1 * number, loss=float(number), done=True))
+    stopper("1", _result(0.1, loss=1.0, done=True))
+    assert stopper.history() == twin.history()
+    assert [record.n_trials for record in stopper.history()] == [1, 2, 3, 4]
+
+
+def test_trials_that_a_scheduler_stopped_count_too() -> None:
+    """They never say that they are done; they have ended when others have taken their place."""
+    stopper = _stopper()
+    for number in range(6):
+        for loss in (9.0, float(number)):
+            stopper(str(number), _result(0.1 * number, loss=loss))
+    assert [record.n_trials for record in stopper.history()] == [1, 2, 3, 4]
+    stopper("0", _result(0.0, loss=7.0))  # it was only slow, so its value was not its last
+    stopper("5", _result(0.5, loss=5.0, done=True))
+    assert [record.n_trials for record in stopper.history()] == [1, 2, 3, 4]
+    stopper("0", _result(0.0, loss=7.0, done=True))
+    assert [record.n_trials for record in stopper.history()] == [1, 2, 3, 4, 5]
+
+
+def test_value_of_a_trial_that_goes_on_is_replaced() -> None:
+    """A trial that was continued counts with its new value, and as one."""
+    stopper = _stopper()
+    for number in range(5):
+        stopper(str(number), _result(0.2 * number, loss=float(number), done=True))
+    stopper("2", _result(0.4, loss=-1.0))
+    stopper("2", _result(0.4, loss=-1.0, done=True))
+    assert [record.n_trials for record in stopper.history()] == [1, 2, 3, 4, 5]
+    twin = _stopper()
+    for number, loss in ((0, 0.0), (1, 1.0), (3, 3.0), (4, 4.0), (2, -1.0)):
+        twin(str(number), _result(0.2 * number, loss=loss, done=True))
+    assert stopper.history()[-1].terms["std"] == pytest.approx(twin.history()[-1].terms["std"])
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, None, "text"])
+def test_unusable_values_do_not_count(loss: Any) -> None:
+    """A failed evaluation is no observation, and no error."""
+    stopper = _stopper()
+    stopper("a", {**_result(0.5), "loss": loss, "done": True})
+    stopper("b", {"config": {"x": 0.5}, "done": True})
+    stopper("c", {"loss": 1.0, "config": {"x": 7.0, "n": {"k": "a"}}, "done": True})
+    assert stopper.history() == []
+
+
+def test_metric_may_be_nested() -> None:
+    """A metric is named by its path, as everywhere in Tune."""
+    stopper = RegretGapStopper("val/loss", "min", SPACE)
+    stopper("a", {**_result(0.5), "val": {"loss": 2.0}, "done": True})
+    assert len(stopper.history()) == 1
+
+
+def test_running_trials_may_finish() -> None:
+    """The decision ends trials that begin after it; the experiment ends with those before it."""
+    stopper = _stopper()
+    n = 0
+    for n, x in enumerate(_converging()):
+        assert not stopper("slow", _result(0.9))
+        if stopper(str(n), _result(x, done=True)):
+            break
+    assert n >= 20
+    assert not stopper.stop_all()
+    assert not stopper("slow", _result(0.9))
+    assert stopper("late", _result(0.3))
+    assert not stopper.stop_all()
+    n_records = len(stopper.history())
+    assert not stopper("slow", _result(0.9, done=True))
+    assert stopper.stop_all()
+    assert len(stopper.history()) == n_records
+
+
+def test_running_trials_may_be_cut_off() -> None:
+    """Without grace the experiment ends at the decision, whatever is running."""
+    stopper = _stopper(graceful=False)
+    stopper("slow", _result(0.9))
+    n = _run(stopper, 80)
+    assert n < 80
+    assert stopper.stop_all()
+
+
+def test_silent_trials_are_not_waited_for_forever() -> None:
+    """A trial that a scheduler has stopped before the decision is given up."""
+    stopper = _stopper()
+    stopper("silent", _result(0.9))
+    for number, x in zip(range(80), _converging(), strict=False):
+        stopper(str(number), _result(x, done=True))
+        if stopper.stop_all():
+            return
+    pytest.fail("the experiment did not end")
+
+
+def test_restored_stopper_goes_on() -> None:
+    """Pickled after each result, as with Tune's checkpoints, it decides the same."""
+    kept, restored = _stopper(), _stopper()
+    for number, x in zip(range(40), _converging(), strict=False):
+        for fields in ({}, {"done": True}):
+            late = kept(str(number), _result(x, **fields))
+            assert restored(str(number), _result(x, **fields)) == late
+            restored = pickle.loads(pickle.dumps(restored))  # noqa: S301 - just written
+        assert restored.stop_all() == kept.stop_all()
+    assert kept.stop_all()
+    assert restored.history() == kept.history()
+
+
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        ({"metric": 3}, TypeError, "metric must be the name of a result, but got 3"),
+        ({"mode": "minimize"}, ValueError, "mode must be one of 'min' or 'max'"),
+        ({"space": {"c": 3}}, ValueError, "space must be a search space with at least one"),
+        ({"space": {"c": tune.choice([1])}}, ValueError, "more than one value"),
+        ({"space": {"c": tune.randn()}}, ValueError, r"space\['c'\] must be a domain"),
+        ({"threshold": "cross-validation"}, ValueError, "no cross-validation scores"),
+        ({"threshold": "never"}, ValueError, "threshold must be one of"),
+        ({"patience": 0}, ValueError, "patience must be an integer of at least 1"),
+        ({"seed": -1}, ValueError, "seed must be"),
+        ({"graceful": 1}, TypeError, "graceful must be True or False"),
+        ({"patients": 3}, TypeError, "patients"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    """Each message names the argument, the rule and the value."""
+    with pytest.raises(error, match=message):
+        RegretGapStopper(**{"metric": "loss", "mode": "min", "space": SPACE, **arguments})
+
+
+# -------------------------------------------------------------------------------- live trials
+
+
+@given(
+    width=st.integers(1, 5),
+    lengths=st.lists(st.integers(1, 6), min_size=12, max_size=30),
+    order=st.randoms(use_true_random=False),
+)
+def test_silent_trials_are_found_and_live_ones_come_back(
+    width: int, lengths: list[int], order: Any
+) -> None:
+    """Up to ``width`` trials report in any order and stop without a word."""
+    live = LiveTrials()
+    waiting = list(enumerate(lengths))
+    running: dict[str, int] = {}
+    ended: set[str] = set()
+    while waiting or running:
+        while waiting and len(running) < width:
+            number, length = waiting.pop(0)
+            running[str(number)] = length
+        trial_id = order.choice(sorted(running))
+        ended.discard(trial_id)
+        ended.update(live.hear(trial_id, done=False))
+        assert trial_id in live.ids
+        running[trial_id] -= 1
+        if not running[trial_id]:
+            del running[trial_id]
+    assert live.width <= width
+    # Each is in exactly one of the two, and no more are thought to run than could have been.
+    assert ended.isdisjoint(live.ids)
+    assert len(ended) + len(live.ids) == len(lengths)
+    assert len(live.ids) <= live.width + width
+
+
+def test_trials_side_by_side_are_not_taken_for_silent() -> None:
+    """Once four were seen to take turns, none is given up while three others begin."""
+    live = LiveTrials()
+    running = ["0", "1", "2", "3"]
+    for trial_id in running * 2:
+        live.hear(trial_id, done=False)
+    assert live.width == 4
+    for number in range(4, 10):
+        assert live.hear(running.pop(1), done=True)
+        running.append(str(number))
+        assert live.hear(running[-1], done=False) == []
+        if number % 3 == 0:
+            assert live.hear("0", done=False) == []
+    assert "0" in live.ids
+
+
+def test_trial_that_is_done_is_told_each_time() -> None:
+    """Tune may show the last result twice, and the value may have changed."""
+    live = LiveTrials()
+    assert live.hear("a", done=False) == []
+    assert live.hear("a", done=True) == ["a"]
+    assert live.hear("a", done=True) == ["a"]
+    assert live.ids == []
