@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from bbo_plugins.methods.inner_horizon import InnerHorizon
     from bbo_plugins.optuna import (
+        BILBOSampler,
+        BilevelSolution,
+        GOUCBSampler,
         PromotionCallback,
         RegretGapTerminator,
         UHEBOSampler,
@@ -27,6 +30,9 @@ __version__ = "0.1.0.dev0"
 # type checkers and editors learn what __getattr__ will find.
 _MODULE_OF: Final = {
     "BBOSearch": "bbo_plugins.ray",
+    "BILBOSampler": "bbo_plugins.optuna",
+    "BilevelSolution": "bbo_plugins.optuna",
+    "GOUCBSampler": "bbo_plugins.optuna",
     "InnerHorizon": "bbo_plugins.methods.inner_horizon",
     "InnerHorizonScheduler": "bbo_plugins.ray",
     "PromotionCallback": "bbo_plugins.optuna",
@@ -40,6 +46,9 @@ _MODULE_OF: Final = {
 
 __all__ = [
     "BBOSearch",
+    "BILBOSampler",
+    "BilevelSolution",
+    "GOUCBSampler",
     "InnerHorizon",
     "InnerHorizonScheduler",
     "PromotionCallback",

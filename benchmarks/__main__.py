@@ -20,6 +20,7 @@ if __name__ == "__main__":
         os.environ[_variable] = "1"
 
 BENCHMARKS = {
+    "bilevel": "benchmarks.bilevel",
     "estimation": "benchmarks.estimation",
     "horizon": "benchmarks.horizon",
     "imports": "benchmarks.imports",

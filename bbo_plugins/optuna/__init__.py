@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
+from bbo_plugins.optuna.bilevel_solution import BilevelSolution
 from bbo_plugins.optuna.continuations import continued_from
 from bbo_plugins.optuna.cross_validation import report_cross_validation_scores
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from bbo_plugins.optuna.terminator import RegretGapTerminator
 
 __all__ = [
+    "BILBOSampler",
+    "BilevelSolution",
     "GOUCBSampler",
     "PromotionCallback",
     "RegretGapTerminator",

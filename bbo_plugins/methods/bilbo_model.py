@@ -1,0 +1,335 @@
+"""What BILBO knows of a bilevel problem: its space, its observations, one model per function.
+
+Inside, both objectives are maximized and a constraint holds where it is at least zero. Every
+function has its own data, as a query observes one function only, and its own Gaussian process over
+the joint unit cube: upper-level coordinates first, then lower-level ones.
+
+| symbol   | shape  | meaning                                                             |
+|----------|--------|---------------------------------------------------------------------|
+| x, z     |        | upper- and lower-level point in the unit cube                       |
+| P        | (n, d) | joint points (x, z)                                                 |
+| F, f     |        | upper- and lower-level objective                                    |
+| μ_h, σ_h | (n,)   | posterior mean and standard deviation of function h, in model units |
+
+Model units (:class:`Units`): an objective is standardized by its own data; a constraint is divided
+by the root mean square of its data and never shifted, so that the prior's mean, zero, is the border
+of what is feasible.
+
+Source: Chew, Nguyen & Low (2025), "BILBO: BILevel Bayesian Optimization", sections 3 and D.2.
+
+Deviations: the paper standardizes by the true mean and deviation of each test function over its
+box, which are not known in practice. Observations cluster near the solution, so that their own
+deviation is too small a unit to compare functions by: uncertainties are compared in units of
+:attr:`FunctionModel.spread`, the model's estimate of the true one. Objectives are not compressed as
+by :mod:`bbo_plugins.gp.outputs`, whose robust spread collapses with such a cluster. Hyperparameters
+have priors, as everywhere in this package. A query that is still being evaluated is believed at its
+posterior mean; the paper has no parallel queries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bbo_plugins import errors
+from bbo_plugins.acquisition.quasirandom import shifted_sobol
+from bbo_plugins.gp.fit import WarmStart, fit_map
+from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.gp.regression import GaussianProcess
+from bbo_plugins.gp.surrogate import transformed_noise
+from bbo_plugins.space import SearchSpace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_N_EVERYWHERE = 256  # points that stand for the whole space
+_DEGENERATE = 1e-150  # values no larger are all zero
+_SMALLEST_SPREAD = 1e-12  # of the largest value; less is rounding error
+
+
+@dataclass(frozen=True, kw_only=True)
+class BilevelProblem:
+    """The spaces of the two levels and the names of the functions.
+
+    Attributes:
+        upper_space: Space of x.
+        lower_space: Space of z.
+        upper: Name of the upper-level objective F.
+        lower: Name of the lower-level objective f.
+        upper_constraints: Names of the constraints of the upper level.
+        lower_constraints: Names of the constraints of the lower level.
+
+    Raises:
+        ValueError: A parameter is on both levels, a level has none, or two functions share a name.
+    """
+
+    upper_space: SearchSpace
+    lower_space: SearchSpace
+    upper: str = "upper"
+    lower: str = "lower"
+    upper_constraints: tuple[str, ...] = ()
+    lower_constraints: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the names."""
+        for argument, space in (("upper", self.upper_space), ("lower", self.lower_space)):
+            if not len(space):
+                rule = "a space of at least one parameter"
+                raise ValueError(errors.rule_message(f"{argument}_space", rule, space))
+        both = sorted(set(self.upper_space.names) & set(self.lower_space.names))
+        if both:
+            rule = "on one level only"
+            raise ValueError(errors.rule_message("parameters", rule, both))
+        if len(set(self.functions)) < len(self.functions):
+            rule = "different names"
+            raise ValueError(errors.rule_message("functions", rule, self.functions))
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Names of all functions: F, f, then the constraints of the upper and the lower level."""
+        return (self.upper, self.lower, *self.upper_constraints, *self.lower_constraints)
+
+    @property
+    def n_upper(self) -> int:
+        """Number of upper-level coordinates."""
+        return len(self.upper_space)
+
+    @cached_property
+    def space(self) -> SearchSpace:
+        """The joint space: upper-level parameters first."""
+        spaces = (self.upper_space, self.lower_space)
+        return SearchSpace(
+            {
+                name: dimension
+                for space in spaces
+                for name, dimension in zip(space.names, space.dimensions, strict=True)
+            }
+        )
+
+    @cached_property
+    def features(self) -> FeatureMap:
+        """The kernel's feature map of the joint space."""
+        return FeatureMap(tuple(self.space.n_categories.tolist()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionData:
+    """What is known of one function.
+
+    Attributes:
+        X: Joint points at which it was observed, shape (n, d).
+        y: Its values there: an objective's to be maximized, a constraint's at least 0 where it
+            holds; finite, shape (n,).
+        pending: Joint points at which it is being evaluated elsewhere, shape (p, d).
+        noise_variance: Known noise variances in squared units of ``y``, NaN where unknown, shape
+            (n,), or None.
+
+    Raises:
+        ValueError: The shapes disagree or a value is not finite.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    pending: FloatArray
+    noise_variance: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        """Check shapes and finiteness."""
+        n, d = self.X.shape
+        noise = self.y if self.noise_variance is None else self.noise_variance
+        for name, array, shape in (
+            ("y", self.y, (n,)),
+            ("noise_variance", noise, (n,)),
+            ("pending", self.pending, (len(self.pending), d)),
+        ):
+            if array.shape != shape:
+                message = f"{name} must have shape {shape}, but got {array.shape}."
+                raise ValueError(message)
+        if not np.isfinite(self.y).all():
+            raise ValueError(errors.rule_message("y", "finite", self.y))
+
+
+@dataclass(frozen=True)
+class Units:
+    """The linear map between a function's own units and its model's.
+
+    Attributes:
+        shift: Own value that is zero in model units.
+        scale: One model unit in own units; positive.
+    """
+
+    shift: float
+    scale: float
+
+    @classmethod
+    def fit(cls, y: FloatArray, *, is_constraint: bool) -> Units:
+        """Return the units for values ``y`` (n,), n >= 1; constant values get a scale of 1.
+
+        An objective gets mean 0 and standard deviation 1; a constraint root mean square 1 and no
+        shift.
+        """
+        largest = float(np.abs(y).max())
+        if largest < _DEGENERATE:
+            return cls(0.0, 1.0)
+        values = y / largest  # so that no square overflows
+        mean = 0.0 if is_constraint else float(values.mean())
+        spread = float(np.sqrt(np.mean(np.square(values - mean))))
+        if spread < _SMALLEST_SPREAD:
+            return cls(mean * largest, 1.0)
+        return cls(mean * largest, spread * largest)
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Map own values to model units, any shape."""
+        return np.asarray((y - self.shift) / self.scale)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Map model units to own values, any shape."""
+        return np.asarray(z * self.scale + self.shift)
+
+
+@dataclass(frozen=True)
+class FunctionModel:
+    """The posterior of one function; :meth:`fit` builds one.
+
+    Attributes:
+        name: The function's name.
+        process: Posterior in model units, pending queries included.
+        units: The map between the function's own units and the model's.
+        warm_start: What the next fit may start from.
+        n_observed: Number of observations, without the pending queries that ``process`` has last.
+        spread: How much the function varies over the whole space, in model units: standard
+            deviation of an objective, root mean square of a constraint, as the model has it.
+    """
+
+    name: str
+    process: GaussianProcess
+    units: Units
+    warm_start: WarmStart
+    n_observed: int
+    spread: float
+
+    @classmethod
+    def fit(
+        cls,
+        name: str,
+        data: FunctionData,
+        features: FeatureMap,
+        *,
+        is_constraint: bool,
+        warm_start: WarmStart | None = None,
+    ) -> FunctionModel:
+        """Fit to at least one observation.
+
+        Raises:
+            ValueError: The covariance matrix could not be factorized at all.
+        """
+        units = Units.fit(data.y, is_constraint=is_constraint)
+        targets = units.forward(data.y)
+        known = None
+        if data.noise_variance is not None:
+            known = transformed_noise(data.noise_variance, np.full(len(targets), 1.0 / units.scale))
+        fit = fit_map(data.X, targets, features, known_noise=known, warm_start=warm_start)
+        process = GaussianProcess.from_data(
+            data.X, targets, fit.hyperparameters, features, known_noise=known, cholesky=fit.cholesky
+        )
+        if len(data.pending):
+            process = process.condition_on(data.pending, process.predict_mean(data.pending))
+        spread = _spread(process, _everywhere(data.X.shape[1]), centered=not is_constraint)
+        return cls(name, process, units, fit.warm_start, len(data.y), spread)
+
+    def predict(self, P: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return posterior mean and standard deviation at ``P`` (n, d), each (n,), model units."""
+        mean, variance = self.process.predict(P)
+        return mean, np.sqrt(variance)
+
+    def bound(self, P: FloatArray, multiplier: float) -> FloatArray:
+        """Return μ + ``multiplier`` σ at ``P`` (n, d), shape (n,)."""
+        mean, sd = self.predict(P)
+        return mean + multiplier * sd
+
+    def bound_with_gradient(
+        self, P: FloatArray, multiplier: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return μ + ``multiplier`` σ (n,) and its gradient (n, d) at ``P`` (n, d)."""
+        mean, variance, mean_gradient, variance_gradient = self.process.predict_with_gradients(P)
+        sd = np.sqrt(variance)
+        slope = 0.5 * multiplier / sd
+        return mean + multiplier * sd, mean_gradient + slope[:, None] * variance_gradient
+
+
+def _everywhere(n_dimensions: int) -> FloatArray:
+    """Return points that fill the unit cube, the same ones at every call, shape (n, d)."""
+    return shifted_sobol(_N_EVERYWHERE, n_dimensions, np.random.default_rng(0))
+
+
+def _spread(process: GaussianProcess, P: FloatArray, *, centered: bool) -> float:
+    """Return the root mean square of a draw from ``process`` over ``P``, about its mean or zero."""
+    mean, variance = process.predict(P)
+    offset = mean.mean() if centered else 0.0
+    return float(np.sqrt(np.mean(np.square(mean - offset) + variance)))
+
+
+@dataclass(frozen=True)
+class BilevelModel:
+    """The models of all functions; :meth:`fit` builds one.
+
+    Attributes:
+        upper: F.
+        lower: f.
+        upper_constraints: Constraints of the upper level.
+        lower_constraints: Constraints of the lower level.
+    """
+
+    upper: FunctionModel
+    lower: FunctionModel
+    upper_constraints: tuple[FunctionModel, ...] = ()
+    lower_constraints: tuple[FunctionModel, ...] = ()
+
+    @classmethod
+    def fit(
+        cls,
+        problem: BilevelProblem,
+        data: Mapping[str, FunctionData],
+        warm_starts: Mapping[str, WarmStart] | None = None,
+    ) -> BilevelModel:
+        """Fit every function's model to its own data, each with at least one observation.
+
+        Raises:
+            ValueError: As :meth:`FunctionModel.fit`.
+        """
+        starts = warm_starts or {}
+
+        def model(name: str, *, is_constraint: bool) -> FunctionModel:
+            return FunctionModel.fit(
+                name,
+                data[name],
+                problem.features,
+                is_constraint=is_constraint,
+                warm_start=starts.get(name),
+            )
+
+        return cls(
+            model(problem.upper, is_constraint=False),
+            model(problem.lower, is_constraint=False),
+            tuple(model(name, is_constraint=True) for name in problem.upper_constraints),
+            tuple(model(name, is_constraint=True) for name in problem.lower_constraints),
+        )
+
+    @property
+    def constraints(self) -> tuple[FunctionModel, ...]:
+        """The constraints of both levels, upper level first."""
+        return self.upper_constraints + self.lower_constraints
+
+    @property
+    def functions(self) -> tuple[FunctionModel, ...]:
+        """All models: F, f, then the constraints."""
+        return (self.upper, self.lower, *self.constraints)
+
+    @cached_property
+    def observed(self) -> FloatArray:
+        """Distinct joint points at which any function was observed, shape (n, d)."""
+        points = [model.process.X[: model.n_observed] for model in self.functions]
+        return np.unique(np.concatenate(points), axis=0)

@@ -1,0 +1,393 @@
+"""BILBO as an Optuna sampler: two decision-makers, one function per trial.
+
+The rule behind it is in :mod:`bbo_plugins.methods.bilbo`. What is stored with a trial besides its
+proposal (:mod:`bbo_plugins.optuna.proposals`) is one system attribute that says why it was made:
+
+    bbo_plugins:bilevel = {"v": 1, "reason": "optimism", "infeasible": false, "bounds": {...}}
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from typing import TYPE_CHECKING, Any
+
+from optuna.samplers import BaseSampler
+from optuna.trial import TrialState
+
+from bbo_plugins import errors
+from bbo_plugins.methods.bilbo import DEFAULT_BETA, Options, suggest
+from bbo_plugins.optuna import randomness
+from bbo_plugins.optuna.bilevel_solution import BilevelSolution, solution_of
+from bbo_plugins.optuna.bilevel_trials import BilevelTrials, Roles, shared_distributions
+from bbo_plugins.optuna.dimensions import dimension_of
+from bbo_plugins.optuna.once import Once
+from bbo_plugins.optuna.placement import fixed_params
+from bbo_plugins.optuna.proposals import Proposal
+from bbo_plugins.optuna.trials import store_constraints, store_proposal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from optuna.distributions import BaseDistribution
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+    from bbo_plugins.methods.bilbo import Query
+
+_logger = logging.getLogger(__name__)
+REASON_KEY = "bbo_plugins:bilevel"
+_VERSION = 1
+# A trial counts for study.best_trial if no regret but F's can exceed so many deviations.
+_TRUSTED_BOUND = 0.2
+_N_INITIAL = 3
+_MAX_ATTEMPTS = 3
+_DIRECTIONS = ("minimize", "maximize")
+
+
+class BILBOSampler(BaseSampler):
+    """Bayesian optimization of bilevel problems (BILBO), one function per trial.
+
+    The upper level chooses ``upper_params`` to optimize its objective, knowing that the lower level
+    answers with the ``lower_params`` that optimize its own; black-box constraints may belong to
+    either level. Both are expensive functions of all parameters. The sampler learns both levels at
+    once and says with every trial which function to evaluate: the objective asks for it as a
+    categorical parameter and returns that function's value::
+
+        sampler = BILBOSampler(["price"], ["amount"], seed=1)
+        study = optuna.create_study(direction="minimize", sampler=sampler)
+
+
+        def objective(trial):
+            query = trial.suggest_categorical("query", sampler.functions)
+            price = trial.suggest_float("price", 0, 1)
+            amount = trial.suggest_float("amount", 0, 1)
+            return loss(price, amount) if query == "upper" else cost(price, amount)
+
+
+        study.optimize(objective, n_trials=60)
+        print(sampler.solution(study))
+
+    A constraint holds where its value is at most zero, as everywhere in Optuna. Where one
+    evaluation gives all functions, make a study with two directions, return both objectives, and
+    report the constraints by their names with ``Trial.set_constraint``; there is no query then.
+
+    ``study.best_trial`` of a study with one direction is the best evaluation of the upper objective
+    at which the lower level's answer and the constraints were known well (all other trials are
+    marked by a constraint value above zero); the solution, from the models, is usually better.
+
+    It does not work where the lower level's best answer is a narrow peak or jumps wildly: a model
+    of a few hundred values cannot see it.
+
+    Args:
+        upper_params: Names of the upper level's parameters.
+        lower_params: Names of the lower level's parameters.
+        query_param: Name of the categorical parameter that says which function to evaluate; its
+            choices must be :attr:`functions`.
+        upper: Name of the upper objective.
+        lower: Name of the lower objective.
+        upper_direction: "minimize" or "maximize"; also the study's (first) direction.
+        lower_direction: "minimize" or "maximize"; also the study's second direction, if any.
+        upper_constraints: Names of the upper level's constraints.
+        lower_constraints: Names of the lower level's constraints.
+        many_responses: Whether the lower level may have several equally good answers, of which the
+            upper level may choose.
+        epsilon: By how much an answer may be worse than the best, in the lower objective's units;
+            needs ``many_responses``.
+        beta: Root of it multiplies the deviations in confidence bounds; None for 4.
+        n_startup_trials: Space-filling trials before the models take over, shared by the functions;
+            None for 3 of each function.
+        seed: Seed, a non-negative integer; None for fresh randomness.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of its range, or a name is used twice.
+    """
+
+    def __init__(
+        self,
+        upper_params: Sequence[str],
+        lower_params: Sequence[str],
+        *,
+        query_param: str = "query",
+        upper: str = "upper",
+        lower: str = "lower",
+        upper_direction: str = "minimize",
+        lower_direction: str = "minimize",
+        upper_constraints: Sequence[str] = (),
+        lower_constraints: Sequence[str] = (),
+        many_responses: bool = False,
+        epsilon: float = 0.0,
+        beta: float | None = None,
+        n_startup_trials: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Check and keep the arguments."""
+        directions = {
+            upper: errors.check_word("upper_direction", upper_direction, _DIRECTIONS),
+            lower: errors.check_word("lower_direction", lower_direction, _DIRECTIONS),
+        }
+        self._roles = Roles(
+            upper_params=_names("upper_params", upper_params, least=1),
+            lower_params=_names("lower_params", lower_params, least=1),
+            query_param=_name("query_param", query_param),
+            upper=_name("upper", upper),
+            lower=_name("lower", lower),
+            upper_constraints=_names("upper_constraints", upper_constraints),
+            lower_constraints=_names("lower_constraints", lower_constraints),
+            maximized=frozenset(name for name, d in directions.items() if d == "maximize"),
+        )
+        _check_distinct("parameters", (*self._roles.params, query_param))
+        _check_distinct("functions", self._roles.functions)
+        self._options = Options(
+            beta=DEFAULT_BETA if beta is None else beta,
+            epsilon=epsilon,
+            many_responses=many_responses,
+        )
+        self._n_startup_trials = (
+            None
+            if n_startup_trials is None
+            else errors.check_int("n_startup_trials", n_startup_trials, minimum=1)
+        )
+        self._seed = (
+            randomness.fresh_entropy()
+            if seed is None
+            else errors.check_int("seed", seed, minimum=0)
+        )
+        self._forget()
+
+    def _forget(self) -> None:
+        self._once = Once()
+        self._suggesting = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what has been said and the lock."""
+        return {k: v for k, v in self.__dict__.items() if k not in {"_once", "_suggesting"}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Start with nothing said."""
+        self.__dict__.update(state)
+        self._forget()
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Names of the functions, the choices of the query parameter."""
+        return self._roles.functions
+
+    def reseed_rng(self) -> None:
+        """Mix in fresh randomness; Optuna does this for ``n_jobs`` > 1."""
+        self._seed = randomness.mix(self._seed, randomness.fresh_entropy())
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Refuse a study whose directions or parameters do not fit, before anything is sampled.
+
+        Raises:
+            ValueError: They do not fit.
+        """
+        del trial
+        shared_distributions(study, self._roles, coupled=self._roles.is_coupled(study))
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """Return the parameters of both levels and the query, once a trial has shown them all.
+
+        Raises:
+            ValueError: The study does not fit.
+        """
+        del trial
+        coupled = self._roles.is_coupled(study)
+        return shared_distributions(study, self._roles, coupled=coupled) or {}
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Suggest the parameters of both levels and the query together.
+
+        Raises:
+            ValueError: The study does not fit.
+        """
+        if not search_space or len(fixed_params(trial, search_space)) == len(search_space):
+            return {}
+        with self._suggesting:  # so that the next thread knows where this trial will be
+            return self._sample(study, trial, search_space)
+
+    def _sample(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        coupled = self._roles.is_coupled(study)
+        trials = BilevelTrials.read(study, self._roles, search_space, asking=trial)
+        n_chunks = 0
+        for attempt in range(_MAX_ATTEMPTS):
+            query = suggest(
+                trials.problem,
+                trials.data,
+                rng=randomness.model_generator(self._seed, trial.number, attempt),
+                options=self._options_for(coupled=coupled),
+                warm_starts=trials.warm_starts,
+            )
+            params = {
+                **trials.problem.space.decode(query.point),
+                **({} if coupled else {self._roles.query_param: query.function}),
+                **fixed_params(trial, search_space),
+            }
+            n_chunks = self._store(study, trial, query, params, search_space, n_chunks)
+            # Another process may have been thinking at the same time and come to the same query.
+            # It stores before it looks, as we do, so at least one of the two sees the other.
+            before, trials = (
+                trials,
+                BilevelTrials.read(study, self._roles, search_space, asking=trial),
+            )
+            if not trials.has_new_query_near(query.point, query.function, since=before):
+                break
+        self._log(before, query, trial.number)
+        return params
+
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """Draw a parameter of a trial that comes before the first complete one.
+
+        Raises:
+            ValueError: The parameter is on no level, or the query's choices are not the functions.
+        """
+        self._roles.check_level(param_name)
+        del study
+        if param_name == self._roles.query_param:
+            self._roles.check_query(param_distribution)
+            return self.functions[trial.number % len(self.functions)]
+        dimension = dimension_of(param_distribution)
+        return randomness.uniform_value(dimension, self._seed, trial.number, param_name)
+
+    def after_trial(
+        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+    ) -> None:
+        """Mark trials that ``study.best_trial`` must not take, and check the parameters.
+
+        Raises:
+            ValueError: A parameter of a level, the query or, of a coupled trial, a constraint is
+                missing; or a parameter is on no level.
+        """
+        del values
+        coupled = self._roles.is_coupled(study)
+        if state is TrialState.FAIL:
+            asked = trial.params.get(self._roles.query_param, "all functions")
+            if self._once.first_time("failed", asked):
+                _logger.warning(
+                    "%s: trial %d failed or returned NaN for the query %r; there is nothing to "
+                    "learn from it.",
+                    self,
+                    trial.number,
+                    asked,
+                )
+        if state is not TrialState.COMPLETE:
+            return
+        if not coupled:
+            store_constraints(study, trial, [self._doubt(trial)])
+        self._roles.check_params(trial.distributions, coupled=coupled)
+        if coupled:
+            self._roles.check_constraints(study._storage.get_trial_system_attrs(trial._trial_id))
+        else:
+            self._roles.check_query(trial.distributions[self._roles.query_param])
+
+    def solution(self, study: Study) -> BilevelSolution:
+        """Return the best pair of upper-level parameters and lower-level answer, by the models.
+
+        Raises:
+            ValueError: A function has no observation yet, or the study does not fit.
+        """
+        return solution_of(study, self._roles, self._options, self._seed)
+
+    def _options_for(self, *, coupled: bool) -> Options:
+        n_initial = _N_INITIAL
+        if self._n_startup_trials is not None:
+            shared = 1 if coupled else len(self.functions)
+            n_initial = math.ceil(self._n_startup_trials / shared)
+        return Options(
+            beta=self._options.beta,
+            epsilon=self._options.epsilon,
+            many_responses=self._options.many_responses,
+            n_initial=n_initial,
+            coupled=coupled,
+        )
+
+    def _store(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        query: Query,
+        params: Mapping[str, Any],
+        distributions: Mapping[str, BaseDistribution],
+        replacing: int,
+    ) -> int:
+        starts = [query.warm_starts.get(name) for name in self.functions]
+        fits = tuple(start.to_json() for start in starts if start is not None)
+        proposal = Proposal.of(params, distributions, fits=fits)
+        n_chunks = store_proposal(study, trial, proposal, replacing=replacing)
+        said = {
+            "v": _VERSION,
+            "reason": query.reason,
+            "infeasible": query.infeasible,
+            "bounds": {name: round(bound, 6) for name, bound in query.regret_bounds.items()},
+        }
+        study._storage.set_trial_system_attr(trial._trial_id, REASON_KEY, said)
+        return n_chunks
+
+    def _doubt(self, trial: FrozenTrial) -> float:
+        """Return a constraint value: at most 0 if ``study.best_trial`` may take the trial."""
+        if trial.params.get(self._roles.query_param) != self._roles.upper:
+            return 1.0
+        # Only where the query came from the trusted sets do the bounds bound its regrets.
+        said = trial.system_attrs.get(REASON_KEY, {})
+        if said.get("reason") != "optimism":
+            return 1.0
+        others = [bound for name, bound in said["bounds"].items() if name != self._roles.upper]
+        return float(max(others)) - _TRUSTED_BOUND
+
+    def _log(self, trials: BilevelTrials, query: Query, number: int) -> None:
+        for note in query.notes:
+            if self._once.first_time("note"):
+                _logger.warning("%s: %s", self, note)
+        if trials.n_infinite and self._once.first_time("infinite"):
+            _logger.warning(
+                "%s: %d infinite values so far; each counts as its function's largest or smallest "
+                "finite one.",
+                self,
+                trials.n_infinite,
+            )
+        if query.infeasible and self._once.first_time("infeasible"):
+            _logger.warning(
+                "%s: as of trial %d the problem looks infeasible: no point satisfies all "
+                "constraints, with confidence. Further trials look for what would refute that.",
+                self,
+                number,
+            )
+
+
+def _name(argument: str, value: object) -> str:
+    rule = "a non-empty name"
+    errors.check_instance(argument, value, str, rule)
+    if not value:
+        raise ValueError(errors.rule_message(argument, rule, value))
+    return str(value)
+
+
+def _names(argument: str, values: object, *, least: int = 0) -> tuple[str, ...]:
+    rule = "a sequence of names" if not least else "a sequence of at least one name"
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise TypeError(errors.rule_message(argument, rule, values))
+    names = tuple(_name(f"an entry of {argument}", value) for value in values)
+    if len(names) < least:
+        raise ValueError(errors.rule_message(argument, rule, values))
+    return names
+
+
+def _check_distinct(what: str, names: Sequence[str]) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(f"{what} must have different names, but {repeated} are used twice.")

@@ -1,0 +1,125 @@
+"""GOUCBSampler: the front door to GO-UCB for Optuna."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bbo_plugins import errors
+from bbo_plugins.optuna.model_sampler import ModelSampler, ModelSuggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from optuna.samplers import BaseSampler
+    from optuna.trial import FrozenTrial
+
+    from bbo_plugins.optuna.trials import Snapshot
+
+_FIT = "GO-UCB"  # name under which the networks are stored with a trial
+
+
+class GOUCBSampler(ModelSampler):
+    """Global optimization in many dimensions with a small network as the model, for Optuna.
+
+    After a space-filling start-up, each trial is suggested by a network with one hidden layer
+    beside a quadratic function, which is fitted to all finished trials, and by the largest value
+    that it can take for parameters in a ball around the fitted ones, in a trust region around the
+    best trial. For 15 to 100 parameters and some hundreds of trials; with fewer parameters
+    :class:`~bbo_plugins.optuna.UHEBOSampler` is the better choice, as it searches the whole space.
+    :mod:`bbo_plugins.methods.go_ucb` has the details, and where they leave the paper (Liu & Wang
+    2023).
+
+    Numeric parameters may be floats or integers, on a linear or log scale, with or without steps;
+    categorical ones have one input of the network per choice. Parameters that not all complete
+    trials share are drawn independently of the model, with a warning. Trials running elsewhere,
+    pruned and failed trials, constraints and known noise are accounted for.
+
+    With the same ``seed``, the same study gets the same suggestions, in one run or resumed, in this
+    or another process: what a fit continues from is stored with the trials, some kilobytes each (25
+    hidden units and 20 parameters: 2, and 100 parameters: 8). Optuna reseeds its sampler when
+    ``n_jobs`` > 1, so such runs are not repeatable.
+
+    Args:
+        hidden_units: Hidden units of the network.
+        n_startup_trials: Complete or pruned trials, usable as observations, before the model
+            suggests.
+        beta: Squared radius of the ball, in posterior standard deviations of the model: the bound
+            is the mean plus √beta of them. None for the default, 1.
+        regularization: Weight λ of the penalty on the network's parameters, which is the noise
+            variance of the standardized objective. None to choose it by marginal likelihood.
+        noise_func: Takes a finished :class:`~optuna.trial.FrozenTrial` and returns the known
+            *variance* of its value's noise, in squared units of the objective. What is no finite
+            non-negative number counts as unknown, with one warning. None and unknown noise are
+            estimated.
+        deterministic_objective: Whether the same parameters always give the same value. If so, no
+            noise is assumed and no evaluated point is suggested again before the space is
+            exhausted.
+        constraints_func: Takes a finished trial and returns its constraint values, a constant
+            number of them; a trial is feasible if none is above zero. Each has a network of its
+            own. ``Trial.set_constraint`` of Optuna 5 can be used instead.
+        independent_sampler: Sampler for the start-up and for parameters the model does not cover.
+            None for a space-filling start-up and uniform draws.
+        warn_independent_sampling: Whether to warn, once per parameter, when a parameter is not
+            covered by the model.
+        seed: Seed, a non-negative integer; None for fresh randomness.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument has a value outside its range.
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden_units: int = 25,
+        n_startup_trials: int = 10,
+        beta: float | None = None,
+        regularization: float | None = None,
+        noise_func: Callable[[FrozenTrial], float] | None = None,
+        deterministic_objective: bool = False,
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
+        independent_sampler: BaseSampler | None = None,
+        warn_independent_sampling: bool = True,
+        seed: int | None = None,
+    ) -> None:
+        """Check and keep the arguments."""
+        self._hidden_units = errors.check_int("hidden_units", hidden_units, minimum=1)
+        self._beta = None if beta is None else errors.check_positive("beta", beta)
+        self._regularization = (
+            None
+            if regularization is None
+            else errors.check_positive("regularization", regularization)
+        )
+        self._deterministic = errors.check_bool("deterministic_objective", deterministic_objective)
+        super().__init__(
+            n_startup_trials=n_startup_trials,
+            noise_func=noise_func,
+            constraints_func=constraints_func,
+            independent_sampler=independent_sampler,
+            warn_independent_sampling=warn_independent_sampling,
+            seed=seed,
+        )
+
+    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
+        # Imported when first needed: SciPy's linear algebra would double the package's import time.
+        from bbo_plugins.methods import go_ucb  # noqa: PLC0415
+        from bbo_plugins.methods.network_surrogate import WarmNetwork  # noqa: PLC0415
+
+        step = go_ucb.suggest(
+            snapshot.space,
+            snapshot.observations,
+            rng=rng,
+            n_startup=self._n_startup_trials,
+            hidden_units=self._hidden_units,
+            beta=go_ucb.DEFAULT_BETA if self._beta is None else self._beta,
+            regularization=self._regularization,
+            deterministic=self._deterministic,
+            warm_starts=[WarmNetwork.from_json(fit) for fit in snapshot.fits.get(_FIT, ())],
+        )
+        return ModelSuggestion(
+            x=step.x,
+            fits=tuple(warm_start.to_json() for warm_start in step.warm_starts),
+            notes=step.notes,
+            loss=_FIT,
+        )

@@ -1,0 +1,234 @@
+"""The bilevel test problems: their solutions, lower-level minima, constraints and scales."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from benchmarks import bilevel_problems
+from benchmarks.bilevel_problems import LOWER, TASKS, UPPER, Array, BilevelTask
+from benchmarks.problem import from_unit, space_filling
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FEASIBLE = [name for name, task in TASKS.items() if task.solution is not None]
+SMD = [name for name in FEASIBLE if name.startswith("smd")]
+N_UPPER, N_LOWER = 400, 400
+
+
+def _sample(space: Mapping[str, object], n: int, seed: int) -> Array:
+    """Return points (n, d) of one level in the functions' units; categories are indices."""
+    unit = space_filling(n, len(space), np.random.default_rng(seed))
+    rows = [from_unit(space, point) for point in unit]  # type: ignore[arg-type]
+    return np.array(
+        [
+            [
+                space[name].choices.index(value) if isinstance(value, str) else value  # type: ignore[attr-defined]
+                for name, value in row.items()
+            ]
+            for row in rows
+        ],
+        dtype=np.float64,
+    )
+
+
+def _near(point: Array, space: Mapping[str, object], radius: float, n: int, seed: int) -> Array:
+    """Return points (n, d) around ``point`` (d,) and in the box, integers and categories kept."""
+    rng = np.random.default_rng(seed)
+    points = np.tile(point, (n, 1))
+    for i, distribution in enumerate(space.values()):
+        if isinstance(low := getattr(distribution, "low", None), float):
+            high = distribution.high  # type: ignore[attr-defined]
+            points[:, i] += radius * (high - low) * rng.standard_normal(n)
+            points[:, i] = np.clip(points[:, i], low, high)
+    return points
+
+
+@pytest.mark.parametrize("name", FEASIBLE)
+def test_the_solution_has_no_regret(name: str) -> None:
+    """At the solution both objectives are optimal and every constraint holds."""
+    task = TASKS[name]
+    assert task.solution is not None
+    regrets = task.regrets(task.solution)
+    assert set(regrets) == set(task.functions)
+    assert max(regrets.values()) < 1e-6
+
+
+@pytest.mark.parametrize("name", FEASIBLE)
+def test_no_response_beats_the_lower_minimum(name: str) -> None:
+    """For random x, no random response in the box and feasible is below the stated minimum."""
+    task = TASKS[name]
+    x = _sample(task.upper_space, 60, 1)
+    z = _sample(task.lower_space, N_LOWER, 2)
+    X, Z = np.repeat(x, len(z), axis=0), np.tile(z, (len(x), 1))
+    minima = np.repeat(task.lower_minimum(x), len(z))
+    feasible = np.all([task.functions[c](X, Z) <= 0.0 for c in task.lower_constraints], axis=0)
+    values = task.functions[LOWER](X, Z)
+    assert (values >= minima - 1e-9)[feasible | np.zeros(len(X), dtype=bool)].all()
+
+
+def _response(task: BilevelTask, x: Array) -> Array:
+    """Return a best response (n, d_z) to x (n, d_x) of an SMD problem, from its formulas."""
+    number = task.name.split("-")[0][3:]
+    n_a = sum(name.startswith("a") for name in task.upper_space)
+    n_c = sum(name.startswith("c") for name in task.lower_space)
+    b = x[:, n_a:]
+    c = np.full((len(x), n_c), 1.0 if number in {"5", "8", "12"} else 0.0)
+    bounded_log = np.clip((np.exp(b) - 0.01) / 0.99, 0.0, math.e)
+    d = {
+        "1": np.arctan(b),
+        "2": bounded_log if "bounded" in task.name else np.exp(b),
+        "3": np.arctan(b**2),
+        "4": np.expm1(np.abs(b)),
+        "5": np.sqrt(np.abs(b)),
+        "6": b,
+        "7": np.exp(b),
+        "8": np.cbrt(b),
+        "12": np.arctanh(np.clip(b - np.where(b > 0.0, 1.0, -1.0), -0.99999, 0.99999)),
+    }[number]
+    return np.concatenate([c, d], axis=1)
+
+
+@pytest.mark.parametrize("name", SMD)
+def test_the_lower_minimum_is_attained_in_the_box(name: str) -> None:
+    """For every x the response of the formula lies in the box and attains the stated minimum."""
+    task = TASKS[name]
+    x = _sample(task.upper_space, N_UPPER, 3)
+    z = _response(task, x)
+    low = np.array([getattr(d, "low", 0.0) for d in task.lower_space.values()])
+    high = np.array([getattr(d, "high", 0.0) for d in task.lower_space.values()])
+    inside = ((z >= low) & (z <= high)).all(axis=1)
+    if name == "smd12-bounded":  # for small |b| the lower level is infeasible
+        assert inside.mean() > 0.85
+        x, z = x[inside], z[inside]
+    else:
+        assert inside.all()
+    assert task.functions[LOWER](x, z) == pytest.approx(task.lower_minimum(x), abs=1e-8)
+    for constraint in task.lower_constraints:
+        assert task.functions[constraint](x, z).max() <= 1e-9
+
+
+@pytest.mark.parametrize("name", SMD)
+@pytest.mark.parametrize("radius", [None, 0.1, 0.01])
+def test_no_answered_upper_point_beats_the_solution(name: str, radius: float | None) -> None:
+    """Over random x, anywhere and near the optimum, F at the response is never below F there."""
+    task = TASKS[name]
+    assert task.solution is not None
+    best_x, best_z = task.points(task.solution)
+    space = task.upper_space
+    x = _sample(space, 2000, 4) if radius is None else _near(best_x, space, radius, 2000, 5)
+    z = _response(task, x)
+    feasible = np.ones(len(x), dtype=bool)
+    for constraint in task.constraints:
+        feasible &= task.functions[constraint](x, z) <= 1e-9
+    low = np.array([getattr(d, "low", 0.0) for d in task.lower_space.values()])
+    high = np.array([getattr(d, "high", 0.0) for d in task.lower_space.values()])
+    feasible &= ((z >= low) & (z <= high)).all(axis=1)
+    values = task.functions[UPPER](x, z)
+    assert (values[feasible] >= float(task.functions[UPPER](best_x, best_z)) - 1e-9).all()
+
+
+@pytest.mark.parametrize("name", ["smd6-bounded", "smd6-5d", "smd6-10d"])
+def test_smd6_has_a_valley_of_lower_solutions(name: str) -> None:
+    """Equal entries in a pair of c leave f at its minimum, but not F: the upper level chooses."""
+    task = TASKS[name]
+    assert task.many_responses
+    assert task.solution is not None
+    x, z = task.points(task.solution)
+    elsewhere = z.copy()
+    elsewhere[-len([n for n in task.lower_space if n.startswith("d")]) - 2 :][:2] = 0.7
+    f, F = task.functions[LOWER], task.functions[UPPER]
+    assert float(f(x, elsewhere)) == pytest.approx(float(f(x, z)), abs=1e-12)
+    assert float(F(x, elsewhere)) > float(F(x, z)) + 0.4
+
+
+def test_branin_goldstein_price_by_enumeration() -> None:
+    """On a grid of 1500 x 3000 points no pair of a best response and x beats the solution."""
+    task = TASKS["branin-goldstein"]
+    assert task.solution is not None
+    x, z = np.linspace(0.0, 1.0, 1500), np.linspace(0.0, 1.0, 3000)
+    best_F, at = np.inf, (0.0, 0.0)
+    for start in range(0, len(x), 100):
+        X = np.repeat(x[start : start + 100], len(z))[:, None]
+        Z = np.tile(z, 100)[:, None]
+        response = np.argmin(task.functions[LOWER](X, Z).reshape(100, -1), axis=1)
+        rows = np.arange(100) * len(z) + response
+        values = task.functions[UPPER](X[rows], Z[rows])
+        if values.min() < best_F:
+            i = int(np.argmin(values))
+            best_F, at = float(values[i]), (float(X[rows][i, 0]), float(Z[rows][i, 0]))
+    expected = float(task.functions[UPPER](*task.points(task.solution)))
+    assert best_F == pytest.approx(expected, abs=1e-3)
+    assert at == pytest.approx(tuple(task.solution.values()), abs=2e-3)
+
+
+def test_branin_and_goldstein_price_have_their_known_minima() -> None:
+    """Branin's is -1.047 (scaled) at π, 2.275; Goldstein-Price's is 3 before the logarithm."""
+    F = bilevel_problems.branin(np.array([(math.pi + 5.0) / 15.0]), np.array([2.275 / 15.0]))
+    f = bilevel_problems.goldstein_price(np.array([0.5]), np.array([0.25]))
+    assert float(F) == pytest.approx((0.397887 - 10.0 - 44.81) / 51.95, abs=1e-5)
+    assert float(f) == pytest.approx((math.log(3.0) - 8.693) / 2.427)
+
+
+def test_the_mixed_problem_by_enumeration() -> None:
+    """Over a fine grid of all levels no answered upper point beats the solution."""
+    task = TASKS["mixed"]
+    assert task.solution is not None
+    price, amount = np.linspace(-1.0, 1.0, 401), np.linspace(-1.5, 1.5, 601)
+    kinds = np.arange(3.0)
+    z = np.stack([grid.ravel() for grid in np.meshgrid(amount, kinds)], axis=-1)
+    best = np.inf
+    for level in range(9):
+        x = np.column_stack([price, np.full(401, level)])
+        X, Z = np.repeat(x, len(z), axis=0), np.tile(z, (401, 1))
+        rows = np.argmin(task.functions[LOWER](X, Z).reshape(401, -1), axis=1)
+        best = min(best, float(task.functions[UPPER](x, z[rows]).min()))
+    solution = float(task.functions[UPPER](*task.points(task.solution)))
+    assert solution - 1e-6 <= best + 5e-3
+    assert best == pytest.approx(solution, abs=5e-3)
+    worse = {**task.solution, "kind": "plain"}
+    assert task.regrets(worse)[LOWER] > 0.1
+
+
+@pytest.mark.parametrize("name", ["branin-infeasible", "smd12-infeasible"])
+def test_infeasible_problems_are_so_by_half(name: str) -> None:
+    """The violated constraint is at least 0.5 everywhere, in units of its root mean square."""
+    task = TASKS[name]
+    rng = np.random.default_rng(0)
+    worst = {"branin-infeasible": "wave", "smd12-infeasible": "gap"}[name]
+    space = {**task.upper_space, **task.lower_space}
+    corners = rng.integers(0, 2, size=(200, len(space))).astype(np.float64)
+    values = [
+        task.value(worst, from_unit(space, point))
+        for point in np.concatenate([rng.random((1000, len(space))), corners])
+    ]
+    assert 0.48 <= min(values) < 0.55
+    with pytest.raises(ValueError, match=f"{name} must have a solution"):
+        task.regrets({})
+
+
+@pytest.mark.parametrize("name", ["branin-goldstein", "smd2-bounded", "smd12-bounded", "mixed"])
+def test_functions_are_standardized(name: str) -> None:
+    """Over the box objectives have mean 0 and deviation 1, constraints root mean square 1."""
+    task = TASKS[name]
+    x = _sample(task.upper_space, 4000, 8)
+    z = _sample(task.lower_space, 4000, 9)
+    for function in task.functions:
+        shift, divisor = task.scales[function]
+        values = (task.functions[function](x, z) - shift) / divisor
+        assert np.sqrt(np.mean(values**2)) == pytest.approx(1.0, rel=0.12)
+        if function not in task.constraints:
+            assert values.mean() == pytest.approx(0.0, abs=0.1)
+
+
+@pytest.mark.parametrize("dimension", [5, 10])
+@pytest.mark.parametrize("number", range(1, 9))
+def test_the_suite_has_the_stated_dimensions(number: int, dimension: int) -> None:
+    """An SMD problem has as many parameters as its name says, over both levels."""
+    task = TASKS[f"smd{number}-{dimension}d"]
+    assert len(task.upper_space) + len(task.lower_space) == dimension
+    assert len(task.upper_space) == {5: 2, 10: 5}[dimension]

@@ -1,0 +1,295 @@
+"""The search for the best pair: against enumeration, in mixed spaces, where sets are empty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from bbo_plugins.methods.bilbo_candidates import (
+    SOLUTION,
+    Pair,
+    anchors_of,
+    best_pair,
+    best_response,
+    most_feasible,
+)
+from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem
+from bbo_plugins.methods.bilbo_moves import climb, climbing_dimensions, perturbed
+from bbo_plugins.methods.trusted_sets import TrustedSets
+from bbo_plugins.space import Dimension, SearchSpace
+from tests.oracles.bilevel import (
+    assembled,
+    box_problem,
+    data_of,
+    grid_problem,
+    known_model,
+    posterior,
+    random_model,
+)
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FloatArray
+
+BOTH = {"upper_constraints": ("C",), "lower_constraints": ("c",)}
+
+
+def _search(trusted: TrustedSets, problem: BilevelProblem, seed: int = 0) -> Pair:
+    anchors = anchors_of(trusted, trusted.model.observed)
+    return best_pair(trusted, problem, rng=np.random.default_rng(seed), anchors=anchors)
+
+
+def _mixed_problem() -> BilevelProblem:
+    return BilevelProblem(
+        upper_space=SearchSpace(
+            {"price": Dimension.float(1e-3, 1.0, log=True), "level": Dimension.int(0, 40)}
+        ),
+        lower_space=SearchSpace(
+            {
+                "amount": Dimension.float(0.0, 1.0, step=0.01),
+                "count": Dimension.int(1, 1000, log=True),
+                "kind": Dimension.categorical(["a", "b", "c"]),
+            }
+        ),
+        upper_constraints=("C",),
+        lower_constraints=("c",),
+    )
+
+
+@pytest.mark.parametrize("many", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_continuous_search_is_as_good_as_a_fine_grid(seed: int, many: bool) -> None:
+    """On two dimensions it comes as close to the best pair as 200 x 200 points do."""
+    grid, box = grid_problem(200, 200, **BOTH), box_problem(1, 1, **BOTH)
+    trusted = TrustedSets(random_model(box, 12, seed), 2.0, 0.0, many)
+    exact = _search(trusted, grid)
+    found = _search(trusted, box)
+    assert exact.tier == found.tier == 0
+    assert found.value >= exact.value - 0.02
+
+
+def test_the_continuous_search_holds_what_it_promises() -> None:
+    """The pair lies in S and P⁺, and its best response is no worse than thousands of others."""
+    problem = box_problem(2, 3, **BOTH)
+    rng = np.random.default_rng(7)
+    for seed in range(3):
+        model = random_model(problem, 25, seed)
+        trusted = TrustedSets(model, 1.0, 0.0, many_responses=True)
+        pair = _search(trusted, problem)
+        P = np.concatenate([np.tile(pair.point[:2], (4000, 1)), rng.random((4000, 3))], axis=1)
+        upper_bounds = np.dot((1.0, 1.0), posterior(model.lower, P))
+        feasible = np.dot((1.0, 1.0), posterior(model.lower_constraints[0], P)) >= 0.0
+        u_best = np.dot((1.0, 1.0), posterior(model.lower, pair.best[None]))
+        l_best = np.dot((1.0, -1.0), posterior(model.lower, pair.best[None]))
+        u_point = np.dot((1.0, 1.0), posterior(model.lower, pair.point[None]))
+        assert pair.tier == 0
+        assert (pair.point[:2] == pair.best[:2]).all()
+        assert u_best[0] >= upper_bounds[feasible].max() - 0.02
+        assert u_point[0] >= l_best[0] - 1e-6
+        assert trusted.feasibility(pair.point[None])[0] >= 0.0
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_points_of_a_mixed_space_are_representable(many: bool) -> None:
+    """Steps, integers, logarithms and categories are met exactly, on both levels."""
+    problem = _mixed_problem()
+    rng = np.random.default_rng(0)
+    X = problem.space.snap(rng.random((20, 5)))
+    data = {name: data_of(X, rng.standard_normal(20)) for name in problem.functions}
+    trusted = TrustedSets(BilevelModel.fit(problem, data), 2.0, 0.0, many)
+    pair = _search(trusted, problem)
+    for point in (pair.point, pair.best, most_feasible_point(trusted, problem)):
+        assert (problem.space.snap(point[None])[0] == point).all()
+
+
+def most_feasible_point(trusted: TrustedSets, problem: BilevelProblem) -> FloatArray:
+    """Return where all constraints look best."""
+    rng = np.random.default_rng(0)
+    return most_feasible(trusted, problem, rng=rng, anchors=trusted.model.observed)[0]
+
+
+def test_the_same_generator_gives_the_same_pair() -> None:
+    """The search depends on its arguments alone."""
+    problem = box_problem(1, 2, **BOTH)
+    trusted = TrustedSets(random_model(problem, 10, 0), 2.0)
+    first, second, third = (_search(trusted, problem, seed) for seed in (1, 1, 2))
+    assert (first.point == second.point).all()
+    assert (first.point != third.point).any()
+
+
+def _flat(problem: BilevelProblem, **values: float) -> BilevelModel:
+    """Return models that know each named function to have one value everywhere, others 0."""
+    X = np.random.default_rng(0).random((60, len(problem.space)))
+    return assembled(
+        problem,
+        {
+            name: known_model(name, X, np.full(60, values.get(name, 0.0)), length_scale=2.0)
+            for name in problem.functions
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    "values, tier, is_empty",
+    [
+        ({"C": 1.0, "c": 1.0}, 0, False),
+        ({"C": -1.0, "c": 1.0}, 1, True),
+        ({"C": 1.0, "c": -1.0}, 2, True),
+    ],
+)
+@pytest.mark.parametrize("box", [True, False])
+def test_empty_sets_are_told_by_the_tier(
+    values: dict[str, float], tier: int, is_empty: bool, box: bool
+) -> None:
+    """A search returns a pair in any case; S is empty where a constraint is violated everywhere."""
+    problem = (box_problem if box else grid_problem)(1 if box else 5, 1 if box else 5, **BOTH)
+    trusted = TrustedSets(_flat(problem, **values), 2.0)
+    pair = _search(trusted, problem)
+    rng = np.random.default_rng(0)
+    _, slack = most_feasible(trusted, problem, rng=rng, anchors=np.empty((0, 2)))
+    assert pair.tier == tier
+    assert (slack < 0.0) == is_empty
+
+
+def test_a_small_feasible_region_is_found() -> None:
+    """A feasible ball of radius 0.1 in five dimensions is no reason to declare anything."""
+    problem = box_problem(2, 3, upper_constraints=("C",))
+    rng = np.random.default_rng(0)
+    center = rng.uniform(0.3, 0.7, size=5)
+    X = np.concatenate([rng.random((150, 5)), center + 0.05 * rng.standard_normal((50, 5))])
+    y = 0.01 - np.square(X - center).sum(axis=1)
+    models = {
+        "upper": known_model("upper", X, np.zeros(200), length_scale=1.0),
+        "lower": known_model("lower", X, np.zeros(200), length_scale=1.0),
+        "C": known_model("C", X, y, noise=1e-6, length_scale=1.0),
+    }
+    trusted = TrustedSets(assembled(problem, models), 1e-3)
+    point, slack = most_feasible(trusted, problem, rng=rng, anchors=np.empty((0, 5)))
+    assert slack >= 0.0
+    assert np.linalg.norm(point - center) < 0.12
+
+
+def test_a_violated_upper_constraint_is_preferred_to_no_response() -> None:
+    """Where S ∩ P is empty, the least violated pair of P is taken (tier 1 before tier 2)."""
+    problem = grid_problem(30, 30, **BOTH)
+    X = problem.space.enumerate()
+    c = np.where(X[:, 0] > 0.6, 1.0, -1.0)  # the lower level has answers on the right only
+    C = np.where(X[:, 0] > 0.4, -1.0 - X[:, 0], 2.0)  # the upper constraint holds on the left
+    rows = np.random.default_rng(0).permutation(900)[:250]
+    models = {
+        name: known_model(name, X[rows], y[rows], length_scale=0.1)
+        for name, y in (("upper", C * 0), ("lower", C * 0), ("C", C), ("c", c))
+    }
+    pair = _search(TrustedSets(assembled(problem, models), 0.1), problem)
+    assert pair.tier == 1
+    assert 0.5 < pair.point[0] < 0.75
+    assert pair.value < 0.0
+
+
+def test_climbing_moves_free_lower_coordinates_up() -> None:
+    """Each start ends at least as high, with x and the other coordinates where they were."""
+    problem = box_problem(2, 3, lower_constraints=("c",))
+    trusted = TrustedSets(random_model(problem, 20, 2), 1.0)
+    starts = np.random.default_rng(0).random((200, 5))
+    free = np.array([True, False, True])
+    heights = [trusted.penalized(starts)[0]]
+    for n_steps in (1, 2, 3, 4, 12):
+        summits = climb(trusted, starts, 2, free, n_steps)
+        heights.append(trusted.penalized(summits)[0])
+        assert (heights[-1] >= heights[-2] - 1e-9).all()
+    assert heights[-1].mean() > heights[0].mean() + 0.3
+    assert (summits[:, [0, 1, 3]] == starts[:, [0, 1, 3]]).all()
+    assert ((summits >= 0.0) & (summits <= 1.0)).all()
+
+
+def test_climbing_reaches_the_top_of_a_smooth_response() -> None:
+    """Around a maximum inside the box, the gradient where the climb ends is next to nothing."""
+    rng = np.random.default_rng(0)
+    X = rng.random((60, 3))
+    y = -np.square(X[:, 1:] - [0.3, 0.6]).sum(axis=1)
+    model = known_model("lower", X, y, noise=1e-6, length_scale=1.0)
+    trusted = TrustedSets(BilevelModel(model, model), 0.0)
+    starts = np.concatenate([rng.random((10, 1)), np.full((10, 2), 0.9)], axis=1)
+    summits = climb(trusted, starts, 1, np.array([True, True]), SOLUTION.n_climbs)
+    assert summits[:, 1:] == pytest.approx(np.tile([0.3, 0.6], (10, 1)), abs=0.02)
+
+
+def test_perturbations_stay_close_and_representable() -> None:
+    """Numbers move by about the radius or one level, categories anywhere, about half of them."""
+    space = _mixed_problem().space
+    rng = np.random.default_rng(0)
+    X = np.repeat(space.snap(rng.random((1, 5))), 4000, axis=0)
+    moved = perturbed(space, X, 0.02, rng)
+    assert (space.snap(moved) == moved).all()
+    gaps = np.abs(moved - X)
+    assert (gaps.max(axis=1) > 0.0).mean() > 0.85
+    assert gaps[:, 0].max() < 0.1
+    assert gaps[:, 1].max() <= 0.11  # a few of 41 levels
+    assert (gaps[:, 1] > 0.0).mean() > 0.2
+    assert len(np.unique(moved[:, 4])) == 3
+    assert 0.3 < (gaps[:, 0] == 0.0).mean() < 0.5
+
+
+def test_what_climbs_is_numeric_with_many_levels() -> None:
+    """Categories and dimensions of a few levels do not climb."""
+    space = SearchSpace(
+        {
+            "float": Dimension.float(0.0, 1.0),
+            "few": Dimension.int(1, 16),
+            "many": Dimension.int(1, 17),
+            "kind": Dimension.categorical(list(range(40))),
+        }
+    )
+    assert climbing_dimensions(space).tolist() == [True, False, True, False]
+
+
+def test_a_best_response_is_that_of_its_upper_point() -> None:
+    """The answer to one x keeps x and maximizes u_f over z."""
+    problem = box_problem(1, 2)
+    trusted = TrustedSets(random_model(problem, 15, 3), 1.5)
+    x = np.array([0.37])
+    point = best_response(trusted, problem, x, np.random.default_rng(0))
+    others = np.concatenate(
+        [np.full((5000, 1), 0.37), np.random.default_rng(1).random((5000, 2))], axis=1
+    )
+    mean, sd = posterior(trusted.model.lower, np.concatenate([point[None], others]))
+    value = mean + 1.5 * sd
+    assert point[0] == 0.37
+    assert value[0] >= value[1:].max() - 1e-3
+
+
+def test_anchors_are_the_most_promising_observed_points() -> None:
+    """Points in S come first, by u_F; others by how little they violate."""
+    problem = box_problem(1, 1, upper_constraints=("C",))
+    model = random_model(problem, 15, 4)
+    trusted = TrustedSets(model, 0.5)
+    observed = model.observed
+    anchors = anchors_of(trusted, observed)
+    slack = np.dot((1.0, 0.5), posterior(model.constraints[0], observed))
+    value = np.dot((1.0, 0.5), posterior(model.upper, observed))
+    inside = slack >= 0.0
+    assert len(anchors) == 8
+    assert anchors[0] == pytest.approx(observed[np.argmax(np.where(inside, value, -np.inf))])
+    assert anchors_of(trusted, np.empty((0, 2))).shape == (0, 2)
+
+
+def test_a_response_of_another_kind_is_not_overlooked_near_a_parent() -> None:
+    """Where the best kind of response changes with x, no x is given its neighbor's kind."""
+    problem = BilevelProblem(
+        upper_space=SearchSpace({"x": Dimension.float(0.0, 1.0)}),
+        lower_space=SearchSpace(
+            {"amount": Dimension.float(0.0, 1.0), "kind": Dimension.categorical(["a", "b"])}
+        ),
+    )
+    X = problem.space.snap(np.random.default_rng(0).random((160, 3)))
+    is_b = X[:, 2] > 0.5
+    data = {
+        "upper": data_of(X, is_b - X[:, 0]),  # kind b at small x would be best
+        "lower": data_of(X, 0.5 * is_b * (X[:, 0] - 0.5) - np.square(X[:, 1] - 0.5)),
+    }
+    trusted = TrustedSets(BilevelModel.fit(problem, data), 0.1)
+    for seed in range(5):
+        pair = _search(trusted, problem, seed)
+        assert pair.point[2] > 0.5
+        assert 0.48 < pair.point[0] < 0.53

@@ -1,0 +1,192 @@
+"""The data and models of a bilevel problem: units, pending queries, what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bbo_plugins.methods.bilbo_model import (
+    BilevelModel,
+    BilevelProblem,
+    FunctionData,
+    FunctionModel,
+    Units,
+)
+from bbo_plugins.space import Dimension, SearchSpace
+from tests.oracles.bilevel import box_problem, data_of
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FloatArray
+
+FEATURES = box_problem(1, 1).features
+X = np.random.default_rng(0).random((12, 2))
+Y = np.sin(5.0 * X[:, 0]) + X[:, 1]
+
+
+def _fit(y: FloatArray, *, is_constraint: bool = False, **data: Any) -> FunctionModel:
+    of = FunctionData(**{"X": X, "y": y, "pending": np.empty((0, 2)), **data})
+    return FunctionModel.fit("h", of, FEATURES, is_constraint=is_constraint)
+
+
+@pytest.mark.parametrize(
+    "spaces, names, message",
+    [
+        ((["x"], []), {}, "lower_space must be a space of at least one parameter"),
+        (([], ["z"]), {}, "upper_space must be a space of at least one parameter"),
+        ((["x", "s"], ["s", "z"]), {}, r"parameters must be on one level only, but got \['s'\]"),
+        ((["x"], ["z"]), {"upper": "lower"}, "functions must be different names"),
+        (
+            (["x"], ["z"]),
+            {"upper_constraints": ("c",), "lower_constraints": ("c",)},
+            "functions must be different names",
+        ),
+    ],
+)
+def test_a_problem_checks_its_names(
+    spaces: tuple[list[str], list[str]], names: dict[str, Any], message: str
+) -> None:
+    """A shared parameter, an empty level and a repeated function are refused by name."""
+    upper, lower = (SearchSpace({n: Dimension.float(0.0, 1.0) for n in level}) for level in spaces)
+    with pytest.raises(ValueError, match=message):
+        BilevelProblem(upper_space=upper, lower_space=lower, **names)
+
+
+def test_a_problem_joins_its_levels() -> None:
+    """The joint space has the upper level's parameters first, the functions F and f first."""
+    problem = box_problem(2, 3, upper_constraints=("C",), lower_constraints=("c",))
+    assert problem.space.names == ("x0", "x1", "z0", "z1", "z2")
+    assert problem.n_upper == 2
+    assert problem.functions == ("upper", "lower", "C", "c")
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ({"y": Y[:3]}, r"y must have shape \(12,\), but got \(3,\)"),
+        ({"pending": np.empty((2, 3))}, r"pending must have shape \(2, 2\), but got \(2, 3\)"),
+        ({"noise_variance": np.ones(3)}, r"noise_variance must have shape \(12,\)"),
+        ({"y": np.full(12, np.nan)}, "y must be finite"),
+    ],
+)
+def test_data_check_their_shapes(wrong: dict[str, Any], message: str) -> None:
+    """Arrays that do not fit each other are refused by name."""
+    with pytest.raises(ValueError, match=message):
+        FunctionData(**{"X": X, "y": Y, "pending": np.empty((0, 2)), **wrong})
+
+
+@settings(deadline=None)
+@given(
+    y=st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9).map(np.array),
+    is_constraint=st.booleans(),
+)
+def test_units_lead_there_and_back(y: FloatArray, is_constraint: bool) -> None:
+    """Units are finite, invertible and increasing; a constraint keeps its sign."""
+    units = Units.fit(y, is_constraint=is_constraint)
+    z = units.forward(y)
+    assert np.isfinite(z).all()
+    assert units.scale > 0.0
+    assert units.inverse(z) == pytest.approx(y, rel=1e-9, abs=1e-9 * float(np.abs(y).max()))
+    if is_constraint:
+        assert (np.sign(z) == np.sign(np.where(np.abs(z) > 0.0, y, 0.0))).all()
+
+
+def test_units_standardize() -> None:
+    """An objective gets mean 0 and deviation 1, a constraint root mean square 1."""
+    y = np.array([3.0, 5.0, 10.0])
+    objective = Units.fit(y, is_constraint=False).forward(y)
+    assert (objective.mean(), objective.std()) == (pytest.approx(0.0), pytest.approx(1.0))
+    constraint = Units.fit(y, is_constraint=True).forward(y)
+    assert np.mean(constraint**2) == pytest.approx(1.0)
+    assert constraint / constraint[0] == pytest.approx(y / y[0])
+
+
+def test_a_constraint_is_not_shifted() -> None:
+    """Far from data a constraint's model says its border, an objective's says its mean."""
+    near = 0.05 * X
+    far = np.array([[1.0, 1.0]])
+    data = {"X": near, "y": Y + 7.0, "pending": np.empty((0, 2))}
+    fits = [
+        FunctionModel.fit("h", FunctionData(**data), FEATURES, is_constraint=is_constraint)
+        for is_constraint in (True, False)
+    ]
+    for model in fits:  # short length-scales, so that "far" is far
+        short = model.process.hyperparameters.length_scales * 0.0 + 0.05
+        h = type(model.process.hyperparameters)(short, 1.0, 1e-4)
+        process = type(model.process).from_data(near, model.process.y, h, FEATURES)
+        mean = model.units.inverse(process.predict_mean(far))
+        expected = 0.0 if model is fits[0] else float(np.mean(Y + 7.0))
+        assert mean == pytest.approx([expected], abs=1e-3)
+
+
+def test_a_pending_query_is_believed() -> None:
+    """At a pending point the mean stays and the deviation shrinks."""
+    pending = np.array([[0.9, 0.05]])
+    before, after = _fit(Y), _fit(Y, pending=pending)
+    (mean, sd), (believed, surer) = before.predict(pending), after.predict(pending)
+    assert believed == pytest.approx(mean, abs=1e-6)
+    assert surer[0] < 0.5 * sd[0]
+    assert after.n_observed == 12
+
+
+def test_known_noise_is_in_the_functions_own_units() -> None:
+    """Observations said to be very noisy are smoothed, exact ones are met, whatever the units."""
+    scale = 1e3
+    exact = _fit(scale * Y, noise_variance=np.zeros(12))
+    noisy = _fit(scale * Y, noise_variance=np.full(12, scale**2 * 4.0))
+    residual = [
+        float(np.abs(model.units.inverse(model.predict(X)[0]) - scale * Y).max() / scale)
+        for model in (exact, noisy)
+    ]
+    assert residual[0] < 1e-2
+    assert residual[1] > 0.2
+
+
+def test_spread_estimates_the_variation_over_the_space() -> None:
+    """Data that cluster have a small deviation of their own; the spread is that of the space."""
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.random((40, 2)), 0.5 + 0.02 * rng.standard_normal((40, 2))])
+    y = np.sin(5.0 * points[:, 0]) + points[:, 1]
+    everywhere = rng.random((4000, 2))
+    true = np.std(np.sin(5.0 * everywhere[:, 0]) + everywhere[:, 1])
+    model = FunctionModel.fit("h", data_of(points, y), FEATURES, is_constraint=False)
+    assert model.spread * model.units.scale == pytest.approx(true, rel=0.1)
+    assert np.std(y) < 0.8 * true
+
+
+def test_bounds_are_mean_and_deviations() -> None:
+    """The bound at a multiplier is μ plus as many σ, and its gradient belongs to it."""
+    model = _fit(Y)
+    P = np.random.default_rng(1).random((5, 2))
+    mean, sd = model.predict(P)
+    assert model.bound(P, -1.5) == pytest.approx(mean - 1.5 * sd)
+    value, gradient = model.bound_with_gradient(P, 2.0)
+    assert value == pytest.approx(mean + 2.0 * sd, abs=1e-6)
+    step = np.array([1e-4, 0.0])
+    slope = (model.bound(P + step, 2.0) - model.bound(P - step, 2.0)) / 2e-4
+    assert gradient[:, 0] == pytest.approx(slope, rel=1e-3, abs=1e-4)
+
+
+def test_each_function_has_its_own_data() -> None:
+    """The models of one problem are fitted to different points and values."""
+    problem = box_problem(1, 1, upper_constraints=("C",), lower_constraints=("c",))
+    data = {name: data_of(X[: 3 + i], Y[: 3 + i] + i) for i, name in enumerate(problem.functions)}
+    model = BilevelModel.fit(problem, data)
+    assert [f.name for f in model.functions] == ["upper", "lower", "C", "c"]
+    assert [f.n_observed for f in model.functions] == [3, 4, 5, 6]
+    assert [f.units.shift for f in model.constraints] == [0.0, 0.0]
+    assert model.lower.units.shift == pytest.approx(float(np.mean(Y[:4] + 1)))
+    assert len(model.observed) == 6
+
+
+def test_a_warm_start_is_passed_on() -> None:
+    """Fitting again from what a fit left ends at the same place."""
+    problem = box_problem(1, 1)
+    data = {name: data_of(X, Y) for name in problem.functions}
+    first = BilevelModel.fit(problem, data)
+    again = BilevelModel.fit(problem, data, {f.name: f.warm_start for f in first.functions})
+    scales = [m.upper.process.hyperparameters.length_scales for m in (first, again)]
+    assert scales[1] == pytest.approx(scales[0], rel=0.05)

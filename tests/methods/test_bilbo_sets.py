@@ -1,0 +1,278 @@
+"""Confidence bounds and trusted sets: definitions, lemmas, reductions to known methods."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bbo_plugins.methods.bilbo_candidates import best_pair, joint, reduce_table
+from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem, FunctionModel
+from bbo_plugins.methods.trusted_sets import TrustedSets, penalized_bound
+from tests.oracles.bilevel import (
+    box_problem,
+    draw,
+    grid_problem,
+    known_model,
+    posterior,
+    random_model,
+    sets_by_definition,
+)
+from tests.oracles.differences import numeric_gradients
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bbo_plugins.gp.kernels import FloatArray
+
+NO_ANCHORS = np.empty((0, 2))
+CONSTRAINED = {"upper_constraints": ("C",), "lower_constraints": ("c", "k")}
+
+
+def _grid_bounds(
+    trusted: TrustedSets, problem: BilevelProblem, name: str
+) -> tuple[FloatArray, FloatArray]:
+    """Return l and u of one function over the grid, by textbook algebra."""
+    model = next(f for f in trusted.model.functions if f.name == name)
+    mean, sd = posterior(model, problem.space.enumerate())
+    shape = (problem.upper_space.size or 0, problem.lower_space.size or 0)
+    half = trusted.sqrt_beta * sd
+    return (mean - half).reshape(shape), (mean + half).reshape(shape)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 12),
+    epsilon=st.sampled_from([0.0, 0.3, 2.0]),
+    many=st.booleans(),
+    sqrt_beta=st.sampled_from([0.2, 1.0, 2.0]),
+)
+def test_the_search_agrees_with_the_definitions(
+    seed: int, n: int, epsilon: float, many: bool, sqrt_beta: float
+) -> None:
+    """On a grid the found pair is the one that the paper's definitions give."""
+    problem = grid_problem(7, 6, **CONSTRAINED)
+    trusted = TrustedSets(random_model(problem, n, seed), sqrt_beta, epsilon, many)
+    bounds = {name: _grid_bounds(trusted, problem, name) for name in problem.functions}
+    sets = sets_by_definition(problem, bounds.__getitem__, epsilon=epsilon, many=many)
+    pair = best_pair(trusted, problem, rng=np.random.default_rng(0), anchors=NO_ANCHORS)
+    points = problem.space.enumerate().reshape(7, 6, 2)
+    allowed = sets.s & sets.p
+    if allowed.any():
+        value = np.where(allowed, bounds["upper"][1], -np.inf)
+        i, j = np.unravel_index(np.argmax(value), value.shape)
+        assert pair.tier == 0
+        assert pair.value == pytest.approx(value[i, j], abs=1e-6)
+        assert pair.point == pytest.approx(points[i, j])
+        assert pair.best == pytest.approx(points[i, sets.best[i]])
+    elif sets.p.any():
+        slack = np.where(sets.p, bounds["C"][1], -np.inf)
+        assert pair.tier == 1
+        assert pair.value == pytest.approx(slack.max(), abs=1e-6)
+    else:
+        slack = np.minimum(bounds["c"][1], bounds["k"][1])
+        assert pair.tier == 2
+        assert pair.value == pytest.approx(slack.max(), abs=1e-6)
+
+
+def test_trust_ends_where_the_definition_says() -> None:
+    """A response joins P⁺ exactly when ε makes up for what u_f lacks to l_f of the best one."""
+    problem = grid_problem(1, 8)
+    points = problem.space.enumerate()
+    values = np.array([0.0, 0.7, 0.2, 1.0, 0.4, -0.3, 0.9, 0.5])
+    lower = known_model("lower", points, values, noise=1e-3, length_scale=0.05)
+    mean, sd = posterior(lower, points)
+    best = int(np.argmax(mean + sd))
+    gaps = (mean - sd)[best] - (mean + sd)
+    assert (gaps > 0.05).sum() >= 2
+    for j in np.flatnonzero(gaps > 0.05):
+        wanted = np.where(np.arange(8) == j, 1.0, 0.0)
+        upper = known_model("upper", points, wanted, noise=1e-6, length_scale=0.05)
+        for epsilon, inside in ((gaps[j] + 1e-4, True), (gaps[j] - 1e-4, False)):
+            trusted = TrustedSets(BilevelModel(upper, lower), 1.0, epsilon, many_responses=True)
+            rng = np.random.default_rng(0)
+            pair = best_pair(trusted, problem, rng=rng, anchors=NO_ANCHORS)
+            assert bool((pair.point == points[j]).all()) is inside
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_lemmas_are_consequences_of_the_bounds(many: bool) -> None:
+    """Wherever no function leaves its bounds, Lemmas 4.4 and 4.6 hold at every trusted point."""
+    problem = grid_problem(8, 9, upper_constraints=("C",), lower_constraints=("c",))
+    epsilon, held = 0.2 if many else 0.0, 0
+    for seed in range(40):
+        sample = draw(problem, 6, seed)
+        trusted = TrustedSets(sample.model, 3.0, epsilon, many)
+        inside = all(
+            (np.abs(sample.truth[f.name] - mean) <= 3.0 * sd).all()
+            for f in sample.model.functions
+            for mean, sd in [posterior(f, sample.points)]
+        )
+        if inside:
+            held += 1
+            _assert_lemmas(trusted, problem, sample.truth, epsilon)
+    assert held >= 10
+
+
+def test_lemmas_hold_with_the_promised_probability() -> None:
+    """With the paper's β_1 for δ = 0.2 the regrets exceed their bounds in at most 20% of draws."""
+    problem = grid_problem(6, 6, upper_constraints=("C",), lower_constraints=("c",))
+    delta, n_draws = 0.2, 30
+    beta = 2.0 * math.log(4 * 36 * math.pi**2 / (6.0 * delta))
+    failures = 0
+    for seed in range(n_draws):
+        sample = draw(problem, 5, seed)
+        try:
+            _assert_lemmas(
+                TrustedSets(sample.model, math.sqrt(beta), 0.0, many_responses=True),
+                problem,
+                sample.truth,
+                0.0,
+            )
+        except AssertionError:
+            failures += 1
+    assert failures <= delta * n_draws
+
+
+def test_lemmas_fail_where_the_bounds_are_too_narrow() -> None:
+    """The two tests above can fail: with a tenth of a deviation the lemmas are mostly false."""
+    problem = grid_problem(6, 6, upper_constraints=("C",), lower_constraints=("c",))
+    failures = 0
+    for seed in range(10):
+        sample = draw(problem, 5, seed)
+        try:
+            trusted = TrustedSets(sample.model, 0.1, 0.0, many_responses=True)
+            _assert_lemmas(trusted, problem, sample.truth, 0.0)
+        except AssertionError:
+            failures += 1
+    assert failures >= 5
+
+
+def _assert_lemmas(
+    trusted: TrustedSets, problem: BilevelProblem, truth: Mapping[str, FloatArray], epsilon: float
+) -> None:
+    """Assert both lemmas, and that that P⁺ keeps the lower level's solutions."""
+    n, m = problem.upper_space.size or 0, problem.lower_space.size or 0
+    points = problem.space.enumerate().reshape(n, m, 2)
+    bounds = {name: _grid_bounds(trusted, problem, name) for name in problem.functions}
+    sets = sets_by_definition(
+        problem, bounds.__getitem__, epsilon=epsilon, many=trusted.many_responses
+    )
+    value = {name: truth[name].reshape(n, m) for name in problem.functions}
+    feasible = value["c"] >= 0.0
+    for i in range(n):
+        for j in np.flatnonzero(sets.s[i] | sets.p[i]):
+            r_bar = trusted.regret_bounds(points[i, j], points[i, sets.best[i]])
+            if sets.s[i, j]:  # Lemma 4.4
+                assert max(0.0, -value["C"][i, j]) <= r_bar["C"] + 1e-6
+                assert max(0.0, -value["c"][i, j]) <= r_bar["c"] + 1e-6
+            if sets.p[i, j] and feasible[i].any():  # Lemma 4.6
+                regret = value["lower"][i][feasible[i]].max() - value["lower"][i, j]
+                assert regret <= epsilon + r_bar["lower"] + 1e-6
+        # z̄ may violate a constraint that is not known well yet; then it may hide the solution.
+        if trusted.many_responses and feasible[i, sets.best[i]]:
+            solution = np.argmax(np.where(feasible[i], value["lower"][i], -np.inf))
+            assert sets.p[i, solution]
+
+
+def test_with_infinite_epsilon_it_is_gp_ucb() -> None:
+    """If every response is trusted and there is no constraint, u_F is maximized over the box."""
+    problem = grid_problem(15, 12)
+    model = random_model(problem, 8, 3)
+    pair = best_pair(
+        TrustedSets(model, 2.0, math.inf, many_responses=True),
+        problem,
+        rng=np.random.default_rng(0),
+        anchors=NO_ANCHORS,
+    )
+    points = problem.space.enumerate()
+    mean, sd = posterior(model.upper, points)
+    assert pair.point == pytest.approx(points[np.argmax(mean + 2.0 * sd)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_one_response_it_is_constrained_gp_ucb(seed: int) -> None:
+    """If z has one value, u_F is maximized over where every u_c is at least zero."""
+    problem = grid_problem(60, 1, **CONSTRAINED)
+    model = random_model(problem, 5, seed)
+    pair = best_pair(
+        TrustedSets(model, 1.0), problem, rng=np.random.default_rng(0), anchors=NO_ANCHORS
+    )
+    points = problem.space.enumerate()
+    slack = np.min([np.dot((1.0, 1.0), posterior(c, points)) for c in model.constraints], axis=0)
+    mean, sd = posterior(model.upper, points)
+    value = np.where(slack >= 0.0, mean + sd, -np.inf)
+    assert np.isfinite(value).any()
+    assert pair.point == pytest.approx(points[np.argmax(value)])
+
+
+def test_regret_bounds_are_those_of_definition_4_7() -> None:
+    """r̄ is 2√β σ, for f twice that term if the response is not the best one, in spreads."""
+    problem = grid_problem(9, 9, **CONSTRAINED)
+    model = random_model(problem, 6, 1)
+    trusted = TrustedSets(model, 1.7)
+    point, best = np.array([0.2, 0.7]), np.array([0.2, 0.3])
+    sds = {f.name: posterior(f, np.stack([point, best]))[1] for f in model.functions}
+    expected = {name: 3.4 * float(sd[0]) for name, sd in sds.items()}
+    assert trusted.regret_bounds(point, point) == pytest.approx(expected, rel=1e-6)
+    expected["lower"] = 3.4 * float(sds["lower"].sum())
+    assert trusted.regret_bounds(point, best) == pytest.approx(expected, rel=1e-6)
+    wide = FunctionModel(**{**vars(model.upper), "spread": 4.0})
+    halved = TrustedSets(type(model)(wide, model.lower), 1.7)
+    assert halved.regret_bounds(point, best)["upper"] == pytest.approx(expected["upper"] / 4.0)
+
+
+def test_epsilon_is_in_the_lower_objectives_own_units() -> None:
+    """A lower objective in other units needs ε in those for the same trusted set."""
+    problem = grid_problem(9, 9)
+    model = random_model(problem, 6, 1)
+    P = problem.space.enumerate()
+    units = type(model.lower.units)(5.0, 20.0)
+    scaled = FunctionModel(**{**vars(model.lower), "units": units})
+    other = type(model)(model.upper, scaled)
+    ours = TrustedSets(model, 2.0, 0.5, many_responses=True).lower_level(P)
+    theirs = TrustedSets(other, 2.0, 10.0, many_responses=True).lower_level(P)
+    assert theirs.threshold == pytest.approx(ours.threshold)
+    plain = TrustedSets(model, 2.0, 0.0, many_responses=True).lower_level(P)
+    assert ours.threshold == pytest.approx(plain.threshold - 0.5)
+
+
+@pytest.mark.parametrize("multiplier", [0.0, 2.0])
+def test_penalized_value_has_its_gradient(multiplier: float) -> None:
+    """The gradient that responses climb is that of the value, violated constraints included."""
+    problem = box_problem(1, 2, lower_constraints=("c", "k"))
+    model = random_model(problem, 8, 5)
+    P = np.random.default_rng(0).random((20, 3))
+    constraints = model.lower_constraints
+    value, gradient = penalized_bound(model.lower, constraints, P, multiplier)
+    numeric = numeric_gradients(
+        lambda Q: penalized_bound(model.lower, constraints, Q, multiplier)[0], P
+    )
+    assert gradient == pytest.approx(numeric, rel=1e-4, abs=1e-4)
+    bounds = [np.dot((1.0, multiplier), posterior(c, P)) for c in constraints]
+    assert (np.min(bounds, axis=0) < 0.0).any()
+    assert value == pytest.approx(
+        np.dot((1.0, multiplier), posterior(model.lower, P))
+        + 30.0 * sum(np.minimum(bound, 0.0) for bound in bounds),
+        abs=1e-5,
+    )
+
+
+def test_a_table_may_give_each_upper_point_its_own_responses() -> None:
+    """The best pair of each row depends on that row alone."""
+    problem = box_problem(1, 1, lower_constraints=("c",))
+    trusted = TrustedSets(random_model(problem, 8, 5), 1.0, 0.0, many_responses=True)
+    rng = np.random.default_rng(0)
+    X, Z = rng.random((5, 1)), rng.random((5, 7, 1))
+    whole = reduce_table(trusted, X, Z)
+    for i in range(5):
+        alone = reduce_table(trusted, X[i : i + 1], Z[i : i + 1])
+        assert whole.Z[i] == pytest.approx(alone.Z[0])
+        assert whole.best[i] == pytest.approx(alone.best[0])
+        assert (whole.tier[i], whole.key[i]) == (alone.tier[0], pytest.approx(alone.key[0]))
+    assert joint(X, Z)[8] == pytest.approx([X[1, 0], Z[1, 1, 0]])

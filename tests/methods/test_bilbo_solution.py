@@ -1,0 +1,174 @@
+"""What is reported as the solution: caution, ties, constraints, verification, Eq. (4.9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from bbo_plugins.methods.bilbo_solution import (
+    CautiousView,
+    smallest_bound_query,
+    solve,
+    verification,
+)
+from bbo_plugins.methods.trusted_sets import TrustedSets
+from tests.oracles.bilevel import (
+    assembled,
+    box_problem,
+    grid_problem,
+    known_model,
+    posterior,
+    random_model,
+)
+
+BOTH = {"upper_constraints": ("C",), "lower_constraints": ("c",)}
+
+if TYPE_CHECKING:
+    from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem
+
+
+def _known(problem: BilevelProblem, n: int = 200, **formulas: str) -> BilevelModel:
+    """Return models that know each function, a formula of x and z, at ``n`` random points."""
+    points = np.random.default_rng(0).random((n, 2))
+    names = {"x": points[:, 0], "z": points[:, 1], "np": np}
+    values = {name: eval(formula, names) for name, formula in formulas.items()}  # noqa: S307
+    return assembled(
+        problem,
+        {
+            name: known_model(name, points, np.broadcast_to(values[name], n), length_scale=0.5)
+            for name in problem.functions
+        },
+    )
+
+
+@pytest.mark.parametrize("box", [True, False])
+def test_a_well_known_problem_is_solved(box: bool) -> None:
+    """The solution is the best answered pair, not the best pair."""
+    problem = box_problem(1, 1) if box else grid_problem(100, 100)
+    model = _known(
+        problem, upper="-20 * (x - 0.8)**2 - 20 * (z - 0.2)**2", lower="-20 * (z - x)**2"
+    )
+    pair = solve(model, problem, rng=np.random.default_rng(0))
+    assert pair.tier == 0
+    assert pair.point == pytest.approx([0.5, 0.5], abs=0.03)
+
+
+def test_constraints_of_both_levels_shape_the_solution() -> None:
+    """A lower constraint moves the answer, an upper one excludes upper-level points."""
+    problem = box_problem(1, 1, **BOTH)
+    model = _known(problem, upper="x + 0 * z", lower="-(z - x)**2", C="0.6 - x", c="0.3 - z")
+    pair = solve(model, problem, rng=np.random.default_rng(0))
+    assert pair.tier == 0
+    assert pair.point == pytest.approx([0.6, 0.3], abs=0.05)
+
+
+def test_an_infeasible_problem_gets_its_least_violating_pair() -> None:
+    """Where the means satisfy an upper constraint nowhere, the solution says so by its tier."""
+    problem = box_problem(1, 1, upper_constraints=("C",))
+    model = _known(problem, upper="x + 0 * z", lower="-(z - x)**2", C="-1 - (x - 0.4)**2")
+    pair = solve(model, problem, rng=np.random.default_rng(0))
+    assert pair.tier == 1
+    assert pair.point == pytest.approx([0.4, 0.4], abs=0.05)
+
+
+@pytest.mark.parametrize("many, z", [(True, 0.9), (False, None)])
+def test_of_equal_responses_the_upper_level_chooses(many: bool, z: float | None) -> None:
+    """With many responses, those within a tie take part and F decides; else the best mean does."""
+    problem = grid_problem(1, 50)
+    rows = problem.space.enumerate()
+    lower = np.where((rows[:, 1] > 0.1) & (rows[:, 1] < 0.9), 1.0, 0.0)
+    lower[25] += 0.005
+    models = {
+        "upper": known_model("upper", rows, rows[:, 1], noise=1e-6, length_scale=0.05),
+        "lower": known_model("lower", rows, lower, noise=1e-6, length_scale=0.05),
+    }
+    pair = solve(
+        assembled(problem, models), problem, rng=np.random.default_rng(0), many_responses=many
+    )
+    expected = float(rows[25, 1]) if z is None else z
+    assert pair.point[1] == pytest.approx(expected, abs=0.021)
+
+
+def test_what_is_not_known_is_not_reported() -> None:
+    """Of two equal means the surer one is reported, whichever function the doubt is about."""
+    problem = grid_problem(2, 1)
+    rows = problem.space.enumerate()
+    for doubtful in ("upper", "lower", "C", "c"):
+        constrained = grid_problem(2, 1, **BOTH)
+        models = {
+            name: known_model(
+                name,
+                rows if name != doubtful else rows[1:],
+                np.full(2 if name != doubtful else 1, 1e-9),
+                length_scale=0.05,
+            )
+            for name in constrained.functions
+        }
+        pair = solve(assembled(constrained, models), constrained, rng=np.random.default_rng(0))
+        assert pair.point == pytest.approx(rows[1]), doubtful
+    assert problem.space.size == 2
+
+
+def test_the_cautious_value_is_the_formula() -> None:
+    """μ_F - (σ_F + σ_f(z) + σ_f(z*) + Σ σ_c), constraints by their means and a tolerance."""
+    problem = box_problem(1, 1, **BOTH)
+    model = random_model(problem, 9, 0)
+    rng = np.random.default_rng(0)
+    P, best = rng.random((2, 6, 2))
+    upper = CautiousView(model).upper_level(P, best)
+    lower = CautiousView(model).lower_level(P)
+    moments = {f.name: posterior(f, P) for f in model.functions}
+    doubt = sum(sd for _, sd in moments.values()) + posterior(model.lower, best)[1]
+    assert upper.value == pytest.approx(moments["upper"][0] - doubt, abs=1e-6)
+    assert upper.slack == pytest.approx(moments["C"][0] + 0.02, abs=1e-6)
+    assert lower.value == pytest.approx(moments["lower"][0], abs=1e-6)
+    assert lower.threshold == pytest.approx(moments["lower"][0] - 0.01, abs=1e-6)
+    assert lower.slack == pytest.approx(moments["c"][0] + 0.02, abs=1e-6)
+
+
+def test_verification_asks_for_a_response_that_may_be_better() -> None:
+    """The query keeps x̂, and goes to the unknown answer that could still beat the known one."""
+    problem = box_problem(1, 1)
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.random(40), np.full(10, 0.5)])
+    z = np.concatenate([0.4 * rng.random(40), np.linspace(0.0, 0.4, 10)])
+    P = np.column_stack([x, z])
+    model = assembled(
+        problem,
+        {
+            "upper": known_model("upper", P, np.zeros(50)),
+            "lower": known_model("lower", P, 0.1 - np.square(z - 0.2)),
+        },
+    )
+    solution = solve(model, problem, rng=rng)
+    point, name = verification(TrustedSets(model, 2.0), problem, solution, rng)
+    assert name == "lower"
+    assert point[0] == solution.point[0]
+    assert solution.point[1] < 0.5
+    assert point[1] > 0.8
+
+
+def test_verification_asks_for_the_constraint_that_is_less_known() -> None:
+    """If f is known at the response, but not whether it is allowed, the constraint is asked for."""
+    problem = box_problem(1, 1, lower_constraints=("c",))
+    P = np.random.default_rng(0).random((80, 2))
+    model = assembled(
+        problem,
+        {
+            "upper": known_model("upper", P, np.zeros(80)),
+            "lower": known_model("lower", P, P[:, 1]),
+            "c": known_model("c", P[:1], np.ones(1)),
+        },
+    )
+    rng = np.random.default_rng(0)
+    solution = solve(model, problem, rng=rng)
+    assert verification(TrustedSets(model, 2.0), problem, solution, rng)[1] == "c"
+
+
+def test_the_papers_estimator_takes_the_smallest_bound() -> None:
+    """Eq. (4.9): of the queries, that whose bound was smallest when it was chosen."""
+    queries = np.arange(8.0).reshape(4, 2)
+    bounds = np.array([3.0, 0.5, 2.0, 0.5])
+    assert smallest_bound_query(queries, bounds) == pytest.approx(queries[1])

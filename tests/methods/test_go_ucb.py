@@ -1,0 +1,301 @@
+"""One step of GO-UCB: purity, odd data, pending points, constraints, noise, convergence."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.methods.go_ucb import Optimism, Suggestion, suggest
+from bbo_plugins.methods.network_surrogate import NetworkSurrogate, WarmNetwork
+from bbo_plugins.space import CLOSE, Dimension, SearchSpace
+from tests.oracles.differences import numeric_gradients
+from tests.oracles.problems import mixed_space, observe, random_points, unit_box
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.methods.observations import Observations
+
+
+def _step(
+    observations: Observations, space: SearchSpace | None = None, *, seed: int = 0, **options: Any
+) -> Suggestion:
+    """Suggest with a generator of its own and a small network."""
+    space = space or unit_box(observations.X.shape[1])
+    options = {"n_startup": 5, "hidden_units": 6, **options}
+    suggestion = suggest(space, observations, rng=np.random.default_rng(seed), **options)
+    x = suggestion.x
+    assert x.shape == (len(space),)
+    np.testing.assert_array_equal(space.snap(x[None, :])[0], x)
+    assert all(WarmNetwork.from_json(w.to_json()) is not None for w in suggestion.warm_starts)
+    return suggestion
+
+
+def _hill(X: FloatArray, top: float = 0.7) -> FloatArray:
+    values: FloatArray = -np.square(X - top).sum(axis=1)
+    return values
+
+
+def _optimize(
+    function: Callable[[FloatArray], float], d: int, n: int, **options: Any
+) -> tuple[FloatArray, FloatArray]:
+    """Return points (n, d) and values (n,) of a short run, ten random points first."""
+    X = np.random.default_rng(0).random((10, d))
+    y = np.array([function(x) for x in X])
+    state: tuple[WarmNetwork, ...] = ()
+    for i in range(n - 10):
+        suggestion = _step(observe(X, y), seed=i, n_startup=10, warm_starts=state, **options)
+        assert not suggestion.notes
+        state = suggestion.warm_starts
+        X = np.concatenate([X, suggestion.x[None, :]])
+        y = np.append(y, function(suggestion.x))
+    return X, y
+
+
+# ------------------------------------------------------------------------------ the acquisition
+
+
+def _optimism(space: SearchSpace, n_constraints: int, *, objective: bool = True) -> Optimism:
+    rng = np.random.default_rng(0)
+    features = FeatureMap(tuple(space.n_categories.tolist()))
+    X = random_points(space, 15, rng)
+    models = [
+        NetworkSurrogate.fit(X, rng.standard_normal(15), features, rng=rng, hidden_units=4)
+        for _ in range(1 + n_constraints)
+    ]
+    return Optimism(
+        features,
+        models[0].ball if objective else None,
+        1.5,
+        0.3,
+        tuple((model.ball, limit) for model, limit in zip(models[1:], (0.2, -0.4), strict=False)),
+    )
+
+
+@pytest.mark.parametrize("objective", [True, False])
+@pytest.mark.parametrize("n_constraints", [0, 1, 2])
+def test_values_and_gradients_agree(n_constraints: int, objective: bool) -> None:
+    """Both forms say the same; gradients agree with numeric ones and are zero for categories."""
+    space = mixed_space()
+    acquisition = _optimism(space, n_constraints, objective=objective)
+    X = random_points(space, 8, np.random.default_rng(1))
+    values, gradients = acquisition.value_and_gradient(X)
+    np.testing.assert_allclose(values, acquisition.value(X), rtol=1e-9, atol=1e-12)
+    categorical = space.n_categories > 0
+    assert not gradients[:, categorical].any()
+    numeric = numeric_gradients(acquisition.value, X, 1e-4)
+    np.testing.assert_allclose(
+        gradients[:, ~categorical], numeric[:, ~categorical], rtol=1e-5, atol=1e-6
+    )
+
+
+def test_value_is_the_linearized_maximum_over_the_ball() -> None:
+    """Without constraints: output plus √β posterior standard deviations."""
+    acquisition = _optimism(unit_box(2), 0)
+    X = np.random.default_rng(1).random((5, 2))
+    assert acquisition.objective is not None
+    mean, variance = acquisition.objective.predict(2.0 * X - 1.0)
+    np.testing.assert_allclose(acquisition.value(X), mean + 1.5 * np.sqrt(variance))
+
+
+# ------------------------------------------------------------------------------------ the method
+
+
+def test_suggestion_is_a_function_of_its_arguments() -> None:
+    """The same arguments and generator give the same point; another generator another one."""
+    X = np.random.default_rng(0).random((20, 4))
+    first, again, other = (_step(observe(X, _hill(X)), seed=seed) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first.x, again.x)
+    assert not np.array_equal(first.x, other.x)
+
+
+def test_optimum_of_a_hill_is_found() -> None:
+    """In eight dimensions, 30 evaluations come close to the top of a hill off the center."""
+    _, y = _optimize(lambda x: float(_hill(x[None, :])[0]), 8, 30)
+    assert y[:10].max() < -0.3
+    assert y.max() > -1e-3
+
+
+def test_optimum_in_a_corner_is_found() -> None:
+    """What is known before anything is seen, a hill in the middle, is unlearned."""
+    _, y = _optimize(lambda x: float(x @ np.array([1.0, 2.0, -1.0, 0.5])), 4, 25)
+    assert y.max() == pytest.approx(3.5, abs=1e-2)
+
+
+def test_optimum_of_a_mixed_space_is_found() -> None:
+    """A category, a level and two numbers at once."""
+    space = SearchSpace(
+        {
+            "a": Dimension.float(0.0, 1.0),
+            "b": Dimension.float(1e-4, 1.0, log=True),
+            "k": Dimension.int(1, 12),
+            "c": Dimension.categorical(["p", "q", "r", "s"]),
+        }
+    )
+
+    def value(x: FloatArray) -> float:
+        p = space.decode(x)
+        penalty = {"p": 1.0, "q": 0.5, "r": 0.0, "s": 0.8}[p["c"]]
+        rest = (p["a"] - 0.3) ** 2 + (math.log10(p["b"]) + 2.0) ** 2 + 0.02 * (p["k"] - 9) ** 2
+        return -penalty - float(rest)
+
+    X = random_points(space, 10, np.random.default_rng(0))
+    y = np.array([value(x) for x in X])
+    for i in range(30):
+        x = _step(observe(X, y), space, seed=i, n_startup=10).x
+        X, y = np.concatenate([X, x[None, :]]), np.append(y, value(x))
+    best = space.decode(X[y.argmax()])
+    assert (best["c"], best["k"]) == ("r", 9)
+    assert y.max() > -0.02
+
+
+def test_pending_points_repel() -> None:
+    """Four points asked for one after another without a value are well apart."""
+    X = np.random.default_rng(0).random((15, 3))
+    pending = np.empty((0, 3))
+    for i in range(4):
+        x = _step(observe(X, _hill(X), pending=pending), seed=i).x
+        assert np.linalg.norm(pending - x, axis=1).min(initial=np.inf) >= CLOSE
+        pending = np.concatenate([pending, x[None, :]])
+
+
+def test_known_points_are_not_repeated_without_noise() -> None:
+    """In a finite space a deterministic objective is never evaluated twice at a point."""
+    space = SearchSpace({"a": Dimension.int(0, 4), "b": Dimension.categorical(["u", "v"])})
+    X = random_points(space, 2, np.random.default_rng(1))
+    y = X[:, 0].copy()
+    for i in range(8):
+        x = _step(observe(X, y), space, seed=i, deterministic=True).x
+        X, y = np.concatenate([X, x[None, :]]), np.append(y, x[0])
+    assert len(np.unique(X, axis=0)) == 10
+
+
+def test_failed_points_are_avoided() -> None:
+    """A point that failed is not suggested again, and its surroundings lose their appeal."""
+    rng = np.random.default_rng(0)
+    X = rng.random((15, 2))
+    y = _hill(X)
+    x = _step(observe(X, y)).x
+    failed = np.concatenate([x[None, :], x + 0.03 * rng.standard_normal((8, 2))])
+    moved = _step(observe(X, y, failed=np.clip(failed, 0.0, 1.0))).x
+    assert np.linalg.norm(moved - x) > 0.03
+
+
+def test_incomplete_points_are_no_centers() -> None:
+    """The region is around the best complete point, however good an incomplete one looks."""
+    X = np.concatenate([np.full((1, 6), 0.1), np.random.default_rng(0).uniform(0.6, 1.0, (20, 6))])
+    y = np.concatenate([[5.0], np.linspace(0.0, 1.0, 20)])
+    complete = np.ones(21, dtype=bool)
+    complete[0] = False
+    x = _step(observe(X, y, complete=complete), n_startup=21).x
+    assert (x > 0.1).all()
+
+
+def test_constraints_are_kept_to() -> None:
+    """Most suggestions satisfy a constraint that the unconstrained optimum violates."""
+    space = unit_box(3)
+    X = np.random.default_rng(0).random((12, 3))
+
+    def limits(V: FloatArray) -> FloatArray:
+        values: FloatArray = V.sum(axis=1, keepdims=True) - 1.2
+        return values
+
+    for i in range(20):
+        observations = observe(X, _hill(X), constraints=limits(X))
+        x = _step(observations, space, seed=i, n_startup=12).x
+        X = np.concatenate([X, x[None, :]])
+    feasible = limits(X)[:, 0] <= 0.0
+    assert feasible[12:].mean() > 0.5
+    assert _hill(X)[feasible].max() > -3.0 * 0.3**2 - 0.05  # the best is 0.4 in every coordinate
+
+
+def test_feasible_points_are_looked_for_first() -> None:
+    """As long as no point is feasible, suggestions go where the constraint falls."""
+    X = np.random.default_rng(0).uniform(0.5, 1.0, (12, 3))
+    constraints = X.sum(axis=1, keepdims=True) - 0.6
+    x = _step(observe(X, _hill(X, top=0.9), constraints=constraints), n_startup=12).x
+    assert x.sum() < X.sum(axis=1).min()
+
+
+def test_unknown_constraints_are_no_error() -> None:
+    """Trials that report no constraint, or not all of them, are still used."""
+    X = np.random.default_rng(0).random((8, 2))
+    constraints = np.full((8, 2), np.nan)
+    constraints[:4, 0] = [-1.0, 1.0, -1.0, 2.0]
+    suggestion = _step(observe(X, _hill(X), constraints=constraints))
+    assert not suggestion.notes
+    assert len(suggestion.warm_starts) == 2
+
+
+def test_known_noise_is_used() -> None:
+    """An outlier that is known to be noisy does not attract the search."""
+    X = np.concatenate([np.random.default_rng(0).uniform(0.4, 1.0, (20, 4)), np.full((1, 4), 0.05)])
+    y = np.append(_hill(X[:-1]), 1.0)
+    noise = np.full(21, np.nan)
+    noise[-1] = 100.0
+    trusted = _step(observe(X, y), n_startup=21, beta=0.01).x
+    doubted = _step(observe(X, y, noise_variance=noise), n_startup=21, beta=0.01).x
+    assert np.linalg.norm(doubted - 0.7) < np.linalg.norm(trusted - 0.7)
+
+
+def test_warm_start_is_continued() -> None:
+    """The state changes the fit, hence the point; after a round trip through JSON nothing does."""
+    X = np.random.default_rng(0).random((30, 3))
+    state = _step(observe(X[:25], _hill(X[:25]))).warm_starts
+    stored = [WarmNetwork.from_json(one.to_json()) for one in state]
+    warm, again = (_step(observe(X, _hill(X)), warm_starts=stored) for _ in range(2))
+    np.testing.assert_array_equal(warm.x, again.x)
+    assert warm.warm_starts[0].n_cold == 25
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [0.0],
+        [1.0] * 5,
+        [1e300, -1e300, 0.0],
+        [1e308, -1e308],
+        [5e-324, 0.0, 1e-320],
+        [0.0] * 4 + [1.0],
+    ],
+)
+@pytest.mark.parametrize("d", [1, 3])
+def test_odd_data_give_a_suggestion(y: list[float], d: int) -> None:
+    """Single, constant, huge and tiny values; points that repeat."""
+    X = np.random.default_rng(0).random((len(y), d))
+    _step(observe(X, y))
+    _step(observe(X[:1].repeat(len(y), axis=0), y), deterministic=True)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 10**6), st.integers(1, 25))
+def test_anything_representable_is_answered(seed: int, n: int) -> None:
+    """Random mixed data with repeats, noise, failures and pending points never raise."""
+    rng = np.random.default_rng(seed)
+    space = mixed_space()
+    X = random_points(space, n, rng)
+    X[rng.random(n) < 0.2] = X[0]
+    y = np.exp(rng.normal(0.0, 5.0, n)) * rng.choice([-1.0, 1.0], n)
+    observations = observe(
+        X,
+        y,
+        complete=rng.random(n) < 0.8,
+        pending=random_points(space, 2, rng),
+        failed=random_points(space, 1, rng),
+    )
+    _step(observations, space, seed=seed, n_startup=3)
+
+
+def test_what_cannot_be_fitted_is_said() -> None:
+    """A failure of the linear algebra gives a random point and a note, not an exception."""
+    X = np.random.default_rng(0).random((5, 2))
+    suggestion = _step(observe(X, _hill(X)), regularization=-1.0)
+    assert suggestion.warm_starts == ()
+    assert "random" in suggestion.notes[0]

@@ -1,0 +1,94 @@
+"""The regression oracle: minima against SciPy's and closed forms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from bbo_plugins.methods.least_squares import Regression, factorize, fit, solve
+from bbo_plugins.methods.network import Network, Scales
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FloatArray
+
+
+SCALES = Scales(constant=1.0, linear=0.7, quadratic=0.5, hill=0.4, output=2.0, hidden=1.5)
+LINEAR = Scales(constant=1.0, linear=0.7, quadratic=0.5, hill=0.4, output=0.0, hidden=1.0)
+
+
+def _data(n: int, n_inputs: int, seed: int = 0) -> tuple[FloatArray, FloatArray, FloatArray]:
+    rng = np.random.default_rng(seed)
+    U = rng.uniform(-1.0, 1.0, (n, n_inputs))
+    y = np.sin(2.0 * U[:, 0]) - U[:, -1] ** 2 + 0.1 * rng.standard_normal(n)
+    return U, y, rng.uniform(0.01, 0.1, n)
+
+
+def _residuals(network: Network, w: FloatArray, data: tuple[FloatArray, ...]) -> FloatArray:
+    U, y, noise = data
+    return np.concatenate([w, (network.at(w).outputs(U) - y) / np.sqrt(noise)])
+
+
+def _fit(scales: Scales, n: int, iterations: int = 200) -> tuple[Network, Regression]:
+    network = Network(2, 3, scales)
+    start = 0.5 * np.random.default_rng(1).standard_normal(network.n_parameters)
+    return network, fit(network, *_data(n, 2), start, max_iterations=iterations, tolerance=1e-14)
+
+
+@pytest.mark.parametrize("n", [1, 6, 60])
+def test_minimum_is_the_one_that_scipy_finds(n: int) -> None:
+    """SciPy's least squares, started at the result, finds nothing lower; gradients vanish."""
+    network, regression = _fit(SCALES, n)
+    data = _data(n, 2)
+
+    def residuals(w: FloatArray) -> FloatArray:
+        return _residuals(network, w, data)
+
+    best = optimize.least_squares(residuals, regression.w)
+    loss = 0.5 * float(np.square(residuals(regression.w)).sum())
+    assert regression.loss == pytest.approx(loss, rel=1e-12)
+    assert regression.loss == pytest.approx(best.cost, rel=1e-6)
+    assert np.abs(best.grad).max() < 1e-4
+
+
+@pytest.mark.parametrize("n", [6, 60])
+def test_linear_problems_are_solved_exactly(n: int) -> None:
+    """Without hidden units the minimum is that of the normal equations."""
+    network, regression = _fit(LINEAR, n)
+    U, y, noise = _data(n, 2)
+    linear = network.at(np.zeros(network.n_parameters))
+    J = linear.jacobian(U)
+    scaled = J / noise[:, None]
+    w = np.linalg.solve(np.eye(J.shape[1]) + J.T @ scaled, scaled.T @ (y - linear.outputs(U)))
+    np.testing.assert_allclose(regression.w, w, atol=1e-6)
+
+
+def test_more_iterations_never_hurt() -> None:
+    """The loss falls with the number of steps, from that of the start."""
+    losses = [_fit(SCALES, 20, iterations=k)[1].loss for k in (0, 1, 2, 5, 50)]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0]
+
+
+def test_undamped_step_is_a_fixed_point_at_convergence() -> None:
+    """At the minimum the closed form of Eq. (5) around the prior mean gives the same weights."""
+    network, regression = _fit(SCALES, 8, iterations=3000)
+    U, y, noise = _data(8, 2)
+    linear = network.at(regression.w)
+    J = linear.jacobian(U)
+    z = y - linear.outputs(U) + J @ regression.w
+    step = J.T @ np.linalg.solve(J @ J.T + np.diag(noise), z)
+    np.testing.assert_allclose(step, regression.w, atol=1e-4)
+
+
+def test_factor_and_solution() -> None:
+    """A factorized matrix solves its equations; one that is not positive definite is refused."""
+    K = np.array([[2.0, 0.5], [0.5, 1.0]])
+    L = factorize(K, np.array([0.1, 0.2]))
+    np.testing.assert_allclose(L @ L.T, K + np.diag([0.1, 0.2]))
+    b = np.array([1.0, -2.0])
+    np.testing.assert_allclose((K + np.diag([0.1, 0.2])) @ solve(L, b), b)
+    with pytest.raises(ValueError, match="not positive definite"):
+        factorize(-K, np.array([0.1, 0.2]))

@@ -1,0 +1,132 @@
+"""The network: its gradients against numeric ones, its structure against the full Jacobian."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from bbo_plugins.methods.network import LinearizedNetwork, Network, Scales
+from tests.oracles.differences import numeric_gradient, numeric_gradients
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bbo_plugins.gp.kernels import FloatArray
+
+
+SCALES = Scales(constant=1.0, linear=0.7, quadratic=1.2, hill=1.1, output=2.0, hidden=1.5)
+SIZES = [(1, 3), (3, 4), (5, 1)]
+
+
+def _random(n_inputs: int, hidden_units: int, scales: Scales = SCALES) -> LinearizedNetwork:
+    network = Network(n_inputs, hidden_units, scales)
+    return network.at(np.random.default_rng(0).standard_normal(network.n_parameters))
+
+
+def _inputs(n: int, n_inputs: int, seed: int = 1) -> FloatArray:
+    return np.random.default_rng(seed).uniform(-1.0, 1.0, (n, n_inputs))
+
+
+def test_output_is_the_documented_formula() -> None:
+    """One output, written out with sums over entries."""
+    linear = _random(3, 4)
+    s, by = SCALES, linear.network.parts(linear.w)
+    B = linear.network.matrix(linear.w)
+    u = _inputs(1, 3)[0]
+    value = s.constant * by.constant + s.linear * float(by.linear @ u) / np.sqrt(3.0)
+    value += s.quadratic * sum(B[i, j] * u[i] * u[j] for i in range(3) for j in range(3)) / 3.0
+    value += s.hill * (by.hill - 2.0) * np.sqrt(3.0) * (float(u @ u) / 3.0 - 1.0 / 3.0)
+    for k in range(4):
+        z = s.hidden * (float(by.hidden[k] @ u) / np.sqrt(3.0) + by.bias[k])
+        value += s.output / 2.0 * by.output[k] / (1.0 + np.exp(-z))
+    np.testing.assert_allclose(linear.outputs(u[None, :]), [value], rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_parameter_gradients_agree_with_numeric_ones(size: tuple[int, int]) -> None:
+    """The Jacobian's rows are the outputs' gradients by the parameters."""
+    linear = _random(*size)
+    U = _inputs(4, size[0])
+
+    def output(u: FloatArray) -> Callable[[FloatArray], float]:
+        return lambda w: float(linear.network.at(w).outputs(u[None, :])[0])
+
+    numeric = [numeric_gradient(output(u), linear.w) for u in U]
+    np.testing.assert_allclose(linear.jacobian(U), numeric, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_input_gradients_agree_with_numeric_ones(size: tuple[int, int]) -> None:
+    """Gradients by the inputs, and the outputs that come with them."""
+    linear = _random(*size)
+    U = _inputs(4, size[0])
+    outputs, gradients = linear.outputs_and_gradients(U)
+    np.testing.assert_allclose(outputs, linear.outputs(U), rtol=1e-12)
+    np.testing.assert_allclose(
+        gradients, numeric_gradients(linear.outputs, U), rtol=1e-6, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scales", [SCALES, Scales(1.0, 1.0, 0.0, 0.0, 0.0, 1.0)])
+def test_products_are_those_of_the_jacobian(size: tuple[int, int], scales: Scales) -> None:
+    """J J'ᵀ, |g|², J w and Jᵀz without J equal those with it, also with parts left out."""
+    linear = _random(*size, scales)
+    U, V = _inputs(4, size[0]), _inputs(6, size[0], seed=2)
+    J, J_other = linear.jacobian(U), linear.jacobian(V)
+    rows, others = linear.rows(U), linear.rows(V)
+    w = np.random.default_rng(3).standard_normal(linear.network.n_parameters)
+    z = np.random.default_rng(4).standard_normal(4)
+    np.testing.assert_allclose(linear.gram(rows, others), J @ J_other.T, atol=1e-12)
+    np.testing.assert_allclose(linear.squared_norms(rows), np.square(J).sum(axis=1), atol=1e-12)
+    np.testing.assert_allclose(linear.times(rows, w), J @ w, atol=1e-12)
+    np.testing.assert_allclose(linear.transposed_times(rows, z), J.T @ z, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_gradients_of_products_agree_with_numeric_ones(size: tuple[int, int]) -> None:
+    """Gradients by the inputs of weighted Gram matrices and of squared norms."""
+    linear = _random(*size)
+    U, V = _inputs(4, size[0]), _inputs(6, size[0], seed=2)
+    weights = np.random.default_rng(3).standard_normal((4, 6))
+    others = linear.rows(V)
+
+    def weighted(row: FloatArray) -> Callable[[FloatArray], float]:
+        return lambda x: float(row @ linear.gram(linear.rows(x[None, :]), others)[0])
+
+    numeric = [numeric_gradient(weighted(row), u) for u, row in zip(U, weights, strict=True)]
+    gradients = linear.gram_gradients(linear.rows(U), others, weights)
+    np.testing.assert_allclose(gradients, numeric, rtol=1e-6, atol=1e-9)
+    numeric_norms = numeric_gradients(lambda X: linear.squared_norms(linear.rows(X)), U)
+    np.testing.assert_allclose(
+        linear.squared_norm_gradients(linear.rows(U)), numeric_norms, rtol=1e-6, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_gradients_of_linearized_outputs_agree_with_numeric_ones(size: tuple[int, int]) -> None:
+    """Gradients of J w by the inputs."""
+    linear = _random(*size)
+    U = _inputs(4, size[0])
+    w = np.random.default_rng(3).standard_normal(linear.network.n_parameters)
+    numeric = numeric_gradients(lambda X: linear.times(linear.rows(X), w), U)
+    gradients = linear.times_gradients(linear.rows(U), w)
+    np.testing.assert_allclose(gradients, numeric, rtol=1e-6, atol=1e-9)
+
+
+def test_quadratic_part_of_the_gram_matrix_is_a_squared_product() -> None:
+    """The factor √2 off the diagonal makes it s_q² (uᵀu'/D)² exactly."""
+    linear = _random(4, 2, Scales(0.0, 0.0, 1.5, 0.0, 0.0, 1.0))
+    U, V = _inputs(3, 4), _inputs(5, 4, seed=2)
+    expected = np.square(1.5 * (U @ V.T) / 4.0)
+    np.testing.assert_allclose(linear.jacobian(U) @ linear.jacobian(V).T, expected, atol=1e-12)
+
+
+def test_prior_mean_is_a_hill_in_the_middle() -> None:
+    """With all parameters at their prior means the center is the best point of the box."""
+    network = Network(3, 2, SCALES)
+    prior = network.at(np.zeros(network.n_parameters))
+    U = _inputs(50, 3)
+    assert (prior.outputs(U) < prior.outputs(np.zeros((1, 3)))).all()

@@ -1,0 +1,207 @@
+"""The fitted network: quality of its predictions, determinism, state, known noise, odd data."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.methods.network_scales import NOISE_FLOOR, NoiseModel, ScaleEvidence
+from bbo_plugins.methods.network_surrogate import POWERS, NetworkSurrogate, WarmNetwork, inputs
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FloatArray
+
+
+def _quadratic(X: FloatArray) -> FloatArray:
+    """Return a concave quadratic with an interaction, (n,)."""
+    values: FloatArray = -np.square(X - 0.6).sum(axis=1) + X[:, 0] * X[:, -1]
+    return values
+
+
+def _fit(X: FloatArray, y: FloatArray, seed: int = 0, **options: Any) -> NetworkSurrogate:
+    features = options.pop("features", FeatureMap((0,) * X.shape[1]))
+    return NetworkSurrogate.fit(
+        X, y, features, rng=np.random.default_rng(seed), hidden_units=8, **options
+    )
+
+
+def test_quadratic_is_learned() -> None:
+    """From 60 points in six dimensions nearly all of the variance elsewhere is explained."""
+    rng = np.random.default_rng(0)
+    X, X_new = rng.random((60, 6)), rng.random((200, 6))
+    model = _fit(X, _quadratic(X))
+    z = model.transform.forward(_quadratic(X_new))
+    mean, variance = model.predict(X_new)
+    assert np.square(z - mean).mean() < 0.02
+    assert (variance > 0.0).all()
+    np.testing.assert_allclose(model.predict_mean(X_new), mean)
+
+
+def test_power_of_the_transform_is_chosen() -> None:
+    """A quadratic is left as it is; a function that explodes is seen on the log scale."""
+    X = np.random.default_rng(0).random((60, 4))
+    bowl = np.square(X - 0.4).sum(axis=1)
+    assert _fit(X, -bowl).transform.power == 1.0
+    assert _fit(X, -np.exp(10.0 * bowl)).transform.power == 0.0
+
+
+def test_evidence_is_of_the_network_that_predicts() -> None:
+    """The reported evidence can be computed again from the ball, the state and the transform."""
+    X = np.random.default_rng(0).random((12, 3))
+    y = _quadratic(X)
+    model = _fit(X, y)
+    theta = model.warm_start.theta
+    noise = NoiseModel.around(int(y.argmax()), 2.0 * X - 1.0, np.full(12, np.nan))
+    evidence = ScaleEvidence(model.ball.linear, theta, 2.0 * X - 1.0, model.z, noise)
+    expected = evidence(theta)[0] + model.transform.log_jacobian(y)
+    assert model.log_evidence == pytest.approx(expected, rel=1e-6)
+    np.testing.assert_allclose(model.ball.noise, noise.variances(theta))
+
+
+def test_predictions_are_calibrated() -> None:
+    """Most errors elsewhere are within two standard deviations, and these are no wide bounds."""
+    rng = np.random.default_rng(1)
+    X, X_new = rng.random((40, 3)), rng.random((300, 3))
+
+    def waves(V: FloatArray) -> FloatArray:
+        values: FloatArray = np.sin(3.0 * V[:, 0]) * V[:, 1] + V[:, 2]
+        return values
+
+    model = _fit(X, waves(X))
+    mean, variance = model.predict(X_new)
+    errors = np.abs(model.transform.forward(waves(X_new)) - mean) / np.sqrt(
+        variance + model.noise_variance
+    )
+    assert (errors < 2.0).mean() > 0.8
+    assert np.sqrt(variance).mean() < 0.5
+
+
+def test_noise_is_estimated() -> None:
+    """Noise of a known size is found within a factor of three."""
+    rng = np.random.default_rng(0)
+    X = rng.random((120, 2))
+    y = X.sum(axis=1) + 0.3 * rng.standard_normal(120)
+    model = _fit(X, y)
+    slope = model.transform.derivative(y).mean()
+    noise = np.median(model.ball.noise) / slope**2
+    assert 0.03 < noise < 0.27
+
+
+def test_noise_can_be_known_or_none() -> None:
+    """Known variances are used as they are; a deterministic fit has the floor; λ can be given."""
+    rng = np.random.default_rng(0)
+    X = rng.random((10, 2))
+    y = _quadratic(X)
+    variances = np.full(10, np.nan)
+    variances[3] = 0.01
+    model = _fit(X, y, noise_variance=variances)
+    expected = 0.01 * model.transform.derivative(y[3:4])[0] ** 2
+    assert model.ball.noise[3] == pytest.approx(expected)
+    assert _fit(X, y, deterministic=True).noise_variance == pytest.approx(NOISE_FLOOR)
+    assert _fit(X, y, regularization=0.07).noise_variance == pytest.approx(0.07)
+
+
+def test_fit_is_a_function_of_its_arguments() -> None:
+    """The same arguments give the same model; another generator another one."""
+    X = np.random.default_rng(0).random((15, 3))
+    first, again, other = (_fit(X, _quadratic(X), seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.ball.linear.w, again.ball.linear.w)
+    assert not np.array_equal(first.ball.linear.w, other.ball.linear.w)
+
+
+def test_warm_fits_continue() -> None:
+    """A warm fit is not worse than the cold one it continues, and remembers when that was."""
+    X = np.random.default_rng(0).random((20, 3))
+    y = _quadratic(X)
+    cold = _fit(X, y)
+    stored = WarmNetwork.from_json(json.loads(json.dumps(cold.warm_start.to_json())))
+    assert stored is not None
+    warm = _fit(X, y, warm_start=stored)
+    assert warm.warm_start.n_cold == cold.warm_start.n_cold == 20
+    more = np.random.default_rng(1).random((8, 3))
+    X, y = np.concatenate([X, more]), np.concatenate([y, _quadratic(more)])
+    assert _fit(X[:26], y[:26], warm_start=stored).warm_start.n_cold == 20
+    assert _fit(X, y, warm_start=stored).warm_start.n_cold == 28
+
+
+def test_state_survives_json() -> None:
+    """Scales are kept exactly, weights to half precision; predictions barely change."""
+    X = np.random.default_rng(0).random((20, 3))
+    state = _fit(X, _quadratic(X)).warm_start
+    read = WarmNetwork.from_json(json.loads(json.dumps(state.to_json())))
+    assert read is not None
+    np.testing.assert_array_equal(read.theta, state.theta)
+    np.testing.assert_allclose(read.hidden, state.hidden, rtol=1e-3, atol=1e-6)
+    assert (read.power, read.n_cold) == (state.power, state.n_cold)
+    assert state.power in POWERS
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"theta": [0.0]},
+        {"theta": [math.nan] * 8},
+        {"theta": [99.0] * 8},
+        {"power": 0.3},
+        {"hidden": "~"},
+        {"hidden": "AA=="},
+        {"hidden": None},
+        {"n_cold": 0},
+        {"n_cold": 1e300},
+    ],
+)
+def test_malformed_state_is_refused(change: dict[str, Any]) -> None:
+    """Whatever shared storage holds in its place, it is no state, and reading does not raise."""
+    X = np.random.default_rng(0).random((5, 2))
+    state = _fit(X, _quadratic(X)).warm_start.to_json()
+    assert WarmNetwork.from_json(state) is not None
+    assert WarmNetwork.from_json({**state, **change}) is None
+    assert WarmNetwork.from_json([1, 2]) is None
+
+
+def test_state_of_another_size_is_ignored() -> None:
+    """A state from another number of inputs starts nothing: the fit is a cold one."""
+    X = np.random.default_rng(0).random((9, 2))
+    other = _fit(X[:, :1], X[:, 0]).warm_start
+    model, cold = _fit(X, _quadratic(X), warm_start=other), _fit(X, _quadratic(X))
+    np.testing.assert_array_equal(model.ball.linear.w, cold.ball.linear.w)
+
+
+def test_inputs_are_centered_and_one_hot() -> None:
+    """Numbers go to [-1, 1]; categories to one column each."""
+    X = np.array([[0.0, 1.0 / 6.0], [1.0, 0.5]])
+    U = inputs(X, FeatureMap((0, 3)))
+    expected = np.array([[-1.0, math.sqrt(2.0), 0.0, 0.0], [1.0, 0.0, math.sqrt(2.0), 0.0]])
+    np.testing.assert_allclose(U, expected)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.zeros(6),
+        np.full(6, 1e300),
+        np.array([1e308, -1e308, 0.0, 1.0, 2.0, 3.0]),
+        np.array([1e-320, 0.0, 2e-320, 0.0, 1e-310, 0.0]),
+        np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
+    ],
+)
+@pytest.mark.parametrize("same", [False, True])
+def test_odd_data_can_be_fitted(y: FloatArray, same: bool) -> None:
+    """Constant, huge and tiny values, and points that are all the same."""
+    X = np.random.default_rng(0).random((6, 2))
+    model = _fit(X[:1].repeat(6, axis=0) if same else X, y)
+    mean, variance = model.predict(X)
+    assert np.isfinite(mean).all()
+    assert (variance > 0.0).all()
+
+
+def test_one_observation_is_enough() -> None:
+    """With one point in one dimension there is a model, certain there and nowhere else."""
+    model = _fit(np.array([[0.3]]), np.array([2.0]), deterministic=True)
+    _, variance = model.predict(np.array([[0.3], [0.9]]))
+    assert variance[0] < 1e-3 < variance[1]

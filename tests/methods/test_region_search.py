@@ -1,0 +1,117 @@
+"""The search in a trust region: maxima, what is inside, levels, points not to be repeated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from bbo_plugins.methods.region_search import maximize_in_region
+from bbo_plugins.methods.trust_region import TrustRegion
+from bbo_plugins.space import CLOSE, Dimension, SearchSpace
+from tests.oracles.problems import mixed_space, unit_box
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FloatArray
+
+
+@dataclass(frozen=True)
+class _Hill:
+    """Minus the squared distance from a point."""
+
+    top: FloatArray
+
+    def value(self, X: FloatArray) -> FloatArray:
+        values: FloatArray = -np.square(X - self.top).sum(axis=1)
+        return values
+
+    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.value(X), -2.0 * (X - self.top)
+
+
+def _search(
+    space: SearchSpace,
+    top: FloatArray,
+    region: TrustRegion,
+    *,
+    excluded: FloatArray | None = None,
+    pending: FloatArray | None = None,
+    seed: int = 0,
+) -> FloatArray:
+    nothing = np.empty((0, len(space)))
+    x = maximize_in_region(
+        _Hill(top),
+        space,
+        region,
+        rng=np.random.default_rng(seed),
+        excluded=nothing if excluded is None else excluded,
+        pending=nothing if pending is None else pending,
+    )
+    assert x.shape == (len(space),)
+    np.testing.assert_array_equal(space.snap(x[None, :])[0], x)
+    return x
+
+
+@pytest.mark.parametrize("d", [1, 5, 40])
+def test_maximum_inside_the_region_is_found(d: int) -> None:
+    """A hill whose top is inside is climbed to the top."""
+    rng = np.random.default_rng(0)
+    center = rng.uniform(0.3, 0.7, d)
+    top = center + rng.uniform(-0.1, 0.1, d)
+    x = _search(unit_box(d), top, TrustRegion(center, 0.3))
+    np.testing.assert_allclose(x, top, atol=1e-3)
+
+
+def test_maximum_on_the_regions_wall_is_found() -> None:
+    """A hill whose top is outside is climbed to the nearest point of the box."""
+    region = TrustRegion(np.full(6, 0.3), 0.2)
+    x = _search(unit_box(6), np.full(6, 0.9), region)
+    np.testing.assert_allclose(x, region.high, atol=1e-6)
+
+
+def test_levels_inside_the_region_are_searched() -> None:
+    """In a mixed space the best representable point of the box is found, categories free."""
+    space = mixed_space()
+    center = space.snap(np.full((1, len(space)), 0.45))[0]
+    target = space.snap(np.clip(center + 0.1, 0.0, 1.0)[None, :])[0]
+    target[space.names.index("choice")] = 5.0 / 6.0
+    x = _search(space, target, TrustRegion(center, 0.3))
+    np.testing.assert_allclose(x, target, atol=1e-2)
+
+
+def test_neighboring_levels_are_inside_the_smallest_region() -> None:
+    """However short the region, the next level of a dimension is in reach, the one after not."""
+    space = SearchSpace({"a": Dimension.int(0, 9), "b": Dimension.int(0, 9)})
+    center = space.encode([{"a": 4, "b": 4}])[0]
+    top = space.encode([{"a": 9, "b": 0}])[0]
+    x = _search(space, top, TrustRegion(center, 0.01))
+    assert space.decode(x) == {"a": 5, "b": 3}
+
+
+def test_held_dimensions_stay() -> None:
+    """A dimension that is held does not move."""
+    space = unit_box(3).held({"x1": 0.25})
+    region = TrustRegion(space.snap(np.full((1, 3), 0.5))[0], 0.8)
+    x = _search(space, np.full(3, 0.7), region)
+    np.testing.assert_allclose(x, [0.7, 0.25, 0.7], atol=1e-3)
+
+
+def test_known_points_are_not_repeated() -> None:
+    """An excluded optimum is not returned again; nothing near a pending point is."""
+    space = SearchSpace({"a": Dimension.int(0, 9), "b": Dimension.int(0, 9)})
+    top = space.encode([{"a": 4, "b": 4}])[0]
+    region = TrustRegion(top, 0.8)
+    assert not np.array_equal(_search(space, top, region, excluded=top[None, :]), top)
+    box, center = unit_box(3), np.full(3, 0.5)
+    x = _search(box, center, TrustRegion(center, 0.8), pending=center[None, :])
+    assert np.linalg.norm(x - center) >= CLOSE
+
+
+def test_search_is_a_function_of_its_arguments() -> None:
+    """The same generator gives the same point."""
+    rng = np.random.default_rng(3)
+    center, top = rng.random(8), rng.random(8)
+    first, again = (_search(unit_box(8), top, TrustRegion(center, 0.4)) for _ in range(2))
+    np.testing.assert_array_equal(first, again)

@@ -1,0 +1,285 @@
+"""GOUCBSampler in studies: arguments, reproducibility, odd trials, parallel trials, constraints."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import itertools
+import json
+import math
+import os
+import pickle
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from bbo_plugins.optuna import GOUCBSampler
+from bbo_plugins.optuna.proposals import Proposal
+from tests.optuna.studies import BOX, MIXED, points, quadratic, warnings_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from optuna.study import Study
+    from optuna.trial import Trial
+
+BAD: list[tuple[str, Any, type[Exception]]] = [
+    ("hidden_units", 0, ValueError),
+    ("hidden_units", 2.0, TypeError),
+    ("n_startup_trials", -1, ValueError),
+    ("n_startup_trials", None, TypeError),
+    ("beta", 0.0, ValueError),
+    ("beta", math.nan, ValueError),
+    ("beta", "large", TypeError),
+    ("regularization", -1.0, ValueError),
+    ("regularization", math.inf, ValueError),
+    ("regularization", [1.0], TypeError),
+    ("noise_func", 0.1, TypeError),
+    ("deterministic_objective", 1, TypeError),
+    ("constraints_func", [0.0], TypeError),
+    ("independent_sampler", "random", TypeError),
+    ("warn_independent_sampling", "no", TypeError),
+    ("seed", -1, ValueError),
+    ("seed", 1.5, TypeError),
+]
+
+
+def sampler(seed: int | None = 7, **arguments: Any) -> GOUCBSampler:
+    """Return a sampler with a small network that takes over early."""
+    return GOUCBSampler(**{"hidden_units": 5, "n_startup_trials": 4, "seed": seed, **arguments})
+
+
+def started(n: int, **arguments: Any) -> Study:
+    """Return a study with ``n`` finished trials in the box."""
+    study = optuna.create_study(sampler=sampler(**arguments))
+    for _ in range(n):
+        trial = study.ask(BOX)
+        study.tell(trial, quadratic(trial.params))
+    return study
+
+
+def objective(trial: Trial) -> float:
+    """Use every kind of parameter, one of them only sometimes."""
+    x = trial.suggest_float("x", -2.0, 2.0)
+    lr = trial.suggest_float("lr", 1e-4, 1.0, log=True)
+    n = trial.suggest_int("n", 1, 8)
+    kind = trial.suggest_categorical("kind", ["a", "b", None])
+    extra = trial.suggest_float("extra", 0.0, 1.0) if kind == "a" else 0.5
+    return (x - 0.3) ** 2 + abs(math.log10(lr) + 2.0) + 0.1 * n + extra
+
+
+def run(n_trials: int, **study: Any) -> list[dict[str, Any]]:
+    """Return the parameters of all trials of a study after ``n_trials`` more trials."""
+    using = sampler(warn_independent_sampling=False)
+    made = optuna.create_study(sampler=using, load_if_exists=True, **study)
+    made.optimize(objective, n_trials=n_trials)
+    return [trial.params for trial in made.trials]
+
+
+REFERENCE = 9  # trials: one before anything is known, three of start-up, five of the model
+
+
+# -------------------------------------------------------------------------------------- arguments
+
+
+def test_every_argument_is_in_the_table() -> None:
+    """A new argument comes with a test of its check."""
+    parameters = inspect.signature(GOUCBSampler).parameters
+    assert {argument for argument, _, _ in BAD} == set(parameters)
+    assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters.values())
+
+
+@pytest.mark.parametrize("argument, value, error", BAD)
+def test_bad_arguments_are_refused(argument: str, value: Any, error: type[Exception]) -> None:
+    """The error names argument, rule and value."""
+    pattern = rf"^{argument} must be .+, but got {re.escape(repr(value))}\.$"
+    with pytest.raises(error, match=pattern):
+        GOUCBSampler(**{argument: value})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"beta": 4, "regularization": 1e-3},
+        {"beta": np.float64(0.25), "hidden_units": np.int64(2), "seed": np.uint64(3)},
+        {"noise_func": lambda _: 0.1, "deterministic_objective": np.True_},
+    ],
+)
+def test_good_arguments_are_accepted(arguments: dict[str, Any]) -> None:
+    """The sampler that results works past its start-up."""
+    study = optuna.create_study(sampler=GOUCBSampler(n_startup_trials=2, **arguments))
+    study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=4)
+    assert len(study.get_trials(states=[TrialState.COMPLETE])) == 4
+
+
+def test_several_objectives_are_refused() -> None:
+    """By name, with what to use instead."""
+    study = optuna.create_study(directions=["minimize", "maximize"], sampler=sampler())
+    with pytest.raises(ValueError, match=r"one objective for GOUCBSampler, but got 2"):
+        study.ask(BOX)
+
+
+# -------------------------------------------------------------------------------- reproducibility
+
+
+def test_same_seed_same_study() -> None:
+    """Two studies with one seed are equal, two seeds differ."""
+    assert run(REFERENCE) == run(REFERENCE)
+    assert points(started(6, seed=1).trials).tolist() != points(started(6).trials).tolist()
+
+
+@pytest.mark.parametrize("interrupted_after", [2, 7])
+def test_resumed_study_continues_the_sequence(interrupted_after: int, tmp_path: Path) -> None:
+    """A study resumed by a new sampler on a new connection is the uninterrupted one."""
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    run(interrupted_after, storage=url, study_name="s")
+    assert run(REFERENCE - interrupted_after, storage=url, study_name="s") == run(REFERENCE)
+
+
+PROGRAM = """
+import json, optuna, sys
+sys.path.insert(0, sys.argv[1])
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+from test_go_ucb_sampler import REFERENCE, run
+print(json.dumps(run(REFERENCE)))
+"""
+
+
+def test_other_processes_make_no_difference() -> None:
+    """Another process repeats the study."""
+    folder = os.path.dirname(__file__)  # noqa: PTH120 - passed on as text
+    command = [sys.executable, "-c", PROGRAM, folder]
+    output = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(output.stdout) == run(REFERENCE)
+
+
+def test_copies_suggest_the_same() -> None:
+    """A deep copy and a pickle, taken in the middle, go on as the original does."""
+    study = started(7)
+    following = []
+    for twin in (
+        study.sampler,
+        copy.deepcopy(study.sampler),
+        pickle.loads(pickle.dumps(study.sampler)),  # noqa: S301 - our own bytes
+    ):
+        fork = optuna.create_study(sampler=twin)
+        fork.add_trials(study.trials[:7])
+        following.append(fork.ask(BOX).params)
+    assert following[0] == following[1] == following[2]
+
+
+def test_fits_are_stored_and_continued() -> None:
+    """The trial holds the network, small enough for every storage, and the next one uses it."""
+    study = started(7, hidden_units=25)
+    trial = study.trials[-1]
+    proposal = Proposal.from_attributes(trial.system_attrs)
+    assert proposal is not None
+    assert proposal.loss == "GO-UCB"
+    assert len(proposal.fits) == 1
+    assert all(len(str(value)) <= 2045 for value in trial.system_attrs.values())
+    assert sum(len(str(value)) for value in trial.system_attrs.values()) < 2000
+    bare = optuna.create_study(sampler=study.sampler)
+    for old in study.trials:
+        forgotten = optuna.trial.create_trial(
+            params=old.params, distributions=old.distributions, value=old.value
+        )
+        bare.add_trial(forgotten)
+    assert bare.ask(BOX).params != study.ask(BOX).params
+
+
+# ------------------------------------------------------------------------------------ suggestions
+
+
+def test_optimum_is_found() -> None:
+    """Twenty trials after the start-up come close to the minimum of a bowl."""
+    assert started(24).best_value < 1e-4
+
+
+def test_maximization_is_mirrored() -> None:
+    """Maximizing a function makes the same trials as minimizing its negative."""
+    study = optuna.create_study(direction="maximize", sampler=sampler())
+    for _ in range(9):
+        trial = study.ask(BOX)
+        study.tell(trial, -quadratic(trial.params))
+    np.testing.assert_array_equal(points(study.trials), points(started(9).trials))
+
+
+def test_mixed_spaces_are_suggested(caplog: pytest.LogCaptureFixture) -> None:
+    """Every kind of parameter has a value of its distribution, without a warning."""
+    study = optuna.create_study(sampler=sampler())
+    for i in range(10):
+        trial = study.ask(MIXED)
+        for name, distribution in MIXED.items():
+            assert distribution._contains(distribution.to_internal_repr(trial.params[name]))
+        study.tell(trial, float(i % 3) + trial.params["s"])
+    assert not warnings_in(caplog)
+
+
+def test_odd_trials_are_no_problem(caplog: pytest.LogCaptureFixture) -> None:
+    """Failed, pruned and infinite trials leave the sampler usable."""
+    study = started(5)
+    for value, state in ((None, TrialState.FAIL), (math.inf, None), (None, TrialState.PRUNED)):
+        trial = study.ask(BOX)
+        trial.report(1.0, 0)
+        study.tell(trial, value, state=state)
+    trial = study.ask(BOX)
+    study.tell(trial, quadratic(trial.params))
+    failed = points(study.trials[5:6])
+    assert np.linalg.norm(points(study.trials[6:]) - failed, axis=1).min() > 0.0
+    assert [line for line in warnings_in(caplog) if "infinite value" not in line] == []
+
+
+def test_asks_without_tells_are_well_apart() -> None:
+    """Four trials that run at once are at least 0.05 apart in the unit cube."""
+    study = started(8)
+    running = points([study.ask(BOX) for _ in range(4)])
+    distances = [np.linalg.norm(a - b) for a, b in itertools.combinations(running, 2)]
+    assert min(distances) > 0.05
+
+
+def test_constraints_are_honored() -> None:
+    """The minimum lies where it is forbidden; the best trial is feasible and near the border."""
+
+    def violation(params: dict[str, Any]) -> float:
+        return float(0.5 - params["x"])  # feasible for x >= 0.5, the minimum is at 0.3
+
+    study = optuna.create_study(
+        sampler=sampler(constraints_func=lambda trial: [violation(trial.params)])
+    )
+    for _ in range(25):
+        trial = study.ask(BOX)
+        study.tell(trial, quadratic(trial.params))
+    best = study.best_trial
+    assert violation(best.params) <= 0.0
+    assert best.value is not None
+    assert best.value < 0.045  # 0.04 at the border
+    proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
+    assert proposal is not None
+    assert len(proposal.fits) == 2
+
+
+def test_known_noise_is_passed_on() -> None:
+    """The variances that noise_func returns change what is suggested."""
+
+    def last(noise: float) -> list[float]:
+        study = started(9, noise_func=lambda trial: noise if trial.number % 2 else 1e-6)
+        row: list[float] = points(study.trials)[-1].tolist()
+        return row
+
+    assert last(1e-6) != last(10.0)
+
+
+def test_enqueued_values_are_kept() -> None:
+    """What the user fixed is what the trial gets; the model suggests the rest."""
+    study = started(6)
+    study.enqueue_trial({"x": 0.123})
+    trial = study.ask(BOX)
+    assert trial.params["x"] == 0.123
+    assert set(trial.params) == set(BOX)
