@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from bbo_plugins.optuna import (
         BILBOSampler,
         BilevelSolution,
-        GOUCBSampler,
         PromotionCallback,
         RegretGapTerminator,
         UHEBOSampler,
@@ -32,7 +31,6 @@ _MODULE_OF: Final = {
     "BBOSearch": "bbo_plugins.ray",
     "BILBOSampler": "bbo_plugins.optuna",
     "BilevelSolution": "bbo_plugins.optuna",
-    "GOUCBSampler": "bbo_plugins.optuna",
     "InnerHorizon": "bbo_plugins.methods.inner_horizon",
     "InnerHorizonScheduler": "bbo_plugins.ray",
     "PromotionCallback": "bbo_plugins.optuna",
@@ -48,7 +46,6 @@ __all__ = [
     "BBOSearch",
     "BILBOSampler",
     "BilevelSolution",
-    "GOUCBSampler",
     "InnerHorizon",
     "InnerHorizonScheduler",
     "PromotionCallback",
