@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 CONTINUED_FROM = "bbo_plugins:continued_from"
 GOAL = "bbo_plugins:goal"
 STEPS = "bbo_plugins:steps"
+_MAX_COUNT = 2**53  # beyond which integers are no exact floats; the storage may hold any
 
 
 def continued_from(trial: BaseTrial) -> int | None:
@@ -127,4 +128,4 @@ class Continuations:
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT

@@ -18,7 +18,14 @@ from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, continued_from, inner_steps
-from bbo_plugins.optuna.continuations import CONTINUED_FROM, GOAL, STEPS, Continuations
+from bbo_plugins.optuna.continuations import (
+    CONTINUED_FROM,
+    GOAL,
+    STEPS,
+    Continuations,
+    goal_of,
+    steps_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -416,6 +423,20 @@ def test_malformed_attributes_mark_nothing(value: Any) -> None:
     assert continued_from(study.trials[7]) is None
     assert Continuations.of(study.trials).first == {}
     assert PromotionCallback(GROWING).promote(study) != [7]
+
+
+@pytest.mark.parametrize("key, value", [(GOAL, 10**400), (STEPS, [0, 10**400])])
+def test_counts_beyond_the_floats_are_no_counts(key: str, value: Any) -> None:
+    """Anyone may write to the storage: what cannot be a number of steps is as good as absent."""
+    study = optuna.create_study()
+    for number in range(7):
+        _add(study, 0.1 * number, 1.0)
+    given = {CONTINUED_FROM: 2, GOAL: 3, STEPS: [0, 3], key: value}
+    _add(study, 0.2, 1.0, user_attrs=given)
+    trial = study.trials[7]
+    assert continued_from(trial) == 2
+    assert (goal_of(trial) if key == GOAL else steps_of(trial)) is None
+    PromotionCallback(GROWING)(study, trial)
 
 
 @pytest.mark.parametrize(
