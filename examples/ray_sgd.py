@@ -222,7 +222,14 @@ def main() -> None:
     folder = args.out.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     data = Data.load()
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    # Of its own, whatever else runs on this machine; a cluster's address would go here.
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
     tuner = make_tuner(folder, data, args.total_steps, args.n_trials, args.seed)
     results = tuner.fit()
     report(results, data, args.total_steps)

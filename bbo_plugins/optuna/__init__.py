@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
-from bbo_plugins.optuna.bilevel_solution import BilevelSolution
 from bbo_plugins.optuna.continuations import continued_from
 from bbo_plugins.optuna.cross_validation import report_cross_validation_scores
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
@@ -13,7 +12,16 @@ from bbo_plugins.optuna.promotion import PromotionCallback, inner_steps
 from bbo_plugins.optuna.samplers import UHEBOSampler
 
 if TYPE_CHECKING:
+    from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
+    from bbo_plugins.optuna.bilevel_solution import BilevelSolution
     from bbo_plugins.optuna.terminator import RegretGapTerminator
+
+# Imported when first used: they need SciPy's linear algebra, which would double the import time.
+_MODULE_OF: Final = {
+    "BILBOSampler": "bilbo_sampler",
+    "BilevelSolution": "bilevel_solution",
+    "RegretGapTerminator": "terminator",
+}
 
 __all__ = [
     "BILBOSampler",
@@ -29,13 +37,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name != "RegretGapTerminator":
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Imported when first used: it needs SciPy's linear algebra, which would double the import time.
-    from bbo_plugins.optuna.terminator import RegretGapTerminator  # noqa: PLC0415
-
-    globals()[name] = RegretGapTerminator  # so that the next access is an ordinary one
-    return RegretGapTerminator
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value  # so that the next access is an ordinary one
+    return value
 
 
 def __dir__() -> list[str]:
