@@ -40,12 +40,10 @@ class Regression:
     Attributes:
         w: Parameters, shape (d_w,).
         loss: Φ(w).
-        n_iterations: Steps tried.
     """
 
     w: FloatArray
     loss: float
-    n_iterations: int
 
 
 def fit(
@@ -97,7 +95,7 @@ def fit(
         w, f, loss = moved, f_moved, loss_moved
         if decrease < tolerance:
             break
-    return Regression(w, loss, tried)
+    return Regression(w, loss)
 
 
 def factorize(K: FloatArray, noise: FloatArray) -> FloatArray:

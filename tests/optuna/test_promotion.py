@@ -334,6 +334,8 @@ def test_threads_continue_nothing_twice(sampler: Any) -> None:
 WORKER = """
 import sys
 import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from bbo_plugins.methods.inner_horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, continued_from, inner_steps
 
@@ -352,18 +354,23 @@ def objective(trial):
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 sampler = optuna.samplers.RandomSampler(seed=int(sys.argv[3]))
-study = optuna.load_study(study_name="s", storage=sys.argv[1], sampler=sampler)
+storage = JournalStorage(JournalFileBackend(sys.argv[1]))
+study = optuna.load_study(study_name="s", storage=storage, sampler=sampler)
 study.optimize(objective, callbacks=[PromotionCallback(horizon)])
 """
 
 
 def test_processes_continue_nothing_twice(tmp_path: Path) -> None:
-    """Two processes share an SQLite file until the budget is spent."""
-    url = f"sqlite:///{tmp_path / 'study.db'}"
-    study = optuna.create_study(study_name="s", storage=url)
+    """Two processes share a journal file until the budget is spent.
+
+    Not an SQLite file: there, Optuna now and then gives one enqueued trial to both.
+    """
+    path = str(tmp_path / "journal.log")
+    storage = JournalStorage(JournalFileBackend(path))
+    study = optuna.create_study(study_name="s", storage=storage)
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", WORKER, url, str(tmp_path), str(seed)],
+            [sys.executable, "-c", WORKER, path, str(tmp_path), str(seed)],
             stderr=subprocess.PIPE,
             text=True,
         )

