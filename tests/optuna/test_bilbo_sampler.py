@@ -47,6 +47,11 @@ def _study(sampler: BILBOSampler, n_trials: int, **options: Any) -> Study:
     return study
 
 
+needs_set_constraint = pytest.mark.skipif(
+    not hasattr(optuna.Trial, "set_constraint"), reason="this Optuna has no Trial.set_constraint"
+)
+
+
 @pytest.fixture(scope="module")
 def solved() -> tuple[BILBOSampler, Study]:
     """Return a finished decoupled study."""
@@ -74,6 +79,7 @@ def test_a_decoupled_study_is_solved(solved: tuple[BILBOSampler, Study]) -> None
     assert {trial.params["query"] for trial in study.trials} == {"upper", "lower"}
 
 
+@needs_set_constraint
 def test_a_coupled_study_is_solved() -> None:
     """Two directions: a trial returns both objectives and reports the constraint."""
     sampler = _sampler(upper_constraints=["C"])
@@ -155,6 +161,7 @@ def test_the_start_shares_trials_among_functions() -> None:
 # ----------------------------------------------------------------- what is stored, what it is for
 
 
+@needs_set_constraint
 def test_best_trial_takes_well_known_upper_queries_only(solved: tuple[BILBOSampler, Study]) -> None:
     """The raw best value belongs to another function; best_trial is an answered upper query."""
     _, study = solved
@@ -221,6 +228,7 @@ def test_several_threads_share_a_sampler() -> None:
     assert {trial.state for trial in study.trials} == {TrialState.COMPLETE}
 
 
+@needs_set_constraint
 def test_enqueued_parameters_are_kept_and_the_rest_fits_them() -> None:
     """With x fixed the model chooses function and response; with all fixed it says nothing."""
     sampler = _sampler()
@@ -384,6 +392,7 @@ def test_a_conditional_parameter_is_refused_when_it_is_missing_first() -> None:
         study.optimize(_suggesting(query=FUNCTIONS, x=1.0), n_trials=1)
 
 
+@needs_set_constraint
 def test_a_coupled_trial_without_its_constraint_is_refused() -> None:
     """A constraint that is never reported would leave the model without data for ever."""
     sampler = _sampler(upper_constraints=["C"], lower_constraints=["c"])
