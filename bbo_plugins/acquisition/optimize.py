@@ -85,7 +85,7 @@ def maximize(
     if size is not None and size <= _MAX_ENUMERATED:
         points = space.enumerate()
         values = _finite(acquisition.value(points))
-        return _best_allowed(points, values, excluded, pending, space, rng)
+        return best_allowed(points, values, excluded, pending, space, rng)
     reach = np.minimum(length_scales, 1.0)
     candidates = space.snap(
         np.concatenate(
@@ -105,7 +105,7 @@ def maximize(
         X = space.snap(X[best])
         X, optima = _search_discrete(acquisition, space, X, reach, rng)
     order = np.argsort(-values, kind="stable")[:_START_POOL]
-    return _best_allowed(
+    return best_allowed(
         np.concatenate([X, candidates[order]]),
         np.concatenate([optima, values[order]]),
         excluded,
@@ -221,7 +221,7 @@ def _levels_to_try(dimension: Dimension, current: IntArray, rng: np.random.Gener
     return np.clip(levels, 0, count - 1)
 
 
-def _best_allowed(
+def best_allowed(
     X: FloatArray,
     values: FloatArray,
     excluded: FloatArray,

@@ -177,12 +177,19 @@ def _query(
         if slack < 0.0:
             bounds = trusted.regret_bounds(point, point)
             name = max((c.name for c in model.constraints), key=bounds.__getitem__)
-            return Query(point, name, "infeasible", True, bounds, warm_starts)  # noqa: FBT003
+            return Query(
+                point,
+                name,
+                "infeasible",
+                infeasible=True,
+                regret_bounds=bounds,
+                warm_starts=warm_starts,
+            )
     if n_queries % _VERIFY_EVERY == _VERIFY_EVERY - 1:
         solution = solve(model, problem, rng=rng, many_responses=options.many_responses)
         point, name = verification(trusted, problem, solution, rng)
         bounds = trusted.regret_bounds(point, point)
-        return Query(point, name, "verification", False, bounds, warm_starts)  # noqa: FBT003
+        return Query(point, name, "verification", regret_bounds=bounds, warm_starts=warm_starts)
     bounds = trusted.regret_bounds(pair.point, pair.best)
     wider = options.beta
     while max(bounds.values()) < _AT_REST and wider < _WIDEST * options.beta:
@@ -197,7 +204,7 @@ def _query(
         _, sd = model.lower.predict(np.stack([pair.point, pair.best]))
         if sd[1] >= sd[0]:  # Eq. (4.8)
             point, reason = pair.best, "reassignment"
-    return Query(point, name, reason, False, bounds, warm_starts)  # noqa: FBT003
+    return Query(point, name, reason, regret_bounds=bounds, warm_starts=warm_starts)
 
 
 def _asked(model: BilevelModel, point: FloatArray, bounds: Mapping[str, float]) -> str:

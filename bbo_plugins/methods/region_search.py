@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bbo_plugins.acquisition.ascent import ascend
-from bbo_plugins.acquisition.optimize import _best_allowed
+from bbo_plugins.acquisition.optimize import best_allowed
 from bbo_plugins.acquisition.quasirandom import shifted_sobol
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def maximize_in_region(
     if not space.is_continuous.all():
         X = space.snap(X)
         X, optima = _search_levels(acquisition, space, box, X, rng)
-    return _best_allowed(
+    return best_allowed(
         np.concatenate([X, candidates[order]]),
         np.concatenate([optima, values[order]]),
         excluded,

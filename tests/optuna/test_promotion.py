@@ -363,7 +363,7 @@ study.optimize(objective, callbacks=[PromotionCallback(horizon)])
 def test_processes_continue_nothing_twice(tmp_path: Path) -> None:
     """Two processes share a journal file until the budget is spent.
 
-    Not an SQLite file: there, Optuna now and then gives one enqueued trial to both.
+    Not an SQLite file: there, Optuna has been seen to give one enqueued trial to both.
     """
     path = str(tmp_path / "journal.log")
     storage = JournalStorage(JournalFileBackend(path))
