@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ray.tune.result import SHOULD_CHECKPOINT
+from ray.tune.schedulers import (
+    PopulationBasedTraining,
+    PopulationBasedTrainingReplay,
+    ResourceChangingScheduler,
+    TrialScheduler,
+)
 from ray.tune.search import Searcher
 from ray.tune.trainable import FunctionTrainable, Trainable
 
@@ -17,7 +23,11 @@ if TYPE_CHECKING:
 
 
 class ControllerView:
-    """A controller as the base scheduler is to see it: without trials that are not its own."""
+    """A controller as the base scheduler is to see it: without trials that are not its own.
+
+    What the base scheduler stops through it has not reached its horizon, and our search algorithm
+    is told so.
+    """
 
     def __init__(self, tune_controller: Any, ids: Collection[str]) -> None:
         """Wrap a controller; ``ids`` are the trials that the base scheduler has."""
@@ -36,6 +46,13 @@ class ControllerView:
         """Return those of them that have not ended."""
         return {t for t in self._controller.get_live_trials() if t.trial_id in self._ids}
 
+    def stop_trial(self, trial: Trial) -> None:
+        """Stop one of them."""
+        search = bbo_search(self._controller)
+        if search is not None:
+            search.on_trial_stopped_early(trial.trial_id)
+        self._controller.stop_trial(trial)
+
 
 def bbo_search(tune_controller: Any) -> BBOSearch | None:
     """Return our own search algorithm, out of whatever it is wrapped in."""
@@ -43,6 +60,13 @@ def bbo_search(tune_controller: Any) -> BBOSearch | None:
     while isinstance(searcher, Searcher) and not isinstance(searcher, BBOSearch):
         searcher = getattr(searcher, "searcher", None)
     return searcher if isinstance(searcher, BBOSearch) else None
+
+
+def changes_configs(scheduler: TrialScheduler | None) -> bool:
+    """Return whether a scheduler of Ray's changes the configs of trials that run."""
+    while isinstance(scheduler, ResourceChangingScheduler):
+        scheduler = scheduler._base_scheduler
+    return isinstance(scheduler, PopulationBasedTraining | PopulationBasedTrainingReplay)
 
 
 def can_checkpoint(trial: Trial, result: Mapping[str, Any]) -> bool:

@@ -6,10 +6,11 @@ of a Ray trial                        of its Optuna trial
 completed with a finite value         COMPLETE; the other reported numbers are user attributes
 completed with NaN or ±infinity       FAIL, never left RUNNING
 completed without the metric          PRUNED, with the last value it reported, if any
-stopped by a base scheduler           PRUNED, if :class:`InnerHorizonScheduler` said so
+stopped before its horizon            PRUNED, if :class:`InnerHorizonScheduler` said so
 failed for good                       FAIL
 failed, and restarted after that      another Optuna trial with the same parameters
 completed, and continued after that   another one, which names the trial it continues
+lost with a driver that was killed    FAIL, and another one if Tune runs it again after all
 ====================================  ============================================================
 
 Results are never an error: those of a trial that is not known, or come late, change nothing.
@@ -18,14 +19,15 @@ Results are never an error: those of a trial that is not known, or come late, ch
 from __future__ import annotations
 
 import logging
+import math
 import numbers
 from typing import TYPE_CHECKING, Any
 
-from optuna.trial import Trial, TrialState, create_trial
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from ray.tune.result import TRAINING_ITERATION
 from ray.tune.search.optuna import OptunaSearch
 
-from bbo_plugins.optuna.continuations import CONTINUED_FROM
+from bbo_plugins.optuna.continuations import CONTINUED_FROM, STEPS
 from bbo_plugins.ray.results import CONFIG_PREFIX, finite, reported
 
 if TYPE_CHECKING:
@@ -43,18 +45,22 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
     # What is used of OptunaSearch beside its public methods; a test pins each.
     _metric: Any  # name of the result, None before it is known
     _ot_study: Any  # an optuna.Study, None before it is set up
-    _ot_trials: dict[str, Trial]  # by Ray's name of the trial
+    _ot_trials: dict[str, Trial | FrozenTrial]  # by Ray's name; the latter have ended
     # Our own, set up by BBOSearch.
     _once: Once  # what has been said
     _owner: str  # whose trials these are: the same after a restore, another one in another search
     _open: set[str]  # Ray's trials whose Optuna trial is running
     _errored: set[str]  # those that failed, and that Ray may run again
     _stopped_early: set[str]  # those of which only the completion is still to come
+    _completed_at: dict[str, int]  # the iteration at which those that completed did so
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Record an intermediate result; one without a finite value is passed over."""
         trial = self._open_trial(trial_id, result)
-        if trial is not None:
+        # Tune passes on the result with which a trial has just completed once more, and by then it
+        # may be another Optuna trial, which continues the one that the result belongs to.
+        is_echo = self._completed_at.get(trial_id) == result.get(TRAINING_ITERATION, math.nan)
+        if trial is not None and not is_echo:
             self._report(trial, result)
 
     def on_trial_complete(
@@ -65,16 +71,20 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
     ) -> None:
         """Record the end of a trial, once; see the module for what becomes of it."""
         trial = self._open_trial(trial_id, result)
+        was_stopped = trial_id in self._stopped_early
+        self._stopped_early.discard(trial_id)
+        self._open.discard(trial_id)
         if trial is None:
             return
         value, state = None, TrialState.FAIL
         if error:
             self._errored.add(trial_id)
-        elif (result or {}).get(self._metric) is None or trial_id in self._stopped_early:
+        elif (result or {}).get(self._metric) is None or was_stopped:
             state = TrialState.PRUNED
             self._report(trial, result or {})
         elif (value := finite((result or {})[self._metric])) is not None:
             state = TrialState.COMPLETE
+            self._completed_at[trial_id] = (result or {}).get(TRAINING_ITERATION, -1)
         elif self._once.first_time("value"):
             _logger.warning(
                 "BBOSearch: trial %s ended with %s = %r, which is no finite number. Such trials "
@@ -83,8 +93,6 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
                 self._metric,
                 (result or {})[self._metric],
             )
-        self._stopped_early.discard(trial_id)
-        self._open.discard(trial_id)
         for name, field in reported(result or {}):
             if name != self._metric:
                 trial.set_user_attr(name, field)
@@ -101,15 +109,26 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         trial it continues. The sampler uses the longest-trained value of such a chain.
         """
         trial = self._ot_trials.get(trial_id)
-        if trial is not None and self._stored(trial).state is TrialState.COMPLETE:
+        if trial is None:
+            return
+        if trial_id in self._errored:  # a continuation that was lost with its driver
+            self._errored.remove(trial_id)
+            self._begin(trial_id, trial)
+        elif self._stored(trial).state is TrialState.COMPLETE:
             self._begin(trial_id, trial, continued_from=trial.number)
+
+    def on_trial_horizon(self, trial_id: str, start: int, stop: int) -> None:
+        """Take note of which steps a trial is to make, which a sampler with a horizon reads."""
+        trial = self._ot_trials.get(trial_id)
+        if isinstance(trial, Trial) and not self._stored(trial).state.is_finished():
+            trial.set_user_attr(STEPS, [start, stop])
 
     def _open_trial(self, trial_id: str, result: Mapping[str, Any] | None) -> Trial | None:
         """Return the unfinished Optuna trial that results are to be recorded in, if any."""
         trial = self._ot_trials.get(trial_id)
         if trial is None:
             return self._restarted(trial_id, result or {})
-        if not self._stored(trial).state.is_finished():
+        if isinstance(trial, Trial) and not self._stored(trial).state.is_finished():
             return trial
         if trial_id not in self._errored or not result:
             return None
@@ -133,24 +152,35 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
             )
         return None
 
-    def _begin(self, trial_id: str, like: Trial, *, continued_from: int | None = None) -> Trial:
+    def _begin(
+        self, trial_id: str, like: Trial | FrozenTrial, *, continued_from: int | None = None
+    ) -> Trial:
         """Return a new running Optuna trial with the parameters of another one."""
-        study = self._ot_study
-        if continued_from is None:
-            continued_from = like.user_attrs.get(CONTINUED_FROM)
-        template = create_trial(
-            state=TrialState.RUNNING,
-            params=like.params,
-            distributions=like.distributions,
-            user_attrs={} if continued_from is None else {CONTINUED_FROM: continued_from},
-            system_attrs={OWNER_KEY: [self._owner, trial_id]},
+        kept = (CONTINUED_FROM, STEPS) if continued_from is None else ()
+        attributes = {key: like.user_attrs[key] for key in kept if key in like.user_attrs}
+        if continued_from is not None:
+            attributes[CONTINUED_FROM] = continued_from
+        return self._create(
+            trial_id, params=like.params, distributions=like.distributions, user_attrs=attributes
         )
-        trial = Trial(study, study._storage.create_new_trial(study._study_id, template))
+
+    def _create(self, trial_id: str, **fields: Any) -> Trial:
+        """Return a new running Optuna trial, which the storage never sees without its owner."""
+        study = self._ot_study
+        attributes = {**fields.pop("system_attrs", {}), OWNER_KEY: [self._owner, trial_id]}
+        template = create_trial(state=TrialState.RUNNING, system_attrs=attributes, **fields)
+        storage_id = study._storage.create_new_trial(study._study_id, template)
+        return self._take(trial_id, storage_id)
+
+    def _take(self, trial_id: str, storage_id: int) -> Trial:
+        """Return a running Optuna trial as what Ray's trial stands for from now on."""
+        self._ot_study._thread_local.cached_all_trials = None  # as in Study.ask
+        trial = Trial(self._ot_study, storage_id)
         self._ot_trials[trial_id] = trial
         self._open.add(trial_id)
         return trial
 
-    def _stored(self, trial: Trial) -> Any:
+    def _stored(self, trial: Trial | FrozenTrial) -> Any:
         return self._ot_study._storage.get_trial(trial._trial_id)
 
     def _report(self, trial: Trial, result: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 CONFIG_PREFIX = "config/"  # of a trial's config in a flattened result
+STOPPED_EARLY = "stopped_early"  # in the last result of a trial that our stopper has stopped
 # What Tune adds to every result by itself, and is no result.
 _NOT_RESULTS = {*AUTO_RESULT_KEYS, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRIAL_ID}
 _MAX_TEXT = 2_000  # characters of a reported text that are kept

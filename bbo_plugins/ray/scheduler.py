@@ -12,26 +12,34 @@ Up to N the trial is in the hands of the base scheduler, which may stop or pause
 base scheduler is told that the trial is complete and does not see it again: trials that wait for a
 continuation are no competitors of those under way.
 
-Tune does not save schedulers, so all there is to know of a trial is kept with the trial: N and the
-length of the steps are in its config and, as a restored config is made anew, in its evaluated
-parameters; a trial that waits is one that is paused and has made its N steps.
+A trial that ends below N has not been trained as it should be. If it was a base scheduler or
+:class:`~bbo_plugins.ray.RegretGapStopper` that stopped it, our search algorithm is told so.
+
+Tune does not save schedulers, so all there is to know of a trial is kept with the trial
+(:mod:`bbo_plugins.ray.horizons`); one that waits is one that is paused and has made its N steps.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import sys
 from typing import TYPE_CHECKING, Any
 
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import FIFOScheduler, PopulationBasedTraining, TrialScheduler
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from bbo_plugins import errors
-from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
+from bbo_plugins.methods.inner_horizon import InnerHorizon
 from bbo_plugins.optuna.once import Once
-from bbo_plugins.ray.controllers import ControllerView, bbo_search, can_checkpoint, has_checkpoint
-from bbo_plugins.ray.results import field, finite
+from bbo_plugins.ray.controllers import (
+    ControllerView,
+    bbo_search,
+    can_checkpoint,
+    changes_configs,
+    has_checkpoint,
+)
+from bbo_plugins.ray.horizons import TrialHorizons
+from bbo_plugins.ray.results import STOPPED_EARLY, field, finite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,9 +91,9 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         config_key: Name of N in the config.
         step_size_key: Name of the steps' length in the config.
         base_scheduler: Another scheduler of Ray's that may stop or pause trials before their
-            horizon: ASHA, HyperBand, median stopping, population based training (not with a growing
-            horizon), or ``ResourceChangingScheduler``. None for none. Its ``max_t`` should not be
-            below N.
+            horizon: ASHA, HyperBand, median stopping, population based training or its replay (not
+            with a growing horizon), or ``ResourceChangingScheduler`` around one of them. None for
+            none. Its ``max_t`` should not be below N.
         **inner_horizon_kwargs: Arguments of :class:`~bbo_plugins.InnerHorizon`, if ``horizon`` is
             None; ``n_outer`` is the tuner's ``num_samples`` unless it is given.
 
@@ -124,20 +132,15 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
             raise ValueError(errors.rule_message("step_size_key", rule, step_size_key))
         if base_scheduler is not None:
             errors.check_instance("base_scheduler", base_scheduler, TrialScheduler, "a scheduler")
-        changes_configs = isinstance(base_scheduler, PopulationBasedTraining)
-        if changes_configs and isinstance(horizon, GrowingHorizon):
+        self._horizons = TrialHorizons(horizon, inner_horizon_kwargs, **names)
+        if self._horizons.grow and changes_configs(base_scheduler):
             rule = "None or another scheduler with a growing horizon, as configs must not change"
             raise ValueError(errors.rule_message("base_scheduler", rule, base_scheduler))
-        self._horizon = horizon
-        self._horizon_kwargs = inner_horizon_kwargs
         self._time_attr = time_attr
-        self._config_key = config_key
-        self._step_size_key = step_size_key
-        self._continued_key = f"{config_key}_continued_from"
         self._base = base_scheduler if base_scheduler is not None else FIFOScheduler()
         self._metric: str | None = None
         self._mode: str | None = None
-        self._trials: dict[str, Trial] = {}  # all that were added, by age as far as is known
+        self._trials = self._horizons.trials
         self._with_base: set[str] = set()
         self._values: dict[str, float] = {}  # maximized, of those that have reached a horizon
         self._to_park: set[str] = set()  # restored ones that have made their steps
@@ -162,11 +165,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
     @property
     def supports_buffered_results(self) -> bool:
         """Whether results may be delivered in batches."""
-        return not self._grows and bool(self._base.supports_buffered_results)
-
-    @property
-    def _grows(self) -> bool:
-        return isinstance(self._horizon, GrowingHorizon)
+        return not self._horizons.grow and bool(self._base.supports_buffered_results)
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
         """Take the objective from the tuner, for the base scheduler too."""
@@ -175,7 +174,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
 
     def debug_string(self) -> str:
         """Return one line for Tune's status."""
-        horizon = self._horizon or "a horizon from num_samples"
+        horizon = self._horizons.horizon or "a horizon from num_samples"
         return f"Using {horizon}, then: {self._base.debug_string()}"
 
     # ------------------------------------------------------------------------ trials
@@ -193,10 +192,10 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
             self._remember(tune_controller, trial)
             return
         if is_new:
-            self._assign(tune_controller, trial, n_before)
-            done = self._done(trial)
-            has_ended = self._grows and done >= self._target(trial) and has_checkpoint(trial)
-            if has_ended or self._continued_key in trial.evaluated_params:
+            self._horizons.assign(tune_controller, trial, n_before)
+            self._tell_search(tune_controller, trial)
+            has_ended = self._horizons.grow and self._was_there(trial) and has_checkpoint(trial)
+            if has_ended or self._horizons.is_continued(trial):
                 self._remember(tune_controller, trial)
                 if has_ended:
                     self._to_park.add(trial.trial_id)
@@ -215,7 +214,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
                     "no number of steps %r (time_attr).",
                     self._time_attr,
                 )
-        elif done >= self._target(trial):
+        elif done >= self._horizons.target(trial):
             return self._at_horizon(tune_controller, trial, result)
         if trial.trial_id not in self._with_base:
             return str(TrialScheduler.CONTINUE)
@@ -228,6 +227,10 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         """Pass on the end of a trial."""
+        done = finite(result.get(self._time_attr)) or 0.0
+        search = bbo_search(tune_controller)
+        if search and result.get(STOPPED_EARLY) and done < self._horizons.target(trial):
+            search.on_trial_stopped_early(trial.trial_id)
         if trial.trial_id in self._with_base:
             self._base.on_trial_complete(self._seen_by_base(tune_controller), trial, result)
 
@@ -244,77 +247,20 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """Return a trial that is to be continued, else what the base scheduler chooses."""
         self._park(tune_controller)
-        if self._grows:
+        if self._horizons.grow:
             for trial in self._trials.values():
-                if self._is_waiting(trial) and self._done(trial) < self._target(trial):
+                if self._is_waiting(trial) and not self._was_there(trial):
                     return trial
         chosen = self._base.choose_trial_to_run(self._seen_by_base(tune_controller))
-        if chosen is None and self._grows:
+        if chosen is None and self._horizons.grow:
             self._end_if_over(tune_controller)
         return chosen
-
-    # ----------------------------------------------------------------------- horizons
-
-    def _assign(self, tune_controller: Any, trial: Trial, n_before: int) -> None:
-        """Write the horizon of a trial into its config."""
-        given = trial.config.get(self._config_key, trial.evaluated_params.get(self._config_key))
-        if given is not None:
-            n = errors.check_int(f"config[{self._config_key!r}]", given, minimum=1)
-        else:
-            horizon = self._known_horizon(tune_controller)
-            n = horizon.within_budget(horizon.steps(n_before), spent=self._spent())
-        self._set_target(tune_controller, trial, max(n, 1))
-
-    def _known_horizon(self, tune_controller: Any) -> InnerHorizon:
-        """Return the horizon; make it first if it follows from the number of trials."""
-        if self._horizon is None:
-            search_alg = getattr(tune_controller, "search_alg", None)
-            n_outer = getattr(search_alg, "total_samples", None)
-            if not isinstance(n_outer, int) or not 0 < n_outer < sys.maxsize:
-                rule = "an InnerHorizon, or n_outer given, as Tune knows no number of trials"
-                raise ValueError(errors.rule_message("horizon", rule, None))
-            self._horizon = InnerHorizon(**{**self._horizon_kwargs, "n_outer": n_outer})
-        return self._horizon
-
-    def _set_target(self, tune_controller: Any, trial: Trial, n: int) -> None:
-        """Set N and the steps' length, unless that is the user's; end the search if N was last."""
-        horizon = self._known_horizon(tune_controller)
-        written: dict[str, Any] = {self._config_key: n}
-        old_n = trial.config.get(self._config_key)
-        old_size = trial.config.get(self._step_size_key)
-        stored = trial.evaluated_params
-        if old_size is None and self._config_key in stored and self._step_size_key in stored:
-            written[self._step_size_key] = stored[self._step_size_key]  # of a restored config
-        elif old_size is None or (old_n and old_size == horizon.step_size_for(old_n)):
-            written[self._step_size_key] = horizon.step_size_for(n)
-        trial.evaluated_params = {**stored, **written}
-        trial.set_config({**trial.config, **written})
-        if horizon.within_budget(1, spent=self._spent()) == 0:
-            search_alg = getattr(tune_controller, "search_alg", None)
-            if search_alg is not None:
-                search_alg.set_finished()
-
-    def _target(self, trial: Trial) -> float:
-        """Return N of a trial, infinite if it has none."""
-        return float(trial.config.get(self._config_key, math.inf))
-
-    def _done(self, trial: Trial) -> float:
-        """Return how many steps a trial has made as far as is known."""
-        return finite(field(trial.run_metadata.last_result, self._time_attr)) or 0.0
-
-    def _spent(self) -> int:
-        """Return the steps that are made or given out."""
-        return sum(
-            int(self._done(trial) if trial.is_finished() else self._target(trial))
-            for trial in self._trials.values()
-            if trial.is_finished() or self._config_key in trial.config
-        )
 
     # -------------------------------------------------------------- growing horizons
 
     def _at_horizon(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Return what becomes of a trial that has made its steps."""
-        if not self._grows:
+        if not self._horizons.grow:
             return str(TrialScheduler.STOP)
         self._values[trial.trial_id] = self._maximized(tune_controller, result)
         if not can_checkpoint(trial, result):
@@ -330,7 +276,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
             self._with_base.discard(trial.trial_id)
         search = bbo_search(tune_controller)
         # Other searchers do not expect a trial to complete twice.
-        if search is not None or self._continued_key not in trial.evaluated_params:
+        if search is not None or not self._horizons.is_continued(trial):
             tune_controller.search_alg.on_trial_complete(trial.trial_id, result=result)
         self._promote(tune_controller, {trial.trial_id: float(result[self._time_attr])})
         return str(TrialScheduler.PAUSE)
@@ -345,30 +291,44 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         Returns:
             Whether there is one that goes on.
         """
-        horizon = self._known_horizon(tune_controller)
+        horizon = self._horizons.known(tune_controller)
         ids = list(self._trials)
-        done = {i: just_done.get(i, self._done(self._trials[i])) for i in ids}
+        done = {i: just_done.get(i, self._horizons.done(self._trials[i])) for i in ids}
         steps = [
             math.ceil(done[i])
             if trial.is_finished()
-            else math.ceil(max(done[i], self._target(trial)))
+            else math.ceil(max(done[i], self._horizons.target(trial)))
             for i, trial in self._trials.items()
         ]
         goal = horizon.steps(len(ids) - 1)
+        # One that has failed, or was stopped, on its way can never get there: the next best may.
+        values = [
+            math.nan
+            if self._trials[i].is_finished() and n < goal
+            else self._values.get(i, math.nan)
+            for i, n in zip(ids, steps, strict=True)
+        ]
         promoted = False
-        for index in horizon.promotions([self._values.get(i, math.nan) for i in ids], steps):
+        for index in horizon.promotions(values, steps):
             trial = self._trials[ids[index]]
-            more = horizon.within_budget(goal - steps[index], spent=self._spent())
+            more = horizon.within_budget(goal - steps[index], spent=self._horizons.spent())
             if more < 1 or not (trial.trial_id in just_done or self._is_waiting(trial)):
                 continue
             start = math.ceil(done[trial.trial_id])
-            trial.evaluated_params = {**trial.evaluated_params, self._continued_key: start}
-            self._set_target(tune_controller, trial, steps[index] + more)
+            self._horizons.extend(tune_controller, trial, steps[index] + more, start=start)
             search = bbo_search(tune_controller)
             if search is not None:
                 search.on_trial_continued(trial.trial_id)
+            self._tell_search(tune_controller, trial)
             promoted = True
         return promoted
+
+    def _tell_search(self, tune_controller: Any, trial: Trial) -> None:
+        """Tell our search algorithm which steps a trial is to make."""
+        search = bbo_search(tune_controller)
+        if search is not None:
+            start, stop = self._horizons.start(trial), int(self._horizons.target(trial))
+            search.on_trial_horizon(trial.trial_id, start, stop)
 
     def _end_if_over(self, tune_controller: Any) -> None:
         """Stop the trials that wait, once none is to come or under way and none is continued."""
@@ -393,9 +353,12 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
     def _remember(self, tune_controller: Any, trial: Trial) -> None:
         """Take note of the value that a restored trial had at its horizon."""
         result = trial.run_metadata.last_result
-        was_there = self._done(trial) >= self._target(trial)
-        if self._grows and (was_there or self._continued_key in trial.evaluated_params):
+        if self._horizons.grow and (self._was_there(trial) or self._horizons.is_continued(trial)):
             self._values[trial.trial_id] = self._maximized(tune_controller, result)
+
+    def _was_there(self, trial: Trial) -> bool:
+        """Return whether a trial has made all its steps."""
+        return self._horizons.done(trial) >= self._horizons.target(trial)
 
     def _maximized(self, tune_controller: Any, result: Mapping[str, Any]) -> float:
         """Return the value in a result, to be maximized; NaN if there is none.

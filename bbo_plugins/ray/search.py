@@ -2,7 +2,8 @@
 
 Conversion of search spaces, define-by-run spaces and the format of saved states are those of Ray's
 :class:`~ray.tune.search.optuna.OptunaSearch`, from which :class:`BBOSearch` derives. How results
-get into the study is in :mod:`bbo_plugins.ray.recording`.
+get into the study is in :mod:`bbo_plugins.ray.recording`, what a restore does after a crash in
+:mod:`bbo_plugins.ray.restoring`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from bbo_plugins import errors
 from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.samplers import UHEBOSampler
 from bbo_plugins.ray.points import check_objective, check_points, params_of
-from bbo_plugins.ray.recording import OWNER_KEY, RecordingSearch
+from bbo_plugins.ray.recording import OWNER_KEY
+from bbo_plugins.ray.restoring import FIXED_PARAMS, RestoringSearch
 from bbo_plugins.ray.results import finite
 from bbo_plugins.ray.spaces import flattened, split_space
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class BBOSearch(RecordingSearch):
+class BBOSearch(RestoringSearch):
     """Suggests the trials of a Ray Tune experiment by an Optuna sampler.
 
     Use it like any other search algorithm of Ray Tune::
@@ -73,7 +75,8 @@ class BBOSearch(RecordingSearch):
         mode: "min" or "max". None if it is given to the tuner.
         sampler: An Optuna sampler; None for :class:`~bbo_plugins.UHEBOSampler`.
         points_to_evaluate: Configs to run first, nested or by path. Parameters that one leaves out
-            are chosen by the sampler.
+            are chosen by the sampler. Points that another search on the stored study has begun are
+            passed over.
         evaluated_rewards: Values of ``points_to_evaluate``, which are then not run but taken as
             results; None in it for a point that is to be run. Not for a define-by-run space.
         study_name: Name of the study; None for "optuna".
@@ -95,7 +98,6 @@ class BBOSearch(RecordingSearch):
     _mode: str | None
     _points_to_evaluate: Sequence[Mapping[str, Any]]
     _space: Any  # distributions by path, or a function; None or empty before it is known
-    _storage: BaseStorage | None
     _study_name: str
 
     def __init__(
@@ -134,6 +136,8 @@ class BBOSearch(RecordingSearch):
         self._open: set[str] = set()
         self._errored: set[str] = set()
         self._stopped_early: set[str] = set()
+        self._completed_at: dict[str, int] = {}
+        self._points: list[dict[str, Any]] = []
         self._max_concurrent: int | None = None
         super().__init__(
             metric=metric,
@@ -148,38 +152,6 @@ class BBOSearch(RecordingSearch):
             self._take_space("space", space)
             if metric is not None and mode is not None:
                 self._setup_study(mode)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what has been said: it holds a lock."""
-        return {name: value for name, value in self.__dict__.items() if name != "_once"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Start with nothing said."""
-        self.__dict__.update(state)
-        self._once = Once()
-
-    def save(self, checkpoint_path: str) -> None:
-        """Write the state to a file, study and all unless that has a storage of its own."""
-        once = self.__dict__.pop("_once")
-        try:
-            super().save(checkpoint_path)
-        finally:
-            self._once = once
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Read the state back, whatever this object was before.
-
-        With a storage, trials that were suggested after the state was written are not in it, and
-        nobody will ever finish them. They are recorded as failed.
-        """
-        super().restore(checkpoint_path)
-        if self._ot_study is None or self._storage is None:
-            return
-        known = {trial.number for trial in self._ot_trials.values()}
-        for trial in self._ot_study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
-            owner = trial.system_attrs.get(OWNER_KEY)
-            if owner and owner[0] == self._owner and trial.number not in known:
-                self._ot_study.tell(trial.number, state=TrialState.FAIL)
 
     # ------------------------------------------------------------------------------ set-up
 
@@ -199,6 +171,8 @@ class BBOSearch(RecordingSearch):
         del spec
         if self._ot_study is not None and metric is None and mode is None:
             return False
+        for trial_id in sorted(self._open):  # of an earlier experiment, with which nobody goes on
+            self._give_up(trial_id)
         check_objective(metric, mode)
         for name, own, given in (("metric", self._metric, metric), ("mode", self._mode, mode)):
             if own is not None and given is not None and own != given:
@@ -238,7 +212,7 @@ class BBOSearch(RecordingSearch):
         self._known_constants = frozenset(constants)
 
     def _setup_study(self, mode: str) -> None:
-        """Open the study as Ray does; check its direction; add the points to evaluate."""
+        """Open the study as Ray does; check its direction; take the points to evaluate."""
         points, self._points_to_evaluate = self._points_to_evaluate, []
         super()._setup_study(mode)
         self._points_to_evaluate = points
@@ -251,9 +225,10 @@ class BBOSearch(RecordingSearch):
                 f"mode must be that of the stored study {self._study_name!r}, which is to "
                 f"{stored}, but got {mode!r}."
             )
-        # A study that is continued, or restored, was given its points when it was new.
+        # A study that is continued, or restored, was given its points with results when it was new.
         is_new = not study.get_trials(deepcopy=False)
         rewards = repeat(None) if self._evaluated_rewards is None else self._evaluated_rewards
+        self._points = []
         for index, (point, reward) in enumerate(zip(points, rewards, strict=False)):
             if callable(self._space):
                 params = flattened(point, ())
@@ -261,7 +236,7 @@ class BBOSearch(RecordingSearch):
                 argument = f"points_to_evaluate[{index}]"
                 params = params_of(argument, point, self._space, self._known_constants)
             if reward is None:
-                study.enqueue_trial(params, skip_if_exists=not is_new)
+                self._points.append(params)
             elif is_new or not self._has_result(params, reward):
                 self.add_evaluated_point(params, reward)
 
@@ -286,18 +261,48 @@ class BBOSearch(RecordingSearch):
             return str(Searcher.FINISHED)
         if self._max_concurrent is not None and len(self._open) >= self._max_concurrent:
             return None
-        is_new = trial_id not in self._ot_trials
+        if self._ot_study is not None and trial_id not in self._ot_trials:
+            self._ask(trial_id)
         with warnings.catch_warnings():
             # Ray takes the time the sampler needs for time spent in the define-by-run function.
             warnings.filterwarnings("ignore", "Define-by-run function", UserWarning)
             suggestion = super().suggest(trial_id)
-        self._open.add(trial_id)
-        if is_new and self._storage is not None:
-            storage_id = self._ot_trials[trial_id]._trial_id
-            self._storage.set_trial_system_attr(storage_id, OWNER_KEY, [self._owner, trial_id])
         if self._constants:
             suggestion = merge_dicts(unflatten_dict(self._constants), suggestion)
         return dict(suggestion)
+
+    def _ask(self, trial_id: str) -> None:
+        """Create the Optuna trial of a new trial, and have its parameters suggested.
+
+        As :meth:`optuna.Study.ask`, but that one would leave a trial without an owner if the driver
+        is killed while the sampler computes. Trials that others have enqueued are taken as well.
+        """
+        study = self._ot_study
+        point = self._next_point()
+        if point is not None:
+            trial = self._create(trial_id, system_attrs={FIXED_PARAMS: point})
+        elif (storage_id := study._pop_waiting_trial_id()) is not None:
+            owner = [self._owner, trial_id]
+            study._storage.set_trial_system_attr(storage_id, OWNER_KEY, owner)
+            trial = self._take(trial_id, storage_id)
+        else:
+            trial = self._create(trial_id)
+        if not callable(self._space):
+            for name, distribution in self._space.items():
+                trial._suggest(name, distribution)
+
+    def _next_point(self) -> dict[str, Any] | None:
+        """Return the next of the points to evaluate that no other search has begun."""
+        study = self._ot_study
+        while self._points:
+            point = self._points.pop(0)
+            if not any(
+                trial.system_attrs.get(FIXED_PARAMS) == point
+                and trial.system_attrs.get(OWNER_KEY, [None])[0] != self._owner
+                for trial in study.get_trials(deepcopy=False)
+            ):
+                return point
+        return None
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
         """Take over from Ray's limiter, which knows nothing of trials that are continued.

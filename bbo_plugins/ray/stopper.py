@@ -21,7 +21,7 @@ from bbo_plugins.methods.stopping import StoppingRule
 from bbo_plugins.optuna.dimensions import is_single, space_of
 from bbo_plugins.optuna.placement import is_value_of
 from bbo_plugins.ray.live_trials import LiveTrials
-from bbo_plugins.ray.results import field, finite
+from bbo_plugins.ray.results import STOPPED_EARLY, field, finite
 from bbo_plugins.ray.spaces import flattened, split_space
 
 if TYPE_CHECKING:
@@ -60,8 +60,10 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
             optimum is found), "relative" (recommended), "median", or a positive number in units of
             the metric.
         graceful: Whether trials that run when the decision falls may finish. Those that begin
-            after it are stopped at their first result. If False, Ray ends all trials at once, and
-            the search algorithm is not told of them.
+            after it are stopped at their first result, which gets an entry ``stopped_early``; with
+            :class:`~bbo_plugins.ray.InnerHorizonScheduler` they are pruned trials of the study
+            unless they have made all their steps. If False, Ray ends all trials at once, and the
+            search algorithm is not told of them.
         **terminator_kwargs: ``criterion``, ``eta``, ``patience``, ``n_initial``, ``delta``,
             ``min_n_trials``, ``deterministic_objective`` and ``seed`` of
             :class:`~bbo_plugins.RegretGapTerminator`.
@@ -119,6 +121,8 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
                 self._count(ended)
             else:
                 self._finishing.discard(ended)
+        if is_late and not done:
+            result[STOPPED_EARLY] = True
         return is_late
 
     def stop_all(self) -> bool:

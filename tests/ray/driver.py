@@ -26,6 +26,13 @@ CHUNK = 16
 SPACE = {"x": tune.uniform(0.0, 20.0)}
 
 
+def is_held(config: dict[str, Any], done: int, resumed_at: int) -> bool:
+    """Return whether to wait, with steps still to make: in a continuation if the horizon grows."""
+    if not Path(config["hold"]).exists():
+        return False
+    return done > resumed_at > 0 if config["growing"] else done == 2 * CHUNK
+
+
 def train(config: dict[str, Any]) -> None:
     """Pretend to make SGD steps, in chunks, with a checkpoint after each."""
     done = 0
@@ -35,6 +42,8 @@ def train(config: dict[str, Any]) -> None:
     resumed_at = done
     while done < config["inner_horizon"]:
         time.sleep(0.15)
+        while is_held(config, done, resumed_at):
+            time.sleep(0.05)
         done = min(done + CHUNK, config["inner_horizon"])
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "done.json").write_text(json.dumps(done), encoding="utf-8")
@@ -94,15 +103,16 @@ def main() -> None:
     """Run or restore the experiment."""
     job = json.loads(sys.argv[1])
     folder = Path(job["folder"])
+    space = {**SPACE, "hold": str(folder / "hold"), "growing": job["growing"]}
     ray.init(address=job["address"], log_to_driver=False, logging_level="ERROR")
     if job["restore"]:
-        tuner = tune.Tuner.restore(str(folder / "experiment"), trainable=train, param_space=SPACE)
+        tuner = tune.Tuner.restore(str(folder / "experiment"), trainable=train, param_space=space)
     else:
         horizon = InnerHorizon.growing(constant=2.0) if job["growing"] else None
         storage = JournalStorage(JournalFileBackend(str(folder / "journal.log")))
         tuner = tune.Tuner(
             train,
-            param_space=SPACE,
+            param_space=space,
             tune_config=tune.TuneConfig(
                 search_alg=BBOSearch(seed=0, storage=storage),
                 scheduler=InnerHorizonScheduler(horizon),
@@ -110,12 +120,13 @@ def main() -> None:
                 mode="min",
                 num_samples=N_TRIALS,
                 max_concurrent_trials=2,
-                reuse_actors=True,
+                reuse_actors=job["reuse_actors"],
             ),
             run_config=tune.RunConfig(
                 name="experiment",
                 storage_path=str(folder),
-                failure_config=tune.FailureConfig(max_failures=3),
+                # Until Ray has noticed that a node is gone, every attempt on it fails at once.
+                failure_config=tune.FailureConfig(max_failures=20),
                 callbacks=[Progress(folder / "progress.jsonl")],
                 verbose=0,
             ),

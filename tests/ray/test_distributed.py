@@ -27,10 +27,6 @@ pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import cloudpickle
 
-# Not part of the fast tests, as one of them fails now and then: a driver that is killed between
-# the suggestion of a trial and Tune's next snapshot can leave that trial RUNNING in the storage.
-pytestmark = pytest.mark.slow
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -43,7 +39,7 @@ HEALTH = {
     "RAY_health_check_initial_delay_ms": "0",
     "RAY_health_check_period_ms": "1000",
 }
-PATIENCE = 120.0  # seconds that a driver may take in all
+PATIENCE = 300.0  # seconds that a driver may take in all, on a machine that is busy
 TOKEN = Path.home() / ".ray" / "auth_token"
 
 Line = dict[str, Any]
@@ -124,7 +120,7 @@ class Driver:
     def __init__(self, cluster: Cluster, folder: Path, **job: bool) -> None:
         """Start it; ``job`` says what it is to do."""
         self.folder = folder
-        given = {"address": cluster.address, "folder": str(folder), "growing": False}
+        given = {"address": cluster.address, "folder": str(folder), "reuse_actors": True}
         package = str(Path(bbo_plugins.__file__).parents[1])
         self._log = (folder / "driver.log").open("a", encoding="utf-8")
         self.process = subprocess.Popen(
@@ -160,7 +156,11 @@ class Driver:
         return lines
 
     def kill(self) -> None:
-        """Kill it at a moment when Tune is not writing its state, which Tune does in place."""
+        """Kill it at a moment when Tune's own state can be restored.
+
+        Tune writes its state in place, and counts the trials in another file than the one with the
+        trials: a kill between those loses the experiment, or one of its trials.
+        """
         while True:
             self.process.send_signal(signal.SIGSTOP)
             if self._has_state():
@@ -172,15 +172,15 @@ class Driver:
         self.process.wait()
 
     def _has_state(self) -> bool:
-        """Return whether the state of the experiment can be read."""
+        """Return whether the state of the experiment can be read, and counts its trials."""
         experiment = self.folder / "experiment"
         try:
-            json.loads(max(experiment.glob("experiment_state-*.json")).read_bytes())
-            cloudpickle.loads(max(experiment.glob("search_gen_state-*.json")).read_bytes())
+            state = json.loads(max(experiment.glob("experiment_state-*.json")).read_bytes())
+            search = cloudpickle.loads(max(experiment.glob("search_gen_state-*.json")).read_bytes())
             cloudpickle.loads(max(experiment.glob("searcher-state-*.pkl")).read_bytes())
         except (ValueError, EOFError, pickle.UnpicklingError):
             return False
-        return True
+        return bool(search["counter"] == len(state["trial_data"]))
 
     def summary(self) -> dict[str, Any]:
         """Wait for the end, and return what came out."""
@@ -206,27 +206,58 @@ def _targets(lines: list[Line]) -> dict[str, list[int]]:
     return dict(targets)
 
 
-def test_worker_dies(cluster: Cluster, tmp_path: Path) -> None:
+def _check_growing(result: dict[str, Any], folder: Path) -> None:
+    """Check what came out of N_t = 2 t²: the best have all steps, and none went back.
+
+    What was reported between Tune's last save and a driver's death is recorded once more.
+    """
+    assert [trial["n"] for trial in result["trials"]].count(128) >= 3
+    trials = _study(folder).trials
+    steps = {trial.number: trial.user_attrs.get("sgd_steps", 0) for trial in trials}
+    for trial in trials:
+        source = continued_from(trial)
+        if source is not None and trial.state.name == "COMPLETE":
+            assert steps[trial.number] >= steps[source]
+
+
+@pytest.mark.parametrize("growing", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_worker_dies(cluster: Cluster, tmp_path: Path, growing: bool) -> None:
     """A worker is killed under a trial: it goes on elsewhere, with the same horizon."""
-    with Driver(cluster, tmp_path) as driver:
-        lines = driver.wait_until(lambda lines: len(lines) > 2 and lines[-1]["done"] == 32)
-        killed = lines[-1]["trial"]
-        cluster.ask(f"kill {lines[-1]['node']}")
+    hold = tmp_path / "hold"
+    hold.touch()  # as long as it is there, trials wait in the middle of their steps
+
+    def held(lines: list[Line]) -> list[Line]:
+        """Return the results of trials that wait; of continued ones if the horizon grows."""
+        if growing:
+            return [line for line in lines if line["n"] > line["done"] > line["resumed_at"] > 0]
+        return [line for line in lines if line["done"] == 32]
+
+    # Ray may give a trial up, whatever max_failures is, if an actor dies that it was to take over.
+    with Driver(cluster, tmp_path, growing=growing, reuse_actors=False) as driver:
+        before = driver.wait_until(lambda lines: bool(held(lines)))
+        killed = held(before)[0]
+        cluster.ask(f"kill {killed['node']}")
+        hold.unlink()
         result = driver.summary()
         lines = driver.lines()
     cluster.ask("add")
     assert (result["errors"], result["terminated"]) == (0, N_TRIALS)
-    # T = 8 from the tuner, N = 8 T.
-    assert all(trial["n"] == trial["done"] == 64 for trial in result["trials"])
-    assert all(targets == [64] for targets in _targets(lines).values())
-    on = {line["node"] for line in lines if line["trial"] == killed}
-    assert len(on) == 2
-    assert any(line["resumed_at"] > 0 for line in lines if line["trial"] == killed)
+    assert all(trial["n"] == trial["done"] for trial in result["trials"])
+    on = [line for line in lines[len(before) :] if line["trial"] == killed["trial"]]
+    assert on[-1]["node"] != killed["node"]
+    assert on[-1]["resumed_at"] > 0
     states = [trial.state.name for trial in _study(tmp_path).trials]
+    if growing:
+        assert on[0]["n"] == killed["n"]
+        assert set(states) <= {"COMPLETE", "PRUNED"}
+        _check_growing(result, tmp_path)
+        return
+    # T = 8 from the tuner, N = 8 T.
+    assert all(targets == [64] for targets in _targets(lines).values())
     assert states == ["COMPLETE"] * N_TRIALS
 
 
-@pytest.mark.parametrize("growing", [False, True])
+@pytest.mark.parametrize("growing", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_driver_dies(cluster: Cluster, tmp_path: Path, growing: bool) -> None:
     """The driver is killed and its experiment restored: no trial is lost, no horizon changes."""
     with Driver(cluster, tmp_path, growing=growing) as driver:
@@ -243,15 +274,8 @@ def test_driver_dies(cluster: Cluster, tmp_path: Path, growing: bool) -> None:
     targets = _targets(lines)
     for trial_id, early in _targets(before).items():
         assert targets[trial_id][: len(early)] == early
-    trials = _study(tmp_path).trials
-    assert all(trial.state.is_finished() for trial in trials)
-    if not growing:
+    assert all(trial.state.is_finished() for trial in _study(tmp_path).trials)
+    if growing:
+        _check_growing(result, tmp_path)
+    else:
         assert all(known == [64] for known in targets.values())
-        return
-    # N_t = 2 t², and each continuation in the study has more steps than what it continues.
-    assert [t["n"] for t in result["trials"]].count(128) >= 3
-    steps = {trial.number: trial.user_attrs.get("sgd_steps", 0) for trial in trials}
-    for trial in trials:
-        source = continued_from(trial)
-        if source is not None and trial.state.name == "COMPLETE":
-            assert steps[trial.number] > steps[source]

@@ -25,6 +25,7 @@ from ray.tune.schedulers import (
 )
 
 from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler, RegretGapStopper
+from bbo_plugins.ray.restoring import saved_trials
 from tests.ray.trainables import Training, evaluate, loss_of, train, train_forever
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ def _tuner(
     scheduler: TrialScheduler | None = None,
     n_samples: int = 4,
     max_failures: int = 0,
+    at_a_time: int = 2,
     **options: Any,
 ) -> tune.Tuner:
-    limit = {} if search is None else {"max_concurrent_trials": 2}
+    limit = {} if search is None else {"max_concurrent_trials": at_a_time}
     return tune.Tuner(
         trainable,
         param_space={**SPACE, **options.pop("constants", {})},
@@ -90,25 +92,30 @@ BASES: dict[str, Callable[[], TrialScheduler]] = {
     "asha": lambda: ASHAScheduler(
         time_attr="sgd_steps", max_t=100, grace_period=5, reduction_factor=2
     ),
-    "hyperband": lambda: HyperBandScheduler(time_attr="sgd_steps", max_t=100, reduction_factor=4),
+    # Brackets of two trials: the first is never halved, the second one after the first report.
+    "hyperband": lambda: HyperBandScheduler(
+        time_attr="sgd_steps", max_t=12, reduction_factor=12, stop_last_trials=False
+    ),
     "median": lambda: MedianStoppingRule(
         time_attr="sgd_steps", grace_period=5, min_samples_required=2
     ),
-    "pbt": lambda: PopulationBasedTraining(
-        time_attr="sgd_steps",
-        perturbation_interval=10,
-        hyperparam_mutations={"x": tune.uniform(0.0, 20.0)},
-    ),
     "resources": lambda: ResourceChangingScheduler(BASES["asha"](), _more_resources),
 }
+# The fourth is far off, and the base schedulers find that out at its first report.
+POINTS = [{"x": 3.0}, {"x": 3.5}, {"x": 2.5}, {"x": 20.0}]
+
+
+def _at_a_time(name: str | None) -> int:
+    """Return how many trials may run: HyperBand waits for the second one of a bracket."""
+    return 4 if name == "hyperband" else 1
 
 
 @pytest.mark.parametrize("name", BASES)
 def test_horizon_with_a_base_scheduler(tmp_path: Path, name: str) -> None:
-    """Each of Tune's schedulers may stop or pause trials before their horizon, none goes beyond."""
-    # Tune does not let population based training have a search algorithm, nor the one that changes
-    # resources reuse actors.
-    search = None if name == "pbt" else BBOSearch(seed=0)
+    """Each of Tune's schedulers stops what is bad before its horizon, and none goes beyond."""
+    # Where actors cannot be used again, each trial takes seconds to start.
+    points = [POINTS[0], POINTS[3]] if name == "resources" else POINTS
+    search = BBOSearch(seed=0, points_to_evaluate=points)
     scheduler = InnerHorizonScheduler(
         InnerHorizon(n_outer=4, constant=5.0), base_scheduler=BASES[name]()
     )
@@ -117,33 +124,64 @@ def test_horizon_with_a_base_scheduler(tmp_path: Path, name: str) -> None:
         train,
         search=search,
         scheduler=scheduler,
-        n_samples=3 if name == "resources" else 4,
-        reuse_actors=name != "resources",
+        n_samples=len(points),
+        at_a_time=_at_a_time(name),
+        reuse_actors=name != "resources",  # Tune's condition
     ).fit()
     assert results.num_errors == 0
-    assert results.num_terminated == len(results) == (3 if name == "resources" else 4)
-    steps = [result.metrics["sgd_steps"] for result in results]
+    assert results.num_terminated == len(results) == len(points)
     assert all(result.metrics["config"]["inner_horizon"] == N for result in results)
     assert all(result.metrics["step_size"] == pytest.approx(N**-0.5) for result in results)
-    assert max(steps) == N
-    assert all(done in {5, 10, 15, 20} for done in steps)
-    if search is not None:
-        assert _states(search)["COMPLETE"] == steps.count(N)
-        assert _states(search).total() == len(results)
+    steps = {result.metrics["config"]["x"]: result.metrics["sgd_steps"] for result in results}
+    # A rule that compares with the median may end one of the good ones too.
+    assert (steps[3.0], steps[20.0]) == (N, 5)
+    states = {trial.params["x"]: trial.state.name for trial in _study(search).trials}
+    assert states == {x: "COMPLETE" if n == N else "PRUNED" for x, n in steps.items()}
+
+
+def test_horizon_with_population_based_training(tmp_path: Path) -> None:
+    """The bad half of the population goes on as a copy of the good one, up to the same horizon."""
+    base = PopulationBasedTraining(
+        time_attr="sgd_steps",
+        perturbation_interval=10,
+        synch=True,
+        hyperparam_mutations={"x": tune.uniform(0.0, 5.0)},
+    )
+    scheduler = InnerHorizonScheduler(InnerHorizon(n_outer=4, constant=5.0), base_scheduler=base)
+    # Tune does not let it have a search algorithm.
+    results = _tuner(
+        tmp_path,
+        train,
+        scheduler=scheduler,
+        n_samples=1,
+        constants={"x": tune.grid_search([3.0, 20.0])},
+    ).fit()
+    assert results.num_errors == 0
+    assert [result.metrics["sgd_steps"] for result in results] == [N, N]
+    assert all(result.metrics["config"]["inner_horizon"] == N for result in results)
+    assert sorted(result.metrics["config"]["x"] == 3.0 for result in results) == [False, True]
+    assert max(result.metrics["config"]["x"] for result in results) <= 5.0
 
 
 @pytest.mark.parametrize("name", [None, "asha", "hyperband", "median"])
 def test_growing_horizon(tmp_path: Path, name: str | None) -> None:
     """The best trials are continued from their checkpoints, and their values replaced."""
-    search = BBOSearch(seed=0)
+    search = BBOSearch(seed=0, points_to_evaluate=POINTS)
     horizon = InnerHorizon.growing(constant=2.0, promote=2)
     base = None if name is None else BASES[name]()
     scheduler = InnerHorizonScheduler(horizon, base_scheduler=base)
-    results = _tuner(tmp_path, train, search=search, scheduler=scheduler, n_samples=5).fit()
+    results = _tuner(
+        tmp_path,
+        train,
+        search=search,
+        scheduler=scheduler,
+        n_samples=5,
+        at_a_time=2 if name is None else _at_a_time(name),
+    ).fit()
     assert results.num_errors == 0
     assert results.num_terminated == 5
     trials = _study(search).trials
-    last: dict[int, optuna.trial.FrozenTrial] = {}
+    last: dict[float, optuna.trial.FrozenTrial] = {}
     for trial in trials:
         assert trial.state.is_finished()
         source = continued_from(trial)
@@ -151,17 +189,24 @@ def test_growing_horizon(tmp_path: Path, name: str | None) -> None:
             assert trial.params == trials[source].params
             assert trial.user_attrs["resumed_at"] == trials[source].user_attrs["sgd_steps"]
             assert trial.value == loss_of(trial.params["x"], trial.user_attrs["sgd_steps"])
+            # What it continues is no value on its way.
+            assert trials[source].value not in trial.intermediate_values.values()
         last[trial.params["x"]] = trial
     assert len(last) == 5
     assert any(continued_from(trial) is not None for trial in trials)
-    complete = [trial for trial in last.values() if trial.state.name == "COMPLETE"]
     if name is None:  # nothing was stopped early
-        best = sorted(complete, key=lambda trial: trial.value or math.inf)[:2]
+        best = sorted(last.values(), key=lambda trial: trial.value or math.inf)[:2]
         assert [trial.user_attrs["sgd_steps"] for trial in best] == [50, 50]
+    else:
+        assert last[20.0].state.name == "PRUNED"
+        assert last[3.0].state.name == "COMPLETE"
+        assert last[3.0].user_attrs["sgd_steps"] == 50
     # Tune's results are those of the longest training too.
     for result in results:
         trial = last[result.metrics["config"]["x"]]
-        assert result.metrics["sgd_steps"] == trial.user_attrs["sgd_steps"]
+        # One that is stopped while it is paused is stopped without its result.
+        known = 5 if trial.params["x"] == 20.0 and name is not None else None
+        assert result.metrics["sgd_steps"] == trial.user_attrs.get("sgd_steps", known)
 
 
 def test_growing_horizon_with_random_search(tmp_path: Path) -> None:
@@ -239,6 +284,20 @@ def test_unusable_results_and_restart_of_failed_trials(
         "COMPLETE",
     ]
     assert _study(search).trials[4].user_attrs == {"other": 1.0}
+    # What a restore reads of the experiment is there, in the place where it looks.
+    saved = saved_trials(tmp_path / "experiment")
+    assert saved is not None
+    assert Counter(trial.status for trial in saved.values()) == {"TERMINATED": 5, "ERROR": 1}
+    assert saved.keys() == search._ot_trials.keys()
+    assert {
+        trial_id: trial.last_result["loss"]
+        for trial_id, trial in saved.items()
+        if math.isfinite(trial.last_result.get("loss", math.nan))
+    } == {
+        trial_id: trial.value
+        for trial_id, known in search._ot_trials.items()
+        if (trial := search._stored(known)).state.name == "COMPLETE"
+    }
     repaired.touch()
     tuner = tune.Tuner.restore(
         str(tmp_path / "experiment"), trainable=evaluate, restart_errored=True
@@ -276,3 +335,8 @@ def test_stopper_ends_an_experiment(tmp_path: Path) -> None:
     assert steps[N] >= 3
     assert len(results) <= 12
     assert results.num_errors == 0
+    # Those that began after the decision are no whole trainings; Tune says nothing of those that
+    # have not reported when it ends the experiment.
+    for trial in _study(search).trials:
+        expected = {N: "COMPLETE", None: "RUNNING"}.get(trial.user_attrs.get("sgd_steps"), "PRUNED")
+        assert trial.state.name == expected

@@ -6,20 +6,30 @@ import logging
 import math
 import pickle
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bbo_plugins.methods.inner_horizon import InnerHorizon
+from bbo_plugins.optuna.continuations import continued_from, steps_of
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import tune
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, PopulationBasedTraining
+from ray.tune.schedulers import (
+    ASHAScheduler,
+    FIFOScheduler,
+    PopulationBasedTraining,
+    PopulationBasedTrainingReplay,
+    ResourceChangingScheduler,
+)
 from ray.tune.search import BasicVariantGenerator, SearchGenerator
 
 from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CONTINUE, PAUSE, STOP = "CONTINUE", "PAUSE", "STOP"
 
@@ -69,16 +79,6 @@ def _report(scheduler: InnerHorizonScheduler, controller: Any, trial: Trial, don
         ({"time_attr": 3}, TypeError, "time_attr must be a name, but got 3"),
         ({"config_key": "a", "step_size_key": "a"}, ValueError, "step_size_key must be another"),
         ({"base_scheduler": "asha"}, TypeError, "base_scheduler must be a scheduler"),
-        (
-            {
-                "horizon": InnerHorizon.growing(),
-                "base_scheduler": PopulationBasedTraining(
-                    hyperparam_mutations={"x": tune.uniform(0.0, 1.0)}
-                ),
-            },
-            ValueError,
-            "base_scheduler must be None or another scheduler with a growing horizon",
-        ),
     ],
 )
 def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -230,9 +230,9 @@ def test_growing_horizon_pauses_and_continues(mode: str) -> None:
     assert scheduler.choose_trial_to_run(controller) is trials[0]
 
 
-@pytest.mark.parametrize("status", [Trial.RUNNING, Trial.PENDING, Trial.TERMINATED, Trial.ERROR])
+@pytest.mark.parametrize("status", [Trial.RUNNING, Trial.PENDING])
 def test_only_trials_that_wait_are_continued(status: str) -> None:
-    """One that is being continued already keeps its horizon, and so does one that has ended."""
+    """One that is being continued already keeps its horizon, and its place among the best."""
     scheduler, controller = InnerHorizonScheduler(InnerHorizon.growing(promote=1)), _controller()
     scheduler.set_search_properties("loss", "min")
     best, other = _add(scheduler, controller, 2)
@@ -242,11 +242,36 @@ def test_only_trials_that_wait_are_continued(status: str) -> None:
     scheduler.on_trial_add(controller, _trial("new"))
     result = {"sgd_steps": 16, "loss": 9.0, "should_checkpoint": True}
     assert scheduler.on_trial_result(controller, other, result) == PAUSE
-    assert best.config["inner_horizon"] == 16
+    assert (best.config["inner_horizon"], other.config["inner_horizon"]) == (16, 16)
     best.set_status(Trial.PAUSED)
     assert scheduler.on_trial_result(controller, other, result) == PAUSE
     assert best.config["inner_horizon"] == 36
     assert best.evaluated_params["inner_horizon_continued_from"] == 4
+
+
+@pytest.mark.parametrize("status", [Trial.TERMINATED, Trial.ERROR])
+def test_next_best_moves_up(status: str) -> None:
+    """A configuration that has failed for good, or was stopped, is none of those to continue."""
+    scheduler, controller = InnerHorizonScheduler(InnerHorizon.growing(promote=1)), _controller()
+    scheduler.set_search_properties("loss", "min")
+    best, other = _add(scheduler, controller, 2)
+    assert _report(scheduler, controller, best, 4) == PAUSE
+    best.set_status(status)
+    result = {"sgd_steps": 16, "loss": 9.0, "should_checkpoint": True}
+    assert scheduler.on_trial_result(controller, other, result) == PAUSE
+    assert other.config["inner_horizon"] == 16
+    scheduler.on_trial_add(controller, _trial("new"))
+    assert scheduler.on_trial_result(controller, other, result) == PAUSE
+    assert (best.config["inner_horizon"], other.config["inner_horizon"]) == (16, 36)
+    # The same is found out after a restore, from the trials alone.
+    other.set_config({**other.config, "inner_horizon": 16})
+    other.run_metadata.last_result = result
+    restored = InnerHorizonScheduler(InnerHorizon.growing(promote=1))
+    restored.set_search_properties("loss", "min")
+    for trial in (best, other, _trial("new")):
+        restored.on_trial_add(controller, trial)
+    assert restored.on_trial_result(controller, other, result) == PAUSE
+    assert other.config["inner_horizon"] == 36
 
 
 def test_total_number_of_steps_is_not_exceeded() -> None:
@@ -274,6 +299,81 @@ def test_continuations_are_part_of_the_total() -> None:
     assert controller.search_alg.is_finished()
 
 
+@pytest.mark.parametrize("status", [Trial.TERMINATED, Trial.ERROR])
+def test_unknown_steps_are_part_of_the_total(status: str) -> None:
+    """A trial that has ended without a word on its steps counts with all it was given."""
+    horizon = InnerHorizon.growing(constant=3.0, total_steps=30)
+    scheduler, controller = InnerHorizonScheduler(horizon), _controller()
+    silent, other = _add(scheduler, controller, 2)
+    silent.run_metadata.last_result = {"loss": 1.0}
+    other.run_metadata.last_result = {"sgd_steps": 7}
+    for trial in (silent, other):
+        trial.set_status(status)
+    third, last = _trial("third"), _trial("last")
+    scheduler.on_trial_add(controller, third)
+    assert third.config["inner_horizon"] == 30 - 3 - 7
+    assert controller.search_alg.is_finished()
+    third.run_metadata.last_result = {"sgd_steps": 6}
+    third.set_status(status)
+    scheduler.on_trial_add(controller, last)
+    assert last.config["inner_horizon"] == 30 - 3 - 7 - 6
+
+
+def test_failed_continuation_is_part_of_the_total() -> None:
+    """Its last report is one of before it went on, and says nothing of what it has made since."""
+    horizon = InnerHorizon.growing(constant=3.0, total_steps=1_000)
+    scheduler, controller = InnerHorizonScheduler(horizon), _controller()
+    scheduler.set_search_properties("loss", "min")
+    first, second = _add(scheduler, controller, 2)
+    assert _report(scheduler, controller, first, 3) == PAUSE
+    assert first.config["inner_horizon"] == 12
+    assert scheduler._horizons.spent() == 12 + 12
+    first.set_status(Trial.ERROR)
+    assert scheduler._horizons.spent() == 12 + 12
+    first.run_metadata.last_result = {"sgd_steps": 5}
+    assert scheduler._horizons.spent() == 5 + 12
+    second.set_status(Trial.ERROR)
+    assert scheduler._horizons.spent() == 5 + 12
+
+
+def test_steps_are_told_to_the_search_algorithm() -> None:
+    """The study says which steps each trial makes, which is what a sampler goes by."""
+    search = BBOSearch({"x": tune.uniform(0.0, 2.0)}, "loss", "min", seed=0)
+    controller = _controller(search=search)
+    scheduler = InnerHorizonScheduler(InnerHorizon.growing(promote=1))
+    scheduler.set_search_properties("loss", "min")
+    for number in range(2):
+        search.suggest(str(number))
+        trial = _trial(str(number))
+        scheduler.on_trial_add(controller, trial)
+        result = {"loss": number, "sgd_steps": 4 * (number + 1) ** 2, "should_checkpoint": True}
+        assert scheduler.on_trial_result(controller, trial, result) == PAUSE
+        trial.run_metadata.last_result = result
+        trial.set_status(Trial.PAUSED)
+    trials = search._ot_study.trials
+    assert [steps_of(trial) for trial in trials] == [range(4), range(16), range(4, 16)]
+    assert [continued_from(trial) for trial in trials] == [None, None, 0]
+
+
+def test_trial_stopped_by_the_stopper_is_pruned() -> None:
+    """Below its horizon its value is not that of a whole training; that of other trials is."""
+    search = BBOSearch({"x": tune.uniform(0.0, 2.0)}, "loss", "min", seed=0)
+    controller = _controller(search=search)
+    scheduler = InnerHorizonScheduler(InnerHorizon(n_outer=1, constant=20.0))
+    for number, (done, fields) in enumerate(
+        [(10, {"stopped_early": True}), (20, {"stopped_early": True}), (10, {})]
+    ):
+        trial = _trial(str(number))
+        search.suggest(trial.trial_id)
+        scheduler.on_trial_add(controller, trial)
+        result = {"loss": 1.0, "sgd_steps": done, "training_iteration": 1, "done": True, **fields}
+        # As Tune does when a stopper says so: the scheduler is asked nothing before.
+        scheduler.on_trial_complete(controller, trial, result)
+        search.on_trial_complete(trial.trial_id, result)
+    states = [trial.state.name for trial in search._ot_study.trials]
+    assert states == ["PRUNED", "COMPLETE", "COMPLETE"]
+
+
 def test_trainable_without_checkpoints_is_stopped(caplog: pytest.LogCaptureFixture) -> None:
     """There is nothing to continue from, and one line in the log says so."""
     scheduler, controller = InnerHorizonScheduler(InnerHorizon.growing()), _controller()
@@ -282,6 +382,20 @@ def test_trainable_without_checkpoints_is_stopped(caplog: pytest.LogCaptureFixtu
         result = {"sgd_steps": 100, "loss": 1.0}
         assert scheduler.on_trial_result(controller, trial, result) == STOP
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+def test_configs_must_not_change_with_a_growing_horizon(tmp_path: Path) -> None:
+    """However the scheduler that would change them is wrapped; a fixed horizon allows it."""
+    policy = tmp_path / "policy.txt"
+    policy.write_text('["0", "1", 5, 5, {"x": 0.5}, {"x": 0.7}]\n', encoding="utf-8")
+    pbt = PopulationBasedTraining(hyperparam_mutations={"x": tune.uniform(0.0, 1.0)})
+    for base in (pbt, PopulationBasedTrainingReplay(str(policy))):
+        for scheduler in (base, ResourceChangingScheduler(ResourceChangingScheduler(base))):
+            with pytest.raises(ValueError, match="base_scheduler must be None or another"):
+                InnerHorizonScheduler(InnerHorizon.growing(), base_scheduler=scheduler)
+            InnerHorizonScheduler(InnerHorizon(n_outer=3), base_scheduler=scheduler)
+    unchanged = ResourceChangingScheduler(ASHAScheduler())
+    InnerHorizonScheduler(InnerHorizon.growing(), base_scheduler=unchanged)
 
 
 def test_scheduler_can_be_pickled() -> None:

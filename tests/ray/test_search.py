@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import pickle
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, continued_from
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import tune
+from ray.tune.experiment import Trial
 from ray.tune.search import Searcher
 
 from bbo_plugins.ray import BBOSearch
@@ -135,11 +138,27 @@ def test_points_may_be_nested_flat_or_partial() -> None:
 def test_points_with_rewards_are_not_run() -> None:
     """They are in the history instead, but for those whose reward is not known."""
     search = _search(points_to_evaluate=[{"x": 3.0}, {"x": 4.0}], evaluated_rewards=[9.0, None])
-    assert [(t.state.name, t.value) for t in _trials(search)] == [
-        ("COMPLETE", 9.0),
-        ("WAITING", None),
-    ]
+    assert [(t.state.name, t.value) for t in _trials(search)] == [("COMPLETE", 9.0)]
     assert _suggest(search, "a")["x"] == 4.0
+
+
+def test_points_are_shared_by_searches_on_one_study(tmp_path: Path) -> None:
+    """What another search has begun is not begun again; one's own points may be equal."""
+    points = [{"x": 3.0}, {"x": 3.0}, {"x": 4.0}]
+    first, second = (_search(storage=_storage(tmp_path), points_to_evaluate=points) for _ in "ab")
+    assert [_suggest(first, trial_id)["x"] for trial_id in "ab"] == [3.0, 3.0]
+    assert _suggest(second, "c")["x"] == 4.0
+    assert _suggest(first, "d")["x"] not in {3.0, 4.0}
+
+
+def test_enqueued_trials_of_others_are_taken(tmp_path: Path) -> None:
+    """A trial that somebody enqueues in the stored study is run like a point of one's own."""
+    search = _search(storage=_storage(tmp_path))
+    study = optuna.load_study(study_name="optuna", storage=_storage(tmp_path))
+    study.enqueue_trial({"x": 5.0, "n/k": "b"})
+    assert _suggest(search, "a") == {"x": 5.0, "n": {"k": "b"}}
+    _suggest(search, "b")
+    assert [t.state.name for t in _trials(search)] == ["RUNNING"] * 2
 
 
 @pytest.mark.parametrize(
@@ -230,6 +249,177 @@ def test_trials_lost_in_a_crash_end_in_the_storage(tmp_path: Path) -> None:
     assert [t.state.name for t in _trials(restored)] == ["COMPLETE", "FAIL", "RUNNING"]
 
 
+class _Killed(BaseException):
+    """What a driver dies of."""
+
+
+class _FatalStorage(JournalStorage):
+    """A storage that kills its driver before or after the n-th write from now."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(JournalFileBackend(str(folder / "journal.log")))
+        self.writes_left = math.inf
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "writes_left": math.inf}
+
+    def _write_log(self, *arguments: Any) -> None:
+        self.writes_left -= 1
+        if self.writes_left < 0:
+            raise _Killed
+        super()._write_log(*arguments)
+
+
+@pytest.mark.parametrize("is_point", [False, True])
+def test_driver_may_die_between_any_two_writes(tmp_path: Path, is_point: bool) -> None:
+    """Whenever it is killed, the restored search leaves no trial of its own running."""
+    for n_writes in range(100):
+        folder = tmp_path / str(n_writes)
+        folder.mkdir()
+        storage = _FatalStorage(folder)
+        points = [{"x": 2.0}] * (2 if is_point else 1)
+        search = _search(storage=storage, points_to_evaluate=points)
+        kept = _suggest(search, "kept")
+        search.save(str(folder / "state"))
+        storage.writes_left = n_writes
+        try:
+            _suggest(search, "lost")
+        except _Killed:
+            died = True
+        else:
+            died = False
+        restored = BBOSearch()
+        restored.restore(str(folder / "state"))
+        states = [t.state.name for t in _trials(restored)]
+        assert states == ["RUNNING", "FAIL"][: 1 if n_writes == 0 else 2]
+        assert (_suggest(restored, "next")["x"] == 2.0) == is_point
+        restored.on_trial_complete("kept", _result(kept))
+        assert _trials(restored)[0].state is TrialState.COMPLETE
+        if not died:
+            assert n_writes > 1
+            return
+    pytest.fail("a suggestion takes more than 100 writes")
+
+
+def _write_experiment(folder: Path, statuses: dict[str, str], result: dict[str, Any]) -> None:
+    """Write the state of an experiment as Tune does; a test on real Ray reads one of Tune's."""
+    saved = []
+    for trial_id, status in statuses.items():
+        trial = Trial("train", trial_id=trial_id, stub=True)
+        trial.create_placement_group_factory()
+        trial.set_status(status)
+        if status == Trial.TERMINATED:
+            trial.update_last_result(result)
+        saved.append(trial.get_json_state())
+    (folder / "experiment_state-1.json").write_text(json.dumps({"trial_data": saved}))
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_search_is_newer_than_its_experiment(tmp_path: Path, is_stored: bool) -> None:
+    """Trials end as the experiment says; those that it has not heard of have failed."""
+    search = _search(
+        storage=_storage(tmp_path) if is_stored else None,
+        points_to_evaluate=[{"x": x} for x in (1.0, 2.0, 3.0, 4.0, 5.0)],
+    )
+    names = ["runs", "pends", "waits", "ended", "failed", "unknown"]
+    search.set_max_concurrency(len(names))
+    configs = {name: _suggest(search, name) for name in names}
+    search.save_to_dir(str(tmp_path))
+    statuses = [Trial.RUNNING, Trial.PENDING, Trial.PAUSED, Trial.TERMINATED, Trial.ERROR]
+    _write_experiment(
+        tmp_path, dict(zip(names[:5], statuses, strict=True)), _result(configs["ended"])
+    )
+    restored = BBOSearch()
+    restored.restore_from_dir(str(tmp_path))
+    assert [t.state.name for t in _trials(restored)] == [
+        "RUNNING",
+        "RUNNING",
+        "RUNNING",
+        "COMPLETE",
+        "FAIL",
+        "FAIL",
+    ]
+    assert _trials(restored)[3].value == 4.0
+    restored.set_max_concurrency(4)  # three are taken
+    assert restored.suggest("new") is not None
+    assert restored.suggest("one too many") is None
+    # Should Tune know it after all, its results are not lost.
+    restored.on_trial_complete("unknown", _result(configs["unknown"]))
+    assert _trials(restored)[7].value == configs["unknown"]["x"]
+
+
+def test_lost_point_is_evaluated_after_all(tmp_path: Path) -> None:
+    """A point whose trial the experiment does not know is suggested once more."""
+    search = _search(points_to_evaluate=[{"x": 1.0}, {"x": 2.0}])
+    _suggest(search, "lost")
+    search.save_to_dir(str(tmp_path))
+    _write_experiment(tmp_path, {}, {})
+    restored = BBOSearch()
+    restored.restore_from_dir(str(tmp_path))
+    assert [_suggest(restored, name)["x"] for name in "ab"] == [1.0, 2.0]
+
+
+def test_search_is_older_than_its_experiment(tmp_path: Path) -> None:
+    """Results of a trial that the restored search has not suggested are those of its owner."""
+    search = _search(storage=_storage(tmp_path))
+    search.set_max_concurrency(2)
+    old = _suggest(search, "old")
+    search.save_to_dir(str(tmp_path))
+    search.on_trial_complete("old", _result(old))
+    new = _suggest(search, "new")
+    _write_experiment(tmp_path, {"old": Trial.TERMINATED, "new": Trial.PENDING}, _result(old))
+    restored = BBOSearch()
+    restored.restore_from_dir(str(tmp_path))
+    assert [t.state.name for t in _trials(restored)] == ["COMPLETE", "FAIL"]
+    restored.on_trial_result("new", _result(new))
+    restored.on_trial_complete("new", _result(new, loss=2.5))
+    assert [t.state.name for t in _trials(restored)] == ["COMPLETE", "FAIL", "COMPLETE"]
+    assert _trials(restored)[2].params == _trials(restored)[1].params
+    assert _trials(restored)[2].value == 2.5
+    for name in "ab":  # no place is taken for ever
+        assert restored.suggest(name) is not None
+
+
+@pytest.mark.parametrize("status", [Trial.PENDING, Trial.PAUSED])
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_continuation_is_lost_and_made_again(tmp_path: Path, status: str, is_saved: bool) -> None:
+    """Whatever the search knows of it, it continues the same trial, and takes no place until."""
+    search = _search(storage=_storage(tmp_path))
+    search.set_max_concurrency(1)
+    config = _suggest(search, "a")
+    search.on_trial_complete("a", _result(config))
+    if not is_saved:
+        search.save_to_dir(str(tmp_path))
+    search.on_trial_continued("a")
+    if is_saved:
+        search.save_to_dir(str(tmp_path))
+    _write_experiment(tmp_path, {"a": status}, {})
+    restored = BBOSearch()
+    restored.restore_from_dir(str(tmp_path))
+    keeps = is_saved and status == Trial.PENDING
+    assert (_trials(restored)[1].state is TrialState.RUNNING) == keeps
+    assert (restored.suggest("b") is None) == keeps
+    restored.on_trial_continued("a")
+    restored.on_trial_complete("a", _result(config, loss=-1.0))
+    last = _trials(restored)[1 if keeps else 3]
+    assert (continued_from(last), last.value) == (0, -1.0)
+    assert all(t.state.is_finished() or t.number == 2 for t in _trials(restored))
+
+
+def test_new_experiment_has_nothing_of_the_old_one(tmp_path: Path) -> None:
+    """Taken over into another tuner, a search waits for no trial of the one before."""
+    search = _search()
+    search.set_max_concurrency(1)
+    _suggest(search, "a")
+    search.save(str(tmp_path / "state"))
+    restored = BBOSearch()
+    restored.restore(str(tmp_path / "state"))
+    assert restored.suggest("b") is None
+    restored.set_search_properties("loss", "min", SPACE)
+    assert restored.suggest("b") is not None
+    assert [t.state.name for t in _trials(restored)] == ["FAIL", "RUNNING"]
+
+
 def test_search_can_be_pickled() -> None:
     """Tune pickles the search itself before it starts."""
     content = pickle.dumps(_search(terminator=RegretGapTerminator()))
@@ -302,6 +492,18 @@ def test_continued_trial_is_another_one_in_the_study() -> None:
     assert _trials(search)[2].value == -3.0
 
 
+def test_continued_trial_has_no_value_yet() -> None:
+    """Tune passes on the result with which a trial was paused; it is not one of what follows."""
+    search = _search()
+    config = _suggest(search, "a")
+    search.on_trial_complete("a", _result(config, training_iteration=4))
+    search.on_trial_continued("a")
+    search.on_trial_result("a", _result(config, training_iteration=4))
+    assert _trials(search)[1].intermediate_values == {}
+    search.on_trial_result("a", _result(config, training_iteration=5, loss=0.5))
+    assert _trials(search)[1].intermediate_values == {5: 0.5}
+
+
 def test_continued_trials_take_the_place_of_new_ones() -> None:
     """With one trial at a time, the next is suggested when the continuation has ended."""
     search = _search()
@@ -350,6 +552,26 @@ def test_terminator_ends_the_search_gracefully(caplog: pytest.LogCaptureFixture)
     assert [record.levelname for record in caplog.records] == ["INFO"]
     search.on_trial_complete("running", _result(running))
     assert [t.state for t in _trials(search)] == [TrialState.COMPLETE] * 3
+
+
+def test_regret_gap_terminator_counts_configurations() -> None:
+    """A training that goes on has its new value, and is no further trial."""
+    terminator = RegretGapTerminator(min_n_trials=5)
+    search, twin = _search(terminator=terminator), _search(terminator=terminator)
+    for number in range(6):
+        config = _suggest(search, str(number))
+        assert _suggest(twin, str(number)) == config
+        for loss in (9.0, 8.0, float(number)):  # continued twice
+            search.on_trial_complete(str(number), _result(config, loss=loss))
+            search.on_trial_continued(str(number))
+        search.on_trial_complete(str(number), error=True)  # and a third time in vain
+        # A record is about the moment of its trial, when that had not been continued yet.
+        known = 9.0 if number == 5 else float(number)
+        twin.on_trial_complete(str(number), _result(config, loss=known))
+        assert search._is_over() == twin._is_over()
+    own, other = (terminator.history(s._ot_study) for s in (search, twin))
+    assert [record.n_trials for record in own] == [1, 2, 3, 4, 5, 6]
+    assert own[-1].terms["std"] == pytest.approx(other[-1].terms["std"])
 
 
 def test_regret_gap_terminator_ends_the_search() -> None:

@@ -14,18 +14,24 @@ import bbo_plugins
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import tune
+from ray.tune.schedulers import ASHAScheduler, ResourceChangingScheduler
 from ray.tune.search import ConcurrencyLimiter, Searcher
 from ray.tune.search.optuna import OptunaSearch
 
 from bbo_plugins.ray import BBOSearch
+from bbo_plugins.ray.restoring import FIXED_PARAMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 
-# Each sampler of the package that works on one ordinary objective, as far as it exists.
-SAMPLERS = [name for name in ("UHEBOSampler", "GOUCBSampler") if name in bbo_plugins.__all__]
+# Each sampler of the package, but for one: BILBOSampler has several functions to evaluate, of which
+# it chooses one by a parameter of the search space, and wants to be told which parameters belong to
+# which level. Its part of the contract is a test of its own at the end.
+SAMPLERS = [
+    name for name in bbo_plugins.__all__ if name.endswith("Sampler") and name != "BILBOSampler"
+]
 SPACE = {"x": tune.uniform(0.0, 20.0), "nested": {"k": tune.choice(["a", "b"]), "constant": 7}}
 
 
@@ -62,6 +68,12 @@ def _run(search: BBOSearch, trial_id: str) -> dict[str, Any]:
     return config
 
 
+def test_every_sampler_is_tried() -> None:
+    """None of them drops out of the tests below by its name."""
+    assert sorted(SAMPLERS) == ["GOUCBSampler", "UHEBOSampler"]
+    assert "BILBOSampler" in bbo_plugins.__all__
+
+
 def test_private_attributes_relied_on_are_there() -> None:
     """Ray's search algorithm still has what ours is built on, and uses it the same way."""
     search = OptunaSearch(
@@ -96,6 +108,30 @@ def test_setup_of_the_study_is_a_method_of_its_own() -> None:
     study: Any = search._ot_study
     assert study.direction is optuna.study.StudyDirection.MAXIMIZE
     assert search.suggest("a") == {"x": 0.5}
+
+
+def test_trials_are_asked_for_as_in_optuna() -> None:
+    """The pieces of Study.ask that we put together ourselves do what they do there."""
+    study: Any = optuna.create_study()
+    assert study._pop_waiting_trial_id() is None
+    study.enqueue_trial({"x": 0.5})
+    storage_id = study._pop_waiting_trial_id()
+    assert study._pop_waiting_trial_id() is None
+    (stored,) = study.get_trials(deepcopy=False, states=[TrialState.RUNNING])
+    assert stored._trial_id == storage_id
+    assert stored.system_attrs == {FIXED_PARAMS: {"x": 0.5}}
+    study._thread_local.cached_all_trials = None
+    assert study._get_trials(use_cache=True) == study._thread_local.cached_all_trials
+    study.ask()
+    assert study._thread_local.cached_all_trials is None
+    trial = optuna.Trial(study, storage_id)
+    assert trial._suggest("x", optuna.distributions.FloatDistribution(0.0, 1.0)) == 0.5
+
+
+def test_wrapped_scheduler_is_where_we_look_for_it() -> None:
+    """Ray's scheduler that changes resources keeps the other one under this name."""
+    base = ASHAScheduler()
+    assert ResourceChangingScheduler(base)._base_scheduler is base
 
 
 def test_saved_state_is_the_attributes(tmp_path: Path) -> None:
@@ -140,31 +176,35 @@ def test_constants_are_left_to_ray(make_search: Callable[..., BBOSearch]) -> Non
 
 
 @pytest.mark.parametrize(
-    "arguments, state",
+    "arguments, state, counts",
     [
-        ({}, TrialState.COMPLETE),
-        ({"error": True}, TrialState.FAIL),
-        ({"pruned": True}, TrialState.PRUNED),
-        ({"pruned": True, "intermediate_values": [5.0, 4.0]}, TrialState.PRUNED),
+        ({}, TrialState.COMPLETE, True),
+        ({"error": True}, TrialState.FAIL, False),
+        ({"pruned": True}, TrialState.PRUNED, True),
+        # The last value on the way counts then, and it is the same for both.
+        ({"pruned": True, "intermediate_values": [5.0, 4.0]}, TrialState.PRUNED, False),
     ],
 )
 def test_evaluated_point_grows_the_history_by_one(
-    make_search: Callable[..., BBOSearch], arguments: dict[str, Any], state: TrialState
+    make_search: Callable[..., BBOSearch],
+    arguments: dict[str, Any],
+    state: TrialState,
+    counts: bool,
 ) -> None:
     """A point with the config of a whole trial, constants included, is taken in every state."""
-    search, other = make_search(), make_search()
+    search, twin = make_search(), make_search()
     for number in range(6):
-        assert _run(search, str(number)) == _run(other, str(number))
+        assert _run(search, str(number)) == _run(twin, str(number))
     before = len(_trials(search))
-    point = {"x": 0.0, "nested": {"k": "a", "constant": 7}, "inner_horizon": 100}
-    search.add_evaluated_point(point, 500.0, **arguments)
-    assert len(_trials(search)) == before + 1
-    assert _trials(search)[-1].state is state
-    assert _trials(search)[-1].params == {"x": 0.0, "nested/k": "a"}
-    if state is not TrialState.FAIL:
-        assert _trials(search)[-1].value == 500.0
-    # The model knows of it: without the point, the same sampler goes where that has been bad.
-    assert search.suggest("a") != other.suggest("a")
+    point = {"x": 10.0, "nested": {"k": "a", "constant": 7}, "inner_horizon": 100}
+    for one, value in ((search, 500.0), (twin, -500.0)):
+        one.add_evaluated_point(point, value, **arguments)
+        assert len(_trials(one)) == before + 1
+        assert _trials(one)[-1].state is state
+        assert _trials(one)[-1].params == {"x": 10.0, "nested/k": "a"}
+        assert _trials(one)[-1].value == (None if state is TrialState.FAIL else value)
+    # The two know the same but for that value: it is in the model, or it is not.
+    assert (search.suggest("a") != twin.suggest("a")) == counts
 
 
 def test_saved_search_goes_on_in_a_blank_one(
@@ -251,3 +291,58 @@ def test_concurrent_suggestions_differ(make_search: Callable[..., BBOSearch]) ->
 def test_finished_is_rays_word() -> None:
     """What ends a search is a string that Tune compares with."""
     assert Searcher.FINISHED == "FINISHED"
+
+
+# ---------------------------------------------------------------------------- the bilevel sampler
+
+
+def _bilevel_search() -> BBOSearch:
+    sampler = bbo_plugins.BILBOSampler(["price"], ["n/amount"], seed=1, n_startup_trials=6)
+    search = BBOSearch(sampler=sampler)
+    space = {
+        "price": tune.uniform(0.0, 1.0),
+        "n": {"amount": tune.uniform(0.0, 1.0), "constant": 7},
+        "query": tune.choice(list(sampler.functions)),
+    }
+    assert search.set_search_properties("loss", "min", space)
+    return search
+
+
+def _bilevel_result(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the function that was asked for: the lower level answers with amount = price."""
+    price, amount = config["price"], config["n"]["amount"]
+    upper, lower = (price - 0.3) ** 2 + amount, (amount - price) ** 2
+    return {"loss": upper if config["query"] == "upper" else lower, "training_iteration": 1}
+
+
+def test_bilevel_sampler_keeps_its_part_of_the_contract(tmp_path: Path) -> None:
+    """Failures, notifications that come twice, running trials and a restore in the middle."""
+    search = _bilevel_search()
+    queries = []
+    for number in range(16):
+        config = search.suggest(str(number))
+        assert isinstance(config, dict)
+        assert config.keys() == {"price", "n", "query"}
+        assert config["n"].keys() == {"amount"}
+        queries.append(config["query"])
+        result = _bilevel_result(config)
+        if number in {2, 9}:
+            result["loss"] = math.nan
+        for _ in range(2):
+            search.on_trial_complete(str(number), result)
+    assert set(queries[6:]) == {"upper", "lower"}
+    failed = [t.number for t in _trials(search) if t.state is TrialState.FAIL]
+    assert failed == [2, 9]
+    running = search.suggest("running")
+    search.save(str(tmp_path / "state"))
+    restored = BBOSearch()
+    restored.restore(str(tmp_path / "state"))
+    assert isinstance(running, dict)
+    for one in (search, restored):
+        one.on_trial_complete("running", _bilevel_result(running))
+        assert len(_trials(one)) == 17
+    assert search.suggest("next") == restored.suggest("next")
+    study = restored._ot_study
+    solution = study.sampler.solution(study)
+    assert solution.upper_params.keys() == {"price"}
+    assert solution.lower_params.keys() == {"n/amount"}

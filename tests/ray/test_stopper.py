@@ -168,7 +168,12 @@ def test_running_trials_may_finish() -> None:
     assert n >= 20
     assert not stopper.stop_all()
     assert not stopper("slow", _result(0.9))
-    assert stopper("late", _result(0.3))
+    late = _result(0.3)
+    assert stopper("late", late)
+    assert late["stopped_early"]
+    late = _result(0.3, done=True)  # which has ended by itself
+    assert stopper("later", late)
+    assert "stopped_early" not in late
     assert not stopper.stop_all()
     n_records = len(stopper.history())
     assert not stopper("slow", _result(0.9, done=True))

@@ -1,0 +1,142 @@
+"""How many steps each trial of a Ray Tune experiment is to make, and has made.
+
+Tune does not save schedulers, so all there is to know is kept with the trials: N and the length of
+the steps are in a trial's config and, as a restored config is made anew, in its evaluated
+parameters; the steps it has made are in its last result.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+from bbo_plugins import errors
+from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
+from bbo_plugins.ray.results import field, finite
+
+if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
+
+class TrialHorizons:
+    """The horizons of all trials of one experiment.
+
+    Args:
+        horizon: The horizon; None to make it from ``kwargs`` and the number of trials.
+        kwargs: Arguments of :class:`~bbo_plugins.InnerHorizon` then.
+        time_attr: Name of the result that says how many steps have been made.
+        config_key: Name of N in the config.
+        step_size_key: Name of the steps' length in the config.
+    """
+
+    def __init__(
+        self,
+        horizon: InnerHorizon | None,
+        kwargs: dict[str, Any],
+        *,
+        time_attr: str,
+        config_key: str,
+        step_size_key: str,
+    ) -> None:
+        """Start without any trial."""
+        self.horizon = horizon
+        self._kwargs = kwargs
+        self._time_attr = time_attr
+        self._config_key = config_key
+        self._step_size_key = step_size_key
+        self._continued_key = f"{config_key}_continued_from"
+        self.trials: dict[str, Trial] = {}  # all that were added, by age as far as is known
+
+    @property
+    def grow(self) -> bool:
+        """Whether the horizon grows with the number of trials."""
+        return isinstance(self.horizon, GrowingHorizon)
+
+    def known(self, tune_controller: Any) -> InnerHorizon:
+        """Return the horizon; make it first if it follows from the number of trials.
+
+        Raises:
+            ValueError: There is no horizon, and the number of trials is not known either.
+        """
+        if self.horizon is None:
+            search_alg = getattr(tune_controller, "search_alg", None)
+            n_outer = getattr(search_alg, "total_samples", None)
+            if not isinstance(n_outer, int) or not 0 < n_outer < sys.maxsize:
+                rule = "an InnerHorizon, or n_outer given, as Tune knows no number of trials"
+                raise ValueError(errors.rule_message("horizon", rule, None))
+            self.horizon = InnerHorizon(**{**self._kwargs, "n_outer": n_outer})
+        return self.horizon
+
+    def assign(self, tune_controller: Any, trial: Trial, n_before: int) -> None:
+        """Write the horizon of a trial into its config, where ``n_before`` trials are older.
+
+        Raises:
+            TypeError: The config has a horizon that is not an integer.
+            ValueError: It has one below 1, or there is no horizon.
+        """
+        given = trial.config.get(self._config_key, trial.evaluated_params.get(self._config_key))
+        if given is not None:
+            n = errors.check_int(f"config[{self._config_key!r}]", given, minimum=1)
+        else:
+            horizon = self.known(tune_controller)
+            n = horizon.within_budget(horizon.steps(n_before), spent=self.spent())
+        self._set_target(tune_controller, trial, max(n, 1))
+
+    def extend(self, tune_controller: Any, trial: Trial, n: int, *, start: int) -> None:
+        """Give a trial that has made ``start`` steps a larger horizon."""
+        trial.evaluated_params = {**trial.evaluated_params, self._continued_key: start}
+        self._set_target(tune_controller, trial, n)
+
+    def _set_target(self, tune_controller: Any, trial: Trial, n: int) -> None:
+        """Set N and the steps' length, unless that is the user's; end the search if N was last."""
+        horizon = self.known(tune_controller)
+        written: dict[str, Any] = {self._config_key: n}
+        old_n = trial.config.get(self._config_key)
+        old_size = trial.config.get(self._step_size_key)
+        stored = trial.evaluated_params
+        if old_size is None and self._config_key in stored and self._step_size_key in stored:
+            written[self._step_size_key] = stored[self._step_size_key]  # of a restored config
+        elif old_size is None or (old_n and old_size == horizon.step_size_for(old_n)):
+            written[self._step_size_key] = horizon.step_size_for(n)
+        trial.evaluated_params = {**stored, **written}
+        trial.set_config({**trial.config, **written})
+        if horizon.within_budget(1, spent=self.spent()) == 0:
+            search_alg = getattr(tune_controller, "search_alg", None)
+            if search_alg is not None:
+                search_alg.set_finished()
+
+    def is_continued(self, trial: Trial) -> bool:
+        """Return whether a trial has had its horizon extended."""
+        return self._continued_key in trial.evaluated_params
+
+    def start(self, trial: Trial) -> int:
+        """Return how many steps a trial had made when its horizon was set last."""
+        return int(trial.evaluated_params.get(self._continued_key, 0))
+
+    def target(self, trial: Trial) -> float:
+        """Return N of a trial, infinite if it has none."""
+        return float(trial.config.get(self._config_key, math.inf))
+
+    def done(self, trial: Trial) -> float:
+        """Return how many steps a trial has made as far as is known."""
+        return finite(field(trial.run_metadata.last_result, self._time_attr)) or 0.0
+
+    def spent(self) -> int:
+        """Return the steps that are made or given out.
+
+        A trial that has ended has made those that it reported last; if it has reported none since
+        its horizon was set, all of them, as nobody knows how far it got.
+        """
+        return sum(
+            int(self._spent_by(trial)) for trial in self.trials.values() if self._counts(trial)
+        )
+
+    def _counts(self, trial: Trial) -> bool:
+        return self._config_key in trial.config or trial.is_finished()
+
+    def _spent_by(self, trial: Trial) -> float:
+        done = self.done(trial)
+        n = self.target(trial)
+        has_reported = done > self.start(trial)
+        return done if math.isinf(n) or (trial.is_finished() and has_reported) else n
