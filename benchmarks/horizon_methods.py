@@ -1,12 +1,12 @@
 """The ways of spending a total number of SGD steps that the ``horizon`` benchmark compares.
 
-Ours train by an :class:`~bbo_plugins.InnerHorizon`: one that grows, with or without promotion, or a
-fixed one, N = B / T. The peers are Optuna's pruners at their own defaults with Optuna's default
-sampler: a trial trains for up to R steps, reports its validation loss 64 times on the way, and is
-pruned or not. All start and stop trainings at the same places: what has been trained is never
-trained again, every step of every trial counts, and the last trial gets the steps that are left.
-The outcome is the model that a user would take: that of the trial which ended with the lowest
-validation loss.
+Ours train by an :class:`~bbo_plugins.InnerHorizon`: one that grows, with or without promotion or
+with noise known to be φ² / N, or a fixed one, N = B / T. The peers are Optuna's pruners at their
+own defaults with Optuna's default sampler: a trial trains for up to R steps, reports its validation
+loss 64 times on the way, and is pruned or not. All start and stop trainings at the same places:
+what has been trained is never trained again, every step of every trial counts, and the last trial
+gets the steps that are left. The outcome is the model that a user would take: that of the trial
+which ended with the lowest validation loss.
 """
 
 import functools
@@ -26,6 +26,13 @@ from benchmarks.horizon_tasks import Task, Training
 N_REPORTS = 64  # of a peer's full training
 FULL_TRAININGS = 10  # of the peers that the budget would allow: R = B / 10
 OUTERS = (5, 10, 20, 40, 80)
+# T and N of the table in section 5 of Fu et al. (2024), the latter divided by five.
+PAPER_TRIALS = {
+    20: (20, 100, 200, 400, 600),
+    40: (100, 200, 400, 600, 800),
+    60: (200, 400, 600, 800, 1_200),
+}
+PHIS = (0.3, 1.0, 3.0)
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,7 @@ def by_horizon(
         bench.train(training, len(inner_steps(trial, plan)))
         return bench.end(trial, training)
 
-    study = optuna.create_study(sampler=UHEBOSampler(seed=seed, **options))
+    study = optuna.create_study(sampler=UHEBOSampler(seed=seed, horizon=plan, **options))
     study.optimize(objective, n_trials=plan.n_outer, callbacks=[PromotionCallback(plan)])
     return bench.outcome()
 
@@ -209,10 +216,12 @@ OURS = {"ei": "logei", "ucb": "ucb"}
 HORIZONS: dict[str, Callable[[Task, int], InnerHorizon]] = {
     "growing": growing,
     "unpromoted": functools.partial(growing, promote=0),
+    **{f"phi={phi:g}": functools.partial(growing, phi=phi) for phi in PHIS},
     "budget": rule,
-    **{f"T={n}": functools.partial(fixed, n_outer=n) for n in OUTERS},
+    **{f"T={n}": functools.partial(fixed, n_outer=n) for n in sorted({*OUTERS, *PAPER_TRIALS})},
 }
 GROWING = tuple(f"growing-{name}" for name in OURS)
+LONGER = ("asha-5",)  # peers that are allowed longer trainings: R = B / 5
 METHODS = {
     method.name: method
     for method in (

@@ -64,30 +64,47 @@ def add_cells(report: Report, records: Sequence[Record], methods: Sequence[str])
 
 
 def add_verdict(
-    report: Report, records: Sequence[Record], *, ours: Sequence[str], peers: Sequence[str]
+    report: Report,
+    records: Sequence[Record],
+    *,
+    ours: Sequence[str],
+    peers: Sequence[str],
+    longer: Sequence[str] = (),
 ) -> None:
-    """Add, per method of ours, the ratio of median test losses to each peer's in every cell."""
+    """Add, per method of ours, the ratio of median test losses to each peer's in every cell.
+
+    Args:
+        report: What to add to.
+        records: Those of all methods and cells.
+        ours: Names of our methods.
+        peers: Names of the others.
+        longer: Those of the peers without which a second count is given.
+    """
     for method in ours if peers else ():
-        rows, n_ahead, largest = [], 0, 0.0
+        rows: list[list[str]] = []
+        cell_ratios: list[dict[str, float]] = []
         for (task, total), by_method in cells(records).items():
             own = column(by_method[method], "test_loss")
-            ratios, row = [], [f"{task} {total:,}"]
+            ratios, row = {}, [f"{task} {total:,}"]
             for peer in peers:
                 other = column(by_method[peer], "test_loss")
-                ratios.append(float(np.median(own) / np.median(other)))
-                row.append(f"{ratios[-1]:.3f} ({int((own < other).sum())} of {len(own)})")
-            n_ahead += max(ratios) < 1.0
-            largest = max(largest, *ratios)
+                ratios[peer] = float(np.median(own) / np.median(other))
+                row.append(f"{ratios[peer]:.3f} ({int((own < other).sum())} of {len(own)})")
+            cell_ratios.append(ratios)
             rows.append(row)
         report.table(
             f"{method} / peer: ratio of median test losses (seeds on which it is ahead)",
             ["cell", *peers],
             rows,
         )
-        report.note(
-            f"{method} is ahead of all of {', '.join(peers)} in {n_ahead} of {len(rows)} cells; "
-            f"the largest ratio is {largest:.3f}."
-        )
+        short = [peer for peer in peers if peer not in longer]
+        for group in (peers, short) if 0 < len(short) < len(peers) else (peers,):
+            worst = [max(ratios[peer] for peer in group) for ratios in cell_ratios]
+            report.note(
+                f"{method} is ahead of all of {', '.join(group)} in "
+                f"{sum(ratio < 1.0 for ratio in worst)} of {len(rows)} cells; the largest ratio is "
+                f"{max(worst):.3f}."
+            )
 
 
 def add_ratios(
@@ -109,3 +126,40 @@ def add_ratios(
     for name in names:
         headers += [f"{name}: validation loss", f"{name}: test loss", f"{name}: test error, %"]
     report.table("T trials of N steps each, N = B / T", headers, rows)
+
+
+def add_paper(
+    report: Report,
+    records: Sequence[Record],
+    trials: Mapping[int, Sequence[int]],
+    names: Sequence[str],
+) -> None:
+    """Add one table per T: the final losses by N.
+
+    Args:
+        report: What to add to.
+        records: Those of all T, N and ``names``.
+        trials: N by T.
+        names: Of the acquisition functions.
+    """
+    headers = ["N", "N / T"]
+    for name in names:
+        headers += [f"{name}: validation loss", f"{name}: test loss", f"{name}: test error, %"]
+    by_cell = cells(records)
+    for n_outer, row in trials.items():
+        rows = []
+        for n_inner in row:
+            line: list[object] = [n_inner, f"{n_inner / n_outer:.3g}"]
+            for name in names:
+                task = records[0]["task"]
+                found = by_cell[task, n_outer * n_inner][f"T={n_outer}-{name}"]
+                losses = (column(found, part) for part in ("validation_loss", "test_loss"))
+                line += map(_mean_and_sd, losses)
+                line.append(f"{100.0 * column(found, 'test_error').mean():.2f}")
+            rows.append(line)
+        n = len({record["seed"] for record in records})
+        report.table(f"T = {n_outer} trials of N steps each, {n} seeds: mean ± sd", headers, rows)
+
+
+def _mean_and_sd(values: NDArray[np.float64]) -> str:
+    return f"{values.mean():.3f} ± {values.std(ddof=1 if len(values) > 1 else 0):.3f}"

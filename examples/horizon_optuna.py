@@ -196,9 +196,8 @@ def main() -> None:
     args = parse_arguments()
     started = time.perf_counter()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    # The callback says what it continues at the level INFO.
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("bbo_plugins.optuna.promotion").setLevel(logging.INFO)
+    # What the callback continues, it says to this logger.
+    logging.getLogger("bbo_plugins.optuna.promotion").addHandler(logging.StreamHandler())
     checkpoints = args.out / f"checkpoints-{args.seed}"
     checkpoints.mkdir(parents=True, exist_ok=True)
     database = args.out / "horizon.db"

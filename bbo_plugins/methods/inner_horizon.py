@@ -26,29 +26,26 @@ Deviations: the theorems leave c open; 8 was best where real learning curves wer
 random. There the exponents looked right; with Bayesian optimization the best T saturates at four to
 six per hyperparameter, so that a budget's T can be capped by ``n_params``. The growing horizon is
 this project's, not the paper's. Theorem 18 has steps that shrink during training; here their length
-is constant in all modes, as in Theorem 1.
+is constant in all modes, as in Theorem 1. ``phi`` leaves out the logarithms of φ(N).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from bbo_plugins import errors
+from bbo_plugins.methods.horizon_laws import EXPONENTS, checked_table, split_budget, steps_by_law
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-EXPONENTS: Final = {"convex": 1.0, "nonconvex": 2.0, "ucb-lean": 0.5}
 _CONSTANT = 8.0
 _GROWING_CONSTANT, _SMALL_GROWING_CONSTANT = 4.0, 1.0
 _SMALL_BUDGET = 5_000  # steps below which a horizon that grows fast leaves too few trials
-_MIN_OUTER = 10  # trials of a budget, if there are steps for so many
-_OUTER_PER_PARAM = 5  # more trials per hyperparameter brought nothing
-_ROUNDING = 1e-12  # relative error up to which c Tᵖ counts as the whole number next to it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +63,9 @@ class InnerHorizon:
         minimum: The least N.
         maximum: The largest N; None for no limit.
         learning_rate: Step length times √N, positive.
+        phi: φ, so that a value after n steps has noise of standard deviation φ / √n (Theorem 1),
+            in the objective's units; positive. None if it is not known: a model estimates one noise
+            for all values then.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -78,6 +78,7 @@ class InnerHorizon:
     minimum: int = 1
     maximum: int | None = None
     learning_rate: float = 1.0
+    phi: float | None = None
 
     _words: ClassVar = tuple(EXPONENTS)
 
@@ -90,6 +91,8 @@ class InnerHorizon:
             maximum = errors.check_int("maximum", self.maximum, minimum=self.minimum)
             _set(self, "maximum", maximum)
         _set(self, "learning_rate", errors.check_positive("learning_rate", self.learning_rate))
+        if self.phi is not None:
+            _set(self, "phi", errors.check_positive("phi", self.phi))
         self._check_size()
 
     def _check_size(self) -> None:
@@ -106,13 +109,15 @@ class InnerHorizon:
         minimum: int = 1,
         maximum: int | None = None,
         learning_rate: float = 1.0,
+        phi: float | None = None,
         n_params: int | None = None,
     ) -> InnerHorizon:
         """Choose T and N for a total number of SGD steps, with T N <= ``total_steps``.
 
         T is the largest with c T Tᵖ <= ``total_steps``, but at least 10 and, if ``n_params`` is
-        given, at most 5 per hyperparameter (never below 10). All that is left goes into N, so that
-        fewer than T steps remain unspent. Where ``minimum`` or ``maximum`` bind, T gives way.
+        given, at most 5 per hyperparameter (or 10, if that is more). All that is left goes into N,
+        so that fewer than T steps remain unspent. Where ``minimum`` or ``maximum`` bind, T gives
+        way, but not beyond what ``n_params`` allows: then T N may be far below ``total_steps``.
 
         In experiments on real learning curves, ``loss="nonconvex"`` with ``n_params`` given was
         within about 10% of the best T for any training loss.
@@ -124,6 +129,7 @@ class InnerHorizon:
             minimum: The least N.
             maximum: The largest N; None for no limit.
             learning_rate: Step length times √N, positive.
+            phi: As for :class:`InnerHorizon`.
             n_params: Number of hyperparameters that are searched; None for no cap on T.
 
         Raises:
@@ -140,31 +146,21 @@ class InnerHorizon:
             minimum=minimum,
             maximum=maximum,
             learning_rate=learning_rate,
+            phi=phi,
         )
         if total < plan.minimum:
             rule = f"at least minimum={plan.minimum}"
             raise ValueError(errors.rule_message("total_steps", rule, total_steps))
         exponent = EXPONENTS[plan.loss]
-        largest = min((total / plan.constant) ** (1.0 / (1.0 + exponent)), float(total))
-        wanted = max(math.floor(largest * (1.0 + _ROUNDING)), _MIN_OUTER)
-        if n_params is not None:
-            cap = _OUTER_PER_PARAM * errors.check_int("n_params", n_params, minimum=1)
-            wanted = min(wanted, max(cap, _MIN_OUTER))
-        n_outer = min(wanted, total)
-        even = total // n_outer
-        n_inner = max(even, plan.minimum)
-        if plan.maximum is not None:
-            n_inner = min(n_inner, plan.maximum)
-        if n_inner != even:
-            n_outer = total // n_inner
-        return InnerHorizon(
-            n_outer=n_outer,
-            loss=plan.loss,
-            constant=n_inner / n_outer**exponent,
+        n_outer, n_inner = split_budget(
+            total,
+            constant=plan.constant,
+            exponent=exponent,
             minimum=plan.minimum,
             maximum=plan.maximum,
-            learning_rate=plan.learning_rate,
+            n_params=n_params,
         )
+        return replace(plan, n_outer=n_outer, constant=n_inner / n_outer**exponent)
 
     @staticmethod
     def growing(
@@ -175,6 +171,7 @@ class InnerHorizon:
         maximum: int | None = None,
         minimum: int = 1,
         learning_rate: float = 1.0,
+        phi: float | None = None,
         total_steps: int | None = None,
     ) -> GrowingHorizon:
         """Return a horizon that grows with the number of trials; see :class:`GrowingHorizon`.
@@ -186,6 +183,7 @@ class InnerHorizon:
             maximum: The largest N; None for no limit.
             minimum: The least N.
             learning_rate: Step length times √N, positive.
+            phi: As for :class:`InnerHorizon`.
             total_steps: Steps of all trials together, continuations included, where the search
                 ends; None for no end.
 
@@ -203,6 +201,7 @@ class InnerHorizon:
             maximum=maximum,
             minimum=minimum,
             learning_rate=learning_rate,
+            phi=phi,
             total_steps=total_steps,
         )
 
@@ -228,6 +227,16 @@ class InnerHorizon:
         """Return ``learning_rate`` / √n for a trial of n >= 1 steps."""
         return self.learning_rate / math.sqrt(errors.check_int("n_steps", n_steps, minimum=1))
 
+    def noise_variance(self, n_steps: int) -> float | None:
+        """Return φ² / n, the noise variance of a value after n >= 1 steps; None without ``phi``.
+
+        Raises:
+            TypeError: ``n_steps`` is not an integer.
+            ValueError: ``n_steps`` is below 1.
+        """
+        n_steps = errors.check_int("n_steps", n_steps, minimum=1)
+        return None if self.phi is None else self.phi**2 / n_steps  # Theorem 1
+
     def steps(self, trial_number: int) -> int:
         """Return N, the number of SGD steps of one trial.
 
@@ -251,36 +260,32 @@ class InnerHorizon:
         errors.check_int("spent", spent, minimum=0)
         return errors.check_int("n_steps", n_steps, minimum=0)
 
-    def promotions(self, values: Sequence[float], steps: Sequence[int]) -> list[int]:
+    def promotions(
+        self, values: Sequence[float], steps: Sequence[int], *, direction: str = "maximize"
+    ) -> list[int]:
         """Return which trials should be continued now, the best first: here none, as N stays.
 
         Args:
-            values: The value of each configuration after its longest training, to be *maximized*;
-                NaN where there is none (running or failed). One for every configuration started,
-                shape (n,).
+            values: The value of each configuration after its longest training; NaN where there is
+                none (running or failed). One for every configuration started, shape (n,).
             steps: Number of steps behind each value, shape (n,).
+            direction: "maximize" if the largest values are the best, "minimize" for losses.
 
         Returns:
             Indices of configurations to be continued to ``steps(n - 1)`` steps.
 
         Raises:
-            ValueError: The lengths differ.
+            TypeError: ``direction`` is no text.
+            ValueError: The lengths differ, or ``direction`` is neither of the two.
         """
-        _checked_table(values, steps)
+        checked_table(values, steps, direction)
         return []
 
     def _clipped(self, base: int, exponent: float) -> int:
         """Return c baseᵖ as a whole number of steps within the limits."""
-        try:
-            n: float = self.constant * math.pow(base, exponent)
-        except OverflowError:
-            n = math.inf
-        if self.maximum is not None and n >= self.maximum:
-            return self.maximum
-        if math.isinf(n):
-            rule = "small enough for a finite number of steps"
-            raise ValueError(errors.rule_message("constant", rule, self.constant))
-        return max(self.minimum, math.ceil(n * (1.0 - _ROUNDING)))
+        return steps_by_law(
+            self.constant, base, exponent, minimum=self.minimum, maximum=self.maximum
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,6 +304,7 @@ class GrowingHorizon(InnerHorizon):
         minimum: The least N.
         maximum: The largest N; None for no limit.
         learning_rate: Step length times √N, positive.
+        phi: As for :class:`InnerHorizon`.
         total_steps: Steps of all trials together, continuations included; None for no end.
 
     Raises:
@@ -360,72 +366,32 @@ class GrowingHorizon(InnerHorizon):
         wanted = super().within_budget(n_steps, spent=spent)
         return wanted if self.total_steps is None else max(min(wanted, self.total_steps - spent), 0)
 
-    def promotions(self, values: Sequence[float], steps: Sequence[int]) -> list[int]:
+    def promotions(
+        self, values: Sequence[float], steps: Sequence[int], *, direction: str = "maximize"
+    ) -> list[int]:
         """Return which of the best ``promote`` configurations have less training than the newest.
 
         Args:
-            values: The value of each configuration after its longest training, to be *maximized*;
-                NaN where there is none (running or failed). One for every configuration started,
-                shape (n,).
+            values: The value of each configuration after its longest training; NaN where there is
+                none (running or failed). One for every configuration started, shape (n,).
             steps: Number of steps behind each value, shape (n,).
+            direction: "maximize" if the largest values are the best, "minimize" for losses.
 
         Returns:
             Indices of configurations to be continued to ``steps(n - 1)`` steps, the best first; of
             equal values the earlier one is the better.
 
         Raises:
-            ValueError: The lengths differ.
+            TypeError: ``direction`` is no text.
+            ValueError: The lengths differ, or ``direction`` is neither of the two.
         """
-        maximized, taken = _checked_table(values, steps)
+        maximized, taken = checked_table(values, steps, direction)
         if not len(maximized):
             return []
         goal = self._clipped(len(maximized), self.exponent)
         order = np.argsort(-maximized, kind="stable")  # NaN last
         best: list[int] = order[: self.promote].tolist()
         return [index for index in best if maximized[index] > -np.inf and taken[index] < goal]
-
-
-def bilevel_beta(
-    t: int, n_inner: int, *, phi: float = 1.0, norm_bound: float = 1.0, noise_variance: float = 0.1
-) -> float:
-    """Return β_t = √(B² + σ⁻² t φ²(N) / N) of Theorems 3 and 4, the multiplier of σ in UCB.
-
-    The bound on the outer objective and the noise are in standardized units, the defaults those
-    that worked there; ``phi`` depends on the problem. Its square divided by N is a variance: that
-    of an evaluation's noise.
-
-    Args:
-        t: The trial's number, from 1.
-        n_inner: N, its number of SGD steps.
-        phi: φ(N), not negative.
-        norm_bound: B, positive.
-        noise_variance: σ², positive.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument has a value outside its range.
-    """
-    t = errors.check_int("t", t, minimum=1)
-    n_inner = errors.check_int("n_inner", n_inner, minimum=1)
-    rule = "a finite number of at least 0"
-    phi = errors.check_real("phi", phi, rule, lambda number: 0.0 <= number < math.inf)
-    bound = errors.check_positive("norm_bound", norm_bound)
-    sigma = math.sqrt(errors.check_positive("noise_variance", noise_variance))
-    return math.hypot(bound, phi / sigma * math.sqrt(t / n_inner))  # Theorem 4
-
-
-def _checked_table(
-    values: Sequence[float], steps: Sequence[int]
-) -> tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.float64]]]:
-    """Return both as arrays (n,)."""
-    maximized, taken = np.asarray(values, dtype=np.float64), np.asarray(steps, dtype=np.float64)
-    if maximized.ndim != 1 or maximized.shape != taken.shape:
-        message = (
-            "values and steps must be sequences of equal length, but got shapes "
-            f"{maximized.shape} and {taken.shape}."
-        )
-        raise ValueError(message)
-    return maximized, taken
 
 
 def _set(horizon: InnerHorizon, name: str, value: object) -> None:

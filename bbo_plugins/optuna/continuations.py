@@ -14,6 +14,7 @@ malformed is not there.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from optuna.trial import BaseTrial, FrozenTrial
 
+    from bbo_plugins.methods.inner_horizon import InnerHorizon
     from bbo_plugins.optuna.finished import FinishedTrial
 
 CONTINUED_FROM = "bbo_plugins:continued_from"
@@ -72,6 +74,31 @@ def steps_taken(trial: FrozenTrial) -> int:
     return len(steps)
 
 
+def note_first(first: dict[int, int], trial: FrozenTrial) -> int:
+    """Return the number of the first trial of the configuration that ``trial`` belongs to.
+
+    Args:
+        first: That of each continuation, of all trials of smaller numbers; ``trial`` is added.
+        trial: The trial.
+    """
+    source = continued_from(trial) if CONTINUED_FROM in trial.user_attrs else None
+    if source is None:
+        return trial.number
+    return first.setdefault(trial.number, first.get(source, source))
+
+
+def known_noise(horizon: InnerHorizon, trial: FrozenTrial) -> float:
+    """Return the noise variance that ``horizon`` knows of the value of a finished trial.
+
+    That after the steps it has had in all; by the horizon where they are not recorded. NaN if the
+    horizon knows of none.
+    """
+    steps = steps_of(trial)
+    n = horizon.steps(trial.number) if steps is None else steps.start + steps_taken(trial)
+    variance = horizon.noise_variance(max(n, 1))
+    return math.nan if variance is None else variance
+
+
 @dataclass(frozen=True)
 class Continuations:
     """Which trials of one study continue which.
@@ -87,8 +114,7 @@ class Continuations:
         """Read them from all of a study's trials, given by number."""
         first: dict[int, int] = {}
         for trial in trials:
-            if CONTINUED_FROM in trial.user_attrs and (source := continued_from(trial)) is not None:
-                first[trial.number] = first.get(source, source)
+            note_first(first, trial)
         return cls(first)
 
     def index(self, number: int) -> int:

@@ -16,7 +16,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import Trial, TrialState
 
 from bbo_plugins import errors
-from bbo_plugins.methods.inner_horizon import InnerHorizon
+from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
 from bbo_plugins.optuna.continuations import (
     CONTINUED_FROM,
     GOAL,
@@ -74,7 +74,9 @@ class PromotionCallback:
 
     The study ends, as if by ``study.stop()``, when the total number of steps of the horizon is
     spent; ``n_trials`` of ``optimize`` would count continuations as trials. Several workers at once
-    may overrun it by what they have under way.
+    may overrun it by what they have under way. A complete trial whose objective did not ask
+    :func:`inner_steps` counts as if it had trained by ``range(horizon.steps(trial.number))``, of
+    which a warning says so once; such a study may overrun the total by its last trial.
 
     The horizon sees configurations: its trial number is the number of those that began before, not
     the trial's number in the study. A configuration's value is that of its latest complete trial,
@@ -84,8 +86,8 @@ class PromotionCallback:
     pruned; neither is one that violates a constraint. A worker that died leaves a running trial,
     which blocks only its own configuration; with a heartbeat of the storage it fails instead.
 
-    Do not combine it with :class:`~bbo_plugins.optuna.RegretGapTerminator`, which takes every
-    continuation for a new trial.
+    :class:`~bbo_plugins.optuna.RegretGapTerminator`, too, takes a configuration for one trial, with
+    the value of its longest training.
 
     Works with every sampler, in both directions, with threads (``n_jobs``) and with several
     processes on one storage: nothing is enqueued twice. With a horizon that does not grow, nothing
@@ -103,6 +105,7 @@ class PromotionCallback:
         errors.check_instance("horizon", horizon, InnerHorizon, _RULE)
         self._horizon = horizon
         self._lock = StudyLock()
+        self._has_warned = False
 
     def __call__(self, study: Study, trial: FrozenTrial) -> None:
         """Enqueue what is due, and stop ``study`` if its steps are spent.
@@ -135,7 +138,7 @@ class PromotionCallback:
             for source, goal in due:
                 attributes = {CONTINUED_FROM: source.number, GOAL: goal}
                 study.enqueue_trial(source.params, user_attrs=attributes)
-                _logger.info("Trial %d is to be continued to %d steps.", source.number, goal)
+                _logger.debug("Trial %d is to be continued to %d steps.", source.number, goal)
         return [source.number for source, _ in due]
 
     def is_spent(self, study: Study) -> bool:
@@ -146,8 +149,25 @@ class PromotionCallback:
             ValueError: The study has more than one objective.
         """
         _check_study(study)
-        spent = sum(map(steps_taken, study.get_trials(deepcopy=False)))
-        return self._horizon.within_budget(1, spent=spent) == 0
+        trials = study.get_trials(deepcopy=False)
+        self._warn_of_unrecorded(trials)
+        return self._horizon.within_budget(1, spent=_spent(trials, self._horizon)) == 0
+
+    def _warn_of_unrecorded(self, trials: Sequence[FrozenTrial]) -> None:
+        """Say once that steps are guessed, if the horizon's total depends on them."""
+        horizon = self._horizon
+        has_total = isinstance(horizon, GrowingHorizon) and horizon.total_steps is not None
+        if self._has_warned or not has_total:
+            return
+        unrecorded = next(filter(_is_unrecorded, trials), None)
+        if unrecorded is not None:
+            self._has_warned = True
+            _logger.warning(
+                "Trial %d has no number of steps recorded, nor perhaps have others: they count as "
+                "trained by range(horizon.steps(trial.number)). Take the steps from "
+                "inner_steps(trial, horizon), which records them and ends with the total.",
+                unrecorded.number,
+            )
 
     def _due(self, study: Study) -> list[tuple[FrozenTrial, int]]:
         """Return the trials to be continued now, each with the steps to be reached."""
@@ -155,12 +175,17 @@ class PromotionCallback:
         table = _configurations(trials)
         if not table:
             return []
-        sign = 1.0 if study.direction is StudyDirection.MAXIMIZE else -1.0
+        is_maximized = study.direction is StudyDirection.MAXIMIZE
         goal = self._horizon.steps(len(table) - 1)
-        spent = sum(map(steps_taken, trials)) + sum(row.planned(self._horizon) for row in table)
+        planned = sum(row.planned(self._horizon) for row in table)
+        spent = _spent(trials, self._horizon) + planned
         due = []
         steps = [row.steps(self._horizon) for row in table]
-        for index in self._horizon.promotions([sign * row.value for row in table], steps):
+        for index in self._horizon.promotions(
+            [row.value for row in table],
+            steps,
+            direction="maximize" if is_maximized else "minimize",
+        ):
             row = table[index]
             more = self._horizon.within_budget(goal - steps[index], spent=spent)
             if row.trained is not None and not row.is_busy and more > 0:
@@ -177,7 +202,7 @@ def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
     returns the same. Intermediate values, if reported, should be reported by these step numbers.
 
     With a horizon that does not grow, ``range(horizon.steps(trial.number))`` is the same, but
-    records nothing.
+    records nothing. With one that grows, it knows of no continuations and of no end of the budget.
 
     Args:
         trial: The running trial.
@@ -201,7 +226,7 @@ def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
         row = next(row for row in _configurations(trials) if row.contains(source))
         start = row.end_of(source, horizon)
         goal = goal or start
-    spent = sum(steps_taken(other) for other in trials if other.number != trial.number)
+    spent = _spent([other for other in trials if other.number != trial.number], horizon)
     stop = start + horizon.within_budget(max(goal - start, 0), spent=spent)
     if stop == start:
         raise optuna.TrialPruned(f"No step is left for trial {trial.number}.")
@@ -213,7 +238,6 @@ def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
 class _Configuration:
     """One configuration with its trials, the first one and its continuations, by number."""
 
-    index: int
     trials: tuple[FrozenTrial, ...]
 
     @property
@@ -250,7 +274,7 @@ class _Configuration:
     def end_of(self, number: int, horizon: InnerHorizon) -> int:
         """Return the steps it had had after trial ``number``; by the horizon if not recorded."""
         steps = steps_of(next(trial for trial in self.trials if trial.number == number))
-        return horizon.steps(self.index) if steps is None else steps.stop
+        return horizon.steps(number) if steps is None else steps.stop
 
     def steps(self, horizon: InnerHorizon) -> int:
         """Return the largest number of steps it has had or was meant to have."""
@@ -265,10 +289,23 @@ def _configurations(trials: Sequence[FrozenTrial]) -> list[_Configuration]:
     members: dict[int, list[FrozenTrial]] = {}
     for trial in trials:
         members.setdefault(continuations.first.get(trial.number, trial.number), []).append(trial)
-    rows = [_Configuration(index, tuple(row)) for index, row in enumerate(members.values())]
+    rows = [_Configuration(tuple(row)) for row in members.values()]
     while rows and rows[-1].trials[0].state is TrialState.WAITING:
         rows.pop()
     return rows
+
+
+def _spent(trials: Sequence[FrozenTrial], horizon: InnerHorizon) -> int:
+    """Return the steps that ``trials`` have taken together."""
+    return sum(
+        horizon.steps(trial.number) if _is_unrecorded(trial) else steps_taken(trial)
+        for trial in trials
+    )
+
+
+def _is_unrecorded(trial: FrozenTrial) -> bool:
+    """Return whether the steps of a complete trial are not known."""
+    return trial.state is TrialState.COMPLETE and steps_of(trial) is None
 
 
 def _check_study(study: Any) -> None:

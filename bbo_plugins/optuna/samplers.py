@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
 from bbo_plugins import errors
-from bbo_plugins.methods.inner_horizon import InnerHorizon, bilevel_beta
+from bbo_plugins.methods.horizon_laws import bilevel_beta
+from bbo_plugins.methods.inner_horizon import InnerHorizon
+from bbo_plugins.optuna.continuations import known_noise
 from bbo_plugins.optuna.model_sampler import ModelSampler, ModelSuggestion
 from bbo_plugins.optuna.proposals import ARMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
     from optuna.samplers import BaseSampler
     from optuna.trial import FrozenTrial
 
@@ -22,10 +26,13 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.constrained import AcquisitionName
     from bbo_plugins.methods.uhe_bo import Policy
     from bbo_plugins.optuna.trials import Snapshot
+    from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
 _ACQUISITIONS = ("logei", "ei", "ucb")
 _BILEVEL = "bilevel"
+_TINY = 1e-150
+_LARGEST_PHI = 1e6  # in standard deviations of the values; next to it no value says anything
 _UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 
 
@@ -63,13 +70,16 @@ class UHEBOSampler(ModelSampler):
             no exploration but the acquisition function's.
         beta: Multiplier of the standard deviation for "ucb"; None for 1.96. "bilevel" for Theorem 4
             of Fu et al. (2024), which needs a ``horizon``: √(1 + 10 t s²) for the t-th
-            configuration, where s², the squared error of the inner training, is the noise variance
-            that the model estimated for the trial before (1.96 where there is none). About as good
-            as the best constant in experiments, no better.
-        horizon: The :class:`~bbo_plugins.InnerHorizon` by which the objective trains; of use for
-            ``beta="bilevel"`` only. With one that grows, see
-            :class:`~bbo_plugins.optuna.PromotionCallback`: of trials that continue one another the
-            model takes the one with the longest training, whether or not a horizon is given here.
+            configuration, where s² is the squared error of the inner training in units of the
+            values' variance: φ² / N if the horizon has a ``phi``, else the noise variance that the
+            model estimated for the trial before (1.96 where there is none). About as good as the
+            best constant in experiments, no better.
+        horizon: The :class:`~bbo_plugins.InnerHorizon` by which the objective trains. If it has a
+            ``phi``, the noise variance of a value after n steps is known to be φ² / n, unless
+            ``noise_func`` is given; else only ``beta="bilevel"`` needs a horizon. With one that
+            grows, see :class:`~bbo_plugins.optuna.PromotionCallback`: of trials that continue one
+            another the model takes the one with the longest training, whether or not a horizon is
+            given here.
         noise_func: Takes a finished :class:`~optuna.trial.FrozenTrial` and returns the known
             *variance* of its value's noise, in squared units of the objective. Called once per
             trial and process. What is no finite non-negative number counts as unknown, with one
@@ -119,6 +129,8 @@ class UHEBOSampler(ModelSampler):
         self._estimation = errors.check_word("estimation", estimation, ("uhe", "map"))
         if horizon is not None:
             errors.check_instance("horizon", horizon, InnerHorizon, "an InnerHorizon or None")
+            if horizon.phi is not None and noise_func is None:
+                noise_func = functools.partial(known_noise, horizon)
         self._horizon = horizon
         self._beta = _checked_beta(beta, acquisition, horizon)
         self._n_trials = (
@@ -147,13 +159,16 @@ class UHEBOSampler(ModelSampler):
 
         if self._horizon is None or self._beta != _BILEVEL:
             return DEFAULT_BETA if self._beta is None else float(self._beta)
-        fits = snapshot.fits.get(_name_of(MARGINAL), ())
-        noise = _noise_variance(fits[0], len(snapshot.space)) if fits else None
-        if noise is None:
-            return DEFAULT_BETA
-        # The excess risk is the noise of the outer level: φ²(N) / N is what the model made of it.
         n_inner = self._horizon.steps(snapshot.configuration)
-        phi = math.sqrt(noise * n_inner)
+        if self._horizon.phi is not None:
+            phi = min(self._horizon.phi / _spread(snapshot.observations.y), _LARGEST_PHI)
+        else:
+            fits = snapshot.fits.get(_name_of(MARGINAL), ())
+            noise = _noise_variance(fits[0], len(snapshot.space)) if fits else None
+            if noise is None:
+                return DEFAULT_BETA
+            # The excess risk is the outer level's noise: φ²(N) / N is what the model made of it.
+            phi = math.sqrt(noise * n_inner)
         return bilevel_beta(snapshot.configuration + 1, n_inner, phi=phi)
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
@@ -209,6 +224,15 @@ class UHEBOSampler(ModelSampler):
 def _name_of(loss: Loss) -> str:
     """Return the name under which fits by ``loss`` are stored."""
     return type(loss).__name__
+
+
+def _spread(y: FloatArray) -> float:
+    """Return the standard deviation of the values y (n,), 1 if they are as good as equal."""
+    scale = float(np.abs(y).max())
+    if scale < _TINY:
+        return 1.0
+    spread = scale * float((y / scale).std())
+    return spread if spread >= _TINY else 1.0
 
 
 def _noise_variance(fit: object, d: int) -> float | None:

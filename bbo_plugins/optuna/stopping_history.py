@@ -22,7 +22,9 @@ class StoppingHistory:
         settings: The terminator's.
         records: Its records, the oldest first.
         values: Values of all complete trials in the order of completion, as the objective returned
-            them: a record of n trials is about the first n.
+            them: a record of n trials is about the first n. Trials that continue one another are
+            one of these trials, with the value after the longest training: a record made before
+            that knew an earlier one.
     """
 
     settings: Settings
@@ -32,10 +34,11 @@ class StoppingHistory:
 
 def history_of(study: Study, settings: Settings) -> StoppingHistory:
     """Return what a terminator with these settings has stored; there may be no records."""
-    complete, _ = StudyCompletions().read(study)
+    completions = StudyCompletions()
+    complete, _ = completions.read(study)
     records = records_of(attributes_of(study), settings, complete)
     order = in_order(complete, {n: stored.number for n, stored in records.items()})
-    values = tuple(completion.trial.value for completion in order)
+    values = tuple(completion.trial.value for completion in completions.latest(order))
     return StoppingHistory(settings, tuple(records.values()), values)
 
 

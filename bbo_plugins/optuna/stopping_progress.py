@@ -43,7 +43,7 @@ class StudyProgress:
     Attributes:
         lock: To be held while anything else here is used.
         once: What has been said about this study.
-        order: The completions in their order.
+        order: The completions in their order, continuations not among them.
         n_seen: How many of them a worker here has looked at; infinite before the first look.
         records: Records by the number of completions, in that order.
         warm_start: What the next fit may start from.

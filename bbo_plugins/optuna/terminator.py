@@ -52,6 +52,10 @@ class RegretGapTerminator:
     are no observations; constraints are not looked at. If a sampler of this package suggested the
     trials, the hyperparameters that it has estimated are used, and nothing is fitted here.
 
+    Trials that continue one another (:class:`~bbo_plugins.optuna.PromotionCallback`) count as one,
+    whose value is that of the longest training: the completion of a continuation brings no record
+    of its own, and the next record takes the new value into account.
+
     Only the parameters that all complete trials share can be modeled. If there are none, the study
     is never stopped, and a warning says so once. Neither is one whose values are all equal.
 
@@ -163,7 +167,7 @@ class RegretGapTerminator:
     def should_terminate(self, study: Study) -> bool:
         """Return whether the study is to end here: for ask-and-tell loops.
 
-        Like the callback, called for the trial that completed last.
+        Like the callback, called for the trial that completed last; continuations aside.
 
         Raises:
             TypeError: ``study`` is not a study.

@@ -1,7 +1,7 @@
 """A study's trials as the arrays a method works on, and the few things written back.
 
-This is the one file that touches a study's storage, and the one place where the sign is flipped:
-what leaves it is maximized.
+This is where the storage of a study is touched for a sampler. What leaves this file is maximized;
+:mod:`bbo_plugins.optuna.values` flips the sign.
 
 What becomes of a trial:
 
@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.samplers import PartialFixedSampler
-from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.observations import Observations
@@ -48,6 +47,13 @@ from bbo_plugins.optuna.per_study import PerStudy
 from bbo_plugins.optuna.placement import PlacedTrials, fixed_params, is_value_of
 from bbo_plugins.optuna.proposals import PREFIX
 from bbo_plugins.optuna.proposed import Proposed
+from bbo_plugins.optuna.values import (
+    constraint_names,
+    constraint_table,
+    feasible_values,
+    lower_median,
+    maximized,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -184,10 +190,10 @@ class StudyHistory:
             settled_failed = continuations.without(self._settled_failed)
             failed = placed.failed([*settled_failed, *filter(_has_failed, unsettled)])
             fits = self._proposed.fits(
-                trials, trial, names=set(placed.distributions), constraints=_constraint_names(known)
+                trials, trial, names=set(placed.distributions), constraints=constraint_names(known)
             )
             n_unreadable = self._proposed.n_unreadable(trials)
-            values = _feasible_values(finished, _sign(study))
+            values = feasible_values(study, finished)
             first = continuations.first
             past = self._proposed.past(
                 continuations.without(trials),
@@ -199,11 +205,11 @@ class StudyHistory:
         y, n_infinite = maximized(study, [row.value for row in known])
         complete = np.array([row.complete for row in known], dtype=np.bool_)
         if complete.any() and not complete.all():
-            y[~complete] = np.minimum(y[~complete], _lower_median(y[complete]))
+            y[~complete] = np.minimum(y[~complete], lower_median(y[complete]))
         if continuations.first:
             numbers = np.array([continuations.index(n) for n in past.trials.numbers.tolist()])
             past = replace(past, trials=replace(past.trials, numbers=numbers))
-        names, constraints = _constraint_table(known)
+        names, constraints = constraint_table(known)
         noise = np.array([row.noise_variance for row in known], dtype=np.float64)
         observations = Observations(
             X=X,
@@ -364,78 +370,9 @@ def held_params(study: Study, sampler: BaseSampler) -> dict[str, Any]:
     return held if outer is sampler else {}
 
 
-def maximized(study: Study, values: Sequence[float]) -> tuple[FloatArray, int]:
-    """Turn the values of a study so that they are maximized, and clip infinite ones.
-
-    Returns:
-        The values, shape (n,), an infinite one as the worst or best finite one, and how many were
-        infinite.
-    """
-    return _finite(_sign(study) * np.array(values, dtype=np.float64))
-
-
-def _sign(study: Study) -> float:
-    return 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
-
-
 def _trials(study: Study) -> list[FrozenTrial]:
     return study._get_trials(deepcopy=False, use_cache=False)
 
 
 def _has_failed(trial: FrozenTrial) -> bool:
     return trial.state is TrialState.FAIL
-
-
-def _constraint_table(trials: Sequence[FinishedTrial]) -> tuple[tuple[str, ...], FloatArray]:
-    """Return the names of all constraints and their values (n, m), NaN where missing."""
-    names = _constraint_names(trials)
-    table = np.full((len(trials), len(names)), np.nan)
-    for column, name in enumerate(names):
-        values = [trial.constraints.get(name, math.nan) for trial in trials]
-        table[:, column] = _finite_constraints(np.array(values, dtype=np.float64))
-    return names, table
-
-
-def _constraint_names(trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
-    return tuple(sorted({name for trial in trials for name in trial.constraints}))
-
-
-def _feasible_values(finished: Mapping[int, FinishedTrial], sign: float) -> dict[int, float]:
-    """Return the maximized values of the complete trials that violate no constraint.
-
-    If any trial reports constraints, one that reports none is not known to be feasible.
-    """
-    constrained = any(trial.constraints for trial in finished.values())
-    return {
-        number: sign * trial.value
-        for number, trial in finished.items()
-        if trial.complete
-        and bool(trial.constraints) >= constrained
-        and not any(value > 0.0 for value in trial.constraints.values())
-    }
-
-
-def _finite(values: FloatArray) -> tuple[FloatArray, int]:
-    """Clip infinite values to the range of the finite ones (to ±1 if there are none).
-
-    Returns:
-        The values, NaN where they were NaN, and how many were infinite.
-    """
-    infinite = np.isinf(values)
-    if not infinite.any():
-        return values, 0
-    finite = values[np.isfinite(values)]
-    low, high = (finite.min(), finite.max()) if finite.size else (-1.0, 1.0)
-    return np.clip(values, low, high), int(infinite.sum())
-
-
-def _finite_constraints(values: FloatArray) -> FloatArray:
-    """Clip infinite constraint values to the largest finite magnitude, at least 1, signs kept."""
-    bound = np.abs(values[np.isfinite(values)]).max(initial=1.0)
-    return np.clip(values, -bound, bound)
-
-
-def _lower_median(values: FloatArray) -> float:
-    """Return the median, of an even number of values the lower one: a mean could overflow."""
-    middle = (len(values) - 1) // 2
-    return float(np.partition(values, middle)[middle])

@@ -35,6 +35,7 @@ def options(**values: object) -> argparse.Namespace:
         "totals": [300],
         "methods": ["growing-ucb", "median"],
         "ratios": False,
+        "paper": False,
         "seeds": 1,
         "quick": False,
     }
@@ -165,8 +166,37 @@ def test_ratios_are_reported(report: Report, monkeypatch: pytest.MonkeyPatch) ->
     assert "ucb: test error, %" in table
 
 
+def test_paper_table_has_fixed_trials(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One table per T with a row per N; each search spends T N steps, whatever the totals are."""
+    monkeypatch.setattr(horizon, "PAPER_TRIALS", {20: (6, 15)})
+    monkeypatch.setattr(horizon, "PAPER_TASK", "logistic")
+    horizon.run(options(methods=["median"], paper=True, seeds=2), report)
+    table = report.sections[-1]
+    assert "| 6   | 0.3   |" in table
+    assert "| 15  | 0.75  |" in table
+    found = [r for r in read_records(report.records_path) if r["method"] == "T=20-ei"]
+    assert sorted(r["spent"] for r in found) == [120, 120, 300, 300]
+    mean = np.mean([r["validation_loss"] for r in found if r["total"] == 120])
+    assert f"| {mean:.3f} ± " in table
+
+
 def _record(method: str, total: int, seed: int, loss: float) -> dict[str, Any]:
     return {"task": "a", "total": total, "method": method, "seed": seed, "test_loss": loss}
+
+
+def test_verdict_without_the_longer_peers_is_a_second_one() -> None:
+    """Ahead of p in both cells, of the longer q in one."""
+    report = Report(name="horizon", directory=Path(), command="test")
+    records = [
+        *(_record("ours", total, 0, 1.0) for total in (10, 20)),
+        *(_record("p", total, 0, 2.0) for total in (10, 20)),
+        *(_record("q", total, 0, loss) for total, loss in ((10, 4.0), (20, 0.5))),
+    ]
+    add_verdict(report, records, ours=["ours"], peers=["p", "q"], longer=["q"])
+    assert report.sections[1:] == [
+        "ours is ahead of all of p, q in 1 of 2 cells; the largest ratio is 2.000.",
+        "ours is ahead of all of p in 2 of 2 cells; the largest ratio is 0.500.",
+    ]
 
 
 def test_verdict_by_hand(report: Report) -> None:

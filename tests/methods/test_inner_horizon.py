@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon, bilevel_beta
+from bbo_plugins.methods.horizon_laws import bilevel_beta
+from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
 
 LOSSES = {"convex": 1.0, "nonconvex": 2.0, "ucb-lean": 0.5}
 
@@ -135,6 +136,7 @@ def test_arguments_become_plain_numbers_and_do_not_change() -> None:
         ({"minimum": 0}, ValueError, "minimum must be an integer of at least 1, but got 0."),
         ({"minimum": 5, "maximum": 4}, ValueError, "maximum must be an integer of at least 5"),
         ({"learning_rate": -1.0}, ValueError, "learning_rate must be a positive number"),
+        ({"phi": 0.0}, ValueError, "phi must be a positive number, but got 0.0."),
         (
             {"n_outer": 10**10, "constant": 1e300},
             ValueError,
@@ -160,6 +162,20 @@ def test_trial_numbers_are_checked() -> None:
         InnerHorizon(n_outer=3).step_size_for(0)
 
 
+def test_noise_falls_with_the_steps() -> None:
+    """φ² / n for every kind of horizon, and None where φ is not known (Theorem 1)."""
+    for horizon in (
+        InnerHorizon(n_outer=3, phi=0.6),
+        InnerHorizon.from_budget(500, phi=0.6),
+        InnerHorizon.growing(phi=0.6),
+    ):
+        assert [horizon.noise_variance(n) for n in (1, 4, 36)] == pytest.approx([0.36, 0.09, 0.01])
+        with pytest.raises(ValueError, match="n_steps must be an integer of at least 1"):
+            horizon.noise_variance(0)
+    for horizon in (InnerHorizon(n_outer=3), InnerHorizon.from_budget(9), InnerHorizon.growing()):
+        assert horizon.noise_variance(4) is None
+
+
 # --- from a budget --------------------------------------------------------------------------------
 
 
@@ -173,7 +189,10 @@ def test_trial_numbers_are_checked() -> None:
         (64_000, {"loss": "nonconvex", "n_params": 3}, 15, 4_266),
         (64_000, {"loss": "nonconvex", "n_params": 1}, 10, 6_400),
         (64_000, {"loss": "nonconvex", "maximum": 1_000}, 64, 1_000),
+        (64_000, {"loss": "nonconvex", "maximum": 1_000, "n_params": 3}, 15, 1_000),
+        (64_000, {"loss": "nonconvex", "maximum": 5_000, "n_params": 1}, 10, 5_000),
         (1_000, {"minimum": 300}, 3, 300),
+        (1_000, {"minimum": 300, "n_params": 2}, 3, 300),
         (7, {}, 7, 1),
         (1, {}, 1, 1),
     ],
@@ -197,7 +216,10 @@ def test_budget_is_divided(
 def test_budget_is_never_exceeded_and_hardly_wasted(
     total: int, loss: str, constant: float, minimum: int, more: int | None, n_params: int | None
 ) -> None:
-    """T N <= B, and what is left would not do for another step of each trial or another trial."""
+    """T N <= B, and what is left would not do for another step of each trial or another trial.
+
+    Unless both are at their limits, N at ``maximum`` and T at what ``n_params`` allows.
+    """
     maximum = None if more is None else minimum + more
     arguments: dict[str, Any] = {
         "loss": loss,
@@ -214,7 +236,11 @@ def test_budget_is_never_exceeded_and_hardly_wasted(
     assert horizon.n_outer is not None
     assert minimum <= horizon.n_inner <= (maximum or total)
     left = total - horizon.n_outer * horizon.n_inner
-    assert 0 <= left < max(horizon.n_outer, horizon.n_inner)
+    assert left >= 0
+    most = math.inf if n_params is None else max(5 * n_params, 10)
+    assert horizon.n_outer <= most
+    if horizon.n_outer < most or horizon.n_inner != maximum:
+        assert left < max(horizon.n_outer, horizon.n_inner)
     assert horizon == InnerHorizon(
         n_outer=horizon.n_outer,
         loss=loss,
@@ -395,6 +421,26 @@ def test_number_of_configurations_of_a_budget() -> None:
     assert abs(len(bare) - (3 * total / 4) ** (1 / 3)) <= 1.5
     promoted, _ = _simulated(InnerHorizon.growing(total_steps=total), [0.0] * 100)
     assert 0.7 * len(bare) <= len(promoted) < len(bare)
+
+
+@given(
+    st.lists(st.floats(-5.0, 5.0) | st.just(math.nan), min_size=1, max_size=8),
+    st.lists(st.integers(0, 80), min_size=8, max_size=8),
+)
+def test_losses_are_promoted_as_their_negatives_are(losses: list[float], steps: list[int]) -> None:
+    """direction="minimize" is the sign of the values, and "maximize" the default."""
+    horizon = InnerHorizon.growing(constant=1.0)
+    negatives, steps = [-loss for loss in losses], steps[: len(losses)]
+    minimized = horizon.promotions(losses, steps, direction="minimize")
+    assert minimized == horizon.promotions(negatives, steps)
+    assert minimized == horizon.promotions(negatives, steps, direction="maximize")
+
+
+def test_unknown_directions_are_refused() -> None:
+    """By name, by both kinds of horizon."""
+    for horizon in (InnerHorizon(n_outer=3), InnerHorizon.growing()):
+        with pytest.raises(ValueError, match="direction must be one of 'maximize' or 'minimize'"):
+            horizon.promotions([1.0], [1], direction="min")
 
 
 def test_steps_within_the_budget() -> None:

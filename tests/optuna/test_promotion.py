@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import threading
@@ -219,6 +220,49 @@ def test_pruned_and_failed_trials_count_what_they_reported() -> None:
     assert callback.is_spent(study)  # a running trial has taken its steps
 
 
+def test_steps_that_nobody_recorded_count_by_the_horizon(caplog: pytest.LogCaptureFixture) -> None:
+    """The objective of a plain loop ends with the budget too: over by its last trial at most."""
+    horizon = InnerHorizon.growing(constant=1.0, total_steps=300)
+    made: list[int] = []
+
+    def objective(trial: Trial) -> float:
+        steps = range(horizon.steps(trial.number))
+        made.append(len(steps))
+        return trial.suggest_float("x", 0.0, 1.0) + 1.0 / len(steps)
+
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    callback = PromotionCallback(horizon)
+    study.optimize(objective, n_trials=40, callbacks=[callback])
+    assert sum(made[:-1]) < 300 <= sum(made)
+    assert callback.is_spent(study)
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warned) == 1
+    assert warned[0].startswith("Trial 0 has no number of steps recorded")
+    assert "inner_steps(trial, horizon)" in warned[0]
+
+
+def test_callback_survives_a_pickle() -> None:
+    """A process that gets one goes on with it."""
+    study = optuna.create_study()
+    for x in (0.1, 0.9):
+        _add(study, x, x)
+    callback = pickle.loads(pickle.dumps(PromotionCallback(GROWING)))  # noqa: S301 - our own
+    assert callback.promote(study) == [0]
+
+
+def test_only_complete_trials_are_guessed(caplog: pytest.LogCaptureFixture) -> None:
+    """One that runs, failed or was pruned before it asked for its steps has made none."""
+    horizon = InnerHorizon.growing(constant=1.0, total_steps=10)
+    study = optuna.create_study()
+    callback = PromotionCallback(horizon)
+    for state in (TrialState.FAIL, TrialState.PRUNED, TrialState.RUNNING):
+        study.add_trial(create_trial(state=state, params={"x": 0.1}, distributions=X))
+    assert not callback.is_spent(study)
+    assert not caplog.records
+    _add(study, 0.2, 0.2)  # number 3, 16 steps
+    assert callback.is_spent(study)
+
+
 def test_failed_continuation_is_tried_again_only_when_the_horizon_has_grown() -> None:
     """The trial it was to continue stays; the next attempt goes on from there to the new N."""
     horizon = InnerHorizon.growing(constant=1.0, promote=1)
@@ -418,6 +462,21 @@ def test_checkpoints_may_go_through_the_artifact_store(tmp_path: Path) -> None:
     study.optimize(objective, callbacks=[PromotionCallback(horizon)])
     assert {trial.state for trial in study.trials} == {TrialState.COMPLETE}
     assert len(_sources(study.trials)) >= 2
+
+
+def test_unrecorded_continuation_goes_on_from_what_a_plain_loop_has_trained() -> None:
+    """By the number of the trial that it continues, not by that of the configuration."""
+    study = optuna.create_study()
+    callback = PromotionCallback(InnerHorizon.growing(constant=1.0, promote=1))
+    _add(study, 0.1, 0.1)
+    _add(study, 0.9, 0.9)
+    assert callback.promote(study) == [0]
+    continuation = study.ask()
+    study.tell(continuation, 0.05)  # trial 2: 9 steps if it trained range(horizon.steps(2))
+    for x in (0.8, 0.7):
+        _add(study, x, x)
+    assert callback.promote(study) == [continuation.number]
+    assert inner_steps(study.ask(), GROWING) == range(9, 16)
 
 
 @pytest.mark.parametrize("value", [True, -1, 7, 99, 1.0, "0", None, [0]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +16,13 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods import uhe_bo
 from bbo_plugins.methods.inner_horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, UHEBOSampler, inner_steps
-from bbo_plugins.optuna.continuations import CONTINUED_FROM
+from bbo_plugins.optuna.continuations import CONTINUED_FROM, STEPS
 from bbo_plugins.optuna.proposals import Proposal
 from tests.optuna.studies import BOX, points, quadratic, started
 
 if TYPE_CHECKING:
     from optuna.study import Study
+    from optuna.trial import FrozenTrial
 
     from bbo_plugins.optuna.trials import Snapshot
 
@@ -153,7 +155,7 @@ def test_method_is_told_the_number_of_the_configuration(monkeypatch: pytest.Monk
 
 
 def test_horizon_alone_changes_no_suggestion() -> None:
-    """Without beta="bilevel" a horizon has no effect on what is suggested."""
+    """Without ``phi`` and beta="bilevel" a horizon has no effect on what is suggested."""
     plain, with_horizon = (
         started(UHEBOSampler(n_startup_trials=4, seed=1, horizon=horizon), 8)
         for horizon in (None, HORIZON)
@@ -239,3 +241,85 @@ def test_impossible_combinations_are_refused(options: dict[str, Any], message: s
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is compared below
         _bilevel(**options)
     assert message in str(caught.value)
+
+
+# --- known noise ----------------------------------------------------------------------------------
+
+KNOWN = InnerHorizon.growing(constant=1.0, phi=0.6)
+
+
+def _study_of_steps(sampler: UHEBOSampler) -> tuple[Study, list[int]]:
+    """Return a study and the steps behind the value of each configuration."""
+    study = optuna.create_study(sampler=sampler)
+    params = _configurations(6)
+    for row, n in zip(params[:3], (1, 4, 9), strict=True):
+        _add(study, row, quadratic(row), user_attrs={STEPS: [0, n]})
+    attributes = {CONTINUED_FROM: 1, STEPS: [4, 25]}
+    _add(study, params[1], quadratic(params[1]) - 0.01, user_attrs=attributes)
+    _add(study, params[3], quadratic(params[3]))  # trial 4, by the horizon
+    _add(
+        study,
+        params[4],
+        None,
+        state=TrialState.PRUNED,
+        intermediate_values={6: quadratic(params[4])},
+        user_attrs={STEPS: [0, 36]},
+    )
+    return study, [1, 9, 25, 25, 7]
+
+
+def test_noise_of_a_horizon_is_known() -> None:
+    """φ² over all steps that a value has behind it, of a pruned trial those it reported."""
+    study, steps = _study_of_steps(UHEBOSampler(seed=0, horizon=KNOWN))
+    snapshot = _snapshot(study)
+    assert snapshot.n_invalid_noise == 0
+    noise = snapshot.observations.noise_variance
+    assert noise is not None
+    np.testing.assert_allclose(noise, [0.36 / n for n in steps])
+
+
+@pytest.mark.parametrize("known", [None, lambda trial: 0.01 * (trial.number + 1)])
+def test_known_noise_is_that_of_a_noise_func(known: Any) -> None:
+    """The suggestion is the one that a function gets; a function of the user's has precedence."""
+
+    def by_hand(trial: FrozenTrial) -> float:
+        return known(trial) if known else 0.36 / (trial.number + 1) ** 2
+
+    suggested = [
+        started(UHEBOSampler(n_startup_trials=4, seed=1, **options), 9)
+        for options in ({"noise_func": known, "horizon": KNOWN}, {"noise_func": by_hand}, {})
+    ]
+    by_horizon, by_function, estimated = (points(study.trials) for study in suggested)
+    np.testing.assert_array_equal(by_horizon, by_function)
+    assert not np.array_equal(by_horizon, estimated)
+
+
+def test_known_noise_survives_a_pickle() -> None:
+    """A sampler that a worker gets suggests the same."""
+    sampler = UHEBOSampler(n_startup_trials=4, seed=1, horizon=KNOWN)
+    copied = pickle.loads(pickle.dumps(sampler))  # noqa: S301 - our own
+    np.testing.assert_array_equal(*(points(started(s, 7).trials) for s in (sampler, copied)))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_beta_takes_known_noise_in_units_of_the_values(scale: float) -> None:
+    """√(1 + 10 t (φ² / N) / var y), whatever the fits say; the unit of the objective cancels."""
+    study = optuna.create_study()
+    values = [scale * value for value in (1.0, 2.0, 4.0, 9.0)]
+    for row, value in zip(_configurations(4), values, strict=True):
+        _add(study, row, value)
+    horizon = InnerHorizon.growing(constant=1.0, phi=0.6 * scale)
+    snapshot = _snapshot_for(study, study.ask())
+    noise = (0.36 / 25) / np.var([1.0, 2.0, 4.0, 9.0])  # the fifth configuration has 25 steps
+    expected = math.sqrt(1.0 + 10.0 * 5 * noise)
+    assert _bilevel(horizon)._beta_of(snapshot) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("values", [[3.0, 3.0], [1e-320, 0.0], [1e308, -1e308]])
+def test_beta_is_finite_for_any_values(values: list[float]) -> None:
+    """Equal, tiny and huge ones."""
+    study = optuna.create_study()
+    for row, value in zip(_configurations(2), values, strict=True):
+        _add(study, row, value)
+    beta = _bilevel(KNOWN)._beta_of(_snapshot_for(study, study.ask()))
+    assert 1.0 <= beta < math.inf

@@ -1,0 +1,109 @@
+"""Values and constraint values of finished trials as the numbers that a model takes.
+
+The one place where the sign is flipped: what leaves it is maximized.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from optuna.study import StudyDirection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from optuna.study import Study
+
+    from bbo_plugins.optuna.finished import FinishedTrial
+    from bbo_plugins.space.dimension import FloatArray
+
+# Each constraint has a model of its own, and a storage may hold any number of them.
+MAX_CONSTRAINTS = 16
+OTHERS = "(others)"  # name of the last of so many, which stands for all those reported less often
+
+
+def maximized(study: Study, values: Sequence[float]) -> tuple[FloatArray, int]:
+    """Turn the values of a study so that they are maximized, and clip infinite ones.
+
+    Returns:
+        The values, shape (n,), an infinite one as the worst or best finite one, and how many were
+        infinite.
+    """
+    return _finite(_sign(study) * np.array(values, dtype=np.float64))
+
+
+def constraint_table(trials: Sequence[FinishedTrial]) -> tuple[tuple[str, ...], FloatArray]:
+    """Return the names of all constraints and their values (n, m), NaN where missing.
+
+    Beyond :data:`MAX_CONSTRAINTS`, the largest value of those reported least stands for them.
+    """
+    names = constraint_names(trials)
+    table = np.full((len(trials), len(names)), np.nan)
+    named = set(names)
+    for column, name in enumerate(names):
+        values = [trial.constraints.get(name, math.nan) for trial in trials]
+        if name == OTHERS and len(names) == MAX_CONSTRAINTS:
+            named.discard(OTHERS)
+            rest = [[c for key, c in t.constraints.items() if key not in named] for t in trials]
+            values = [max(row, default=math.nan) for row in rest]
+        table[:, column] = _finite_constraints(np.array(values, dtype=np.float64))
+    return names, table
+
+
+def constraint_names(trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
+    """Return the names of all constraints in alphabetical order, :data:`OTHERS` last."""
+    names = {name for trial in trials for name in trial.constraints}
+    if len(names) < MAX_CONSTRAINTS:
+        return tuple(sorted(names))
+    counts = Counter(name for trial in trials for name in trial.constraints if name != OTHERS)
+    kept = sorted(counts, key=lambda name: (-counts[name], name))[: MAX_CONSTRAINTS - 1]
+    return (*sorted(kept), OTHERS)
+
+
+def feasible_values(study: Study, finished: Mapping[int, FinishedTrial]) -> dict[int, float]:
+    """Return the maximized values of the complete trials that violate no constraint.
+
+    If any trial reports constraints, one that reports none is not known to be feasible.
+    """
+    sign = _sign(study)
+    constrained = any(trial.constraints for trial in finished.values())
+    return {
+        number: sign * trial.value
+        for number, trial in finished.items()
+        if trial.complete
+        and bool(trial.constraints) >= constrained
+        and not any(value > 0.0 for value in trial.constraints.values())
+    }
+
+
+def _finite(values: FloatArray) -> tuple[FloatArray, int]:
+    """Clip infinite values to the range of the finite ones (to ±1 if there are none).
+
+    Returns:
+        The values, NaN where they were NaN, and how many were infinite.
+    """
+    infinite = np.isinf(values)
+    if not infinite.any():
+        return values, 0
+    finite = values[np.isfinite(values)]
+    low, high = (finite.min(), finite.max()) if finite.size else (-1.0, 1.0)
+    return np.clip(values, low, high), int(infinite.sum())
+
+
+def _finite_constraints(values: FloatArray) -> FloatArray:
+    """Clip infinite constraint values to the largest finite magnitude, at least 1, signs kept."""
+    bound = np.abs(values[np.isfinite(values)]).max(initial=1.0)
+    return np.clip(values, -bound, bound)
+
+
+def lower_median(values: FloatArray) -> float:
+    """Return the median, of an even number of values the lower one: a mean could overflow."""
+    middle = (len(values) - 1) // 2
+    return float(np.partition(values, middle)[middle])
+
+
+def _sign(study: Study) -> float:
+    return 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
