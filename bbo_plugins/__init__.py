@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bbo_plugins.optuna import (
         BILBOSampler,
         BilevelSolution,
+        GOUCBSampler,
         PromotionCallback,
         RegretGapTerminator,
         UHEBOSampler,
@@ -31,6 +32,7 @@ _MODULE_OF: Final = {
     "BBOSearch": "bbo_plugins.ray",
     "BILBOSampler": "bbo_plugins.optuna",
     "BilevelSolution": "bbo_plugins.optuna",
+    "GOUCBSampler": "bbo_plugins.optuna",
     "InnerHorizon": "bbo_plugins.methods.inner_horizon",
     "InnerHorizonScheduler": "bbo_plugins.ray",
     "PromotionCallback": "bbo_plugins.optuna",
@@ -46,6 +48,7 @@ __all__ = [
     "BBOSearch",
     "BILBOSampler",
     "BilevelSolution",
+    "GOUCBSampler",
     "InnerHorizon",
     "InnerHorizonScheduler",
     "PromotionCallback",

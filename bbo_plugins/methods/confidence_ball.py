@@ -97,10 +97,9 @@ class ConfidenceBall:
         columns: FloatArray = linalg.solve(self.matrix, gradients.T, assume_a="pos")
         return columns
 
-    def contains(self, w: FloatArray) -> bool:
-        """Tell whether ``w`` (d_w,) is in the ball, Eq. (6)."""
-        step = w - self.center
-        return bool(step @ self.matrix @ step <= self.beta)
+    def squared_length(self, step: FloatArray) -> float:
+        """Return ‖step‖² in the norm of Σ_t of ``step`` (d_w,): up to β_t in the ball, Eq. (6)."""
+        return float(step @ self.matrix @ step)
 
 
 @dataclass(frozen=True)
@@ -146,6 +145,11 @@ class DualBall:
         """Return Σ_t⁻¹ g of ``gradients`` (m, d_w) as columns, shape (d_w, m)."""
         J = self.gradients
         return (gradients.T - J.T @ solve(self.L, J @ gradients.T)) / self.regularization
+
+    def squared_length(self, step: FloatArray) -> float:
+        """Return ‖step‖² in the norm of Σ_t of ``step`` (d_w,): up to β_t in the ball, Eq. (6)."""
+        along = self.gradients @ step
+        return float(along @ along + self.regularization * (step @ step))
 
 
 def linear_targets(

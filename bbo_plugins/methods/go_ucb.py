@@ -160,7 +160,8 @@ def suggest(
         beta: β, squared number of posterior standard deviations in the bound.
         regularization: λ, noise variance of standardized targets; None to estimate it.
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
-            again before the space is exhausted.
+            again before the space is exhausted. In a space with a continuous parameter none is
+            in either case.
         warm_starts: The :attr:`Suggestion.warm_starts` of the previous step.
     """
     try:
@@ -175,9 +176,10 @@ def suggest(
             deterministic=deterministic,
             warm_starts=warm_starts,
         )
-    except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+    except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
         x = space.snap(shifted_sobol(1, len(space), rng))[0]
-        return Suggestion(x, (), (f"no network could be used ({error}), so the point is random",))
+        reason = str(error) or type(error).__name__
+        return Suggestion(x, (), (f"no network could be used ({reason}), so the point is random",))
 
 
 def _suggest_by_model(
@@ -225,6 +227,8 @@ def _suggest_by_model(
     region, incumbent = _region(space, observations, surrogate, constraints, eligible, n_startup)
     pending = inputs(observations.pending, features)
     objective = _believing(surrogate.doubting(failed), surrogate, pending)
+    # Among infinitely many points, one close by teaches as much as a repeat, and more.
+    unrepeated = deterministic or space.size is None
     x = maximize_in_region(
         Optimism(
             features,
@@ -236,7 +240,7 @@ def _suggest_by_model(
         space,
         region,
         rng=rng,
-        excluded=np.concatenate([observations.X, failed]) if deterministic else failed,
+        excluded=np.concatenate([observations.X, failed]) if unrepeated else failed,
         pending=observations.pending,
     )
     models = [surrogate, *constraints]

@@ -105,9 +105,11 @@ def factorize(K: FloatArray, noise: FloatArray) -> FloatArray:
         ValueError: The matrix is not numerically positive definite.
     """
     A = K.copy()
+    if not len(A):
+        return A  # which older versions of SciPy refuse
     A[np.diag_indices(len(A))] += noise
     L, info = lapack.dpotrf(A.T, lower=1, clean=1, overwrite_a=1)
-    if info != 0:
+    if info != 0 or not np.isfinite(L.diagonal()).all():
         raise ValueError("the Gram matrix of the gradients is not positive definite.")
     factor: FloatArray = L
     return factor
@@ -115,7 +117,7 @@ def factorize(K: FloatArray, noise: FloatArray) -> FloatArray:
 
 def solve(L: FloatArray, b: FloatArray) -> FloatArray:
     """Return (L Lᵀ)⁻¹ b for b (n,) or (n, k)."""
-    x: FloatArray = lapack.dpotrs(L, b, lower=1)[0]
+    x: FloatArray = lapack.dpotrs(L, b, lower=1)[0] if len(L) else b
     return x
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from bbo_plugins import errors
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from bbo_plugins.optuna.trials import Snapshot
 
 _FIT = "GO-UCB"  # name under which the networks are stored with a trial
+_UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
+_N_STARTUP = 10  # of a study of unknown length
 
 
 class GOUCBSampler(ModelSampler):
@@ -43,7 +46,9 @@ class GOUCBSampler(ModelSampler):
     Args:
         hidden_units: Hidden units of the network.
         n_startup_trials: Complete or pruned trials, usable as observations, before the model
-            suggests.
+            suggests. None for the paper's √``n_trials``, rounded up, or 10 without ``n_trials``.
+        n_trials: Planned number of trials; sets ``n_startup_trials`` if that is not given, and
+            nothing else.
         beta: Squared radius of the ball, in posterior standard deviations of the model: the bound
             is the mean plus √beta of them. None for the default, 1.
         regularization: Weight λ of the penalty on the network's parameters, which is the noise
@@ -54,10 +59,11 @@ class GOUCBSampler(ModelSampler):
             estimated.
         deterministic_objective: Whether the same parameters always give the same value. If so, no
             noise is assumed and no evaluated point is suggested again before the space is
-            exhausted.
+            exhausted; in a space with a continuous parameter, none is in either case.
         constraints_func: Takes a finished trial and returns its constraint values, a constant
             number of them; a trial is feasible if none is above zero. Each has a network of its
-            own. ``Trial.set_constraint`` of Optuna 5 can be used instead.
+            own, and the bound is weighed by the probability that all are kept.
+            ``Trial.set_constraint`` of Optuna 5 can be used instead.
         independent_sampler: Sampler for the start-up and for parameters the model does not cover.
             None for a space-filling start-up and uniform draws.
         warn_independent_sampling: Whether to warn, once per parameter, when a parameter is not
@@ -73,7 +79,8 @@ class GOUCBSampler(ModelSampler):
         self,
         *,
         hidden_units: int = 25,
-        n_startup_trials: int = 10,
+        n_startup_trials: int | None = None,
+        n_trials: int | None = None,
         beta: float | None = None,
         regularization: float | None = None,
         noise_func: Callable[[FrozenTrial], float] | None = None,
@@ -92,6 +99,10 @@ class GOUCBSampler(ModelSampler):
             else errors.check_positive("regularization", regularization)
         )
         self._deterministic = errors.check_bool("deterministic_objective", deterministic_objective)
+        if n_trials is not None:
+            n_trials = errors.check_int("n_trials", n_trials, minimum=1)
+        if n_startup_trials is None:
+            n_startup_trials = _default_startup(n_trials)
         super().__init__(
             n_startup_trials=n_startup_trials,
             noise_func=noise_func,
@@ -106,6 +117,7 @@ class GOUCBSampler(ModelSampler):
         from bbo_plugins.methods import go_ucb  # noqa: PLC0415
         from bbo_plugins.methods.network_surrogate import WarmNetwork  # noqa: PLC0415
 
+        warm_starts = [WarmNetwork.from_json(fit) for fit in snapshot.fits.get(_FIT, ())]
         step = go_ucb.suggest(
             snapshot.space,
             snapshot.observations,
@@ -115,11 +127,16 @@ class GOUCBSampler(ModelSampler):
             beta=go_ucb.DEFAULT_BETA if self._beta is None else self._beta,
             regularization=self._regularization,
             deterministic=self._deterministic,
-            warm_starts=[WarmNetwork.from_json(fit) for fit in snapshot.fits.get(_FIT, ())],
+            warm_starts=warm_starts,
         )
         return ModelSuggestion(
             x=step.x,
             fits=tuple(warm_start.to_json() for warm_start in step.warm_starts),
-            notes=step.notes,
+            notes=(*step.notes, *([_UNREADABLE_FIT] if None in warm_starts else ())),
             loss=_FIT,
         )
+
+
+def _default_startup(n_trials: int | None) -> int:
+    """Return √n_trials rounded up, which is the paper's rule, or what stands in for it."""
+    return _N_STARTUP if n_trials is None else math.isqrt(n_trials - 1) + 1

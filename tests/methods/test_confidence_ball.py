@@ -87,8 +87,8 @@ def test_dual_equals_primal(t: int) -> None:
     )
 
 
-def test_matrix_and_membership_are_equations_3_and_6() -> None:
-    """Σ is λI plus outer products; the ball ends where the distance in its norm is √β."""
+def test_matrix_and_length_are_equations_3_and_6() -> None:
+    """Σ is λI plus outer products; lengths are measured in its norm, primal and dual."""
     start = _network(seed=5).w
     ball = _ball(ConfidenceBall, 4, start)
     assert isinstance(ball, ConfidenceBall)
@@ -97,9 +97,20 @@ def test_matrix_and_membership_are_equations_3_and_6() -> None:
         matrix += np.outer(gradient, gradient)
     np.testing.assert_allclose(ball.matrix, matrix)
     step = np.random.default_rng(0).standard_normal(len(start))
-    step *= np.sqrt(BETA / (step @ matrix @ step))
-    assert ball.contains(ball.center + 0.999 * step)
-    assert not ball.contains(ball.center + 1.001 * step)
+    for kind in KINDS:
+        length = _ball(kind, 4, start).squared_length(step)
+        assert length == pytest.approx(step @ matrix @ step, rel=1e-10)
+
+
+def test_dual_ball_without_observations_is_a_sphere_around_its_start() -> None:
+    """Σ is λI then."""
+    start = _network(seed=5).w
+    ball = DualBall.from_history(
+        np.empty((0, len(start))), np.empty(0), start, regularization=LAMBDA, beta=BETA
+    )
+    np.testing.assert_array_equal(ball.center, start)
+    gradient = _network(seed=6).jacobian(np.array([[0.3, -0.7]]))
+    np.testing.assert_allclose(ball.widths(gradient), np.linalg.norm(gradient) / np.sqrt(LAMBDA))
 
 
 def test_linear_model_is_linucb() -> None:
@@ -121,6 +132,9 @@ def test_linear_model_is_linucb() -> None:
         fitted = linear.network.at(ball.center)
         bound = fitted.outputs(X) + np.sqrt(BETA) * ball.widths(fitted.jacobian(X))
         np.testing.assert_allclose(bound, expected, atol=1e-10)
+    mean, variance = NetworkBall.from_data(model, U, y, np.full(7, LAMBDA)).predict(X)
+    bound = mean + np.sqrt(BETA / LAMBDA * variance)
+    np.testing.assert_allclose(bound, expected, atol=1e-10)
 
 
 def test_frozen_features_are_a_gaussian_process() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods.go_ucb import Optimism, Suggestion, suggest
 from bbo_plugins.methods.network_surrogate import NetworkSurrogate, WarmNetwork
+from bbo_plugins.methods.region_search import maximize_in_region
 from bbo_plugins.space import CLOSE, Dimension, SearchSpace
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, unit_box
@@ -96,6 +97,20 @@ def test_values_and_gradients_agree(n_constraints: int, objective: bool) -> None
     )
 
 
+def test_multiplier_is_the_root_of_beta(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ball's squared radius β makes √β standard deviations."""
+    seen: list[Optimism] = []
+
+    def watched(acquisition: Optimism, *arguments: Any, **options: Any) -> FloatArray:
+        seen.append(acquisition)
+        return maximize_in_region(acquisition, *arguments, **options)
+
+    monkeypatch.setattr("bbo_plugins.methods.go_ucb.maximize_in_region", watched)
+    X = np.random.default_rng(0).random((6, 2))
+    _step(observe(X, _hill(X)), beta=9.0)
+    assert [acquisition.multiplier for acquisition in seen] == [3.0]
+
+
 def test_value_is_the_linearized_maximum_over_the_ball() -> None:
     """Without constraints: output plus √β posterior standard deviations."""
     acquisition = _optimism(unit_box(2), 0)
@@ -177,6 +192,20 @@ def test_known_points_are_not_repeated_without_noise() -> None:
     assert len(np.unique(X, axis=0)) == 10
 
 
+def test_best_corner_is_not_repeated_where_there_are_other_points() -> None:
+    """With noise a point may be repeated in a finite space only, where none teaches the same."""
+    finite = SearchSpace({"a": Dimension.int(0, 2), "b": Dimension.categorical(["u", "v"])})
+    repeats = []
+    for space in (unit_box(1), finite):
+        X = random_points(space, 4, np.random.default_rng(1))
+        for i in range(6):
+            x = _step(observe(X, X[:, 0]), space, seed=i).x
+            X = np.concatenate([X, x[None, :]])
+        repeats.append(10 - len(np.unique(X, axis=0)))
+        assert X[:, 0].max() > 0.8  # where the best point is
+    assert repeats[0] == 0 < repeats[1]
+
+
 def test_failed_points_are_avoided() -> None:
     """A point that failed is not suggested again, and its surroundings lose their appeal."""
     rng = np.random.default_rng(0)
@@ -186,6 +215,15 @@ def test_failed_points_are_avoided() -> None:
     failed = np.concatenate([x[None, :], x + 0.03 * rng.standard_normal((8, 2))])
     moved = _step(observe(X, y, failed=np.clip(failed, 0.0, 1.0))).x
     assert np.linalg.norm(moved - x) > 0.03
+
+
+def test_failure_at_a_point_that_was_evaluated_does_not_count() -> None:
+    """The failure was an accident then: the suggestion is the one without it."""
+    X = np.random.default_rng(0).random((15, 2))
+    y = _hill(X)
+    undisturbed = _step(observe(X, y)).x
+    after = _step(observe(X, y, failed=X[[int(y.argmax())]])).x
+    np.testing.assert_array_equal(after, undisturbed)
 
 
 def test_incomplete_points_are_no_centers() -> None:

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
+from optuna.distributions import IntDistribution
 from optuna.trial import TrialState
 
+from bbo_plugins.methods.go_ucb import Suggestion, suggest
 from bbo_plugins.optuna import GOUCBSampler
 from bbo_plugins.optuna.proposals import Proposal
 from tests.optuna.studies import BOX, MIXED, points, quadratic, warnings_in
@@ -26,6 +28,7 @@ from tests.optuna.studies import BOX, MIXED, points, quadratic, warnings_in
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from optuna.distributions import BaseDistribution
     from optuna.study import Study
     from optuna.trial import Trial
 
@@ -33,7 +36,10 @@ BAD: list[tuple[str, Any, type[Exception]]] = [
     ("hidden_units", 0, ValueError),
     ("hidden_units", 2.0, TypeError),
     ("n_startup_trials", -1, ValueError),
-    ("n_startup_trials", None, TypeError),
+    ("n_startup_trials", 10.5, TypeError),
+    ("n_trials", 0, ValueError),
+    ("n_trials", 100.0, TypeError),
+    ("n_trials", True, TypeError),
     ("beta", 0.0, ValueError),
     ("beta", math.nan, ValueError),
     ("beta", "large", TypeError),
@@ -97,10 +103,12 @@ def test_every_argument_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("argument, value, error", BAD)
 def test_bad_arguments_are_refused(argument: str, value: Any, error: type[Exception]) -> None:
-    """The error names argument, rule and value."""
+    """The error names argument, rule and value, and comes before anything is written."""
+    study = optuna.create_study()
     pattern = rf"^{argument} must be .+, but got {re.escape(repr(value))}\.$"
     with pytest.raises(error, match=pattern):
-        GOUCBSampler(**{argument: value})
+        study.sampler = GOUCBSampler(**{argument: value})
+    assert study.trials == []
 
 
 @pytest.mark.parametrize(
@@ -119,6 +127,26 @@ def test_good_arguments_are_accepted(arguments: dict[str, Any]) -> None:
     assert len(study.get_trials(states=[TrialState.COMPLETE])) == 4
 
 
+@pytest.mark.parametrize(
+    "arguments, n",
+    [
+        ({}, 10),
+        ({"n_trials": 1}, 1),
+        ({"n_trials": 25}, 5),
+        ({"n_trials": 26}, 6),
+        ({"n_trials": np.int64(200)}, 15),
+        ({"n_trials": 200, "n_startup_trials": 3}, 3),
+    ],
+)
+def test_start_up_takes_the_root_of_the_planned_trials(arguments: dict[str, Any], n: int) -> None:
+    """So in the paper; without a plan it is ten trials, and what the user says goes first."""
+    study = optuna.create_study(sampler=GOUCBSampler(hidden_units=1, seed=0, **arguments))
+    study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=n + 1)
+    proposals = [Proposal.from_attributes(trial.system_attrs) for trial in study.trials]
+    fitted = [proposal is not None and bool(proposal.fits) for proposal in proposals]
+    assert fitted == [False] * n + [True]
+
+
 def test_several_objectives_are_refused() -> None:
     """By name, with what to use instead."""
     study = optuna.create_study(directions=["minimize", "maximize"], sampler=sampler())
@@ -135,27 +163,28 @@ def test_same_seed_same_study() -> None:
     assert points(started(6, seed=1).trials).tolist() != points(started(6).trials).tolist()
 
 
-@pytest.mark.parametrize("interrupted_after", [2, 7])
-def test_resumed_study_continues_the_sequence(interrupted_after: int, tmp_path: Path) -> None:
-    """A study resumed by a new sampler on a new connection is the uninterrupted one."""
+def test_resumed_study_continues_the_sequence(tmp_path: Path) -> None:
+    """A study resumed during start-up, by a new sampler, is the uninterrupted one."""
     url = f"sqlite:///{tmp_path / 'study.db'}"
-    run(interrupted_after, storage=url, study_name="s")
-    assert run(REFERENCE - interrupted_after, storage=url, study_name="s") == run(REFERENCE)
+    run(2, storage=url, study_name="s")
+    assert run(REFERENCE - 2, storage=url, study_name="s") == run(REFERENCE)
 
 
 PROGRAM = """
 import json, optuna, sys
 sys.path.insert(0, sys.argv[1])
 optuna.logging.set_verbosity(optuna.logging.ERROR)
-from test_go_ucb_sampler import REFERENCE, run
-print(json.dumps(run(REFERENCE)))
+from test_go_ucb_sampler import run
+print(json.dumps(run(int(sys.argv[2]), storage=sys.argv[3], study_name="s")))
 """
 
 
-def test_other_processes_make_no_difference() -> None:
-    """Another process repeats the study."""
+def test_study_goes_on_in_another_process(tmp_path: Path) -> None:
+    """A fresh process that opens the storage makes the suggestions that were to come next."""
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    run(7, storage=url, study_name="s")
     folder = os.path.dirname(__file__)  # noqa: PTH120 - passed on as text
-    command = [sys.executable, "-c", PROGRAM, folder]
+    command = [sys.executable, "-c", PROGRAM, folder, str(REFERENCE - 7), url]
     output = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(output.stdout) == run(REFERENCE)
 
@@ -245,17 +274,22 @@ def test_asks_without_tells_are_well_apart() -> None:
     assert min(distances) > 0.05
 
 
-def test_constraints_are_honored() -> None:
+@pytest.mark.parametrize("form", ["constraints_func", "set_constraint"])
+def test_constraints_are_honored(form: str) -> None:
     """The minimum lies where it is forbidden; the best trial is feasible and near the border."""
+    if form == "set_constraint" and not hasattr(optuna.Trial, "set_constraint"):
+        pytest.skip("this Optuna has no Trial.set_constraint")
 
     def violation(params: dict[str, Any]) -> float:
         return float(0.5 - params["x"])  # feasible for x >= 0.5, the minimum is at 0.3
 
-    study = optuna.create_study(
-        sampler=sampler(constraints_func=lambda trial: [violation(trial.params)])
-    )
+    listed = form == "constraints_func"
+    constraints_func = (lambda trial: [violation(trial.params)]) if listed else None
+    study = optuna.create_study(sampler=sampler(constraints_func=constraints_func))
     for _ in range(25):
         trial = study.ask(BOX)
+        if not listed:
+            trial.set_constraint("x is large", violation(trial.params))
         study.tell(trial, quadratic(trial.params))
     best = study.best_trial
     assert violation(best.params) <= 0.0
@@ -275,6 +309,39 @@ def test_known_noise_is_passed_on() -> None:
         return row
 
     assert last(1e-6) != last(10.0)
+
+
+@pytest.mark.parametrize(
+    "argument, value", [("beta", 25.0), ("regularization", 0.5), ("hidden_units", 2)]
+)
+def test_arguments_reach_the_method(argument: str, value: float) -> None:
+    """The first suggestion of the model is another one."""
+    ordinary, other = points(started(5).trials), points(started(5, **{argument: value}).trials)
+    np.testing.assert_array_equal(ordinary[:4], other[:4])
+    assert (ordinary[4] != other[4]).any()
+
+
+def test_region_knows_how_long_the_start_up_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its length follows from the trials after the start-up."""
+    seen = []
+
+    def watched(*arguments: Any, **options: Any) -> Suggestion:
+        seen.append(options["n_startup"])
+        return suggest(*arguments, **options)
+
+    monkeypatch.setattr("bbo_plugins.methods.go_ucb.suggest", watched)
+    started(5)
+    assert seen == [4]
+
+
+def test_deterministic_objective_is_not_evaluated_twice_at_a_point() -> None:
+    """A finite space is exhausted before anything is repeated."""
+    space: dict[str, BaseDistribution] = {"n": IntDistribution(1, 8)}
+    study = optuna.create_study(sampler=sampler(deterministic_objective=True))
+    for _ in range(8):
+        trial = study.ask(space)
+        study.tell(trial, float(trial.params["n"]))
+    assert {trial.params["n"] for trial in study.trials} == set(range(1, 9))
 
 
 def test_enqueued_values_are_kept() -> None:

@@ -1,0 +1,184 @@
+"""Algorithm 1 to the letter: its sums, schedules, oracle and ascent, recomputed one by one."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from bbo_plugins.methods.confidence_ball import maximize_in_ball
+from bbo_plugins.methods.go_ucb_literal import LiteralGOUCB, PlainNetwork
+from tests.oracles.differences import numeric_gradient
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.methods.confidence_ball import DualBall
+
+
+BOUNDS = np.array([[-5.0, 5.0], [0.0, 2.0]])
+N_STARTUP, T = 3, 16
+
+
+def _value(x: FloatArray) -> float:
+    return float(np.sin(x[0]) - (x[1] - 1.0) ** 2 + 0.5)
+
+
+def _run(n: int, seed: int = 0, **arguments: Any) -> tuple[LiteralGOUCB, FloatArray, FloatArray]:
+    """Return the optimizer after ``n`` rounds of both phases, its points and their values."""
+    arguments = {"n_rounds": T, "n_startup": N_STARTUP, "hidden_units": 4, **arguments}
+    optimizer = LiteralGOUCB(BOUNDS, rng=np.random.default_rng(seed), **arguments)
+    X = np.empty((n, 2))
+    for i in range(n):
+        X[i] = optimizer.ask()
+        optimizer.tell(X[i], _value(X[i]))
+    return optimizer, X, np.array([_value(x) for x in X])
+
+
+def _best_in_ball(x: FloatArray, ball: DualBall) -> FloatArray:
+    """Return the parameters (d_w,) of the ball with the largest value at ``x``."""
+    network = PlainNetwork(2, 4)
+    return maximize_in_ball(lambda w: network.gradients(w, x)[:2], ball)[1]
+
+
+def test_network_is_the_formula_and_has_the_size_of_the_paper() -> None:
+    """The function is w_2 sigmoid(W_1 x + b_1) + b_2; 25 units, 20 inputs: 551 parameters."""
+    assert PlainNetwork(20, 25).n_parameters == 551
+    network = PlainNetwork(3, 2)
+    w, x = np.random.default_rng(0).standard_normal(11), np.array([0.3, -1.0, 2.0])
+    z = w[:6].reshape(2, 3) @ x + w[6:8]
+    expected = w[8:10] @ (1.0 / (1.0 + np.exp(-z))) + w[10]
+    value, by_w, by_x = network.gradients(w, x)
+    assert value == pytest.approx(expected, rel=1e-12)
+    numeric = numeric_gradient(lambda v: network.gradients(v, x)[0], w)
+    np.testing.assert_allclose(by_w, numeric, rtol=1e-6, atol=1e-9)
+    numeric = numeric_gradient(lambda v: network.gradients(w, v)[0], x)
+    np.testing.assert_allclose(by_x, numeric, rtol=1e-6, atol=1e-9)
+
+
+def test_initial_parameters_have_the_range_of_their_layer() -> None:
+    """Uniform on ±1/√d in the first layer and on ±1/√h in the second."""
+    network = PlainNetwork(400, 25)
+    w = network.initial(np.random.default_rng(0))
+    first, second = np.abs(w[: 401 * 25]), np.abs(w[401 * 25 :])
+    assert 0.049 < first.max() <= 0.05
+    assert 0.15 < second.max() <= 0.2
+
+
+def test_balls_are_the_equations_of_the_paper() -> None:
+    """Round by round, Σ, ŵ, and β with their schedules, each round's gradient at its own ŵ."""
+    _, X, y = _run(N_STARTUP + 4)
+    network = PlainNetwork(2, 4)
+    bound = np.abs(y[:N_STARTUP]).max()
+    start = _run(N_STARTUP)[0].ball().center
+    lam = math.sqrt(T) * math.log(T) ** 2
+    sigma: FloatArray = lam * np.eye(len(start))
+    right: FloatArray = lam * start
+    for t in range(1, 6):
+        ball = _run(N_STARTUP + t - 1)[0].ball()
+        center = np.asarray(np.linalg.solve(sigma, right), dtype=np.float64)
+        np.testing.assert_allclose(ball.center, center, atol=1e-8)
+        assert ball.beta == pytest.approx(len(start) ** 3 * bound**4 * t / T, rel=1e-12)
+        step = np.random.default_rng(t).standard_normal(len(start))
+        assert ball.squared_length(step) == pytest.approx(step @ sigma @ step, rel=1e-10)
+        if t < 5:
+            i = N_STARTUP + t - 1
+            f, gradient, _ = network.gradients(center, X[i])
+            sigma = sigma + np.outer(gradient, gradient)
+            right = right + gradient * (gradient @ center + y[i] - f)
+
+
+def test_oracle_takes_the_steps_of_the_paper() -> None:
+    """2,000 steps at 1e-11 are one of 2e-8, as the slope of the squared error does not change."""
+    optimizer, X, y = _run(N_STARTUP)
+    network, rng = PlainNetwork(2, 4), np.random.default_rng(0)
+    rng.uniform(size=2 * N_STARTUP)
+    w = network.initial(rng)
+
+    def loss(v: FloatArray) -> float:
+        outputs = np.array([network.gradients(v, x)[0] for x in X])
+        return float(np.square(outputs - y).mean())
+
+    step = optimizer.ball().center - w
+    np.testing.assert_allclose(step, -2e-8 * numeric_gradient(loss, w), rtol=1e-4, atol=1e-14)
+    exact = _run(N_STARTUP, exact=True)[0].ball().center
+    assert loss(exact) < 1e-6 < loss(w)
+
+
+@pytest.mark.parametrize("bound", [1e-6, 0.03, 30.0])
+def test_ascent_takes_the_steps_of_the_paper_within_the_ball(bound: float) -> None:
+    """Up x and w together, both clipped; w is stuck in a tiny ball, free in a large one."""
+    optimizer, _, _ = _run(N_STARTUP + 1, value_bound=bound, n_rounds=2)
+    ball, network = optimizer.ball(), PlainNetwork(2, 4)
+    rng = np.random.default_rng(0)
+    rng.uniform(size=2 * N_STARTUP)
+    network.initial(rng)
+    rng.uniform(size=2)
+    x, w = rng.uniform(BOUNDS[:, 0], BOUNDS[:, 1]), ball.center
+    for _ in range(2000):
+        _, by_w, by_x = network.gradients(w, x)
+        x, w = np.clip(x + 1e-4 * by_x, BOUNDS[:, 0], BOUNDS[:, 1]), w + 1e-4 * by_w
+        length = math.sqrt(ball.squared_length(w - ball.center))
+        radius = math.sqrt(ball.beta)
+        if length > radius:
+            w = ball.center + (w - ball.center) * radius / length
+    np.testing.assert_allclose(optimizer.ask(), x, rtol=1e-12)
+
+
+def test_exact_step_cannot_be_improved_by_moving_the_point() -> None:
+    """With the parameters that are best for it, the point is where f is stationary in the box."""
+    for seed in range(3):
+        optimizer, _, _ = _run(N_STARTUP + 2, seed, value_bound=0.1, exact=True)
+        ball, x = optimizer.ball(), optimizer.ask()
+        w = _best_in_ball(x, ball)
+        by_x = PlainNetwork(2, 4).gradients(w, x)[2]
+        moved = np.clip(x + by_x, BOUNDS[:, 0], BOUNDS[:, 1])
+        np.testing.assert_allclose(moved, x, atol=2e-3)
+
+
+def test_phase_one_is_as_long_as_the_root_of_phase_two_by_default() -> None:
+    """That is √T rounded up; before it has ended there is no ball."""
+    optimizer, _, _ = _run(3, n_startup=None, n_rounds=10)
+    with pytest.raises(ValueError, match="no ball before the 4 rounds of Phase I"):
+        optimizer.ball()
+    _run(4, n_startup=None, n_rounds=10)[0].ball()
+
+
+def test_points_stay_in_the_box_and_follow_from_the_generator() -> None:
+    """Two runs with the same generator agree, others do not; every point is in the box."""
+    for exact in (False, True):
+        _, X, _ = _run(N_STARTUP + 3, exact=exact)
+        np.testing.assert_array_equal(np.clip(X, *BOUNDS.T), X)
+        np.testing.assert_array_equal(_run(N_STARTUP + 3, exact=exact)[1], X)
+        others = _run(N_STARTUP + 3, seed=1, exact=exact)[1]
+        assert not np.isclose(others, X).all(axis=1).any()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"bounds": [[1.0, 0.0]]}, "bounds must be finite and increasing"),
+        ({"bounds": [[0.0, math.inf]]}, "bounds must be finite and increasing"),
+        ({"bounds": [0.0, 1.0]}, r"bounds must have the shape \(d, 2\)"),
+        ({"n_rounds": 1}, "n_rounds must be an integer of at least 2"),
+        ({"n_startup": 0}, "n_startup must be an integer of at least 1"),
+        ({"hidden_units": 0}, "hidden_units must be an integer of at least 1"),
+        ({"value_bound": 0.0}, "value_bound must be a positive number"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(arguments: dict[str, Any], message: str) -> None:
+    """Each message names the argument and its rule."""
+    sound = {"bounds": BOUNDS, "n_rounds": 4, "rng": np.random.default_rng(0)}
+    with pytest.raises(ValueError, match=message):
+        LiteralGOUCB(**{**sound, **arguments})
+
+
+def test_bad_observations_are_refused() -> None:
+    """A point outside the box or of another size, and a value that is no number."""
+    optimizer, _, _ = _run(0)
+    for x in ([6.0, 1.0], [0.0], [math.nan, 1.0]):
+        with pytest.raises(ValueError, match="x must be a point of the box"):
+            optimizer.tell(np.array(x), 0.0)
+    with pytest.raises(ValueError, match="y must be a finite number"):
+        optimizer.tell(np.array([0.0, 1.0]), math.nan)
