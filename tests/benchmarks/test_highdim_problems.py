@@ -1,0 +1,167 @@
+"""The problems of the highdim benchmark: minima where they are said to be, the paper's formulas."""
+
+import importlib.util
+import math
+import warnings
+
+import numpy as np
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from scipy import optimize
+
+from benchmarks import highdim_problems as problems
+from benchmarks.formulas import Vector
+from benchmarks.highdim_hpo import SIDE, TASKS, Task, _data
+from benchmarks.highdim_problems import CASES, HELD_OUT, SEEN, UNROTATED, Case
+from benchmarks.problem import BOX_HIGH, BOX_LOW, from_unit, place_of_optimum, rng_of
+
+MOVED = [name for name, case in CASES.items() if case.part.startswith("d")]
+needs_sklearn = pytest.mark.skipif(
+    importlib.util.find_spec("sklearn") is None, reason="scikit-learn is not installed"
+)
+
+
+def value_at(case: Case, x: Vector) -> float:
+    """Return a case's value at the coordinates ``x`` (d,) of its box."""
+    return case.value(dict(zip(case.space, x.tolist(), strict=True)))
+
+
+@pytest.mark.parametrize("family", [*SEEN, *HELD_OUT])
+def test_formulas_attain_their_minimum_where_they_say(family: str) -> None:
+    """Neither far away, nor near, nor downhill from the stated place is anything lower."""
+    formula, argmin, width = problems._definition(family, 20)
+    least = formula(argmin)
+    rng = np.random.default_rng(0)
+    spreads = (1e-4, 1e-2, 0.1, 1.0)
+    points = [
+        argmin + width * spread * rng.standard_normal(20) for spread in spreads for _ in range(200)
+    ]
+    assert min(map(formula, points)) >= least
+    start = argmin + 1e-3 * width * rng.standard_normal(20)
+    found = optimize.minimize(formula, start, method="L-BFGS-B")
+    assert found.fun >= least - 1e-9 * max(1.0, abs(least))
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_optimum_is_inside_the_box_off_its_center(name: str) -> None:
+    """The stated minimum is met at the place that the case's name decides."""
+    case = CASES[name]
+    place = place_of_optimum(rng_of(name), len(case.space))
+    x = BOX_LOW + (BOX_HIGH - BOX_LOW) * place
+    assert case.minimum is not None
+    assert value_at(case, x) == pytest.approx(case.minimum, abs=1e-9)
+    assert np.abs(place - 0.5).min() >= 0.08
+    assert np.abs(place - 0.5).max() <= 0.35
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_axes_matter_unless_rotated(name: str) -> None:
+    """A rotated case depends on every parameter, the one on six axes on those alone."""
+    case = CASES[name]
+    place = place_of_optimum(rng_of(name), len(case.space))
+    x = BOX_LOW + (BOX_HIGH - BOX_LOW) * place
+    x[0] += 0.3
+    before = value_at(case, x)
+    matters = []
+    for i in range(x.size):
+        moved = x.copy()
+        moved[i] += 0.2
+        matters.append(value_at(case, moved) != before)
+    assert sum(matters) == (6 if case.family in UNROTATED else x.size)
+
+
+def test_dixon_price_is_zero_at_its_minimizer() -> None:
+    """The first coordinate is 1 and every term vanishes."""
+    argmin = problems.dixon_price_argmin(100)
+    assert argmin[0] == 1.0
+    assert problems.dixon_price(argmin) < 1e-25
+
+
+def test_birastrigin_has_a_second_funnel() -> None:
+    """At the other funnel's bottom the value is d plus the waves, which end nearly at zero."""
+    s = 1.0 - 1.0 / (2.0 * math.sqrt(40.0) - 8.2)
+    other = -math.sqrt((2.5**2 - 1.0) / s)
+    lattice = 2.5 + round(other - 2.5)  # the waves are zero here
+    value = problems.birastrigin(np.full(20, lattice))
+    assert value == pytest.approx(20.0 + 20.0 * s * (lattice - other) ** 2)
+    assert value < problems.birastrigin(np.full(20, lattice + 1.0))
+
+
+def test_papers_functions_are_as_printed() -> None:
+    """The formulas of section 6.1, written down again and negated, at random points and optima."""
+    rng = np.random.default_rng(0)
+    for x in rng.uniform(-5.0, 5.0, (20, 20)):
+        hidden = 1.0 / (1.0 + np.exp(-(np.ones((25, 20)) @ x + 1.0)))
+        f1 = float(np.ones(25) @ hidden + 1.0)
+        f2 = -0.5 * float((x**4 - 16.0 * x**2 + 5.0 * x).sum())
+        f3 = -200.0 + float((10.0 * np.cos(2.0 * np.pi * x) - x**2).sum())
+        for name, printed in (("f1", f1), ("f2", f2), ("f3", f3)):
+            assert value_at(CASES[name], x) == pytest.approx(-printed, rel=1e-9, abs=1e-9)
+    assert [CASES[name].n_trials for name in ("f1", "f2", "f3")] == [5 + 25, 8 + 64, 8 + 64]
+    assert [CASES[name].n_startup for name in ("f1", "f2", "f3")] == [5, 8, 8]
+    assert [CASES[name].minimum for name in ("f1", "f2", "f3")] == pytest.approx(
+        [-26.0, -20 * 39.16616570377142, 0.0]
+    )
+
+
+def test_fingerprints_tell_cases_apart() -> None:
+    """No two cases have the same digest, so no record is taken for another's."""
+    digests = [case.fingerprint() for case in CASES.values()]
+    assert len(set(digests)) == len(digests)
+
+
+def test_families_are_either_seen_or_held_out() -> None:
+    """Both kinds are in every part, and no family is of both."""
+    assert not set(SEEN) & set(HELD_OUT)
+    for part in ("d20", "d50", "d100"):
+        assert {CASES[name].seen for name in MOVED if CASES[name].part == part} == {True, False}
+
+
+@pytest.mark.parametrize("task, n", list(zip(TASKS, (7, 8, 11), strict=True)))
+def test_tuning_boxes_decode_as_in_the_paper(task: Task, n: int) -> None:
+    """Equal parts for choices and integers, linear for floats, and corners are legal."""
+    assert len(task.box) == len(task.hyperparameters) == n
+    rng = np.random.default_rng(0)
+    points = rng.uniform(0.0, SIDE, (4000, n))
+    points[0], points[1] = 0.0, SIDE
+    decoded = [task.decoded(dict(zip(task.box, x.tolist(), strict=True))) for x in points]
+    for column, (name, at) in enumerate(task.hyperparameters.items()):
+        values = [params[name] for params in decoded]
+        assert all(at._contains(at.to_internal_repr(value)) for value in values)
+        if isinstance(at, FloatDistribution):
+            expected = at.low + points[:, column] / SIDE * (at.high - at.low)
+            assert values == pytest.approx(expected.tolist())
+            continue
+        levels: list[object] = (
+            list(at.choices)
+            if isinstance(at, CategoricalDistribution)
+            else list(range(at.low, at.high + 1))
+            if isinstance(at, IntDistribution)
+            else []
+        )
+        shares = np.array([values.count(level) for level in levels]) / len(values)
+        assert shares == pytest.approx(1.0 / len(levels), abs=0.05)
+        assert values[:2] == [levels[0], levels[-1]]
+
+
+def test_forests_seventh_hyperparameter_is_the_papers_example() -> None:
+    """[0, 5) is True and [5, 10] is False, as in appendix D.2."""
+    forest = TASKS[0]
+    for x, expected in ((0.0, True), (4.99, True), (5.0, False), (10.0, False)):
+        assert forest.decoded(dict.fromkeys(forest.box, x))["bootstrap"] is expected
+
+
+@needs_sklearn
+def test_tuning_value_is_a_cross_validated_error() -> None:
+    """scikit-learn's own cross-validation on the same folds gives the same error rate."""
+    from sklearn.ensemble import GradientBoostingClassifier  # noqa: PLC0415
+    from sklearn.model_selection import PredefinedSplit, cross_val_score  # noqa: PLC0415
+
+    task = TASKS[2]
+    params = from_unit(task.box, np.array([0.1, 0.3, 0.0, *[0.4] * 8]))
+    X, y, fold_of = _data()
+    model = GradientBoostingClassifier(random_state=0, **task.decoded(params))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scores = cross_val_score(model, X, y, cv=PredefinedSplit(fold_of))
+    assert task.value(params) == pytest.approx(1.0 - scores.mean())
