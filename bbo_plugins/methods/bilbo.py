@@ -13,11 +13,13 @@ Source: Chew, Nguyen & Low (2025), "BILBO: BILevel Bayesian Optimization", Algor
 
 Deviations. β is a constant, 4 by default: the paper's β_t trusts nearly everything at practical
 budgets. P is P̄ by default, as in half of the paper's experiments; P⁺ where lower-level solutions
-are not unique. Where S is empty the problem is declared infeasible, and the query goes to the least
-violated point and the most uncertain constraint there, which would find the declaration wrong if it
-is; the paper stops. A constraint that the mean says is violated at the query point is asked for
-before functions whose r̄ is up to ten times as large, as those values would most likely be of no
-use. Every tenth query checks the current solution's response
+are not unique. As long as the means satisfy all constraints at no point observed so far, nothing
+else is worth a query: it goes to the point with the largest smallest u_c, and to the constraint
+that comes nearest to excluding the whole space (:func:`bottleneck`). Where that u_c is negative, S
+is empty: the problem is declared infeasible, and the same rule goes on, which finds the declaration
+wrong if it is; the paper stops. A constraint that the mean says is violated at the query point is
+asked for before functions whose r̄ is up to ten times as large, as those values would most likely be
+of no use. Every tenth query checks the current solution's response
 (:func:`bbo_plugins.methods.bilbo_solution.verification`). A constant β comes to rest, and if the
 models are wrong, in the wrong place: where no r̄ at the query point is worth a query, β is raised
 for this step until one is. Where all functions are observed at once (coupled queries), the function
@@ -36,8 +38,8 @@ from bbo_plugins import errors
 from bbo_plugins.acquisition.quasirandom import shifted_sobol
 from bbo_plugins.methods.bilbo_candidates import anchors_of, best_pair, most_feasible
 from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem, FunctionData
-from bbo_plugins.methods.bilbo_solution import solve, verification
-from bbo_plugins.methods.trusted_sets import TrustedSets
+from bbo_plugins.methods.bilbo_solution import TOLERANCE, solve, verification
+from bbo_plugins.methods.trusted_sets import TrustedSets, smallest_bound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,8 +56,16 @@ _WIDEN, _WIDEST = 16.0, 256.0  # factors of β at rest: in one step, and in all
 # largest r̄ on.
 _FEASIBILITY_FIRST = 0.1
 _N_SPREAD = 64  # candidates for a point far from all others
+_N_POOL = 1024  # points over which the largest u_c of one constraint is taken
 Reason = Literal[
-    "start", "optimism", "reassignment", "exploration", "verification", "infeasible", "fallback"
+    "start",
+    "optimism",
+    "reassignment",
+    "exploration",
+    "verification",
+    "feasibility",
+    "infeasible",
+    "fallback",
 ]
 
 
@@ -153,8 +163,9 @@ def suggest(
     try:
         model = BilevelModel.fit(problem, data, warm_starts)
         return _query(problem, model, options, rng, n_queries=_n_queries(counts, options))
-    except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
-        note = f"no model could be used ({error}), so the query fills the space"
+    except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
+        reason = str(error) or type(error).__name__
+        note = f"no model could be used ({reason}), so the query fills the space"
         point = _spread(problem, data[rarest], rng)
         return Query(point, rarest, "fallback", notes=(note,))
 
@@ -171,18 +182,17 @@ def _query(
     trusted = trusted_sets(model, options)
     warm_starts = {function.name: function.warm_start for function in model.functions}
     anchors = anchors_of(trusted, model.observed)
-    pair = best_pair(trusted, problem, rng=rng, anchors=anchors)
-    if pair.tier > 0:
+    is_open = feasibility_is_open(model)
+    pair = None if is_open else best_pair(trusted, problem, rng=rng, anchors=anchors)
+    if pair is None or pair.tier > 0:
         point, slack = most_feasible(trusted, problem, rng=rng, anchors=anchors)
-        if slack < 0.0:
-            bounds = trusted.regret_bounds(point, point)
-            name = max((c.name for c in model.constraints), key=bounds.__getitem__)
+        if pair is None or slack < 0.0:
             return Query(
                 point,
-                name,
-                "infeasible",
-                infeasible=True,
-                regret_bounds=bounds,
+                bottleneck(trusted, problem, point, rng),
+                "infeasible" if slack < 0.0 else "feasibility",
+                infeasible=slack < 0.0,
+                regret_bounds=trusted.regret_bounds(point, point),
                 warm_starts=warm_starts,
             )
     if n_queries % _VERIFY_EVERY == _VERIFY_EVERY - 1:
@@ -205,6 +215,29 @@ def _query(
         if sd[1] >= sd[0]:  # Eq. (4.8)
             point, reason = pair.best, "reassignment"
     return Query(point, name, reason, regret_bounds=bounds, warm_starts=warm_starts)
+
+
+def feasibility_is_open(model: BilevelModel) -> bool:
+    """Return whether the means satisfy all constraints at no point observed so far."""
+    slack = smallest_bound(model.constraints, model.observed, 0.0)
+    return not bool((slack >= -TOLERANCE).any())
+
+
+def bottleneck(
+    trusted: TrustedSets, problem: BilevelProblem, point: FloatArray, rng: np.random.Generator
+) -> str:
+    """Return the constraint whose value at a joint point (d,) decides most about feasibility.
+
+    Of those that the mean says are violated there (of all, if none is) it is the one with the
+    smallest maximum of u_c over the space: once that is negative, S is empty whatever the others
+    are.
+    """
+    constraints = trusted.model.constraints
+    violated = [c for c in constraints if c.process.predict_mean(point[None])[0] < -TOLERANCE]
+    pool = problem.space.snap(shifted_sobol(_N_POOL, len(problem.space), rng))
+    pool = np.concatenate([pool, point[None]])
+    largest = {c.name: c.bound(pool, trusted.sqrt_beta).max() for c in violated or constraints}
+    return min(largest, key=largest.__getitem__)
 
 
 def _asked(model: BilevelModel, point: FloatArray, bounds: Mapping[str, float]) -> str:

@@ -157,10 +157,31 @@ def best_response(
     view: View, problem: BilevelProblem, x: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Return the joint point (d,) of ``x`` (d_x,) and its best response z̄(x)."""
+    nothing = np.empty((0, len(problem.space)))
+    pairs = best_pairs(view, problem, x[None, :], rng=rng, anchors=nothing)
+    return np.concatenate([x, pairs.best[0]])
+
+
+def best_pairs(
+    view: View,
+    problem: BilevelProblem,
+    X: FloatArray,
+    *,
+    rng: np.random.Generator,
+    anchors: FloatArray,
+) -> Pairs:
+    """Return the best pair of each of the upper-level points ``X`` (m, d_x).
+
+    Args:
+        view: How points are seen.
+        problem: The spaces.
+        X: Upper-level points, shape (m, d_x).
+        rng: Source of the candidates.
+        anchors: Promising joint points, whose responses are candidates too, shape (a, d).
+    """
     search = _Search(view, problem, rng, SOLUTION)
-    X = x[None, :]
-    Z = search.lower_candidates(np.empty((0, len(problem.space))))[None]
-    return np.concatenate([x, search.best_of(X, Z).best[0]])
+    Z = search.lower_candidates(anchors)
+    return search.best_of(X, np.broadcast_to(Z, (len(X), *Z.shape)))
 
 
 def most_feasible(
@@ -168,7 +189,7 @@ def most_feasible(
 ) -> tuple[FloatArray, float]:
     """Return the joint point (d,) with the largest smallest u_c, and that; S is empty if it is < 0.
 
-    Exact if the space can be enumerated. The search ends with the first point that is in S.
+    Exact if the space can be enumerated.
 
     Args:
         trusted: The trusted sets.
@@ -188,8 +209,6 @@ def most_feasible(
     for radius in SOLUTION.radii:
         order = np.argsort(-slack, kind="stable")[:_N_PARENTS]
         points, slack = points[order], slack[order]
-        if slack[0] >= 0.0:
-            break
         near = perturbed(space, np.repeat(points, _N_CHILDREN**2, axis=0), radius, rng)
         points = np.concatenate([points, near])
         slack = np.concatenate([slack, trusted.feasibility(near)])
@@ -231,7 +250,7 @@ def reduce_table(
     best = np.argmax(score, axis=1)  # Eq. (4.5)
     if view.many_responses:
         threshold = lower.threshold.reshape(m, k)[rows, best]
-        trusted = feasible & (value >= threshold[:, None])  # Eq. (4.4)
+        trusted = feasible & (lower.reach.reshape(m, k) >= threshold[:, None])  # Eq. (4.4)
     else:
         trusted = np.zeros((m, k), dtype=bool)
     trusted[rows, best] = True

@@ -183,7 +183,8 @@ class Units:
 
     def forward(self, y: FloatArray) -> FloatArray:
         """Map own values to model units, any shape."""
-        return np.asarray((y - self.shift) / self.scale)
+        # Of halves, as the difference of the largest floats would overflow.
+        return np.asarray((0.5 * y - 0.5 * self.shift) / (0.5 * self.scale))
 
     def inverse(self, z: FloatArray) -> FloatArray:
         """Map model units to own values, any shape."""

@@ -5,9 +5,11 @@ The solution maximizes, over the pairs whose means satisfy the constraints,
     μ_F(x, z) - κ (σ_F(x, z) + σ_f(x, z) + σ_f(x, z*) + Σ_c σ_c(x, z))
 
 in model units, where z* = argmax of μ_f(x, z) and z is z* itself or, where many responses are
-trusted, any with μ_f(x, z) >= μ_f(x, z*) - τ: what looks good is not reported before it is known to
-be good on both levels. Constraints hold where μ_c >= -tol; if they do nowhere, the pair that
-violates them least is reported as not feasible.
+trusted, any with μ_f(x, z) + τ(x, z) >= μ_f(x, z*) - τ(x, z*): what looks good is not reported
+before it is known to be good on both levels. τ = κ σ_f, at most ``TIE``, so that this is P⁺ with κ
+for √β: F gains more from a worse response than f loses by it, and a solution uses up whatever a tie
+allows; that should be no more than what the model cannot tell apart. Constraints hold where
+μ_c >= -tol; if they do nowhere, the pair that violates them least is reported as not feasible.
 
 Source: Chew, Nguyen & Low (2025), "BILBO: BILevel Bayesian Optimization", Eq. (4.9), section 5.
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.trusted_sets import TrustedSets
 
 CAUTION = 1.0  # κ
-TIE = 0.01  # τ, model units
+TIE = 0.005  # largest τ, model units
 TOLERANCE = 0.02  # tol, model units
 
 
@@ -48,17 +50,21 @@ class CautiousView:
 
     Attributes:
         model: Posteriors of all functions.
-        many_responses: Whether responses within ``TIE`` of the best take part.
+        many_responses: Whether responses that may be as good as the best take part.
     """
 
     model: BilevelModel
     many_responses: bool = False
 
     def lower_level(self, P: FloatArray) -> LowerLevel:
-        """Return μ_f, μ_f - τ and the smallest μ_c + tol of the lower level at ``P`` (n, d)."""
-        mean = self.model.lower.process.predict_mean(P)
-        slack = smallest_bound(self.model.lower_constraints, P, 0.0)
-        return LowerLevel(mean, mean - TIE, slack + TOLERANCE)
+        """Return μ_f, μ_f + τ, μ_f - τ and the smallest μ_c + tol of the lower level at ``P``."""
+        slack = smallest_bound(self.model.lower_constraints, P, 0.0) + TOLERANCE
+        if not self.many_responses:
+            mean = self.model.lower.process.predict_mean(P)
+            return LowerLevel(mean, mean, mean, slack)
+        mean, sd = self.model.lower.predict(P)
+        tie = np.minimum(CAUTION * sd, TIE)
+        return LowerLevel(mean, mean + tie, mean - tie, slack)
 
     def upper_level(self, P: FloatArray, best: FloatArray) -> UpperLevel:
         """Return the penalized μ_F and the smallest μ_c + tol of the upper level at ``P``."""

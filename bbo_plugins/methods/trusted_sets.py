@@ -42,12 +42,14 @@ class LowerLevel(NamedTuple):
 
     Attributes:
         value: What a response maximizes.
-        threshold: Value that another response to the same x must reach to be trusted, if this one
-            is the best.
+        reach: How good a response may be.
+        threshold: What the reach of another response to the same x must be for it to be trusted,
+            if this one is the best.
         slack: Smallest slack of a lower-level constraint; a response needs at least 0.
     """
 
     value: FloatArray
+    reach: FloatArray
     threshold: FloatArray
     slack: FloatArray
 
@@ -107,7 +109,8 @@ class TrustedSets:
         elif self.epsilon > 0.0:
             bound -= self.epsilon / lower.units.scale
         slack = smallest_bound(self.model.lower_constraints, P, self.sqrt_beta)
-        return LowerLevel(mean + self.sqrt_beta * sd, bound, slack)  # Eqs. (4.1), (4.4)
+        reach = mean + self.sqrt_beta * sd  # Eq. (4.1)
+        return LowerLevel(reach, reach, bound, slack)  # Eq. (4.4)
 
     def upper_level(self, P: FloatArray, best: FloatArray) -> UpperLevel:  # noqa: ARG002
         """Return u_F and the smallest u_c of the upper level at ``P`` (n, d)."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,14 @@ from optuna.trial import TrialState
 from bbo_plugins import errors
 from bbo_plugins.methods.bilbo import DEFAULT_BETA, Options, suggest
 from bbo_plugins.optuna import randomness
-from bbo_plugins.optuna.bilevel_solution import BilevelSolution, solution_of
-from bbo_plugins.optuna.bilevel_trials import BilevelTrials, Roles, shared_distributions
+from bbo_plugins.optuna.bilevel_roles import Roles
+from bbo_plugins.optuna.bilevel_solution import BilevelPosterior, BilevelSolution
+from bbo_plugins.optuna.bilevel_trials import BilevelTrials, shared_distributions
 from bbo_plugins.optuna.dimensions import dimension_of
 from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.placement import fixed_params
-from bbo_plugins.optuna.proposals import Proposal
-from bbo_plugins.optuna.trials import store_constraints, store_proposal
+from bbo_plugins.optuna.proposals import Proposal, is_finite
+from bbo_plugins.optuna.trials import held_params, store_constraints, store_proposal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +45,6 @@ _VERSION = 1
 _TRUSTED_BOUND = 0.2
 _N_INITIAL = 3
 _MAX_ATTEMPTS = 3
-_DIRECTIONS = ("minimize", "maximize")
 
 
 class BILBOSampler(BaseSampler):
@@ -124,22 +125,17 @@ class BILBOSampler(BaseSampler):
         seed: int | None = None,
     ) -> None:
         """Check and keep the arguments."""
-        directions = {
-            upper: errors.check_word("upper_direction", upper_direction, _DIRECTIONS),
-            lower: errors.check_word("lower_direction", lower_direction, _DIRECTIONS),
-        }
-        self._roles = Roles(
-            upper_params=_names("upper_params", upper_params, least=1),
-            lower_params=_names("lower_params", lower_params, least=1),
-            query_param=_name("query_param", query_param),
-            upper=_name("upper", upper),
-            lower=_name("lower", lower),
-            upper_constraints=_names("upper_constraints", upper_constraints),
-            lower_constraints=_names("lower_constraints", lower_constraints),
-            maximized=frozenset(name for name, d in directions.items() if d == "maximize"),
+        self._roles = Roles.checked(
+            upper_params=upper_params,
+            lower_params=lower_params,
+            query_param=query_param,
+            upper=upper,
+            lower=lower,
+            upper_direction=upper_direction,
+            lower_direction=lower_direction,
+            upper_constraints=upper_constraints,
+            lower_constraints=lower_constraints,
         )
-        _check_distinct("parameters", (*self._roles.params, query_param))
-        _check_distinct("functions", self._roles.functions)
         self._options = Options(
             beta=DEFAULT_BETA if beta is None else beta,
             epsilon=epsilon,
@@ -180,13 +176,13 @@ class BILBOSampler(BaseSampler):
         self._seed = randomness.mix(self._seed, randomness.fresh_entropy())
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Refuse a study whose directions or parameters do not fit, before anything is sampled.
+        """Refuse a study whose directions do not fit, before anything is sampled.
 
         Raises:
             ValueError: They do not fit.
         """
         del trial
-        shared_distributions(study, self._roles, coupled=self._roles.is_coupled(study))
+        self._roles.is_coupled(study)
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
@@ -210,35 +206,42 @@ class BILBOSampler(BaseSampler):
         """
         if not search_space or len(fixed_params(trial, search_space)) == len(search_space):
             return {}
+        # All of them: a PartialFixedSampler around this one takes some out of the search space.
+        distributions = self.infer_relative_search_space(study, trial)
         with self._suggesting:  # so that the next thread knows where this trial will be
-            return self._sample(study, trial, search_space)
+            params = self._sample(study, trial, distributions)
+        return {name: params[name] for name in search_space}
 
     def _sample(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+        self, study: Study, trial: FrozenTrial, distributions: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         coupled = self._roles.is_coupled(study)
-        trials = BilevelTrials.read(study, self._roles, search_space, asking=trial)
+        fixed = self._fixed(study, trial, distributions)
+
+        def read() -> BilevelTrials:
+            return BilevelTrials.read(study, self._roles, distributions, asking=trial, fixed=fixed)
+
+        trials = read()
         n_chunks = 0
-        for attempt in range(_MAX_ATTEMPTS):
+        for attempt in range(_MAX_ATTEMPTS + 1):
+            # Workers in step come to the same query again and again; the last attempt is one of
+            # the start's, which differ from trial to trial.
             query = suggest(
                 trials.problem,
                 trials.data,
                 rng=randomness.model_generator(self._seed, trial.number, attempt),
-                options=self._options_for(coupled=coupled),
+                options=self._options_for(coupled=coupled, start=attempt == _MAX_ATTEMPTS),
                 warm_starts=trials.warm_starts,
             )
             params = {
                 **trials.problem.space.decode(query.point),
                 **({} if coupled else {self._roles.query_param: query.function}),
-                **fixed_params(trial, search_space),
+                **fixed,
             }
-            n_chunks = self._store(study, trial, query, params, search_space, n_chunks)
+            n_chunks = self._store(study, trial, query, params, distributions, n_chunks)
             # Another process may have been thinking at the same time and come to the same query.
             # It stores before it looks, as we do, so at least one of the two sees the other.
-            before, trials = (
-                trials,
-                BilevelTrials.read(study, self._roles, search_space, asking=trial),
-            )
+            before, trials = trials, read()
             if not trials.has_new_query_near(query.point, query.function, since=before):
                 break
         self._log(before, query, trial.number)
@@ -256,11 +259,21 @@ class BILBOSampler(BaseSampler):
         Raises:
             ValueError: The parameter is on no level, or the query's choices are not the functions.
         """
-        self._roles.check_level(param_name)
-        del study
+        coupled = self._roles.is_coupled(study)
+        self._roles.check_level(param_name, coupled=coupled)
         if param_name == self._roles.query_param:
             self._roles.check_query(param_distribution)
             return self.functions[trial.number % len(self.functions)]
+        shared = shared_distributions(study, self._roles, coupled=coupled)
+        has_changed = shared is not None and shared[param_name] != param_distribution
+        if has_changed and self._once.first_time("range", param_name):
+            _logger.warning(
+                "Parameter %r of trial %d is sampled by a uniform draw, not by the models of %s: "
+                "its range has changed. They take the new one from the next complete trial on.",
+                param_name,
+                trial.number,
+                self,
+            )
         dimension = dimension_of(param_distribution)
         return randomness.uniform_value(dimension, self._seed, trial.number, param_name)
 
@@ -271,7 +284,7 @@ class BILBOSampler(BaseSampler):
 
         Raises:
             ValueError: A parameter of a level, the query or, of a coupled trial, a constraint is
-                missing; or a parameter is on no level.
+                missing; or there is one that does not belong.
         """
         del values
         coupled = self._roles.is_coupled(study)
@@ -288,12 +301,10 @@ class BILBOSampler(BaseSampler):
         if state is not TrialState.COMPLETE:
             return
         if not coupled:
-            store_constraints(study, trial, [self._doubt(trial)])
-        self._roles.check_params(trial.distributions, coupled=coupled)
-        if coupled:
-            self._roles.check_constraints(study._storage.get_trial_system_attrs(trial._trial_id))
-        else:
-            self._roles.check_query(trial.distributions[self._roles.query_param])
+            store_constraints(study, trial, [self._doubt(study, trial)])
+        self._roles.check(trial.distributions, coupled=coupled)
+        attributes = study._storage.get_trial_system_attrs(trial._trial_id)
+        self._roles.check_constraints(attributes, coupled=coupled)
 
     def solution(self, study: Study) -> BilevelSolution:
         """Return the best pair of upper-level parameters and lower-level answer, by the models.
@@ -301,11 +312,11 @@ class BILBOSampler(BaseSampler):
         Raises:
             ValueError: A function has no observation yet, or the study does not fit.
         """
-        return solution_of(study, self._roles, self._options, self._seed)
+        return BilevelPosterior.of(study, self).solution()
 
-    def _options_for(self, *, coupled: bool) -> Options:
-        n_initial = _N_INITIAL
-        if self._n_startup_trials is not None:
+    def _options_for(self, *, coupled: bool, start: bool = False) -> Options:
+        n_initial = sys.maxsize if start else _N_INITIAL
+        if self._n_startup_trials is not None and not start:
             shared = 1 if coupled else len(self.functions)
             n_initial = math.ceil(self._n_startup_trials / shared)
         return Options(
@@ -338,16 +349,34 @@ class BILBOSampler(BaseSampler):
         study._storage.set_trial_system_attr(trial._trial_id, REASON_KEY, said)
         return n_chunks
 
-    def _doubt(self, trial: FrozenTrial) -> float:
+    def _fixed(
+        self, study: Study, trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Return the parameters of a trial that somebody else has chosen."""
+        held = held_params(study, self)
+        return {
+            **{name: held[name] for name in distributions if name in held},
+            **fixed_params(trial, distributions),
+        }
+
+    def _doubt(self, study: Study, trial: FrozenTrial) -> float:
         """Return a constraint value: at most 0 if ``study.best_trial`` may take the trial."""
-        if trial.params.get(self._roles.query_param) != self._roles.upper:
+        roles = self._roles
+        fits = roles.fits(trial.distributions, coupled=False)
+        if not fits or trial.params[roles.query_param] != roles.upper:
             return 1.0
-        # Only where the query came from the trusted sets do the bounds bound its regrets.
-        said = trial.system_attrs.get(REASON_KEY, {})
-        if said.get("reason") != "optimism":
+        # Only where the query came from the trusted sets do the bounds bound its regrets; a
+        # response that was fixed was the best of one.
+        said = trial.system_attrs.get(REASON_KEY)  # of a shared storage: it may be anything
+        if not isinstance(said, dict) or said.get("reason") != "optimism":
             return 1.0
-        others = [bound for name, bound in said["bounds"].items() if name != self._roles.upper]
-        return float(max(others)) - _TRUSTED_BOUND
+        if not self._fixed(study, trial, trial.distributions).keys().isdisjoint(roles.lower_params):
+            return 1.0
+        bounds = said.get("bounds")
+        others = [name for name in self.functions if name != roles.upper]
+        if not isinstance(bounds, dict) or not all(is_finite(bounds.get(name)) for name in others):
+            return 1.0
+        return float(max(bounds[name] for name in others)) - _TRUSTED_BOUND
 
     def _log(self, trials: BilevelTrials, query: Query, number: int) -> None:
         for note in query.notes:
@@ -360,6 +389,22 @@ class BILBOSampler(BaseSampler):
                 self,
                 trials.n_infinite,
             )
+        if trials.n_misfits and self._once.first_time("misfits"):
+            _logger.warning(
+                "%s: %d complete trials lack a parameter or have one on no level; they are left "
+                "out.",
+                self,
+                trials.n_misfits,
+            )
+        if trials.stored.n_unreadable and self._once.first_time("unreadable"):
+            _logger.warning(
+                "%s: what is stored with %d trials cannot be read and is ignored: it is damaged, "
+                "or of another version of this package.",
+                self,
+                trials.stored.n_unreadable,
+            )
+        if trials.stored.n_damaged_fits and self._once.first_time("fits"):
+            _logger.warning("%s: a stored fit cannot be read, so the next one starts anew.", self)
         if query.infeasible and self._once.first_time("infeasible"):
             _logger.warning(
                 "%s: as of trial %d the problem looks infeasible: no point satisfies all "
@@ -367,27 +412,3 @@ class BILBOSampler(BaseSampler):
                 self,
                 number,
             )
-
-
-def _name(argument: str, value: object) -> str:
-    rule = "a non-empty name"
-    errors.check_instance(argument, value, str, rule)
-    if not value:
-        raise ValueError(errors.rule_message(argument, rule, value))
-    return str(value)
-
-
-def _names(argument: str, values: object, *, least: int = 0) -> tuple[str, ...]:
-    rule = "a sequence of names" if not least else "a sequence of at least one name"
-    if isinstance(values, str) or not hasattr(values, "__iter__"):
-        raise TypeError(errors.rule_message(argument, rule, values))
-    names = tuple(_name(f"an entry of {argument}", value) for value in values)
-    if len(names) < least:
-        raise ValueError(errors.rule_message(argument, rule, values))
-    return names
-
-
-def _check_distinct(what: str, names: Sequence[str]) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ValueError(f"{what} must have different names, but {repeated} are used twice.")

@@ -1,23 +1,33 @@
-"""The solution of a bilevel study, from models fitted to its trials."""
+"""The models of a bilevel study, fitted to its trials, and the solution they have."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from optuna.trial import TrialState
 
+from bbo_plugins.gp.kernels import matern52
 from bbo_plugins.methods.bilbo import Options, trusted_sets
-from bbo_plugins.methods.bilbo_candidates import anchors_of, best_pair
+from bbo_plugins.methods.bilbo_candidates import Pair, Pairs, anchors_of, best_pair, best_pairs
 from bbo_plugins.methods.bilbo_model import BilevelModel
-from bbo_plugins.methods.bilbo_solution import solve
+from bbo_plugins.methods.bilbo_solution import CautiousView, solve
 from bbo_plugins.optuna import randomness
-from bbo_plugins.optuna.bilevel_trials import BilevelTrials, Roles, shared_distributions
+from bbo_plugins.optuna.bilevel_trials import BilevelTrials, shared_distributions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from optuna.study import Study
+
+    from bbo_plugins.methods.bilbo_model import FunctionModel
+    from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
+    from bbo_plugins.optuna.bilevel_roles import Roles
+    from bbo_plugins.space.dimension import FloatArray
+
+_BLOCK = 64  # upper-level points whose answers are looked for together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +40,7 @@ class BilevelSolution:
         upper_value: Posterior mean of the upper objective there.
         lower_value: Posterior mean of the lower objective there.
         regret_bound: By how much the upper objective could still be better elsewhere, as far as
-            the confidence bounds tell; positive.
+            the confidence bounds tell; not negative.
         feasible: Whether all constraints hold, as far as their posterior means tell.
     """
 
@@ -42,49 +52,130 @@ class BilevelSolution:
     feasible: bool
 
 
-def solution_of(study: Study, roles: Roles, options: Options, seed: int) -> BilevelSolution:
-    """Fit the models to a study's trials and return the solution.
+@dataclass(frozen=True)
+class BilevelPosterior:
+    """The models of a bilevel study's functions; :meth:`fit` builds one.
 
-    Args:
-        study: The study.
+    Points are those of the joint unit cube, upper-level coordinates first. Values are in the
+    functions' own units and directions.
+
+    Attributes:
         roles: Which parameters and functions play which part.
         options: How BILBO decides.
-        seed: Seed of the search for the solution.
-
-    Raises:
-        ValueError: A function has no observation yet, or the study does not fit.
+        trials: The data.
+        model: The models.
+        pair: The solution, and the lower level's best answer there.
+        seed: Seed of the searches.
     """
-    coupled = roles.is_coupled(study)
-    distributions = shared_distributions(study, roles, coupled=coupled)
-    if distributions is None:
-        raise ValueError("study must have a complete trial to have a solution, but has none.")
-    trials = BilevelTrials.read(study, roles, distributions)
-    missing = [name for name, of in trials.data.items() if not len(of.y)]
-    if missing:
-        raise ValueError(
-            f"study must have a value of every function to have a solution, but has none of "
-            f"{missing}."
+
+    roles: Roles
+    options: Options
+    trials: BilevelTrials
+    model: BilevelModel
+    pair: Pair
+    seed: int
+
+    @classmethod
+    def fit(cls, study: Study, roles: Roles, options: Options, seed: int) -> BilevelPosterior:
+        """Fit the models to a study's trials and look for the solution.
+
+        Args:
+            study: The study.
+            roles: Which parameters and functions play which part.
+            options: How BILBO decides.
+            seed: Seed of the search for the solution.
+
+        Raises:
+            ValueError: A function has no observation yet, or the study does not fit.
+        """
+        coupled = roles.is_coupled(study)
+        distributions = shared_distributions(study, roles, coupled=coupled)
+        if distributions is None:
+            complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+            for trial in complete[-1:]:  # there are some, but not of this sampler's parameters
+                roles.check(trial.distributions, coupled=coupled)
+            raise ValueError("study must have a complete trial to have a solution, but has none.")
+        trials = BilevelTrials.read(study, roles, distributions)
+        missing = [name for name, of in trials.data.items() if not len(of.y)]
+        if missing:
+            raise ValueError(
+                f"study must have a value of every function to have a solution, but has none of "
+                f"{missing}."
+            )
+        model = BilevelModel.fit(trials.problem, trials.data, trials.warm_starts)
+        rng = randomness.model_generator(seed, trials.n_trials)
+        many = options.many_responses
+        pair = solve(model, trials.problem, rng=rng, many_responses=many)
+        return cls(roles, options, trials, model, pair, seed)
+
+    @classmethod
+    def of(cls, study: Study, sampler: BILBOSampler) -> BilevelPosterior:
+        """Fit the models that ``sampler`` has of a study; raises as :meth:`fit`."""
+        return cls.fit(study, sampler._roles, sampler._options, sampler._seed)
+
+    @cached_property
+    def _by_name(self) -> dict[str, FunctionModel]:
+        return {function.name: function for function in self.model.functions}
+
+    def solution(self) -> BilevelSolution:
+        """Return the solution."""
+        model, point = self.model, self.pair.point
+        trusted = trusted_sets(model, self.options)
+        anchors = np.concatenate([point[None], anchors_of(trusted, model.observed)])
+        rng = randomness.model_generator(self.seed, self.trials.n_trials, 1)
+        rival = best_pair(trusted, self.trials.problem, rng=rng, anchors=anchors)
+        highest = model.upper.bound(rival.point[None], trusted.sqrt_beta)[0]
+        gap = float(highest - model.upper.bound(point[None], -trusted.sqrt_beta)[0])
+        params = self.trials.problem.space.decode(point)
+        return BilevelSolution(
+            upper_params={name: params[name] for name in self.roles.upper_params},
+            lower_params={name: params[name] for name in self.roles.lower_params},
+            upper_value=float(self.mean(self.roles.upper, point[None])[0]),
+            lower_value=float(self.mean(self.roles.lower, point[None])[0]),
+            regret_bound=max(0.0, gap) * model.upper.units.scale,
+            feasible=self.pair.tier == 0,
         )
-    problem = trials.problem
-    model = BilevelModel.fit(problem, trials.data, trials.warm_starts)
-    rng = randomness.model_generator(seed, trials.n_trials)
-    pair = solve(model, problem, rng=rng, many_responses=options.many_responses)
-    trusted = trusted_sets(model, options)
-    anchors = np.concatenate([pair.point[None], anchors_of(trusted, model.observed)])
-    rival = best_pair(trusted, problem, rng=rng, anchors=anchors)
-    highest = model.upper.bound(rival.point[None], trusted.sqrt_beta)[0]
-    gap = float(highest - model.upper.bound(pair.point[None], -trusted.sqrt_beta)[0])
-    upper_value, lower_value = (
-        roles.sign(function.name)
-        * float(function.units.inverse(function.predict(pair.point[None])[0])[0])
-        for function in (model.upper, model.lower)
-    )
-    params = problem.space.decode(pair.point)
-    return BilevelSolution(
-        upper_params={name: params[name] for name in roles.upper_params},
-        lower_params={name: params[name] for name in roles.lower_params},
-        upper_value=upper_value,
-        lower_value=lower_value,
-        regret_bound=max(0.0, gap) * model.upper.units.scale,
-        feasible=pair.tier == 0,
-    )
+
+    def mean(self, name: str, P: FloatArray) -> FloatArray:
+        """Return a function's posterior mean at ``P`` (n, d), shape (n,)."""
+        function = self._by_name[name]
+        mean = function.process.predict_mean(P)
+        return np.asarray(self.roles.sign(name) * function.units.inverse(mean))
+
+    def deviation(self, name: str, P: FloatArray) -> FloatArray:
+        """Return a function's posterior standard deviation at ``P`` (n, d), shape (n,)."""
+        function = self._by_name[name]
+        return np.asarray(function.predict(P)[1] * function.units.scale)
+
+    def observations(self, name: str) -> tuple[FloatArray, FloatArray]:
+        """Return where a function was observed (n, d), and its values there (n,)."""
+        data = self.trials.data[name]
+        return data.X, self.roles.sign(name) * data.y
+
+    def answers(self, X: FloatArray) -> FloatArray:
+        """Return the lower level's answers to ``X`` (m, d_x), as the solution takes them, (m, d).
+
+        That is the best response by the posterior means; among many, the upper level's choice.
+        """
+        view = CautiousView(self.model, self.options.many_responses)
+        anchors = anchors_of(view, self.model.observed)
+        points = []
+        for start in range(0, len(X), _BLOCK):
+            rng = randomness.model_generator(self.seed, self.trials.n_trials, 2)
+            block = X[start : start + _BLOCK]
+            pairs: Pairs = best_pairs(view, self.trials.problem, block, rng=rng, anchors=anchors)
+            points.append(np.concatenate([pairs.X, pairs.Z], axis=1))
+        return np.concatenate(points)
+
+    def closeness(self, name: str, P: FloatArray, Q: FloatArray) -> FloatArray:
+        """Return how much the function's values at ``P`` (n, d) tell about those at ``Q`` (n, d).
+
+        That is, row by row, the share of the standard deviation at one point, before any data,
+        that the value at the other removes: 1 - √(1 - ρ²) with their correlation ρ, shape (n,).
+        """
+        process = self._by_name[name].process
+        scales, features = process.hyperparameters.length_scales, process.features
+        gaps = features.scaled(P, scales) - features.scaled(Q, scales)
+        correlation = np.minimum(matern52(np.square(gaps).sum(axis=1)), 1.0)
+        closeness: FloatArray = 1.0 - np.sqrt(1.0 - np.square(correlation))
+        return closeness

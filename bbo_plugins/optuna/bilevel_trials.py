@@ -1,8 +1,9 @@
 """A study's trials as the observations of a bilevel problem's functions.
 
 In a study with one direction a trial observes one function, named by the parameter
-:attr:`Roles.query_param` (decoupled). In a study with two directions it observes both objectives as
-its values, and the constraints as Optuna's constraint values (coupled).
+:attr:`~bbo_plugins.optuna.bilevel_roles.Roles.query_param` (decoupled). In a study with two
+directions it observes both objectives as its values, and the constraints as Optuna's constraint
+values (coupled).
 
 What becomes of a trial:
 
@@ -23,146 +24,60 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from optuna.distributions import CategoricalDistribution
-from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
-from bbo_plugins import errors
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo_model import BilevelProblem, FunctionData
 from bbo_plugins.optuna.finished import CONSTRAINTS_KEY, FinishedTrial
-from bbo_plugins.optuna.placement import PlacedTrials, fixed_params
-from bbo_plugins.optuna.proposals import Proposal
+from bbo_plugins.optuna.placement import PlacedTrials
+from bbo_plugins.optuna.proposals import Proposal, is_stored
 from bbo_plugins.space import CLOSE, SearchSpace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
+    from bbo_plugins.optuna.bilevel_roles import Roles
     from bbo_plugins.space.dimension import FloatArray
 
+_MAX_RECORDS = 64  # stored proposals that are read
 
-@dataclass(frozen=True, kw_only=True)
-class Roles:
-    """Which parameters and functions play which part, by their names.
+
+@dataclass(frozen=True)
+class Stored:
+    """What the latest suggestions have stored with their trials; :meth:`read` builds one.
 
     Attributes:
-        upper_params: Parameters of the upper level.
-        lower_params: Parameters of the lower level.
-        query_param: Categorical parameter that says which function a trial evaluates.
-        upper: Upper-level objective.
-        lower: Lower-level objective.
-        upper_constraints: Constraints of the upper level.
-        lower_constraints: Constraints of the lower level.
-        maximized: Those of the objectives that are maximized.
+        warm_starts: What the fits of the latest one of them left, by function.
+        n_damaged_fits: How many of that one's fits cannot be read.
+        n_unreadable: How many of the finished trials have a proposal that cannot be read.
     """
 
-    upper_params: tuple[str, ...]
-    lower_params: tuple[str, ...]
-    query_param: str
-    upper: str
-    lower: str
-    upper_constraints: tuple[str, ...]
-    lower_constraints: tuple[str, ...]
-    maximized: frozenset[str]
+    warm_starts: Mapping[str, WarmStart]
+    n_damaged_fits: int
+    n_unreadable: int
 
-    @property
-    def params(self) -> tuple[str, ...]:
-        """Parameters of both levels."""
-        return self.upper_params + self.lower_params
-
-    @property
-    def functions(self) -> tuple[str, ...]:
-        """All functions: objectives, upper level first, then constraints likewise."""
-        return (self.upper, self.lower, *self.upper_constraints, *self.lower_constraints)
-
-    def sign(self, function: str) -> float:
-        """Return 1 for a function that is maximized, -1 for others and constraints."""
-        return 1.0 if function in self.maximized else -1.0
-
-    def is_coupled(self, study: Study) -> bool:
-        """Return whether a trial of ``study`` observes all functions.
-
-        Raises:
-            ValueError: The study's directions are not those of the objectives.
-        """
-        given = [direction.name.lower() for direction in study.directions]
-        wanted = [
-            (
-                StudyDirection.MAXIMIZE if name in self.maximized else StudyDirection.MINIMIZE
-            ).name.lower()
-            for name in (self.upper, self.lower)
-        ]
-        if given not in (wanted[:1], wanted):
-            raise ValueError(
-                f"study must have the direction {wanted[0]!r} (one function per trial) or the "
-                f"directions {wanted!r} (all functions in each trial), as upper_direction and "
-                f"lower_direction say, but got {given!r}."
-            )
-        return len(given) > 1
-
-    def check_query(self, distribution: BaseDistribution) -> None:
-        """Check the choices of the query parameter.
-
-        Raises:
-            ValueError: They are not the names of the functions.
-        """
-        choices: Sequence[Any] = ()
-        if isinstance(distribution, CategoricalDistribution):
-            choices = distribution.choices
-        if len(choices) != len(self.functions) or set(choices) != set(self.functions):
-            rule = f"categorical with the choices {self.functions}"
-            argument = f"parameter {self.query_param!r}"
-            raise ValueError(errors.rule_message(argument, rule, distribution))
-
-    def check_params(self, names: Iterable[str], *, coupled: bool) -> None:
-        """Check the parameters that a complete trial had.
-
-        Raises:
-            ValueError: One is missing, or one is on no level.
-        """
-        expected = {*self.params, *(() if coupled else (self.query_param,))}
-        missing = sorted(expected - set(names))
-        if missing:
-            raise ValueError(
-                f"every trial must suggest the parameters {sorted(expected)}, but got one without "
-                f"{missing}: conditional parameters are not supported."
-            )
-        for name in names:
-            self.check_level(name)
-
-    def check_constraints(self, attributes: Mapping[str, Any]) -> None:
-        """Check that a coupled trial has reported all constraints.
-
-        Args:
-            attributes: The trial's system attributes.
-
-        Raises:
-            ValueError: It has not.
-        """
-        names = self.upper_constraints + self.lower_constraints
-        missing = [name for name in names if f"{CONSTRAINTS_KEY}:{name}" not in attributes]
-        if missing:
-            raise ValueError(
-                f"every trial must report the constraints {names} with set_constraint, but got one "
-                f"without {missing}."
-            )
-
-    def check_level(self, name: str) -> None:
-        """Check that a parameter is on one of the levels, or is the query.
-
-        Raises:
-            ValueError: It is not.
-        """
-        if name not in self.params and name != self.query_param:
-            rule = f"among upper_params, lower_params or the query {self.query_param!r}"
-            raise ValueError(errors.rule_message("parameter", rule, name))
+    @classmethod
+    def read(cls, trials: Sequence[FrozenTrial], functions: Sequence[str]) -> Stored:
+        """Read the latest 64 proposals."""
+        storing = (trial for trial in reversed(trials) if is_stored(trial.system_attrs))
+        latest = list(islice(storing, _MAX_RECORDS))
+        proposals = [Proposal.from_attributes(trial.system_attrs) for trial in latest]
+        n_unreadable = sum(
+            proposal is None and trial.state.is_finished()
+            for trial, proposal in zip(latest, proposals, strict=True)
+        )
+        fits = [p.fits for p in proposals if p is not None and len(p.fits) == len(functions)]
+        starts = map(WarmStart.from_json, fits[0] if fits else ())
+        found = {name: start for name, start in zip(functions, starts, strict=False) if start}
+        return cls(found, (len(functions) if fits else 0) - len(found), n_unreadable)
 
 
 @dataclass(frozen=True)
@@ -172,16 +87,23 @@ class BilevelTrials:
     Attributes:
         problem: The problem; parameters that are fixed for the asking trial are held.
         data: Observations and pending queries of each function.
-        warm_starts: What the latest suggestion's fits left.
+        stored: What the latest suggestions have stored.
         n_trials: Number of trials that were read, in any state.
         n_infinite: How many values were infinite and have been clipped.
+        n_misfits: How many complete trials lack a parameter or have one on no level.
     """
 
     problem: BilevelProblem
     data: dict[str, FunctionData]
-    warm_starts: dict[str, WarmStart]
+    stored: Stored
     n_trials: int
     n_infinite: int
+    n_misfits: int
+
+    @property
+    def warm_starts(self) -> Mapping[str, WarmStart]:
+        """What the latest suggestion's fits left, by function."""
+        return self.stored.warm_starts
 
     @classmethod
     def read(
@@ -191,6 +113,7 @@ class BilevelTrials:
         distributions: Mapping[str, BaseDistribution],
         *,
         asking: FrozenTrial | None = None,
+        fixed: Mapping[str, Any] | None = None,
     ) -> BilevelTrials:
         """Read all trials.
 
@@ -200,15 +123,27 @@ class BilevelTrials:
             distributions: Distributions of the parameters of both levels, and of the query if the
                 study is decoupled.
             asking: The trial to suggest for, which is left out.
+            fixed: Its parameters that are not for the sampler to choose.
         """
         coupled = roles.is_coupled(study)
         reader = _Reader(roles, distributions, coupled=coupled)
         trials = study._get_trials(deepcopy=False, use_cache=False)
         others = [t for t in trials if asking is None or t.number != asking.number]
-        fixed = {} if asking is None else fixed_params(asking, distributions)
-        data, n_infinite = reader.data(others, asking)
+        misfits = {
+            trial.number
+            for trial in others
+            if trial.state is TrialState.COMPLETE
+            and not roles.fits(trial.distributions, coupled=coupled)
+        }
+        fitting = [trial for trial in others if trial.number not in misfits]
+        data, n_infinite = reader.data(fitting, asking)
         return cls(
-            reader.problem(fixed), data, _warm_starts(others, roles), len(others), n_infinite
+            problem=reader.problem(fixed or {}),
+            data=data,
+            stored=Stored.read(others, roles.functions),
+            n_trials=len(others),
+            n_infinite=n_infinite,
+            n_misfits=len(misfits),
         )
 
     def has_new_query_near(self, point: FloatArray, function: str, *, since: BilevelTrials) -> bool:
@@ -314,35 +249,23 @@ def _finite(y: FloatArray) -> tuple[FloatArray, int]:
     return np.clip(y, y[finite].min(), y[finite].max()), int((~finite).sum())
 
 
-def _warm_starts(trials: Sequence[FrozenTrial], roles: Roles) -> dict[str, WarmStart]:
-    """Return what the latest readable suggestion's fits left, by function."""
-    for trial in reversed(trials):
-        proposal = Proposal.from_attributes(trial.system_attrs)
-        if proposal is None or len(proposal.fits) != len(roles.functions):
-            continue
-        starts = zip(roles.functions, map(WarmStart.from_json, proposal.fits), strict=True)
-        return {name: start for name, start in starts if start is not None}
-    return {}
-
-
 def shared_distributions(
     study: Study, roles: Roles, *, coupled: bool
 ) -> dict[str, BaseDistribution] | None:
     """Return the distributions of the levels' parameters and the query; None before any is known.
 
-    Raises:
-        ValueError: A complete trial lacks one of the parameters or has one on no level; or the
-            query's choices are not the functions.
+    They are those of the latest complete trial that has them all. Trials of this sampler, which
+    tell what the objective asks for, go before those that somebody has added.
     """
-    shared: dict[str, BaseDistribution] | None = None
+    shared: Mapping[str, BaseDistribution] | None = None
+    has_own = False
     for trial in study._get_trials(deepcopy=False, use_cache=False):
         if trial.state is not TrialState.COMPLETE:
             continue
-        roles.check_params(trial.distributions, coupled=coupled)
-        shared = dict(trial.distributions)
+        is_own = is_stored(trial.system_attrs) or CONSTRAINTS_KEY in trial.system_attrs
+        if is_own >= has_own and roles.fits(trial.distributions, coupled=coupled):
+            shared, has_own = trial.distributions, is_own
     if shared is None:
         return None
-    if not coupled:
-        roles.check_query(shared[roles.query_param])
     used = {*roles.params, *(() if coupled else (roles.query_param,))}
     return {name: shared[name] for name in sorted(used)}

@@ -16,13 +16,21 @@ from bbo_plugins.visualization._lazy import resolve
 if TYPE_CHECKING:
     from bbo_plugins.visualization import matplotlib
     from bbo_plugins.visualization._plotly import (
+        plot_bilevel,
         plot_horizon,
         plot_lengthscales,
         plot_posterior,
         plot_regret_gap,
     )
 
-__all__ = ["matplotlib", "plot_horizon", "plot_lengthscales", "plot_posterior", "plot_regret_gap"]
+__all__ = [
+    "matplotlib",
+    "plot_bilevel",
+    "plot_horizon",
+    "plot_lengthscales",
+    "plot_posterior",
+    "plot_regret_gap",
+]
 
 
 def __getattr__(name: str) -> Any:

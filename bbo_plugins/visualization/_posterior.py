@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.records import INTERVAL, posterior_of
+from bbo_plugins.visualization._axes import coordinates, is_few, labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
     from bbo_plugins.optuna.records import StudyPosterior
-    from bbo_plugins.space import Dimension
     from bbo_plugins.space.dimension import FloatArray
 
 EMPTY_TITLE = "Posterior"
@@ -29,8 +29,6 @@ BARS_LABEL = f"{MEDIAN_LABEL} and {INTERVAL_LABEL}"
 TRIALS_LABEL = "other trials, fainter off the slice"
 DEFAULT_POINTS = 100
 _MAX_SLICES = 9
-_MAX_BARS = 25  # values of a numeric parameter that are drawn one by one
-_MAX_LABEL = 16  # characters of a choice
 _MARGIN = 0.05
 
 _logger = logging.getLogger(__name__)
@@ -175,23 +173,23 @@ def _slice(posterior: StudyPosterior, name: str, reference: int, n_points: int) 
     column = posterior.space.names.index(name)
     dimension = posterior.space.dimensions[column]
     x = posterior.X[reference]
-    coordinates = _coordinates(dimension, float(x[column]), n_points)
-    X = np.tile(x, (len(coordinates), 1))
-    X[:, column] = coordinates
+    positions = coordinates(dimension, float(x[column]), n_points)
+    X = np.tile(x, (len(positions), 1))
+    X[:, column] = positions
     low, median, high = posterior.quantiles(X)
     if dimension.is_categorical:
         kind: Literal["curve", "bars", "choices"] = "choices"
-        drawn_at = np.arange(len(coordinates), dtype=np.float64)
+        drawn_at = np.arange(len(positions), dtype=np.float64)
         trials_x = dimension.level_of(posterior.X[:, column]).astype(np.float64)
     else:
-        kind = "bars" if _is_few(dimension) else "curve"
-        drawn_at = np.array([dimension.decode(u) for u in coordinates], dtype=np.float64)
+        kind = "bars" if is_few(dimension) else "curve"
+        drawn_at = np.array([dimension.decode(u) for u in positions], dtype=np.float64)
         trials_x = np.array([params[name] for params in posterior.params], dtype=np.float64)
     return Slice(
         name=name,
         kind=kind,
         log=dimension.log,
-        labels=_labels(dimension.choices),
+        labels=labels(dimension.choices),
         x=drawn_at,
         low=low,
         median=median,
@@ -199,26 +197,6 @@ def _slice(posterior: StudyPosterior, name: str, reference: int, n_points: int) 
         trials_x=trials_x,
         closeness=posterior.closeness(x, column),
     )
-
-
-def _is_few(dimension: Dimension) -> bool:
-    return dimension.n_levels is not None and dimension.n_levels <= _MAX_BARS
-
-
-def _coordinates(dimension: Dimension, u: float, n_points: int) -> FloatArray:
-    """Return where in [0, 1] to evaluate, ascending: every level of few, else a grid with ``u``."""
-    if dimension.n_levels is not None and (dimension.is_categorical or _is_few(dimension)):
-        return dimension.position_of(np.arange(dimension.n_levels))
-    return np.unique([*dimension.snap(np.linspace(0.0, 1.0, n_points)), u])
-
-
-def _labels(choices: Sequence[Any]) -> tuple[str, ...]:
-    """Return the choices as short texts, distinct ones wherever the choices' own texts are."""
-    texts = [str(choice) for choice in choices]
-    if len(set(texts)) < len(texts):  # 1 and "1"
-        texts = [repr(choice) for choice in choices]
-    short = [text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…" for text in texts]
-    return tuple(short if len(set(short)) == len(set(texts)) else texts)
 
 
 def _value_range(posterior: StudyPosterior, slices: Sequence[Slice]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""One step of BILBO: start, queries, reassignment, infeasibility, pending queries, bad input."""
+"""One step of BILBO: start, queries, reassignment, pending queries, reductions, bad input."""
 
 from __future__ import annotations
 
@@ -9,65 +9,15 @@ import numpy as np
 import pytest
 
 from bbo_plugins.methods import bilbo
-from bbo_plugins.methods.bilbo import Options, Query, suggest, trusted_sets
+from bbo_plugins.methods.bilbo import Options, suggest, trusted_sets
 from bbo_plugins.methods.bilbo_candidates import anchors_of, best_pair
-from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem, FunctionData
+from bbo_plugins.methods.bilbo_model import BilevelModel, FunctionData
 from bbo_plugins.methods.bilbo_solution import solve
+from tests.oracles.bilbo_runs import SMOOTH, observations, run, step
 from tests.oracles.bilevel import box_problem, data_of, grid_problem, posterior, random_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from bbo_plugins.gp.kernels import FloatArray
-
-Functions = dict[str, "Callable[[FloatArray], float]"]
-SMOOTH: Functions = {
-    "upper": lambda p: -((p[0] - 0.8) ** 2) - (p[1] - 0.2) ** 2,
-    "lower": lambda p: -((p[1] - p[0]) ** 2),
-}
-
-
-def _data(
-    problem: BilevelProblem, n: int, functions: Functions = SMOOTH, seed: int = 0
-) -> dict[str, FunctionData]:
-    """Return ``n`` observations of each function at points of its own."""
-    rng = np.random.default_rng(seed)
-    data = {}
-    for name in problem.functions:
-        X = problem.space.snap(rng.random((n, len(problem.space))))
-        data[name] = data_of(X, [functions[name](x) for x in X])
-    return data
-
-
-def _step(
-    problem: BilevelProblem, data: Mapping[str, FunctionData], seed: int = 0, **options: Any
-) -> Query:
-    rng = np.random.default_rng(seed)
-    return suggest(problem, data, rng=rng, options=Options(**options))
-
-
-def _run(
-    problem: BilevelProblem, functions: Functions, n_queries: int, **options: Any
-) -> tuple[list[Query], dict[str, FunctionData]]:
-    """Query one function per step, or all of them if coupled."""
-    data = {name: data_of(np.empty((0, len(problem.space))), []) for name in problem.functions}
-    queries, warm_starts = [], None
-    for t in range(n_queries):
-        query = suggest(
-            problem,
-            data,
-            rng=np.random.default_rng(t),
-            options=Options(**options),
-            warm_starts=warm_starts,
-        )
-        warm_starts = query.warm_starts or warm_starts
-        queries.append(query)
-        asked = problem.functions if options.get("coupled") else (query.function,)
-        for name in asked:
-            X = np.concatenate([data[name].X, query.point[None]])
-            y = np.append(data[name].y, functions[name](query.point))
-            data[name] = data_of(X, y)
-    return queries, data
 
 
 # ----------------------------------------------------------------------------------------- start
@@ -77,7 +27,7 @@ def test_the_start_asks_for_each_function_in_turn() -> None:
     """Until each function has its initial observations, the one with the fewest is asked for."""
     problem = box_problem(1, 1, upper_constraints=("C",), lower_constraints=("c",))
     functions = {**SMOOTH, "C": lambda _: 1.0, "c": lambda _: 1.0}
-    queries, data = _run(problem, functions, 12, n_initial=3)
+    queries, data = run(problem, functions, 12, n_initial=3)
     assert {query.reason for query in queries} == {"start"}
     assert {name: len(of.y) for name, of in data.items()} == dict.fromkeys(problem.functions, 3)
     for of in data.values():
@@ -88,10 +38,10 @@ def test_the_start_asks_for_each_function_in_turn() -> None:
 def test_a_function_without_any_observation_is_asked_for() -> None:
     """A function that is only pending cannot be modeled: it is asked for again, elsewhere."""
     problem = box_problem(1, 1)
-    data = _data(problem, 5)
+    data = observations(problem, 5)
     pending = np.array([[0.5, 0.5]] * 5)
     data["lower"] = data_of(np.empty((0, 2)), [], pending)
-    query = _step(problem, data, n_initial=1)
+    query = step(problem, data, n_initial=1)
     assert (query.function, query.reason) == ("lower", "start")
     assert np.linalg.norm(query.point - 0.5) > 0.4
 
@@ -105,8 +55,8 @@ def test_a_query_follows_the_definitions() -> None:
     reasons = set()
     for n in (4, 6, 7, 9, 11, 13):
         for many in (True, False):
-            data = _data(problem, n, seed=n)
-            query = _step(problem, data, many_responses=many)
+            data = observations(problem, n, seed=n)
+            query = step(problem, data, many_responses=many)
             model = BilevelModel.fit(problem, data)
             points = problem.space.enumerate().reshape(25, 25, 2)
             u_F, u_f, l_f, sd_F, sd_f = (
@@ -139,19 +89,19 @@ def _bounds(model: BilevelModel, P: FloatArray) -> tuple[FloatArray, ...]:
 def test_every_tenth_query_verifies_the_solution() -> None:
     """The verification keeps the solution's x and asks for the lower level."""
     problem = box_problem(1, 1)
-    data = _data(problem, 12)
+    data = observations(problem, 12)
     data["upper"] = data_of(data["upper"].X[:7], data["upper"].y[:7])  # 19 observations
-    query = _step(problem, data)
+    query = step(problem, data)
     assert (query.reason, query.function) == ("verification", "lower")
     data["upper"] = data_of(data["upper"].X[:6], data["upper"].y[:6])
-    assert _step(problem, data).reason != "verification"
+    assert step(problem, data).reason != "verification"
 
 
 def test_the_same_arguments_give_the_same_query() -> None:
     """A step is a function of observations, pending queries and the generator's state."""
     problem = box_problem(1, 2)
-    data = _data(problem, 8)
-    first, again, other = (_step(problem, data, seed) for seed in (3, 3, 4))
+    data = observations(problem, 8)
+    first, again, other = (step(problem, data, seed) for seed in (3, 3, 4))
     assert (first.point == again.point).all()
     assert (first.function, first.regret_bounds) == (again.function, again.regret_bounds)
     assert (first.point != other.point).any()
@@ -160,11 +110,11 @@ def test_the_same_arguments_give_the_same_query() -> None:
 def test_a_pending_query_is_not_repeated() -> None:
     """A function that is being evaluated at a point is not asked for at the same point."""
     problem = grid_problem(30, 30)
-    data = _data(problem, 6)
-    first = _step(problem, data)
+    data = observations(problem, 6)
+    first = step(problem, data)
     of = data[first.function]
     data[first.function] = data_of(of.X, of.y, first.point[None])
-    second = _step(problem, data)
+    second = step(problem, data)
     assert first.function != second.function or (first.point != second.point).any()
     assert second.regret_bounds[first.function] != first.regret_bounds[first.function]
 
@@ -172,8 +122,8 @@ def test_a_pending_query_is_not_repeated() -> None:
 def test_infinite_epsilon_maximizes_the_upper_bound() -> None:
     """With every response trusted, the point is that of GP-UCB on F."""
     problem = grid_problem(20, 20)
-    data = _data(problem, 7)
-    query = _step(problem, data, epsilon=math.inf, many_responses=True, beta=9.0)
+    data = observations(problem, 7)
+    query = step(problem, data, epsilon=math.inf, many_responses=True, beta=9.0)
     model = BilevelModel.fit(problem, data)
     points = problem.space.enumerate()
     best = points[np.argmax(model.upper.bound(points, 3.0))]
@@ -188,69 +138,44 @@ def test_infinite_epsilon_maximizes_the_upper_bound() -> None:
     assert pair.point == pytest.approx(best)
 
 
-# ------------------------------------------------------------------------- feasibility, fallbacks
+# --------------------------------------------------------------------------- reduction, fallbacks
 
 
-def test_an_infeasible_problem_is_declared_and_the_constraint_asked_for() -> None:
-    """Once u_c < 0 everywhere, queries say so and go to the least violated point's constraint."""
-    problem = box_problem(1, 1, upper_constraints=("C",))
-    functions = {**SMOOTH, "C": lambda p: -1.0 - (p[0] - 0.3) ** 2}
-    queries, _ = _run(problem, functions, 30)
-    first = next(t for t, query in enumerate(queries) if query.infeasible)
-    declared = queries[first:]
-    assert {query.function for query in declared} == {"C"}
-    assert {query.reason for query in declared} == {"infeasible"}
-    assert all(query.infeasible for query in declared)
-
-
-def test_feasibility_is_asked_for_first() -> None:
-    """Where the mean says a constraint is violated, it is asked for, if it is uncertain at all."""
-    problem = box_problem(1, 1, upper_constraints=("C",), lower_constraints=("c",))
-    point = np.array([0.5, 0.5])
-    near = point + np.array([[0.02, 0.0], [0.0, 0.02], [-0.02, -0.02]])
-    far = np.array([[0.0, 0.0], [1.0, 0.1], [0.1, 1.0]])
-    for y_C, X_C, asked in (
-        (-1.0, far + 0.3 * (point - far), "C"),
-        (1.0, far + 0.3 * (point - far), "lower"),
-        (-1.0, near, "lower"),
-    ):
-        data = {
-            "upper": data_of(near, [1.0, 1.1, 0.9]),
-            "lower": data_of(far, [1.0, 0.0, -1.0]),
-            "C": data_of(X_C, np.full(3, y_C)),
-            "c": data_of(near, np.ones(3)),
-        }
-        model = BilevelModel.fit(problem, data)
-        bounds = trusted_sets(model, Options()).regret_bounds(point, point)
-        assert max(bounds, key=bounds.__getitem__) == "lower"
-        assert bilbo._asked(model, point, bounds) == asked
-
-
-def test_a_feasible_problem_is_not_declared() -> None:
-    """A constraint that holds in a corner only does not stop the search."""
-    problem = box_problem(1, 1, upper_constraints=("C",))
-    functions = {**SMOOTH, "C": lambda p: 0.2 - p[0] - 0.1 * p[1]}
-    queries, data = _run(problem, functions, 50)
-    assert not any(query.infeasible for query in queries)
+def test_a_single_response_gives_constrained_gp_ucb() -> None:
+    """If z has one value, the query is argmax of u_F over where every u_c is at least zero."""
+    problem = grid_problem(60, 1, upper_constraints=("C",), lower_constraints=("c",))
+    points = problem.space.enumerate()
+    X = points[::9]
+    values = {
+        "upper": np.sin(9.0 * X[:, 0]),
+        "lower": np.zeros(len(X)),
+        "C": 0.6 - X[:, 0],
+        "c": X[:, 0] - 0.3,
+    }
+    data = {name: data_of(X, y) for name, y in values.items()}
+    query = step(problem, data)
     model = BilevelModel.fit(problem, data)
-    pair = solve(model, problem, rng=np.random.default_rng(0))
-    assert pair.tier == 0
-    assert pair.point == pytest.approx([0.2 / 1.1, 0.2 / 1.1], abs=0.04)
+    slack = np.min([c.bound(points, 2.0) for c in model.constraints], axis=0)
+    u_F = np.where(slack >= 0.0, model.upper.bound(points, 2.0), -np.inf)
+    assert 0 < (slack >= 0.0).sum() < len(points)
+    assert query.reason == "optimism"
+    assert query.point == pytest.approx(points[np.argmax(u_F)])
+    assert np.argmax(u_F) != np.argmax(model.upper.bound(points, 2.0))
 
 
 def test_where_no_model_can_be_fitted_the_space_is_filled() -> None:
     """Values that overflow end in a space-filling query with a note, not in an error."""
     problem = box_problem(1, 1)
-    data = _data(problem, 4)
+    data = observations(problem, 4)
     data["lower"] = data_of(data["lower"].X, [np.finfo(float).max, -np.finfo(float).max, 0.0, 1.0])
     with np.errstate(all="ignore"):
-        query = _step(problem, data)
+        query = step(problem, data)
     assert query.reason in {"fallback", "optimism", "reassignment"}
-    data = _data(problem, 4)
+    data = observations(problem, 4)
     data["lower"] = FunctionData(
         X=np.full((4, 2), np.nan), y=np.arange(4.0), pending=np.empty((0, 2))
     )
-    query = _step(problem, data)
+    query = step(problem, data)
     assert query.reason == "fallback"
     assert "no model could be used" in query.notes[0]
     assert ((query.point >= 0.0) & (query.point <= 1.0)).all()
@@ -263,7 +188,7 @@ def test_where_no_model_can_be_fitted_the_space_is_filled() -> None:
 def test_a_smooth_problem_is_solved(coupled: bool) -> None:
     """Forty function values are enough for a quadratic problem, in both forms."""
     problem = box_problem(1, 1)
-    _, data = _run(problem, SMOOTH, 20 if coupled else 40, coupled=coupled)
+    _, data = run(problem, SMOOTH, 20 if coupled else 40, coupled=coupled)
     model = BilevelModel.fit(problem, data)
     pair = solve(model, problem, rng=np.random.default_rng(0))
     assert pair.point == pytest.approx([0.5, 0.5], abs=0.05)
@@ -272,7 +197,7 @@ def test_a_smooth_problem_is_solved(coupled: bool) -> None:
 def test_reassignment_explores_the_lower_level() -> None:
     """With many responses, some of the lower level's queries go to its best response."""
     problem = box_problem(1, 1)
-    queries, _ = _run(problem, SMOOTH, 30, many_responses=True)
+    queries, _ = run(problem, SMOOTH, 30, many_responses=True)
     assert any(query.reason == "reassignment" for query in queries)
     assert {query.function for query in queries if query.reason == "reassignment"} == {"lower"}
 
@@ -286,7 +211,7 @@ def test_at_rest_it_explores() -> None:
         "upper": data_of(known, -((known[:, 0] - 0.8) ** 2) - (known[:, 1] - 0.8) ** 2),
         "lower": data_of(known, -((known[:, 1] - 0.8) ** 2)),
     }
-    wide = _step(problem, data)
+    wide = step(problem, data)
     assert wide.reason == "exploration"
     assert max(wide.regret_bounds.values()) >= 0.03
     assert min(wide.point) < 0.5
@@ -322,7 +247,7 @@ def test_data_must_be_of_the_problems_functions() -> None:
     """A missing, an unknown function and points of another dimension are refused by name."""
     problem = box_problem(1, 1, upper_constraints=("C",))
     functions = {**SMOOTH, "C": lambda _: 1.0}
-    data = _data(problem, 3, functions)
+    data = observations(problem, 3, functions)
     rng = np.random.default_rng(0)
     missing = {name: of for name, of in data.items() if name != "C"}
     with pytest.raises(ValueError, match="data must be of the functions"):

@@ -181,16 +181,15 @@ def _assert_lemmas(
 
 
 def test_with_infinite_epsilon_it_is_gp_ucb() -> None:
-    """If every response is trusted and there is no constraint, u_F is maximized over the box."""
+    """Without lower constraints P⁺ is the whole space then, and u_F is maximized over it."""
     problem = grid_problem(15, 12)
     model = random_model(problem, 8, 3)
-    pair = best_pair(
-        TrustedSets(model, 2.0, math.inf, many_responses=True),
-        problem,
-        rng=np.random.default_rng(0),
-        anchors=NO_ANCHORS,
-    )
+    trusted = TrustedSets(model, 2.0, math.inf, many_responses=True)
     points = problem.space.enumerate()
+    lower = trusted.lower_level(points)
+    assert (lower.reach >= lower.threshold.max()).all()  # Eq. (4.4), whichever z̄(x) is
+    assert (lower.slack >= 0.0).all()
+    pair = best_pair(trusted, problem, rng=np.random.default_rng(0), anchors=NO_ANCHORS)
     mean, sd = posterior(model.upper, points)
     assert pair.point == pytest.approx(points[np.argmax(mean + 2.0 * sd)])
 
@@ -238,6 +237,7 @@ def test_epsilon_is_in_the_lower_objectives_own_units() -> None:
     ours = TrustedSets(model, 2.0, 0.5, many_responses=True).lower_level(P)
     theirs = TrustedSets(other, 2.0, 10.0, many_responses=True).lower_level(P)
     assert theirs.threshold == pytest.approx(ours.threshold)
+    assert theirs.reach == pytest.approx(ours.reach)
     plain = TrustedSets(model, 2.0, 0.0, many_responses=True).lower_level(P)
     assert ours.threshold == pytest.approx(plain.threshold - 0.5)
 

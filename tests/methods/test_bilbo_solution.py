@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,16 +74,26 @@ def test_an_infeasible_problem_gets_its_least_violating_pair() -> None:
     assert pair.point == pytest.approx([0.4, 0.4], abs=0.05)
 
 
-@pytest.mark.parametrize("many, z", [(True, 0.9), (False, None)])
-def test_of_equal_responses_the_upper_level_chooses(many: bool, z: float | None) -> None:
+@pytest.mark.parametrize(
+    "many, gap, noise, z",
+    [
+        (True, 0.005, 1e-4, 0.9),
+        (True, 0.005, 1e-6, None),  # a difference of five deviations is no tie
+        (True, 0.1, 1e-2, None),  # nor is a large one, however uncertain
+        (False, 0.005, 1e-4, None),
+    ],
+)
+def test_of_equal_responses_the_upper_level_chooses(
+    many: bool, gap: float, noise: float, z: float | None
+) -> None:
     """With many responses, those within a tie take part and F decides; else the best mean does."""
     problem = grid_problem(1, 50)
     rows = problem.space.enumerate()
     lower = np.where((rows[:, 1] > 0.1) & (rows[:, 1] < 0.9), 1.0, 0.0)
-    lower[25] += 0.005
+    lower[25] += gap
     models = {
         "upper": known_model("upper", rows, rows[:, 1], noise=1e-6, length_scale=0.05),
-        "lower": known_model("lower", rows, lower, noise=1e-6, length_scale=0.05),
+        "lower": known_model("lower", rows, lower, noise=noise, length_scale=0.05),
     }
     pair = solve(
         assembled(problem, models), problem, rng=np.random.default_rng(0), many_responses=many
@@ -115,8 +126,11 @@ def test_the_cautious_value_is_the_formula() -> None:
     """μ_F - (σ_F + σ_f(z) + σ_f(z*) + Σ σ_c), constraints by their means and a tolerance."""
     problem = box_problem(1, 1, **BOTH)
     model = random_model(problem, 9, 0)
+    known = known_model("lower", model.lower.process.X, model.lower.process.y, noise=1e-6)
+    model = replace(model, lower=known)
     rng = np.random.default_rng(0)
     P, best = rng.random((2, 6, 2))
+    Q = model.lower.process.X  # where f is known best
     upper = CautiousView(model).upper_level(P, best)
     lower = CautiousView(model).lower_level(P)
     moments = {f.name: posterior(f, P) for f in model.functions}
@@ -124,7 +138,15 @@ def test_the_cautious_value_is_the_formula() -> None:
     assert upper.value == pytest.approx(moments["upper"][0] - doubt, abs=1e-6)
     assert upper.slack == pytest.approx(moments["C"][0] + 0.02, abs=1e-6)
     assert lower.value == pytest.approx(moments["lower"][0], abs=1e-6)
-    assert lower.threshold == pytest.approx(moments["lower"][0] - 0.01, abs=1e-6)
+    assert lower.reach == pytest.approx(moments["lower"][0], abs=1e-6)
+    assert lower.threshold == pytest.approx(moments["lower"][0], abs=1e-6)
+    many = CautiousView(model, many_responses=True).lower_level(np.concatenate([P, Q]))
+    mean, sd = posterior(model.lower, np.concatenate([P, Q]))
+    assert sd.min() < 0.005 < sd.max()
+    tie = np.minimum(sd, 0.005)
+    assert many.value == pytest.approx(mean, abs=1e-5)
+    assert many.reach == pytest.approx(mean + tie, abs=1e-5)
+    assert many.threshold == pytest.approx(mean - tie, abs=1e-5)
     assert lower.slack == pytest.approx(moments["c"][0] + 0.02, abs=1e-6)
 
 

@@ -1,0 +1,225 @@
+"""BILBO in Optuna: what does not fit is refused by name, or left out and said."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import optuna
+import pytest
+from optuna.trial import TrialState, create_trial
+
+from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
+from tests.optuna.bilevel_studies import (
+    FUNCTIONS,
+    HAS_SET_CONSTRAINT,
+    PAIR,
+    coupled,
+    decoupled,
+    sampler_of,
+    study_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optuna.trial import Trial
+
+needs_set_constraint = pytest.mark.skipif(
+    not HAS_SET_CONSTRAINT, reason="this Optuna has no Trial.set_constraint"
+)
+
+
+@pytest.mark.parametrize(
+    "arguments, options, error, message",
+    [
+        ((["x"], ["x"]), {}, ValueError, r"parameters must have different names, but \['x'\]"),
+        ((["x", "x"], ["z"]), {}, ValueError, r"parameters must have different names"),
+        ((["x"], ["query"]), {}, ValueError, r"\['query'\] are used twice"),
+        (([], ["z"]), {}, ValueError, "upper_params must be a sequence of at least one name"),
+        ((["x"], []), {}, ValueError, "lower_params must be a sequence of at least one name"),
+        (("x", ["z"]), {}, TypeError, "upper_params must be a sequence of at least one name"),
+        ((["x"], [1]), {}, TypeError, "an entry of lower_params must be a non-empty name"),
+        (PAIR, {"upper": "f", "lower": "f"}, ValueError, "functions must have different names"),
+        (PAIR, {"upper_constraints": ["lower"]}, ValueError, "functions must have different names"),
+        (PAIR, {"query_param": ""}, ValueError, "query_param must be a non-empty name"),
+        (PAIR, {"upper_direction": "min"}, ValueError, "upper_direction must be one of"),
+        (PAIR, {"lower_direction": None}, TypeError, "lower_direction must be one of"),
+        (PAIR, {"beta": -1.0}, ValueError, "beta must be a positive number, but got -1.0"),
+        (PAIR, {"epsilon": 0.1}, ValueError, "epsilon must be 0 unless many_responses is True"),
+        (PAIR, {"n_startup_trials": 0}, ValueError, "n_startup_trials must be an integer"),
+        (PAIR, {"seed": -1}, ValueError, "seed must be an integer of at least 0"),
+        (PAIR, {"lower_constraints": "c"}, TypeError, "lower_constraints must be a sequence"),
+    ],
+)
+def test_arguments_are_checked(
+    arguments: tuple[Any, Any], options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """What makes no sense is refused by name when the sampler is made."""
+    with pytest.raises(error, match=message):
+        BILBOSampler(*arguments, **options)
+
+
+@pytest.mark.parametrize(
+    "directions", [["maximize"], ["minimize", "maximize"], ["minimize", "minimize", "minimize"]]
+)
+def test_a_study_with_other_directions_is_refused(directions: list[Any]) -> None:
+    """Nothing is evaluated if the study's directions are not the levels'."""
+    sampler = sampler_of()
+    study = optuna.create_study(directions=directions, sampler=sampler)
+    with pytest.raises(ValueError, match="study must have the direction 'minimize'"):
+        study.optimize(lambda _: pytest.fail("was evaluated"), n_trials=1)
+    with pytest.raises(ValueError, match="study must have the direction 'minimize'"):
+        sampler.solution(study)
+
+
+def _suggesting(**choices: Any) -> Callable[[Trial], float]:
+    """Return an objective that suggests the named floats, and a query of the given choices."""
+
+    def objective(trial: Trial) -> float:
+        for name, value in choices.items():
+            if isinstance(value, list):
+                trial.suggest_categorical(name, value)
+            else:
+                trial.suggest_float(name, 0.0, value)
+        return 0.0
+
+    return objective
+
+
+@pytest.mark.parametrize(
+    "objective, message",
+    [
+        (_suggesting(query=FUNCTIONS, x=1.0, z=1.0, w=1.0), "but got 'w'"),
+        (_suggesting(query=FUNCTIONS, x=1.0), r"one without \['z'\]: conditional"),
+        (_suggesting(x=1.0, z=1.0), r"one without \['query'\]"),
+        (_suggesting(query=["upper", "f"], x=1.0, z=1.0), "'query' must be categorical"),
+        (_suggesting(query=["upper"], x=1.0, z=1.0), "'query' must be categorical"),
+        (_suggesting(query=1.0, x=1.0, z=1.0), "'query' must be categorical"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_named_at_the_first_trial(
+    objective: Callable[[Trial], float], message: str
+) -> None:
+    """A missing, an unknown parameter and a wrong query stop the study at once."""
+    study = optuna.create_study(sampler=sampler_of())
+    with pytest.raises(ValueError, match=message):
+        study.optimize(objective, n_trials=3)
+    assert len(study.trials) == 1
+
+
+def test_a_conditional_parameter_is_refused_when_it_is_missing_first() -> None:
+    """The trial that leaves a parameter out ends the study with its name."""
+    sampler = sampler_of()
+    study = study_of(sampler, 3)
+    with pytest.raises(ValueError, match=r"one without \['z'\]"):
+        study.optimize(_suggesting(query=FUNCTIONS, x=1.0), n_trials=1)
+
+
+@needs_set_constraint
+def test_a_coupled_trial_without_its_constraint_is_refused() -> None:
+    """A constraint that is never reported would leave the model without data for ever."""
+    sampler = sampler_of(upper_constraints=["C"], lower_constraints=["c"])
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler)
+
+    def objective(trial: Trial) -> tuple[float, float]:
+        trial.set_constraint("C", trial.suggest_float("x", 0.0, 1.0))
+        return trial.suggest_float("z", 0.0, 1.0), 0.0
+
+    with pytest.raises(ValueError, match=r"constraints \['C', 'c'\] .*one that reported \['C'\]"):
+        study.optimize(objective, n_trials=3)
+    assert len(study.trials) == 1
+
+
+def test_there_is_no_solution_without_values() -> None:
+    """What is missing for a solution is named."""
+    sampler = sampler_of()
+    with pytest.raises(ValueError, match="must have a complete trial"):
+        sampler.solution(optuna.create_study(sampler=sampler))
+    study = study_of(sampler, 1)
+    with pytest.raises(ValueError, match=r"but has none of \['lower'\]"):
+        sampler.solution(study)
+
+
+def test_a_study_of_other_parameters_has_no_solution() -> None:
+    """What its trials lack is named, not that there are none."""
+    study = optuna.create_study()
+    study.optimize(_suggesting(query=FUNCTIONS, x=1.0, w=1.0), n_trials=2)
+    with pytest.raises(ValueError, match=r"one without \['z'\]"):
+        sampler_of().solution(study)
+
+
+@pytest.mark.parametrize("extra", [{"x": 1.0}, {"x": 1.0, "z": 1.0, "w": 1.0}])
+def test_misfits_are_refused_once_and_left_out(
+    extra: dict[str, float], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A trial of other parameters raises; the study goes on without it once that is mended."""
+    sampler = sampler_of()
+    study = study_of(sampler, 8)
+    before = sampler.solution(study)
+    query = {"query": optuna.distributions.CategoricalDistribution(FUNCTIONS)}
+    study.add_trial(
+        create_trial(
+            params={"query": "upper", **extra},
+            distributions={
+                **query,
+                **{name: optuna.distributions.FloatDistribution(0.0, 1.0) for name in extra},
+            },
+            value=-1e6,
+        )
+    )
+    assert sampler.solution(study).upper_value == pytest.approx(before.upper_value, abs=1.0)
+    with caplog.at_level(logging.WARNING, "bbo_plugins"):
+        study.optimize(decoupled(sampler), n_trials=2)
+    assert sum("1 complete trials lack a parameter" in text for text in caplog.messages) == 1
+
+
+def test_a_trial_without_a_parameter_is_never_the_best() -> None:
+    """It is stored as complete before it can be refused, and marked."""
+    sampler = sampler_of()
+    study = study_of(sampler, 30)
+    with pytest.raises(ValueError, match="one without"):
+        study.optimize(_suggesting(query=FUNCTIONS, x=1.0), n_trials=1)
+    assert study.trials[-1].state is TrialState.COMPLETE
+    assert study.trials[-1].system_attrs["constraints"] == [1.0]
+    study.optimize(decoupled(sampler), n_trials=1)
+    assert len(study.trials) == 32
+
+
+def test_a_query_in_a_coupled_study_is_refused() -> None:
+    """Each trial gives all functions, so an objective that asks for one is mistaken."""
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler_of())
+    with pytest.raises(ValueError, match="in a study with two directions, but got 'query'"):
+        study.optimize(decoupled(sampler_of()), n_trials=1)
+    assert study.trials[0].state is TrialState.FAIL
+
+
+@needs_set_constraint
+def test_an_unknown_constraint_is_refused() -> None:
+    """A misspelled or forgotten name would be a constraint that nobody heeds."""
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler_of())
+    with pytest.raises(ValueError, match=r"constraints \[\] .*one that reported \['C'\]"):
+        study.optimize(coupled, n_trials=3)
+    assert len(study.trials) == 1
+
+
+@needs_set_constraint
+def test_a_constraint_set_in_a_decoupled_trial_is_refused() -> None:
+    """There it is one of the functions that the query asks for."""
+    sampler = sampler_of(upper_constraints=["C"])
+
+    def objective(trial: Trial) -> float:
+        trial.set_constraint("C", 0.1)
+        return decoupled(sampler)(trial)
+
+    with pytest.raises(ValueError, match=r"query 'query' asks for it, .* set \['C'\]"):
+        optuna.create_study(sampler=sampler).optimize(objective, n_trials=3)
+
+
+def test_an_enqueued_query_of_no_function_is_refused() -> None:
+    """Optuna itself knows the choices."""
+    sampler = sampler_of()
+    study = study_of(sampler, 3)
+    study.enqueue_trial({"query": "middle"})
+    with pytest.raises(ValueError, match="middle"):
+        study.optimize(decoupled(sampler), n_trials=1)

@@ -1,0 +1,434 @@
+"""The plot of both levels: its numbers, its panels, and the same in both plotting packages."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import create_trial
+
+import bbo_plugins.visualization as ours
+from bbo_plugins.methods.bilbo_model import BilevelModel
+from bbo_plugins.optuna import BILBOSampler, UHEBOSampler
+from bbo_plugins.optuna.bilevel_solution import BilevelPosterior
+from bbo_plugins.visualization import _bilevel as records
+from bbo_plugins.visualization import matplotlib as ours_matplotlib
+from bbo_plugins.visualization._bilevel import BilevelInfo, Panel, bilevel_info
+from bbo_plugins.visualization._plotly.bilevel import draw as draw_by_plotly
+from bbo_plugins.visualization.matplotlib._bilevel import draw as draw_by_matplotlib
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from optuna.distributions import BaseDistribution
+    from optuna.study import Study
+
+PLOTS: list[Any] = [ours.plot_bilevel, ours_matplotlib.plot_bilevel]
+UNIT = FloatDistribution(0.0, 1.0)
+
+
+def _study(
+    sampler: BILBOSampler,
+    space: Mapping[str, BaseDistribution],
+    functions: Mapping[str, Callable[..., float]],
+    n: int,
+) -> Study:
+    """Return a study of ``n`` random queries of each function."""
+    study = optuna.create_study(sampler=sampler)
+    rng = np.random.default_rng(0)
+    query: BaseDistribution = CategoricalDistribution(sampler.functions)
+    for index in range(n * len(sampler.functions)):
+        name = sampler.functions[index % len(sampler.functions)]
+        params = {key: _draw(distribution, rng) for key, distribution in space.items()}
+        study.add_trial(
+            create_trial(
+                params={"query": name, **params},
+                distributions={"query": query, **space},
+                value=functions[name](**params),
+            )
+        )
+    return study
+
+
+def _draw(distribution: BaseDistribution, rng: np.random.Generator) -> Any:
+    if isinstance(distribution, CategoricalDistribution):
+        return distribution.choices[int(rng.integers(len(distribution.choices)))]
+    if isinstance(distribution, IntDistribution):
+        return int(rng.integers(distribution.low, distribution.high + 1))
+    assert isinstance(distribution, FloatDistribution)
+    if distribution.log:
+        return float(np.exp(rng.uniform(math.log(distribution.low), math.log(distribution.high))))
+    return float(rng.uniform(distribution.low, distribution.high))
+
+
+@functools.cache
+def _joint() -> tuple[Study, BILBOSampler]:
+    """Return a study with one parameter on each level, solved by x = z = 0.6; not to be changed."""
+    sampler = BILBOSampler(["x"], ["z"], upper_constraints=["C"], lower_constraints=["c"], seed=0)
+    functions: dict[str, Callable[..., float]] = {
+        "upper": lambda x, z: (x - 0.8) ** 2 + (z - 0.2) ** 2,
+        "lower": lambda x, z: (z - x) ** 2,
+        "C": lambda x, z: 0.6 - x + 0.0 * z,
+        "c": lambda x, z: z - 0.9 + 0.0 * x,
+    }
+    return _study(sampler, {"x": UNIT, "z": UNIT}, functions, 16), sampler
+
+
+LOG = FloatDistribution(1e-4, 1.0, log=True)
+CHOICES = CategoricalDistribution(["a", "b", None])
+
+
+@functools.cache
+def _levels(upper: int, lower: int) -> tuple[Study, BILBOSampler]:
+    """Return a study with so many parameters on each level; not to be changed."""
+    kinds: tuple[BaseDistribution, ...] = (LOG, UNIT, IntDistribution(1, 4))
+    answers: tuple[BaseDistribution, ...] = (UNIT, CHOICES, LOG)
+    space = {f"x{i}": kinds[i] for i in range(upper)} | {f"z{i}": answers[i] for i in range(lower)}
+
+    def objective(sign: float, **params: Any) -> float:
+        x = 1.0 + math.log10(params["x0"]) / 4.0 - 0.1 * (params.get("x1", 0.0) - 0.4) ** 2
+        wrong = 0.3 * (params.get("z1", "b") != ("b" if x < 0.5 else "a"))
+        value = (params["z0"] - x) ** 2 + wrong + 0.05 * params.get("x2", 0)
+        return float(value + sign * (x - 0.7) ** 2)
+
+    sampler = BILBOSampler(
+        [name for name in space if name[0] == "x"],
+        [name for name in space if name[0] == "z"],
+        upper_direction="maximize",
+        lower_direction="maximize",
+        seed=0,
+    )
+    functions = {
+        "upper": lambda **params: -objective(3.0, **params),
+        "lower": lambda **params: -objective(0.0, **params),
+    }
+    study = _study(sampler, space, functions, 18)
+    maximized = optuna.create_study(direction="maximize", sampler=sampler)
+    maximized.add_trials(study.trials)
+    return maximized, sampler
+
+
+# --------------------------------------------------------------------- one parameter on each level
+
+
+def test_surfaces_are_the_posterior_means() -> None:
+    """Of both objectives over both parameters, in the objectives' own units and directions."""
+    study, sampler = _joint()
+    info = bilevel_info(study, sampler)
+    posterior = BilevelPosterior.of(study, sampler)
+    assert [panel.title for panel in info.panels] == ["upper", "lower"]
+    for panel in info.panels:
+        x, z = (axis.values for axis in panel.axes)
+        assert [axis.name for axis in panel.axes] == ["x", "z"]
+        assert panel.values is not None
+        points = np.array([[x[7], z[i]] for i in range(len(z))])
+        expected = posterior.mean(panel.title, points)
+        np.testing.assert_allclose(panel.values[:, 7], expected, rtol=1e-8)
+    truth = np.square(x[None, :] - z[:, None])
+    assert np.abs(info.panels[1].values - truth).mean() < 0.02
+
+
+def test_the_line_is_the_lower_levels_answer() -> None:
+    """At each x the best z by the posterior means of objective and constraint, by brute force."""
+    study, sampler = _joint()
+    panel = bilevel_info(study, sampler).panels[0]
+    assert panel.answer is not None
+    posterior = BilevelPosterior.of(study, sampler)
+    z = np.linspace(0.0, 1.0, 2001)
+    for x, answer in panel.answer.T[::9]:
+        points = np.column_stack([np.full_like(z, x), z])
+        value = posterior.mean("lower", points)
+        feasible = posterior.mean("c", points) <= 0.0
+        at_answer = posterior.mean("lower", np.array([[x, answer]]))[0]
+        assert at_answer <= value[feasible].min() + 1e-4
+        assert answer <= z[feasible].max() + 0.02  # the read-out's tolerance
+    np.testing.assert_allclose(panel.answer[1][20:80], panel.answer[0][20:80], atol=0.06)
+
+
+def test_solution_and_title_are_the_samplers() -> None:
+    """The star is where BILBOSampler.solution says, the title has its values."""
+    study, sampler = _joint()
+    info, solution = bilevel_info(study, sampler), sampler.solution(study)
+    expected = (solution.upper_params["x"], solution.lower_params["z"])
+    for panel in info.panels:
+        assert panel.solution == pytest.approx(expected)
+    assert info.title == (
+        f"Solution: upper = {solution.upper_value:.4g}, lower = {solution.lower_value:.4g}"
+    )
+
+
+def test_each_panel_has_its_levels_queries() -> None:
+    """Objective and constraints of the level, where and what they were; all on the plane."""
+    study, sampler = _joint()
+    for panel, functions in zip(
+        bilevel_info(study, sampler).panels, (["upper", "C"], ["lower", "c"]), strict=True
+    ):
+        assert [queries.function for queries in panel.queries] == functions
+        for queries in panel.queries:
+            asked = [t for t in study.trials if t.params["query"] == queries.function]
+            np.testing.assert_allclose(queries.x, [trial.params["x"] for trial in asked])
+            np.testing.assert_allclose(queries.y, [trial.params["z"] for trial in asked])
+            np.testing.assert_allclose(queries.values, [trial.value or 0.0 for trial in asked])
+            np.testing.assert_allclose(queries.closeness, 1.0)
+
+
+def test_crosses_are_where_a_constraint_of_the_level_is_violated() -> None:
+    """C forbids x < 0.6 to the upper level, c forbids z > 0.9 to the lower one."""
+    study, sampler = _joint()
+    upper, lower = bilevel_info(study, sampler).panels
+    assert upper.violated is not None
+    assert lower.violated is not None
+    assert upper.violated[0].max() == pytest.approx(0.6, abs=0.06)
+    assert upper.violated.shape[1] > 100
+    assert lower.violated[1].min() == pytest.approx(0.9, abs=0.06)
+
+
+def test_lines_break_where_answers_jump() -> None:
+    """Neighboring answers that are far apart are not joined."""
+    sampler = BILBOSampler(["x"], ["z"], seed=0)
+    functions: dict[str, Callable[..., float]] = {
+        "upper": lambda x, z: x + z,
+        "lower": lambda x, z: (2.0 * x - 1.0) * math.cos(math.pi * z),  # z = 0, then z = 1
+    }
+    study = _study(sampler, {"x": UNIT, "z": UNIT}, functions, 20)
+    line = bilevel_info(study, sampler).panels[0].answer
+    assert line is not None
+    gaps = np.flatnonzero(np.isnan(line[0]))
+    assert 1 <= len(gaps) <= 3
+    assert line[0, gaps - 1] == pytest.approx(0.5, abs=0.08)
+    assert line[1, gaps[0] - 1] < 0.3
+    assert line[1, gaps[-1] + 1] > 0.7
+    assert np.nanmax(np.abs(np.diff(line[1]))) <= 0.1
+
+
+# --------------------------------------------------------------------- more parameters on a level
+
+
+@functools.cache
+def _info(upper: int, lower: int) -> BilevelInfo:
+    return bilevel_info(*_levels(upper, lower))
+
+
+def _panels(upper: int, lower: int) -> dict[str, Panel]:
+    return {panel.title: panel for panel in _info(upper, lower).panels}
+
+
+ANSWERED, RESPONSES = "upper, with the lower level's answers", "lower, at the solution"
+
+
+@pytest.mark.parametrize(
+    "levels, titles",
+    [
+        ((1, 2), [ANSWERED, RESPONSES, "answer: z0", "answer: z1"]),
+        ((2, 1), [ANSWERED, RESPONSES, "answer: z0"]),
+        ((2, 2), [ANSWERED, RESPONSES, "answer: z0", "answer: z1"]),
+        ((3, 1), [f"{ANSWERED} (slice)", RESPONSES, "answer: z0 (slice)"]),
+    ],
+)
+def test_panels_of_more_parameters(levels: tuple[int, int], titles: list[str]) -> None:
+    """What each level sees, and the answers; a slice is called one."""
+    panels = _panels(*levels)
+    assert list(panels) == titles
+    for panel in panels.values():
+        assert len(panel.axes) <= 2
+        assert panel.values is not None or panel.answer is not None
+    title = _info(*levels).title
+    assert title.endswith("; slices through it") == (sum(levels) > 3 and levels != (2, 2))
+
+
+def test_parameters_that_matter_most_are_drawn() -> None:
+    """Of three, the two with the shortest length-scales in the level's objective."""
+    study, sampler = _levels(3, 1)
+    scales = BilevelPosterior.of(study, sampler).model.upper.process.hyperparameters.length_scales
+    longest = int(np.argmax(scales[:3]))
+    drawn = [axis.name for axis in _info(3, 1).panels[0].axes]
+    assert drawn == [name for name in ("x0", "x1", "x2") if name != f"x{longest}"]
+    assert scales[:3].max() > 1.2 * scales[0]
+
+
+def test_a_curve_goes_through_the_answers() -> None:
+    """With one upper parameter: the objective's mean where x is answered, and its deviation."""
+    study, sampler = _levels(1, 2)
+    posterior = BilevelPosterior.of(study, sampler)
+    panels = _panels(1, 2)
+    curve = panels[ANSWERED]
+    (axis,) = curve.axes
+    assert curve.values is not None
+    assert curve.deviation is not None
+    points = posterior.answers(axis.positions[:, None])
+    np.testing.assert_allclose(curve.values, posterior.mean("upper", points), rtol=1e-6, atol=1e-6)
+    low, high = curve.interval(curve.values)
+    np.testing.assert_allclose(high - low, 2.0 * 1.96 * curve.deviation, rtol=1e-3)
+    assert (curve.deviation > 0.0).all()
+    assert axis.log
+    line = panels["answer: z0"].answer
+    assert line is not None
+    kept = ~np.isnan(line[0])
+    np.testing.assert_allclose(line[0][kept], axis.values)
+    np.testing.assert_allclose(line[1][kept], points[:, 1], atol=1e-6)
+    choices = panels["answer: z1"]
+    assert choices.axes[1].labels == ("a", "b", "None")
+    assert choices.answer is not None
+    assert set(choices.answer[1]) <= {0.0, 1.0, 2.0}
+
+
+def test_lower_panel_is_at_the_solution() -> None:
+    """The lower objective at the reported x, over each z; choices by their place in the list."""
+    study, sampler = _levels(2, 2)
+    posterior = BilevelPosterior.of(study, sampler)
+    panel = _panels(2, 2)[RESPONSES]
+    z0, z1 = panel.axes
+    assert panel.values is not None
+    assert panel.values.shape == (3, len(z0.positions))
+    point = posterior.pair.point.copy()
+    for row, position in enumerate(z1.positions):
+        point[2:] = z0.positions[11], position
+        value = posterior.mean("lower", point[None])[0]
+        assert panel.values[row, 11] == pytest.approx(value, rel=1e-6)
+    solution = sampler.solution(study)
+    place = ["a", "b", None].index(solution.lower_params["z1"])
+    assert panel.solution == pytest.approx((solution.lower_params["z0"], place))
+    best = np.unravel_index(np.argmax(panel.values), panel.values.shape)
+    assert (z0.values[best[1]], z1.values[best[0]]) == pytest.approx(panel.solution, abs=0.03)
+
+
+def test_answers_over_two_parameters() -> None:
+    """A surface of the answer itself, on the answer's whole range; log scales as exponents."""
+    panels = _panels(2, 2)
+    amount, choice = panels["answer: z0"], panels["answer: z1"]
+    assert amount.value_range == (0.0, 1.0)
+    assert choice.value_labels == ("a", "b", "None")
+    assert not amount.is_smooth
+    assert amount.values is not None
+    log10 = np.log10(amount.axes[0].values)
+    expected = np.broadcast_to(1.0 + log10 / 4.0, amount.values.shape)
+    assert np.abs(amount.values - expected).mean() < 0.1
+
+
+def test_observations_off_the_slice_are_fainter() -> None:
+    """Closeness is between 0 and 1 and grows as an observation comes nearer to its answer."""
+    study, sampler = _levels(1, 2)
+    (queries,) = _panels(1, 2)[ANSWERED].queries
+    posterior = BilevelPosterior.of(study, sampler)
+    X, _ = posterior.observations("upper")
+    gaps = np.abs(posterior.answers(X[:, :1]) - X)[:, 1]
+    assert ((queries.closeness >= 0.0) & (queries.closeness <= 1.0)).all()
+    same = X[:, 2] == posterior.answers(X[:, :1])[:, 2]
+    order = np.argsort(gaps[same])
+    assert (np.diff(queries.closeness[same][order]) <= 1e-9).all()
+
+
+def test_parameters_can_be_chosen() -> None:
+    """One of each level makes joint slices, whose answers are those to the held parameters."""
+    panels = bilevel_info(*_levels(2, 2), ["x1", "z0"]).panels
+    assert [panel.title for panel in panels] == ["upper (slice)", "lower (slice)"]
+    assert [axis.name for axis in panels[0].axes] == ["x1", "z0"]
+
+
+# ----------------------------------------------------------------------------------------- drawing
+
+
+@pytest.mark.parametrize("levels", [(1, 2), (2, 1), (2, 2), (3, 1)])
+def test_both_packages_draw_every_layout(levels: tuple[int, int]) -> None:
+    """As many panels, the parameters' names on the axes, the solution where the records say."""
+    info = _info(*levels)
+    axes, figure = draw_by_matplotlib(info), draw_by_plotly(info)
+    assert len(axes) == len(info.panels)
+    assert [note.text for note in figure.layout.annotations] == [p.title for p in info.panels]
+    stars = [trace for trace in figure.data if trace.name == records.SOLUTION_LABEL]
+    for ax, panel, star in zip(axes, info.panels, stars, strict=True):
+        assert ax.get_xlabel() == panel.axes[0].name
+        (drawn,) = (line for line in ax.get_lines() if line.get_label() == records.SOLUTION_LABEL)
+        assert drawn.get_xydata()[0] == pytest.approx(panel.solution)
+        assert (star.x[0], star.y[0]) == pytest.approx(panel.solution)
+    axes[0].figure.canvas.draw()
+
+
+def test_both_packages_name_the_same() -> None:
+    """The legend has each kind of thing once, in both; plotly shows the same surface."""
+    study, sampler = _joint()
+    info = bilevel_info(study, sampler)
+    axes = ours_matplotlib.plot_bilevel(study, sampler)
+    (legend,) = axes[0].figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == [label for label in info.labels if label in names]
+    queries = [f"queries of {name}" for name in ("upper", "lower", "C", "c")]
+    assert names == [
+        records.ANSWER_LABEL, records.SOLUTION_LABEL, *queries, records.VIOLATED_LABEL
+    ]  # fmt: skip
+    figure = ours.plot_bilevel(study, sampler)
+    shown = [trace.name for trace in figure.data if trace.showlegend]
+    assert sorted(shown) == sorted(names)
+    surface = next(trace for trace in figure.data if trace.type == "contour")
+    np.testing.assert_allclose(surface.z, np.asarray(info.panels[0].values))
+
+
+@pytest.mark.parametrize("plot", PLOTS)
+def test_models_are_fitted_once(plot: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plot fits one set of models, however many panels it has."""
+    fits = []
+    fit = BilevelModel.fit
+
+    def counted(*args: Any) -> BilevelModel:
+        fits.append(args)
+        return fit(*args)
+
+    monkeypatch.setattr(BilevelModel, "fit", counted)
+    plot(*_levels(1, 2))
+    assert len(fits) == 1
+
+
+@pytest.mark.parametrize("plot", PLOTS)
+def test_a_flat_objective_is_drawn(plot: Any) -> None:
+    """There are no contours of a constant."""
+    sampler = BILBOSampler(["x"], ["z"], seed=0)
+    functions: dict[str, Callable[..., float]] = {
+        "upper": lambda x, z: 3.0,  # noqa: ARG005
+        "lower": lambda x, z: x * z,
+    }
+    assert plot(_study(sampler, {"x": UNIT, "z": UNIT}, functions, 4), sampler) is not None
+
+
+@pytest.mark.parametrize("plot", PLOTS)
+def test_a_coupled_study_is_drawn(plot: Any) -> None:
+    """Every trial is an observation of both functions."""
+    sampler = BILBOSampler(["x"], ["z"], lower_direction="maximize", seed=0)
+    study = optuna.create_study(directions=["minimize", "maximize"], sampler=sampler)
+    for _ in range(6):
+        trial = study.ask({"x": UNIT, "z": UNIT})
+        value = trial.params["x"] - trial.params["z"]
+        study.tell(trial, [value, -value])
+    info = bilevel_info(study, sampler)
+    assert [len(panel.queries[0].x) for panel in info.panels] == [6, 6]
+    assert info.panels[1].queries[0].values[0] == pytest.approx(study.trials[0].values[1])
+    assert plot(study, sampler) is not None
+
+
+# --------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize("plot", PLOTS)
+def test_what_cannot_be_drawn_is_named(plot: Any) -> None:
+    """No solution yet, another sampler, another study, parameters that are none."""
+    study, sampler = _joint()
+    with pytest.raises(ValueError, match="must have a complete trial"):
+        plot(optuna.create_study(), sampler)
+    with pytest.raises(TypeError, match="sampler must be the study's BILBOSampler, but got"):
+        plot(study, UHEBOSampler())
+    with pytest.raises(TypeError, match="study must be an Optuna study, but got None"):
+        plot(None, sampler)
+    with pytest.raises(ValueError, match="study must have the direction 'minimize'"):
+        plot(optuna.create_study(direction="maximize"), sampler)
+    other = BILBOSampler(["x"], ["w"])
+    with pytest.raises(ValueError, match=r"one without \['w'\]"):
+        plot(study, other)
+    with pytest.raises(TypeError, match="params must be a sequence of names or None"):
+        plot(study, sampler, "x")
+    for params in (["x"], ["x", "y", "z"], ["query", "z"], []):
+        with pytest.raises(ValueError, match="params must be None or names of one or two"):
+            plot(study, sampler, params)
