@@ -22,14 +22,18 @@ from optuna.distributions import FloatDistribution
 from bbo_plugins.methods import bilbo
 from bbo_plugins.methods.bilbo_model import BilevelProblem
 from benchmarks.bilevel_entrants import STRATEGIES, Campaign, can_nest, problem_of
-from benchmarks.bilevel_problems import LOWER, TASKS, UPPER, BilevelTask
+from benchmarks.bilevel_problems import TASKS
+from benchmarks.bilevel_task import LOWER, UPPER, BilevelTask
 from benchmarks.report import Report, file_digest, package_digest, read_records
 
 DESCRIPTION = "Regret of bilevel optimization against function queries, and seconds per ask."
 DEFAULT_SEEDS = 5
+FIRST_SEED = 100  # the method's choices were made on lower ones
 N_CHECKPOINTS = 5
 QUICK_TASKS = ("branin-goldstein", "branin-infeasible")
 QUICK_QUERIES = 24
+# Modules that decide what a run records, besides the package.
+_DECISIVE = tuple(f"benchmarks.bilevel_{part}" for part in ("entrants", "problems", "smd", "task"))
 _GRID_SIZES = (10, 32, 100, 316)
 PROTOCOL = 1
 
@@ -60,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--queries", type=int, help="budget of every problem (default: stated per problem)"
+    )
+    parser.add_argument(
+        "--first-seed", type=int, default=FIRST_SEED, help="seeds count from here (%(default)s)"
     )
 
 
@@ -102,8 +109,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
     tasks = [TASKS[name] for name in options.tasks or (QUICK_TASKS if options.quick else TASKS)]
     chosen = options.entrants or list(STRATEGIES)
     seeds = options.seeds or (1 if options.quick else DEFAULT_SEEDS)
-    modules = ("benchmarks.bilevel_entrants", "benchmarks.bilevel_problems")
-    source = "-".join([package_digest(), *map(file_digest, modules)])
+    source = "-".join([package_digest(), *map(file_digest, _DECISIVE)])
     runs = [
         Run(
             task=task.name,
@@ -112,7 +118,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
             n_queries=options.queries or (QUICK_QUERIES if options.quick else task.n_queries),
             source=source,
         )
-        for seed in range(seeds)
+        for seed in range(options.first_seed, options.first_seed + seeds)
         for task in tasks
         for entrant in entrants_of(task, chosen)
     ]
@@ -153,6 +159,8 @@ def _add_regret_tables(report: Report, records: Sequence[dict[str, Any]]) -> Non
     for record in records:
         if record["curve"]:
             grouped.setdefault((record["task"], record["entrant"]), []).append(record)
+    if not grouped:
+        return
     over_queries, at_end = [], []
     for (task, entrant), group in grouped.items():
         curves = [{point["n_queries"]: total(point) for point in r["curve"]} for r in group]

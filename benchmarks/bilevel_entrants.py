@@ -40,7 +40,7 @@ from bbo_plugins.methods.bilbo_model import (
 from bbo_plugins.methods.trusted_sets import TrustedSets
 from bbo_plugins.optuna.dimensions import dimension_of
 from bbo_plugins.space import SearchSpace
-from benchmarks.bilevel_problems import LOWER, UPPER, Array, BilevelTask
+from benchmarks.bilevel_task import LOWER, UPPER, Array, BilevelTask
 
 N_INITIAL = 3
 NESTED_STEP = 0.05

@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks import bilevel
 from benchmarks.bilevel_entrants import N_INITIAL, STRATEGIES, Campaign, can_nest, problem_of
-from benchmarks.bilevel_problems import LOWER, TASKS, UPPER
+from benchmarks.bilevel_problems import TASKS
+from benchmarks.bilevel_task import LOWER, UPPER
 from benchmarks.report import Report, read_records
 
 BRANIN = TASKS["branin-goldstein"]
@@ -20,6 +21,7 @@ def options(**values: object) -> argparse.Namespace:
         "tasks": ["branin-goldstein", "mixed"],
         "entrants": ["sobol", "nested"],
         "seeds": 2,
+        "first_seed": 0,
         "queries": 20,
         "quick": True,
     }

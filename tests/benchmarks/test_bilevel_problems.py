@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks import bilevel_problems
-from benchmarks.bilevel_problems import LOWER, TASKS, UPPER, Array, BilevelTask
+from benchmarks.bilevel_problems import TASKS
+from benchmarks.bilevel_task import LOWER, UPPER, Array, BilevelTask
 from benchmarks.problem import from_unit, space_filling
 
 if TYPE_CHECKING:
