@@ -17,7 +17,8 @@ Algorithm 1 (there a minimum).
 
 Deviations: pending and failed points are accounted for, which the paper leaves open. Targets go
 through :class:`bbo_plugins.gp.outputs.OutputTransform`. As long as no observed point is feasible,
-the probability of feasibility alone is maximized.
+the probability of feasibility alone is maximized. Of more than a thousand observations the model
+has a part (:mod:`bbo_plugins.methods.active_set`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from bbo_plugins.acquisition.quasirandom import shifted_sobol
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
 from bbo_plugins.gp.losses import MARGINAL, Loss
 from bbo_plugins.gp.surrogate import Surrogate
+from bbo_plugins.methods import active_set
 from bbo_plugins.methods.constrained import AcquisitionName, ConstrainedAcquisition, ConstraintModel
 
 if TYPE_CHECKING:
@@ -128,6 +130,8 @@ def _suggest_by_model(
 ) -> Suggestion:
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
     features = FeatureMap(tuple(space.n_categories.tolist()))
+    failed, evaluated = _failed(observations), observations.X
+    observations = active_set.modeled(observations, features)
     n_models = 1 + len(_constraint_columns(observations))
     starts = [*warm_starts, *([None] * n_models)][:n_models]
     surrogate = Surrogate.fit(
@@ -142,7 +146,6 @@ def _suggest_by_model(
     )
     constraints = _fit_constraints(observations, features, starts[1:])
     fitted = [surrogate, *constraints]
-    failed = _failed(observations)
     known, mean = _attainable(space, surrogate.process)
     criterion = _acquisition(
         surrogate,
@@ -159,7 +162,7 @@ def _suggest_by_model(
         rng=rng,
         length_scales=surrogate.process.hyperparameters.length_scales,
         anchors=known[np.argsort(-mean, kind="stable")[:_N_ANCHORS]],
-        excluded=np.concatenate([observations.X, failed]) if deterministic else failed,
+        excluded=np.concatenate([evaluated, failed]) if deterministic else failed,
         pending=observations.pending,
     )
     return Suggestion(

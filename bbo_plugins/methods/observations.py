@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.gp.kernels import FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,3 +63,15 @@ class Observations:
         if not np.isfinite(self.y).all():
             message = f"y must be finite, but got {self.y}."
             raise ValueError(message)
+
+    def take(self, rows: IntArray) -> Observations:
+        """Return these observations with the evaluated points at ``rows`` (k,) only."""
+        noise, constraints = self.noise_variance, self.constraints
+        return replace(
+            self,
+            X=self.X[rows],
+            y=self.y[rows],
+            complete=self.complete[rows],
+            noise_variance=None if noise is None else noise[rows],
+            constraints=None if constraints is None else constraints[rows],
+        )

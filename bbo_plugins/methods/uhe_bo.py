@@ -214,9 +214,12 @@ def _random_point(
     known = [observations.X, observations.pending]
     if observations.failed is not None:
         known.append(observations.failed)
-    gaps = space.distances(draws, np.concatenate(known)).min(axis=1, initial=np.inf)
+    points = np.concatenate(known)
+    # One draw at a time: all distances at once would be an array of draws x points x dimensions.
+    distances = [space.distances(draw[None, :], points) for draw in draws]
+    gaps = np.array([row.min(initial=np.inf) for row in distances])
     if gaps.max() < _SAME and space.size is not None and space.size <= _MAX_ENUMERATED:
-        return _unknown_point(space, np.concatenate(known), rng, otherwise=draws[0])
+        return _unknown_point(space, points, rng, otherwise=draws[0])
     # A dimension that is held has no walls: at one, every draw would be its own mirror image.
     has_walls = [not (axis.is_categorical or axis.held_at is not None) for axis in space.dimensions]
     numeric = draws[:, has_walls]

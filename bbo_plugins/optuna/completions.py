@@ -5,6 +5,10 @@ completed, then by number. Only complete trials count: a pruned or failed one ha
 So do only those whose parameters lie in their own ranges, which an enqueued trial may violate. An
 infinite value counts as the worst or best finite one so far.
 
+Trials that continue one another (:mod:`bbo_plugins.optuna.continuations`) are one observation: its
+place is that of the first of them to complete, its value that of the one with the longest training
+of those that had completed by the time of the t-th completion.
+
 What is said of the t-th completion depends on the first t alone, the search space included: it is
 made of the parameters that these t trials share with one and the same distribution.
 """
@@ -12,6 +16,7 @@ made of the parameters that these t trials share with one and the same distribut
 from __future__ import annotations
 
 import math
+from bisect import insort
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, takewhile
@@ -25,12 +30,14 @@ from optuna.trial import TrialState
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import Hyperparameters
 from bbo_plugins.gp.losses import MARGINAL
+from bbo_plugins.methods.active_set import MAX_MODELED
+from bbo_plugins.optuna.continuations import note_first
 from bbo_plugins.optuna.cross_validation import scores_of
 from bbo_plugins.optuna.dimensions import is_single
 from bbo_plugins.optuna.finished import FinishedTrial
 from bbo_plugins.optuna.placement import PlacedTrials
 from bbo_plugins.optuna.proposals import Proposal
-from bbo_plugins.optuna.trials import maximized
+from bbo_plugins.optuna.values import maximized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,7 +94,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class Observed:
-    """The first t completions as a stopping criterion sees them.
+    """The first t completions as a stopping criterion sees them, with the values they had by then.
 
     Attributes:
         space: The parameters they share, d of them.
@@ -107,7 +114,7 @@ class Observed:
 
 
 class StudyCompletions:
-    """The complete trials of one study, each read once.
+    """The complete trials of one study, each read once; of each configuration the first.
 
     Only a cache: all of it can be read from the study again. Not to be shared among threads.
     """
@@ -121,6 +128,11 @@ class StudyCompletions:
         self._finished_at: dict[int, datetime | None] = {}  # by number, of all complete trials
         # The trials up to the first unfinished one: nothing in there can change.
         self._settled: list[FrozenTrial] = []
+        # For each continuation the first trial of its configuration; for each of these the first
+        # one that has completed; for each of these the others, by number.
+        self._first: dict[int, int] = {}
+        self._counted: dict[int, int] = {}
+        self._later: dict[int, list[Completion]] = {}
         # For the places in an order up to some place: who completed there, what is shared up to
         # there, and the points in the space of the last of them.
         self._order: list[Completion] = []
@@ -129,27 +141,54 @@ class StudyCompletions:
         self._X = np.empty((0, 0))
 
     def read(self, study: Study) -> tuple[Mapping[int, Completion], bool]:
-        """Return the complete trials by number, and whether this is still the study read before.
+        """Return the completions by number, and whether this is still the study read before.
 
-        It is another one if a study was deleted and its identifier given to the next.
+        Of trials that continue one another only the first one to complete is among them. It is
+        another study if a study was deleted and its identifier given to the next.
         """
         trials = study._get_trials(deepcopy=False, use_cache=False)
         n_settled = len(self._settled)
         if n_settled > len(trials) or not all(map(is_, trials, self._settled)):
             self._settled, n_settled = [], 0
         for trial in trials[n_settled:]:
+            first = note_first(self._first, trial)
             if trial.state is not TrialState.COMPLETE:
                 continue
             if trial.number not in self._finished_at:
                 self._finished_at[trial.number] = trial.datetime_complete
                 completion = _completion(trial)
                 if completion is not None:
-                    self._complete[trial.number] = completion
+                    self._add(completion, first)
             elif self._finished_at[trial.number] != trial.datetime_complete:
                 self._forget()
                 return self.read(study)[0], False
         self._settled += takewhile(_is_finished, trials[n_settled:])
         return self._complete, True
+
+    def _add(self, completion: Completion, first: int) -> None:
+        """Add one of the configuration that trial ``first`` has begun."""
+        counted = self._counted.setdefault(first, completion.number)
+        if counted == completion.number:
+            self._complete[completion.number] = completion
+        else:
+            later = self._later.setdefault(counted, [])
+            insort(later, completion, key=_by_number)
+
+    def latest(self, order: Sequence[Completion], until: float = math.inf) -> list[Completion]:
+        """Return the completions with the longest training in place of the first ones.
+
+        Args:
+            order: The first ones.
+            until: Those that completed after this time, in seconds, are left out.
+        """
+        if not self._later:
+            return list(order)
+        latest = []
+        for first in order:
+            others = self._later.get(first.number, ())
+            known = (other for other in others if other.finished_at <= until)
+            latest.append(max((first, *known), key=_by_number))
+        return latest
 
     def observed(self, study: Study, order: Sequence[Completion]) -> Observed | None:
         """Return the completions in ``order``, at least one; None if they share no parameter."""
@@ -166,14 +205,15 @@ class StudyCompletions:
         if new:
             _, X = self._placed.place({completion.number: completion.trial for completion in new})
             self._X = np.concatenate([self._X, X])
-        y, n_infinite = maximized(study, [completion.trial.value for completion in order])
+        latest = self.latest(order, max(completion.finished_at for completion in order))
+        y, n_infinite = maximized(study, [completion.trial.value for completion in latest])
         return Observed(
             space=self._placed.space,
             X=self._X[: len(order)],
             y=y,
             n_infinite=n_infinite,
             estimate=_latest_estimate(order, self._placed.space.names),
-            best_scores=order[int(np.argmax(y))].scores,
+            best_scores=latest[int(np.argmax(y))].scores,
         )
 
     def _shared_by(self, order: Sequence[Completion]) -> Mapping[str, BaseDistribution]:
@@ -224,6 +264,10 @@ def continued(
 
 def _is_finished(trial: FrozenTrial) -> bool:
     return trial.state.is_finished()
+
+
+def _by_number(completion: Completion) -> int:
+    return completion.number
 
 
 def _by_completion(completion: Completion) -> tuple[float, int]:
@@ -279,4 +323,5 @@ def _latest_estimate(order: Sequence[Completion], names: tuple[str, ...]) -> Hyp
     if not usable:
         return None
     latest = usable[max(usable)]
-    return latest.hyperparameters if latest.n_points >= _MIN_SHARE * len(order) else None
+    n_modeled = min(len(order), MAX_MODELED)
+    return latest.hyperparameters if latest.n_points >= _MIN_SHARE * n_modeled else None

@@ -31,6 +31,7 @@ from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.placement import fixed_params
 from bbo_plugins.optuna.proposals import Proposal
 from bbo_plugins.optuna.trials import Histories, held_params, store_constraints, store_proposal
+from bbo_plugins.optuna.values import MAX_CONSTRAINTS
 from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ class ModelSampler(BaseSampler):
                 break
             snapshot = snapshot.with_pending(appeared)
         else:  # workers in step come to the same points again and again
-            _logger.info("%s: trial %d makes way for others, to any point.", self, trial.number)
+            _logger.debug("%s: trial %d makes way for others, to any point.", self, trial.number)
             params = self._params_of_design(snapshot)
             proposal = Proposal.of(
                 params,
@@ -351,6 +352,13 @@ class ModelSampler(BaseSampler):
                 "noise without a variance counts as unknown.",
                 self,
                 _counted(snapshot.n_invalid_noise, "trial"),
+            )
+        if len(snapshot.constraints) == MAX_CONSTRAINTS and self._once.first_time("constraints"):
+            _logger.warning(
+                "%s: the trials have %d constraints or more; the largest value of those reported "
+                "least stands for them.",
+                self,
+                MAX_CONSTRAINTS,
             )
         if snapshot.n_unreadable and self._once.first_time("unreadable"):
             _logger.warning(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from operator import is_
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from optuna.trial import TrialState
@@ -13,12 +15,60 @@ from bbo_plugins.methods.past import Past
 from bbo_plugins.optuna.proposals import ARMS, Proposal, is_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from optuna.trial import FrozenTrial
 
 _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
+
+
+class _Said(NamedTuple):
+    """What is kept of a finished trial's proposal: not its fits, which are long."""
+
+    finished_at: datetime | None
+    arm: int = NO_ARM
+    expected_gain: float = math.nan
+    is_stored: bool = False
+    is_readable: bool = False
+
+
+class _Settled:
+    """The trials up to the first unfinished one, and what they say: nothing in there can change.
+
+    So that looking at ten thousand of them again costs next to nothing.
+
+    Args:
+        read: Reads one finished trial.
+    """
+
+    def __init__(self, read: Callable[[FrozenTrial], _Said]) -> None:
+        """Start with no trial."""
+        self._read = read
+        self._forget()
+
+    def _forget(self) -> None:
+        self._trials: list[FrozenTrial] = []
+        self.numbers: list[int] = []
+        self.said: list[_Said] = []
+        self.stored: list[FrozenTrial] = []  # those of them with a proposal
+        self.n_unreadable = 0
+
+    def rest(self, trials: Sequence[FrozenTrial]) -> Sequence[FrozenTrial]:
+        """Take in the trials that have settled since, and return those that have not."""
+        if len(self._trials) > len(trials) or not all(map(is_, trials, self._trials)):
+            self._forget()
+        for trial in trials[len(self._trials) :]:
+            if not trial.state.is_finished():
+                break
+            said = self._read(trial)
+            self._trials.append(trial)
+            self.numbers.append(trial.number)
+            self.said.append(said)
+            if said.is_stored:
+                self.stored.append(trial)
+                self.n_unreadable += not said.is_readable
+        return trials[len(self._trials) :]
 
 
 class Proposed:
@@ -29,7 +79,9 @@ class Proposed:
 
     def __init__(self) -> None:
         """Start with nothing read."""
-        self._known: dict[int, tuple[datetime, Proposal | None]] = {}
+        self._known: dict[int, _Said] = {}
+        self._all = _Settled(self._said)
+        self._counted = _Settled(self._said)  # of the trials that the bandit counts
 
     def fits(
         self,
@@ -49,13 +101,14 @@ class Proposed:
         """
         latest: dict[str, tuple[Any, ...]] = {}
         n_read = 0
-        for trial in reversed(trials):
+        rest = self._all.rest(trials)
+        for trial in chain(reversed(rest), reversed(self._all.stored)):
             if trial.number == asking.number or not is_stored(trial.system_attrs):
                 continue
             n_read += 1
             if n_read > _MAX_RECORDS:
                 break
-            proposal = self._of(trial)
+            proposal = Proposal.from_attributes(trial.system_attrs)
             if proposal is None or proposal.loss is None or proposal.loss in latest:
                 continue
             if proposal.fits and set(proposal.params) == names:
@@ -68,10 +121,9 @@ class Proposed:
 
         That of a trial that is running may be half written.
         """
-        return sum(
-            trial.state.is_finished() and is_stored(trial.system_attrs) and self._of(trial) is None
-            for trial in trials
-        )
+        rest = self._all.rest(trials)
+        said = [self._said(trial) for trial in rest if trial.state.is_finished()]
+        return self._all.n_unreadable + sum(row.is_stored and not row.is_readable for row in said)
 
     def past(
         self, trials: Sequence[FrozenTrial], asking: FrozenTrial, values: Mapping[int, float]
@@ -83,30 +135,44 @@ class Proposed:
             asking: The trial to leave out.
             values: Maximized value by trial number, where there is one that counts.
         """
-        others = [
+        rest = [
             trial
-            for trial in trials
+            for trial in self._counted.rest(trials)
             if trial.number != asking.number and trial.state is not TrialState.WAITING
         ]
-        # A retried trial inherits the record of the one it repeats, which counts already.
-        proposals = [None if "retry_history" in t.system_attrs else self._of(t) for t in others]
-        arms = [NO_ARM if p is None or p.arm is None else ARMS.index(p.arm) for p in proposals]
-        gains = [
-            math.nan if p is None or p.expected_gain is None else p.expected_gain for p in proposals
-        ]
+        n_settled = len(self._counted.numbers)
+        numbers = [*self._counted.numbers, *(trial.number for trial in rest)]
+        said = [*self._counted.said, *map(self._said, rest)]
+        finished = [True] * n_settled + [trial.state.is_finished() for trial in rest]
         table = TrialTable(
-            numbers=np.array([trial.number for trial in others], dtype=np.int64),
-            arms=np.array(arms, dtype=np.int64),
-            finished=np.array([trial.state.is_finished() for trial in others], dtype=np.bool_),
-            values=np.array([values.get(t.number, math.nan) for t in others], dtype=np.float64),
+            numbers=np.array(numbers, dtype=np.int64),
+            arms=np.array([row.arm for row in said], dtype=np.int64),
+            finished=np.array(finished, dtype=np.bool_),
+            values=np.array([values.get(n, math.nan) for n in numbers], dtype=np.float64),
         )
-        return Past(trials=table, expected_gains=np.array(gains, dtype=np.float64))
+        gains = np.array([row.expected_gain for row in said], dtype=np.float64)
+        return Past(trials=table, expected_gains=gains)
 
-    def _of(self, trial: FrozenTrial) -> Proposal | None:
+    def _said(self, trial: FrozenTrial) -> _Said:
         known = self._known.get(trial.number)
-        if known is not None and known[0] == trial.datetime_complete:
-            return known[1]
-        proposal = Proposal.from_attributes(trial.system_attrs)
+        if known is not None and known.finished_at == trial.datetime_complete:
+            return known
+        said = _read(trial)
         if trial.datetime_complete is not None:
-            self._known[trial.number] = (trial.datetime_complete, proposal)
-        return proposal
+            self._known[trial.number] = said
+        return said
+
+
+def _read(trial: FrozenTrial) -> _Said:
+    proposal = Proposal.from_attributes(trial.system_attrs)
+    stored, readable = is_stored(trial.system_attrs), proposal is not None
+    # A retried trial inherits the record of the one it repeats, which counts already.
+    if proposal is None or "retry_history" in trial.system_attrs:
+        return _Said(trial.datetime_complete, is_stored=stored, is_readable=readable)
+    return _Said(
+        trial.datetime_complete,
+        NO_ARM if proposal.arm is None else ARMS.index(proposal.arm),
+        math.nan if proposal.expected_gain is None else float(proposal.expected_gain),
+        stored,
+        readable,
+    )

@@ -24,6 +24,7 @@ from bbo_plugins.gp.losses import Marginal
 from bbo_plugins.gp.outputs import OutputTransform
 from bbo_plugins.gp.regression import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate, transformed_noise
+from bbo_plugins.methods import active_set
 from bbo_plugins.optuna.finished import FinishedTrial
 from bbo_plugins.optuna.model_sampler import ModelSampler
 from bbo_plugins.optuna.placement import PlacedTrials
@@ -174,8 +175,9 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     The hyperparameters are those stored with the latest suggestion for the same parameters whose
     estimate is by the marginal likelihood; only if there is no such suggestion, the latest one by
     another loss, which may lack a noise variance. They were estimated on the trials finished by
-    then; the posterior is conditioned on all that have finished since as well. If none are stored,
-    as after other samplers, they are estimated once. Known noise variances and whether the
+    then; the posterior is conditioned on all that have finished since as well, in a long study on
+    those that the sampler's model would have (:mod:`bbo_plugins.methods.active_set`). If none are
+    stored, as after other samplers, they are estimated once. Known noise variances and whether the
     objective is deterministic are asked of the study's sampler if it is one of this package.
 
     Returns:
@@ -262,9 +264,9 @@ def _surrogate(
     snapshot: Snapshot, estimate: Hyperparameters | None, *, deterministic: bool
 ) -> tuple[GaussianProcess, OutputTransform]:
     """Return the posterior and its units: with the stored hyperparameters, else by one fit."""
-    observations = snapshot.observations
-    X, y, noise = observations.X, observations.y, observations.noise_variance
     features = FeatureMap(tuple(snapshot.space.n_categories.tolist()))
+    observations = active_set.modeled(snapshot.observations, features)  # as the sampler's model
+    X, y, noise = observations.X, observations.y, observations.noise_variance
     if estimate is None:
         fitted = Surrogate.fit(X, y, features, noise_variance=noise, deterministic=deterministic)
         return fitted.process, fitted.transform

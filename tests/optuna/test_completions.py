@@ -14,6 +14,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.methods.active_set import MAX_MODELED
 from bbo_plugins.optuna import completions
 from bbo_plugins.optuna.completions import StudyCompletions, continued, in_order
 from bbo_plugins.optuna.proposals import Proposal
@@ -137,6 +138,20 @@ def test_estimates_for_other_parameters_are_not_taken_over(names: str, is_used: 
     for index in range(3):
         attributes = proposal.to_attributes()
         add(study, {"x": 0.1 * index, "y": 0.5}, 1.0, system_attrs=attributes)
+    reader = StudyCompletions()
+    observed = reader.observed(study, in_order(reader.read(study)[0], {}))
+    assert observed is not None
+    assert (observed.estimate is not None) is is_used
+
+
+@pytest.mark.parametrize("n_points, is_used", [(0.9, True), (0.7, False)])
+def test_estimates_of_long_studies_are_taken_over(n_points: float, is_used: bool) -> None:
+    """Where the sampler models a part of the trials, three quarters of that part are enough."""
+    n = int(n_points * MAX_MODELED)
+    fit = WarmStart(np.log([0.3, 0.7, 2.0, 0.1]), np.eye(4), -1.0, n).to_json()
+    proposal = Proposal({"x": 0.5, "y": 0.5}, (fit,), loss="Marginal")
+    study = _study([i % 100 for i in range(MAX_MODELED * 3 // 2)])
+    add(study, {"x": 0.5, "y": 0.5}, 1.0, minute=10**5, system_attrs=proposal.to_attributes())
     reader = StudyCompletions()
     observed = reader.observed(study, in_order(reader.read(study)[0], {}))
     assert observed is not None

@@ -18,6 +18,7 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import Hyperparameters
 from bbo_plugins.gp.surrogate import Surrogate
+from bbo_plugins.methods.active_set import MAX_MODELED
 from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.optuna.proposals import PREFIX, Proposal
 from bbo_plugins.optuna.records import StudyPosterior, posterior_of, suggestions_of
@@ -199,6 +200,18 @@ def test_one_fit_where_none_is_stored(stored: tuple[Any, ...]) -> None:
     np.testing.assert_allclose(actual.length_scales, expected.length_scales)
     assert actual.signal_variance == pytest.approx(expected.signal_variance)
     assert actual.noise_variance == pytest.approx(expected.noise_variance)
+
+
+def test_a_long_study_is_listed_in_full_and_modeled_in_part() -> None:
+    """The posterior is that of the trials the sampler would model, the best of all among them."""
+    study = _plane(MAX_MODELED + 50)
+    params = {"b": 0.5, "a": 0.5}
+    fits = (_fit([-1.0, 0.0, 0.0, -5.0]),)
+    _told(study, params, 0.0, **Proposal(params, fits, loss="Marginal").to_attributes())
+    posterior = _posterior(study)
+    assert len(posterior.values) == len(posterior.X) == MAX_MODELED + 51
+    assert 0.9 * MAX_MODELED <= len(posterior.process.y) <= MAX_MODELED
+    assert posterior.X[posterior.best].tolist() in posterior.process.X.tolist()
 
 
 def test_estimates_for_other_parameters_are_of_no_use() -> None:

@@ -1,0 +1,262 @@
+"""Which observations a model has when there are too many: their parts, and slow changes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.methods import active_set, gp_bo
+from bbo_plugins.methods.active_set import MAX_MODELED, Shares, modeled
+from bbo_plugins.methods.observations import Observations
+from bbo_plugins.space import Dimension, SearchSpace
+from tests.oracles.problems import unit_box
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FloatArray
+
+PLANE = FeatureMap((0, 0))
+
+
+def observed(X: FloatArray, y: FloatArray, **fields: Any) -> Observations:
+    """Return complete observations without pending ones, unless told otherwise."""
+    fields = {"complete": np.ones(len(y), bool), "pending": np.empty((0, X.shape[1]))} | fields
+    return Observations(X=X, y=y, **fields)
+
+
+def random_study(n: int, seed: int = 0) -> Observations:
+    """Return ``n`` observations of which nothing coincides: ``y`` tells them apart."""
+    rng = np.random.default_rng(seed)
+    return observed(rng.random((n, 2)), rng.permutation(n).astype(float))
+
+
+def rows_of(subset: Observations, whole: Observations) -> list[int]:
+    """Return where each observation of ``subset`` stands in ``whole``; values tell them apart."""
+    place = {value: row for row, value in enumerate(whole.y.tolist())}
+    return [place[value] for value in subset.y.tolist()]
+
+
+# --------------------------------------------------------------------------------- size and change
+
+
+@pytest.mark.parametrize("n", [1, 19, 20])
+def test_up_to_the_limit_all_are_modeled(n: int) -> None:
+    """Below the limit nothing is different: not even a copy is made."""
+    study = random_study(n)
+    assert modeled(study, PLANE, limit=20) is study
+
+
+@given(st.integers(10, 60), st.integers(1, 200), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_the_size_is_bounded(limit: int, excess: int, best: float, latest: float) -> None:
+    """Between nine tenths of the limit and the limit, in order, each once, whatever the shares."""
+    study = random_study(limit + excess)
+    shares = Shares(best=min(best, 1.0), latest=min(latest, 1.0 - best))
+    rows = rows_of(modeled(study, PLANE, limit=limit, shares=shares), study)
+    assert limit - limit // 10 <= len(rows) <= limit
+    assert rows == sorted(set(rows))
+
+
+def test_the_set_changes_by_what_is_new_only() -> None:
+    """Within a block nothing goes; then the whole set is chosen anew, and the next block begins."""
+    limit, block = 40, 4
+    whole = random_study(100)
+    before: list[int] | None = None
+    n_renewed = 0
+    for n in range(limit + 1, 100):
+        first = whole.take(np.arange(n))
+        rows = rows_of(modeled(first, PLANE, limit=limit), whole)
+        if n % block and before is not None:
+            assert rows == [*before, n - 1]
+        elif before is not None:
+            n_renewed += 1
+            assert len(rows) == limit - block
+        before = rows
+    assert n_renewed == 14
+
+
+def test_everything_else_stays() -> None:
+    """Noise and constraints go along with their points; what is pending or failed is untouched."""
+    whole = random_study(30)
+    study = observed(
+        whole.X,
+        whole.y,
+        noise_variance=10.0 * whole.y,
+        constraints=np.column_stack([whole.y, -whole.y]) - 100.0,
+        complete=whole.y > 3.0,
+        pending=np.full((2, 2), 0.25),
+        failed=np.full((1, 2), 0.75),
+    )
+    subset = modeled(study, PLANE, limit=20)
+    assert subset.noise_variance is not None
+    assert subset.constraints is not None
+    rows = rows_of(subset, study)
+    np.testing.assert_array_equal(subset.X, study.X[rows])
+    np.testing.assert_array_equal(subset.noise_variance, 10.0 * subset.y)
+    np.testing.assert_array_equal(subset.constraints[:, 1], -subset.y - 100.0)
+    np.testing.assert_array_equal(subset.complete, subset.y > 3.0)
+    assert subset.pending is study.pending
+    assert subset.failed is study.failed
+
+
+# --------------------------------------------------------------------------------------- the parts
+
+
+def test_the_parts_are_best_latest_and_far_apart() -> None:
+    """Each part is what brute force finds: a sort, the end, and the farthest one after another."""
+    study = random_study(200)
+    rows = set(rows_of(modeled(study, PLANE, limit=40), study))
+    order = np.argsort(-study.y).tolist()
+    expected = set(order[:9])
+    rest = [row for row in range(200) if row not in expected]
+    expected |= set(rest[-18:])
+    while len(expected) < 36:
+        gaps = [
+            min(math.dist(study.X[row], study.X[other]) for other in expected) for row in range(200)
+        ]
+        expected.add(int(np.argmax(gaps)))
+    assert rows == expected
+
+
+def test_distances_are_the_kernels() -> None:
+    """Two categories are one apart wherever their cells are: the odd category is the farthest."""
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.choice([0.005, 0.995], size=60), rng.random(60)])
+    X[17] = [0.015, 0.5]
+    y = np.arange(60.0)
+    features = FeatureMap((100, 0))
+    subset = modeled(observed(X, y), features, limit=10, shares=Shares(best=0.1, latest=0.0))
+    assert 17.0 in subset.y
+
+
+def test_a_long_rest_is_looked_at_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for points far apart has a bounded cost, and still spans the whole history."""
+    monkeypatch.setattr(active_set, "_MAX_SPREAD_OUT", 80)
+    study = random_study(996)
+    rows = rows_of(modeled(study, PLANE, limit=60, shares=Shares(best=0.0, latest=0.0)), study)
+    assert len(rows) == 54
+    others = np.delete(np.arange(996), int(study.y.argmax()))
+    looked_at = others[np.linspace(0, 994, 80).astype(np.int64)]
+    assert set(rows) <= {int(study.y.argmax()), *looked_at.tolist()}
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 10**6), st.booleans(), st.booleans())
+def test_the_best_point_is_never_dropped(seed: int, constrained: bool, pruned: bool) -> None:
+    """Of those that are complete and feasible, the largest value takes part in every set."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(21, 90))
+    y = rng.permutation(n).astype(float)
+    eligible = np.ones(n, bool)
+    fields: dict[str, Any] = {}
+    if constrained:
+        constraints = rng.normal(size=(n, 2))
+        constraints[rng.random((n, 2)) < 0.2] = math.nan
+        fields["constraints"] = constraints
+        eligible &= ~(constraints > 0.0).any(axis=1) & ~np.isnan(constraints).all(axis=1)
+    if pruned:
+        fields["complete"] = rng.random(n) < 0.7
+        eligible &= fields["complete"]
+    if not eligible.any():
+        return
+    subset = modeled(observed(rng.random((n, 2)), y, **fields), PLANE, limit=20)
+    assert y[eligible].max() in subset.y
+
+
+def test_feasible_ones_are_better_than_infeasible_ones() -> None:
+    """Then the smaller violation counts, each constraint in its own unit; silence is last."""
+    y = np.arange(40.0)
+    constraints = np.column_stack([np.full(40, -1.0), np.full(40, -1.0)])
+    constraints[10:, 0] = 1e6  # violated, all alike, but for two that are near the border
+    constraints[[15, 16], 0] = 1e3
+    constraints[15, 1] = 5.0  # the largest there is
+    constraints[30:] = math.nan
+    study = observed(random_study(40).X, y, constraints=constraints)
+    order = active_set._best_first(study, 40).tolist()
+    assert order[:11] == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 16]
+    assert order[11:29] == [29 - i for i in range(20) if 29 - i not in {15, 16}]
+    assert order[29] == 15
+    assert order[30:] == list(range(39, 29, -1))
+
+
+def test_pruned_ones_come_after_complete_ones() -> None:
+    """A value that is not final cannot be the best one."""
+    study = observed(random_study(5).X, np.arange(5.0), complete=np.array([1, 1, 1, 0, 0], bool))
+    assert active_set._best_first(study, 5).tolist() == [2, 1, 0, 4, 3]
+
+
+# ------------------------------------------------------------------------------------------ copies
+
+
+def test_copies_leave_room_for_others() -> None:
+    """Of a point evaluated hundreds of times the latest few are modeled, and the other points."""
+    X = random_study(400).X
+    X[100:] = X[7]
+    y = np.arange(400.0)
+    subset = modeled(observed(X, y), PLANE, limit=40, shares=Shares(best=1.0, latest=0.0))
+    copies = subset.y[(X[7] == subset.X).all(axis=1)]
+    np.testing.assert_array_equal(copies, [396.0, 397.0, 398.0, 399.0])
+    assert len(np.unique(subset.X, axis=0)) == 33
+
+
+def test_the_mean_of_copies_counts() -> None:
+    """One lucky value of a mediocre point does not put it before a point that is good throughout.
+
+    The lucky one is no less the best single value; its point is not dropped, only ranked.
+    """
+    X = np.array([[0.1, 0.1]] * 3 + [[0.9, 0.9]] * 2)
+    y = np.array([9.0, 0.0, 0.0, 4.0, 4.0])
+    assert active_set._best_first(observed(X, y), 5).tolist() == [3, 4, 0, 1, 2]
+
+
+def test_huge_values_are_ranked() -> None:
+    """Sums of the largest floats overflow, the order survives, without a warning."""
+    X = np.array([[0.1, 0.1]] * 3 + [[0.9, 0.9]] * 3)
+    y = np.array([1e308] * 3 + [-1e308] * 3)
+    assert active_set._best_first(observed(X, y), 6).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_one_point_beyond_number() -> None:
+    """Where all observations coincide there is still a set of the right size."""
+    study = observed(np.full((500, 2), 0.5), np.arange(500.0))
+    assert len(set(modeled(study, PLANE, limit=100).y.tolist())) == 90
+
+
+# ---------------------------------------------------------------------------- in a step of a search
+
+
+def bowl(X: FloatArray) -> FloatArray:
+    """Return a concave function with its maximum inside the square."""
+    heights: FloatArray = -np.square(X - 0.4).sum(axis=1)
+    return heights
+
+
+def test_a_step_is_one_with_the_active_set() -> None:
+    """Beyond the limit a suggestion is, bit for bit, that of a study that has only those."""
+    rng = np.random.default_rng(1)
+    X = rng.random((MAX_MODELED + 120, 2))
+    whole = observed(X, bowl(X) + 0.1 * rng.standard_normal(len(X)), pending=rng.random((2, 2)))
+    part = modeled(whole, PLANE)
+    assert len(part.y) == 920
+    one, other = (
+        gp_bo.suggest(unit_box(2), study, rng=np.random.default_rng(0)) for study in (whole, part)
+    )
+    np.testing.assert_array_equal(one.x, other.x)
+    assert one.warm_starts[0].n_points == 920
+    assert one.notes == ()
+    assert np.linalg.norm(one.x - 0.4) < 0.3
+
+
+def test_points_without_a_part_in_the_model_are_not_suggested_again() -> None:
+    """Without noise an evaluated point stays one: of 1,024 points the only new one is left."""
+    levels = Dimension.int(0, 31)
+    space = SearchSpace({"a": levels, "b": levels})
+    X = np.random.default_rng(2).permutation(space.enumerate())[:1023]
+    step = gp_bo.suggest(
+        space, observed(X, bowl(X)), rng=np.random.default_rng(0), deterministic=True
+    )
+    assert step.x.tolist() not in X.tolist()
