@@ -22,10 +22,15 @@ if __name__ == "__main__":
 BENCHMARKS = {
     "bilevel": "benchmarks.bilevel",
     "estimation": "benchmarks.estimation",
+    "highdim": "benchmarks.highdim",
     "horizon": "benchmarks.horizon",
     "imports": "benchmarks.imports",
     "latency": "benchmarks.latency",
+    "memory": "benchmarks.memory",
+    "parallel": "benchmarks.parallel",
+    "ray": "benchmarks.ray_overhead",
     "regret": "benchmarks.regret",
+    "scale": "benchmarks.scale",
     "stopping": "benchmarks.stopping",
 }
 DEFAULT_OUT = Path("benchmark-results")

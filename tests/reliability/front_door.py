@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
+from bbo_plugins.optuna import BILBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
+from bbo_plugins.optuna.bilbo_sampler import REASON_KEY
 from bbo_plugins.optuna.proposals import Proposal
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
 
     from bbo_plugins.methods.stopping import StoppingRecord
 
-SAMPLERS = ("uhe", "map")
+ESTIMATIONS = ("uhe", "map")  # of UHEBOSampler
+# What one model suggests for one function, by its observations; BILBO has several of each.
+SINGLE = (*ESTIMATIONS, "go-ucb")
+BILEVEL = "bilbo"
+SAMPLERS = (*SINGLE, BILEVEL)
 N_STARTUP = 4
 SPACE: dict[str, BaseDistribution] = {
     "c": CategoricalDistribution(["a", None, True, 2.5]),
@@ -33,11 +38,23 @@ SPACE: dict[str, BaseDistribution] = {
     "n": IntDistribution(1, 9, step=2),
     "x": FloatDistribution(0.0, 1.0),
 }
+_UPPER, _LOWER = ("c", "lr"), ("n", "x")  # the levels of a bilevel study in this space
+_QUERY: dict[str, BaseDistribution] = {"query": CategoricalDistribution(["upper", "lower"])}
+
+
+def space_of(name: str) -> dict[str, BaseDistribution]:
+    """Return the parameters that a study with this sampler asks for."""
+    return {**SPACE, **_QUERY} if name == BILEVEL else dict(SPACE)
 
 
 def sampler_of(name: str, seed: int = 0, **arguments: Any) -> BaseSampler:
     """Return a new sampler; one and the same seed makes it suggest the same."""
     arguments.setdefault("n_startup_trials", N_STARTUP)
+    if name == BILEVEL:
+        levels = arguments.pop("levels", (_UPPER, _LOWER))
+        return BILBOSampler(*levels, seed=seed, **arguments)
+    if name == "go-ucb":
+        return GOUCBSampler(seed=seed, **arguments)
     return UHEBOSampler(estimation=name, seed=seed, **arguments)
 
 
@@ -52,24 +69,34 @@ def study_of(name: str, storage: BaseStorage | None = None, **arguments: Any) ->
 
 
 def value_of(params: Mapping[str, Any]) -> float:
-    """Return a value to be minimized that depends on every parameter of :data:`SPACE`."""
+    """Return a value to be minimized that depends on every parameter of :data:`SPACE`.
+
+    If the lower level's function is asked for, it is that one's.
+    """
+    if params.get("query") == "lower":
+        return float((params["x"] - 0.1 * params["n"]) ** 2 + 0.1 * params["lr"])
     bowl = (params["x"] - 0.3) ** 2 + 0.1 * (math.log10(params["lr"]) + 2.0) ** 2
     return float(bowl + 0.01 * params["n"] + 0.1 * (params["c"] is None))
 
 
-def run(study: Study, n: int) -> None:
+def run(study: Study, n: int, space: Mapping[str, BaseDistribution] | None = None) -> None:
     """Evaluate ``n`` more trials."""
     for _ in range(n):
-        trial = ask(study)
+        trial = ask(study, space)
         study.tell(trial, value_of(trial.params))
 
 
 def ask(study: Study, space: Mapping[str, BaseDistribution] | None = None) -> Trial:
     """Ask for a trial and check that it is valid."""
-    distributions = dict(SPACE if space is None else space)
+    distributions = space_in(study) if space is None else dict(space)
     trial = study.ask(distributions)
     assert_valid(trial.params, distributions)
     return trial
+
+
+def space_in(study: Study) -> dict[str, BaseDistribution]:
+    """Return the parameters that the sampler of ``study`` can suggest."""
+    return space_of(BILEVEL if isinstance(study.sampler, BILBOSampler) else ESTIMATIONS[0])
 
 
 def assert_valid(params: Mapping[str, Any], space: Mapping[str, BaseDistribution]) -> None:
@@ -94,9 +121,17 @@ def _text(choice: Any) -> str:
 
 def assert_modeled(study: Study, trial: Trial) -> None:
     """Check that a model or a bandit suggested this trial, and that what it stored can be read."""
-    stored = stored_of(study.trials[trial.number])
-    assert stored is not None
-    assert stored.loss is not None or stored.arm is not None
+    assert is_modeled(study.trials[trial.number])
+
+
+def is_modeled(trial: FrozenTrial) -> bool:
+    """Return whether what is stored with a trial says that a model or a bandit suggested it."""
+    stored = stored_of(trial)
+    if stored is None:
+        return False
+    if REASON_KEY in trial.system_attrs:
+        return bool(stored.fits)  # which come with every query by the models
+    return bool(stored.loss is not None and stored.fits) or stored.arm is not None
 
 
 def stored_of(trial: FrozenTrial) -> Proposal | None:
@@ -110,6 +145,11 @@ def evaluate(study: Study) -> StoppingRecord:
     assert not math.isnan(record.value)
     assert not math.isnan(record.threshold)
     return record
+
+
+def fallback_of(name: str) -> str:
+    """Return what the warning says of a point that no model could suggest."""
+    return "so the query fills the space" if name == BILEVEL else "so the point is random"
 
 
 def warnings_in(caplog: pytest.LogCaptureFixture, of: str = "") -> list[str]:

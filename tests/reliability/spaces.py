@@ -90,12 +90,12 @@ class Tree:
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> Tree:
-    """Return a search space of 1 to 30 parameters."""
-    n = draw(st.integers(1, 30) | st.integers(1, 4))
+def trees(draw: st.DrawFn, *, least: int = 1, branching: bool = True) -> Tree:
+    """Return a search space of 1 to 30 parameters, half of them with conditional ones."""
+    n = draw(st.integers(least, 30) | st.integers(least, 4))
     distributions = [draw(DISTRIBUTIONS) for _ in range(n)]
     named = {f"p{i:02}": distribution for i, distribution in enumerate(distributions)}
-    n_conditional = draw(st.integers(0, n - 1)) if draw(st.booleans()) else 0
+    n_conditional = draw(st.integers(0, n - 1)) if branching and draw(st.booleans()) else 0
     names = list(named)
     always = {name: named[name] for name in names[n_conditional:]}
     if not n_conditional:

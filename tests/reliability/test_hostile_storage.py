@@ -16,11 +16,14 @@ from hypothesis import strategies as st
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
+from bbo_plugins.optuna.bilbo_sampler import REASON_KEY
 from bbo_plugins.optuna.cross_validation import report_cross_validation_scores
 from bbo_plugins.optuna.proposals import PREFIX
 from bbo_plugins.optuna.records import posterior_of, suggestions_of
 from bbo_plugins.optuna.stopping_history import histories_of
 from tests.reliability.front_door import (
+    BILEVEL,
+    ESTIMATIONS,
     SAMPLERS,
     ask,
     assert_modeled,
@@ -33,7 +36,7 @@ from tests.reliability.front_door import (
 from tests.reliability.hostile import copy_of, cut, damaged_attributes, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
@@ -115,11 +118,12 @@ def assert_said_once(messages: list[str]) -> None:
         assert n <= (len(_RULES) if message.startswith("RegretGapTerminator") else 1), message
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_damaged_attributes_of_trials(name: str, data: st.DataObject) -> None:
-    """Suggestions, records, plots: nothing raises, and each kind of warning comes once."""
+_FEW = settings(max_examples=12, suppress_health_check=list(HealthCheck))
+_MANY = settings(_FEW, max_examples=300)
+
+
+def check_damaged_trials(name: str, data: st.DataObject) -> None:
+    """Damage what is stored with some trials, and do everything that reads it."""
     study = original(name)
     chosen = data.draw(st.sets(st.sampled_from(range(len(study.trials))), min_size=1, max_size=3))
     attributes = {
@@ -131,16 +135,54 @@ def test_damaged_attributes_of_trials(name: str, data: st.DataObject) -> None:
     assert_said_once(messages)
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_damaged_attributes_of_the_study(name: str, data: st.DataObject) -> None:
-    """Settings, records and states of the terminator's fits: nothing raises, nothing stops."""
+def check_damaged_study(name: str, data: st.DataObject) -> None:
+    """Damage what is stored with the study, and do everything that reads it."""
     study = original(name)
     own = data.draw(damaged_attributes(own_attributes(study)))
     with Collected() as messages:
         look_at(copy_of(study, name, {}, own))
     assert_said_once(messages)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@_FEW
+@given(data=st.data())
+def test_damaged_attributes_of_trials(name: str, data: st.DataObject) -> None:
+    """Suggestions, records, plots: nothing raises, and each kind of warning comes once."""
+    check_damaged_trials(name, data)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@_FEW
+@given(data=st.data())
+def test_damaged_attributes_of_the_study(name: str, data: st.DataObject) -> None:
+    """Settings, records and states of the terminator's fits: nothing raises, nothing stops."""
+    check_damaged_study(name, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", [check_damaged_trials, check_damaged_study])
+@pytest.mark.parametrize("name", SAMPLERS)
+@_MANY
+@given(data=st.data())
+def test_much_damage(
+    name: str, check: Callable[[str, st.DataObject], None], data: st.DataObject
+) -> None:
+    """Both of them, more often."""
+    check(name, data)
+
+
+@pytest.mark.parametrize("garbage", [None, 7, "x", [], {"reason": "optimism", "bounds": [1.0]}])
+def test_damaged_reasons_of_bilevel_queries(garbage: Any) -> None:
+    """A trial whose attributes are damaged while it runs is told as ever, and not trusted."""
+    study = study_of(BILEVEL)
+    for _ in range(6):
+        trial = ask(study)
+        study._storage.set_trial_system_attr(trial._trial_id, REASON_KEY, garbage)
+        study.tell(trial, value_of(trial.params))
+        (doubt,) = study.trials[-1].system_attrs["constraints"]
+        assert doubt > 0.0
+    assert_modeled(study, ask(study))
 
 
 # ------------------------------------------------------------------------------- nothing but damage
@@ -184,6 +226,7 @@ def test_garbage_is_as_good_as_nothing(
     Sampler and terminator say so in one warning each, unless the storage says there is nothing.
     """
     study, found = original(name), []
+    caplog.clear()
     for change in (lambda attributes: replaced(attributes, GARBAGE[garbage]), without):
         changed = {trial.number: change(trial.system_attrs) for trial in study.trials}
         made = copy_of(study, name, changed, change(own_attributes(study)))
@@ -206,6 +249,7 @@ def test_garbage_is_as_good_as_nothing(
 def test_damaged_fits_are_made_again(name: str, caplog: pytest.LogCaptureFixture) -> None:
     """If proposals can be read, but no fit in them, a fit starts from nothing, with a warning."""
     study = original(name)
+    caplog.clear()
     attributes = {}
     for trial in study.trials[1:]:  # of the first one no parameters were known beforehand
         stored = stored_of(trial)
@@ -223,6 +267,7 @@ def test_damaged_fits_are_made_again(name: str, caplog: pytest.LogCaptureFixture
 def test_damaged_scores_are_no_scores(name: str, caplog: pytest.LogCaptureFixture) -> None:
     """A terminator that needs them does not stop, and says so once."""
     study = original(name)
+    caplog.clear()
     key = "bbo_plugins:cv_scores:0"
     attributes = {
         trial.number: {**trial.system_attrs, key: {"n": 3, "scores": [0.1, "0.2", 0.3]}}
@@ -274,7 +319,7 @@ def test_enormous_attributes_cost_little(name: str, monkeypatch: pytest.MonkeyPa
     assert counting.n_characters < n_at_first + 2**16
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", ESTIMATIONS)
 def test_proposals_too_long_to_be_read_are_not_written(name: str) -> None:
     """With hundreds of parameters the point is stored without the fit, where others can read it."""
     space: dict[str, BaseDistribution] = {

@@ -4,101 +4,170 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna import UHEBOSampler
+from bbo_plugins.methods import bilbo
+from bbo_plugins.optuna import bilbo_sampler
+from bbo_plugins.optuna.dimensions import space_of as space_from
+from bbo_plugins.optuna.model_sampler import ModelSampler
 from bbo_plugins.optuna.proposals import Proposal
 from bbo_plugins.optuna.trials import store_proposal
 from tests.reliability.front_door import (
-    N_STARTUP,
+    BILEVEL,
     SAMPLERS,
-    SPACE,
     ask,
     assert_modeled,
     run,
+    space_in,
+    space_of,
     stored_of,
     study_of,
 )
+from tests.reliability.workers import Place, context, work_in_step
 
 if TYPE_CHECKING:
-    import numpy as np
+    from pathlib import Path
+
     from optuna.study import Study
 
+    from bbo_plugins.methods.bilbo import Query
+    from bbo_plugins.methods.bilbo_model import BilevelProblem
     from bbo_plugins.optuna.model_sampler import ModelSuggestion
     from bbo_plugins.optuna.trials import Snapshot
 
+_N_IN_STEP, _N_ROUNDS = 4, 20
 
-class Overtaken(UHEBOSampler):
-    """A sampler that another process beats to its first suggestion, up to a state."""
 
-    def __init__(self, name: str, study: Study, state: TrialState) -> None:
-        """Keep what the other process is to do."""
-        super().__init__(estimation=name, n_startup_trials=N_STARTUP, seed=0)
-        self.study, self.state, self.taken = study, state, list[dict[str, Any]]()
+class Other:
+    """Another process: it is ahead with each point that the sampler at hand comes to.
 
-    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
-        suggestion = super()._suggest(snapshot, rng)
-        if not self.taken:
-            params = snapshot.params_at(suggestion.x)
-            self.taken.append(params)
-            storage = self.study._storage
-            trial = storage.get_trial(storage.create_new_trial(self.study._study_id))
-            store_proposal(self.study, trial, Proposal.of(params, SPACE))
-            for name, value in params.items():
-                internal = SPACE[name].to_internal_repr(value)
-                storage.set_trial_param(trial._trial_id, name, internal, SPACE[name])
-            if self.state is not TrialState.RUNNING:
-                storage.set_trial_state_values(trial._trial_id, self.state, [1.0])
+    Args:
+        study: The study.
+        state: How far it gets with the trial; None if it has but stored its proposal.
+        n: How many times it is ahead.
+    """
+
+    def __init__(self, study: Study, state: TrialState | None, n: int) -> None:
+        """Start with nothing done."""
+        self.study, self.state, self.n = study, state, n
+        self.taken: list[dict[str, Any]] = []
+
+    def take(self, params: dict[str, Any]) -> None:
+        """Get ahead, unless that has been done often enough."""
+        if len(self.taken) >= self.n:
+            return
+        self.taken.append(params)
+        storage, space = self.study._storage, space_in(self.study)
+        trial = storage.get_trial(storage.create_new_trial(self.study._study_id))
+        store_proposal(self.study, trial, Proposal.of(params, space))
+        if self.state is None:
+            return
+        for name, value in params.items():
+            internal = space[name].to_internal_repr(value)
+            storage.set_trial_param(trial._trial_id, name, internal, space[name])
+        if self.state is not TrialState.RUNNING:
+            storage.set_trial_state_values(trial._trial_id, self.state, [1.0])
+
+
+def overtaken(name: str, other: Other, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``other`` know what the study's sampler comes to, before it stores it."""
+    if name == BILEVEL:
+        suggest = bilbo.suggest
+
+        def told(problem: BilevelProblem, *rest: Any, **options: Any) -> Query:
+            query = suggest(problem, *rest, **options)
+            other.take({**problem.space.decode(query.point), "query": query.function})
+            return query
+
+        monkeypatch.setattr(bilbo_sampler, "suggest", told)
+        return
+    made_by = type(other.study.sampler)
+    assert issubclass(made_by, ModelSampler)
+    own = made_by._suggest
+
+    def told_too(
+        sampler: ModelSampler, snapshot: Snapshot, rng: np.random.Generator
+    ) -> ModelSuggestion:
+        suggestion = own(sampler, snapshot, rng)
+        other.take(snapshot.params_at(suggestion.x))
         return suggestion
+
+    monkeypatch.setattr(made_by, "_suggest", told_too)
 
 
 @pytest.mark.parametrize("state", [TrialState.RUNNING, TrialState.COMPLETE], ids=lambda s: s.name)
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_a_point_tried_meanwhile_is_given_up(name: str, state: TrialState) -> None:
+def test_a_point_tried_meanwhile_is_given_up(
+    name: str, state: TrialState, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whether the other trial is still running or has completed in the meantime."""
     study = study_of(name)
     run(study, 6)
-    sampler = Overtaken(name, study, state)
-    study.sampler = sampler
+    other = Other(study, state, 1)
+    overtaken(name, other, monkeypatch)
     trial = ask(study)
-    assert sampler.taken
-    assert trial.params not in sampler.taken
-
-
-class InStep(UHEBOSampler):
-    """A sampler whose every suggestion another process in step has just proposed as well."""
-
-    def __init__(self, name: str, study: Study) -> None:
-        """Keep the study."""
-        super().__init__(estimation=name, n_startup_trials=N_STARTUP, seed=0)
-        self.study, self.taken = study, list[dict[str, Any]]()
-
-    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
-        suggestion = super()._suggest(snapshot, rng)
-        params = snapshot.params_at(suggestion.x)
-        self.taken.append(params)
-        storage = self.study._storage
-        trial = storage.get_trial(storage.create_new_trial(self.study._study_id))
-        store_proposal(self.study, trial, Proposal.of(params, SPACE))
-        return suggestion
+    assert other.taken
+    assert trial.params not in other.taken
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_workers_in_step_do_not_repeat_each_other(name: str) -> None:
-    """One that meets another at each point it comes to takes its own of the start-up's design."""
+def test_workers_in_step_do_not_repeat_each_other(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that meets another at each point it comes to takes a space-filling one of its own."""
     study = study_of(name)
     run(study, 6)
-    sampler = InStep(name, study)
-    study.sampler = sampler
-    trial = ask(study)
-    assert len(sampler.taken) > 1
-    assert trial.params not in sampler.taken
+    other = Other(study, None, 3)
+    with monkeypatch.context() as patch:
+        overtaken(name, other, patch)
+        trial = ask(study)
+    assert len(other.taken) == 3
+    assert trial.params not in other.taken
     stored = stored_of(study.trials[trial.number])
     assert stored is not None
-    assert stored.values(SPACE) == trial.params
+    assert stored.values(space_in(study)) == trial.params
     assert stored.arm is None
     assert stored.expected_gain is None
-    assert stored.fits
-    study.sampler = study_of(name).sampler
+    assert bool(stored.fits) == (name != BILEVEL)
     assert_modeled(study, ask(study))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_workers_that_ask_at_the_same_instant(name: str, tmp_path: Path) -> None:
+    """Four processes, each ask at a barrier: no two trials are the same, and few are close.
+
+    Close means that each coordinate is within 0.01 of the parameter's range, in the same category.
+    A search that has narrowed down makes close trials in any case; the floor is how many of them
+    are close to one of the four before, which everybody knew. Asking at the same instant adds less
+    than 1 in 20.
+    """
+    place = Place("rdb", f"sqlite:///{tmp_path}/study.db", "s")
+    study = place.create()
+    meeting = context().Barrier(_N_IN_STEP)
+    arguments = (place, name, meeting, _N_ROUNDS)
+    workers = [context().Process(target=work_in_step, args=arguments) for _ in range(_N_IN_STEP)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * _N_IN_STEP
+    trials = study.trials
+    assert len({tuple(trial.params.values()) for trial in trials}) == len(trials)
+    points = space_from(space_of(name)).encode([trial.params for trial in trials])
+    n_close = n_close_to_known = 0
+    for start in range(0, len(trials), _N_IN_STEP):
+        together = points[start : start + _N_IN_STEP]
+        apart = np.abs(together[:, None] - together).max(axis=2) + np.eye(len(together))
+        n_close += int((apart.min(axis=1) < 0.01).sum())
+        if start:
+            known = points[start - _N_IN_STEP : start]
+            apart = np.abs(together[:, None] - known).max(axis=2)
+            n_close_to_known += int((apart.min(axis=1) < 0.01).sum())
+    print(  # noqa: T201
+        f"{name}: of {len(trials)} trials {n_close} close to one asked for at the same instant, "
+        f"{n_close_to_known} to one of the {_N_IN_STEP} before"
+    )
+    assert n_close < n_close_to_known + len(trials) // 20

@@ -18,10 +18,11 @@ from optuna.storages import GrpcStorageProxy, InMemoryStorage, JournalStorage, R
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import TrialState
 
-from tests.reliability.front_door import SPACE, sampler_of, terminator_of, value_of
+from tests.reliability.front_door import sampler_of, space_in, terminator_of, value_of
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext
+    from multiprocessing.synchronize import Barrier
 
     from optuna.storages import BaseStorage
     from optuna.study import Study
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
 
 _PRELOADED = [
     "alembic.command",
+    "bbo_plugins.methods.go_ucb",
     "bbo_plugins.methods.uhe_bo",
+    "bbo_plugins.optuna.bilbo_sampler",
     "bbo_plugins.optuna.terminator",
     "optuna.storages._rdb.storage",
     "scipy.stats",
     "sqlalchemy.dialects.sqlite",
 ]
+_MEETING_PATIENCE = 60.0  # seconds
 _LOCK_GRACE = 3  # seconds until the lock of a killed writer is broken; Optuna warns of less
 
 
@@ -82,7 +86,8 @@ class Place:
 
 def objective(trial: Trial) -> float:
     """Ask for the parameters one by one, as users do, and take a moment."""
-    params = {parameter: trial._suggest(parameter, SPACE[parameter]) for parameter in SPACE}
+    space = space_in(trial.study)
+    params = {name: trial._suggest(name, distribution) for name, distribution in space.items()}
     time.sleep(0.002 * (trial.number % 5))
     return value_of(params)
 
@@ -94,6 +99,16 @@ def work(place: Place, name: str, n_trials: int | None) -> None:
     place.open(name).optimize(objective, n_trials=n_trials, callbacks=[terminator])
 
 
+def work_in_step(place: Place, name: str, meeting: Barrier, n_trials: int) -> None:
+    """Evaluate so many trials, each asked for at the same instant as those of the others."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = place.open(name)
+    for _ in range(n_trials):
+        meeting.wait(_MEETING_PATIENCE)
+        trial = study.ask(space_in(study))
+        study.tell(trial, value_of(trial.params))
+
+
 def next_params(place: Place, name: str) -> dict[str, Any]:
     """Return what a copy of the study, as it is stored, would be suggested next."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -102,7 +117,7 @@ def next_params(place: Place, name: str) -> dict[str, Any]:
         from_study_name=place.study_name, from_storage=place.storage(), to_storage=copy
     )
     study = optuna.load_study(study_name=place.study_name, storage=copy, sampler=sampler_of(name))
-    return study.ask(SPACE).params
+    return study.ask(space_in(study)).params
 
 
 def serve(url: str, port: int) -> None:

@@ -1,0 +1,85 @@
+"""Sixty-four threads in one process, with one sampler and one terminator."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, IntDistribution
+from optuna.trial import TrialState
+
+from tests.reliability.front_door import (
+    SAMPLERS,
+    SINGLE,
+    assert_valid,
+    is_modeled,
+    sampler_of,
+    space_in,
+    terminator_of,
+)
+from tests.reliability.workers import objective
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optuna.distributions import BaseDistribution
+    from optuna.study import Study
+    from optuna.trial import Trial
+
+_N_THREADS = 64
+_PATIENCE = 280.0  # seconds until threads that wait for each other count as deadlocked
+SIZES = [80, pytest.param(320, marks=pytest.mark.slow)]
+
+
+def optimize(study: Study, function: Callable[[Trial], float], n_trials: int) -> None:
+    """Run so many trials in 64 threads; fail if they never end."""
+    terminator = terminator_of(threshold=1e-300)
+
+    def work() -> None:
+        study.optimize(function, n_trials=n_trials, n_jobs=_N_THREADS, callbacks=[terminator])
+
+    runner = threading.Thread(target=work, daemon=True)
+    runner.start()
+    runner.join(_PATIENCE)
+    assert not runner.is_alive()
+
+
+@pytest.mark.parametrize("n_trials", SIZES)
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_many_threads(name: str, n_trials: int) -> None:
+    """Every trial is complete and valid, no two are the same, and every record is there.
+
+    The first 64 know of no value, so that only the others can be modeled, all but a few of them.
+    """
+    study = optuna.create_study(sampler=sampler_of(name))
+    optimize(study, objective, n_trials)
+    trials = study.trials
+    assert [trial.state for trial in trials] == [TrialState.COMPLETE] * n_trials
+    for trial in trials:
+        assert_valid(trial.params, space_in(study))
+    assert len({tuple(trial.params.values()) for trial in trials}) == n_trials
+    assert sum(map(is_modeled, trials)) >= (n_trials - _N_THREADS) // 2
+    history = terminator_of(threshold=1e-300).history(study)
+    assert len({record.n_trials for record in history}) == len(history) == n_trials
+
+
+FINITE: dict[str, BaseDistribution] = {
+    "c": CategoricalDistribution(["a", "b", "c"]),
+    "n": IntDistribution(1, 30),
+}
+_N_POINTS = 90
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_many_threads_in_a_small_space(name: str) -> None:
+    """With a deterministic objective no point is tried twice before all 90 have been tried."""
+    study = optuna.create_study(sampler=sampler_of(name, deterministic_objective=True))
+
+    def value(trial: Trial) -> float:
+        choice = trial._suggest("c", FINITE["c"])
+        return float((trial._suggest("n", FINITE["n"]) - 7) ** 2 + len(choice))
+
+    optimize(study, value, _N_POINTS)
+    assert len({tuple(trial.params.values()) for trial in study.trials}) == _N_POINTS
