@@ -182,9 +182,8 @@ def main() -> None:
     args = parse_arguments()
     started = time.perf_counter()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    # The terminator says why it stops a study at the level INFO.
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("bbo_plugins.optuna.terminator").setLevel(logging.INFO)
+    # Why the terminator stops a study, it says to this logger.
+    logging.getLogger("bbo_plugins.optuna.terminator").addHandler(logging.StreamHandler())
     args.out.mkdir(parents=True, exist_ok=True)
     database = args.out / "stopping.db"
     images, labels = load_digits(return_X_y=True)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import pytest
+
+from bbo_plugins.optuna.logs import OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Optuna's conformance classes assert; without the rewriting a failure says only "AssertionError".
 pytest.register_assert_rewrite("optuna.testing")
@@ -16,3 +23,14 @@ if find_spec("hypothesis") is not None:
     # Wall-clock deadlines fail on a busy machine for reasons no test can do anything about.
     settings.register_profile("bbo_plugins", deadline=None, derandomize=True)
     settings.load_profile("bbo_plugins")
+
+
+@pytest.fixture(autouse=True)
+def messages_reach_caplog(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let pytest see the package's messages, which go to Optuna's logger and not to the root's."""
+    logger = logging.getLogger(OURS)
+    monkeypatch.setattr(logger, "propagate", True)
+    level = logger.level
+    logger.setLevel(logging.NOTSET)
+    yield
+    logger.setLevel(level)

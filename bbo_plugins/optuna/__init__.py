@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bbo_plugins.optuna.continuations import continued_from
 from bbo_plugins.optuna.cross_validation import report_cross_validation_scores
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
+from bbo_plugins.optuna.logs import follow_optuna
 from bbo_plugins.optuna.promotion import PromotionCallback, inner_steps
 from bbo_plugins.optuna.samplers import UHEBOSampler
 
@@ -22,6 +23,8 @@ _MODULE_OF: Final = {
     "BilevelSolution": "bilevel_solution",
     "RegretGapTerminator": "terminator",
 }
+
+follow_optuna()
 
 __all__ = [
     "BILBOSampler",
