@@ -78,3 +78,9 @@ def test_extras_known_to_the_package_are_declared() -> None:
     for extra, modules in bbo_plugins._EXTRAS.items():
         brought = {Requirement(line).name for line in declared[extra]}
         assert {module.partition(".")[0] for module in modules} <= brought
+
+
+def test_citation_names_this_version() -> None:
+    """The version is written once in the package; the citation repeats it, as its format asks."""
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (.*)$", citation, flags=re.MULTILINE) == [bbo_plugins.__version__]
