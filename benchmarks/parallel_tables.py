@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from benchmarks.functions import PROBLEMS
 from benchmarks.peers import SAMPLERS
@@ -47,7 +48,8 @@ def mean_ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> str:
     center = float(logs.mean())
     if len(logs) < 2:
         return f"{np.exp(center):.2f}"
-    half = 1.96 * float(logs.std(ddof=1)) / len(logs) ** 0.5
+    quantile = float(stats.t.ppf(0.975, len(logs) - 1))
+    half = quantile * float(logs.std(ddof=1)) / len(logs) ** 0.5
     return f"{np.exp(center):.2f} [{np.exp(center - half):.2f}, {np.exp(center + half):.2f}]"
 
 

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import matplotlib.pyplot as plt
 import numpy as np
 import optuna
 from sklearn.compose import ColumnTransformer
@@ -133,8 +135,8 @@ def search(sampler: BaseSampler, data: Data, n_trials: int) -> optuna.Study:
     return study
 
 
-def compare(data: Data, n_trials: int, n_seeds: int) -> None:
-    """Run every sampler with every seed, and print what they found."""
+def compare(data: Data, n_trials: int, n_seeds: int) -> dict[str, list[optuna.Study]]:
+    """Run every sampler with every seed, print what they found, and return the studies."""
     # The one line to change in a study of your own: the sampler. n_trials sets its start-up.
     makers: dict[str, Callable[[int], BaseSampler]] = {
         "GOUCBSampler": lambda seed: GOUCBSampler(n_trials=n_trials, seed=seed),
@@ -145,14 +147,29 @@ def compare(data: Data, n_trials: int, n_seeds: int) -> None:
     print(
         f"{'':16}{'on the folds of the search':>{8 * n_seeds + 4}}{'mean':>10}{'fresh folds':>14}"
     )
+    runs = {}
     for name, make in makers.items():
-        studies = [search(make(seed), data, n_trials) for seed in range(n_seeds)]
+        runs[name] = studies = [search(make(seed), data, n_trials) for seed in range(n_seeds)]
         found = [study.best_value for study in studies]
         fresh = np.mean(
             [log_loss(study.best_params, data, seed) for study in studies for seed in FRESH_FOLDS]
         )
         columns = "".join(f"{value:8.4f}" for value in found)
         print(f"{name:16}    {columns}{np.mean(found):10.4f}{fresh:14.4f}", flush=True)
+    return runs
+
+
+def plot(runs: Mapping[str, list[optuna.Study]], path: Path) -> None:
+    """Draw the best value so far, averaged over the seeds."""
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    for (name, studies), style in zip(runs.items(), ("-", "--", ":"), strict=True):
+        values = [[trial.values[0] for trial in study.trials] for study in studies]
+        best = np.minimum.accumulate(values, axis=1).mean(axis=0)
+        axes.plot(range(1, len(best) + 1), best, style, label=name)
+    axes.set(xlabel="Trials", ylabel="Cross-validated log loss, best so far", yscale="log")
+    axes.legend()
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
 
 
 def positive_int(text: str) -> int:
@@ -180,6 +197,12 @@ def parse_arguments() -> argparse.Namespace:
         metavar="N",
         help="studies of every sampler (default: %(default)s)",
     )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("many_hyperparameters_output"),
+        help="folder for the plot (default: %(default)s)",
+    )
     return parser.parse_args()
 
 
@@ -188,8 +211,11 @@ def main() -> None:
     args = parse_arguments()
     started = time.perf_counter()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    compare(Data(*load_breast_cancer(return_X_y=True)), args.n_trials, args.n_seeds)
-    print(f"\nTook {time.perf_counter() - started:.0f} s.")
+    args.out.mkdir(parents=True, exist_ok=True)
+    runs = compare(Data(*load_breast_cancer(return_X_y=True)), args.n_trials, args.n_seeds)
+    path = args.out / "many_hyperparameters.png"
+    plot(runs, path)
+    print(f"\nPlot: {path}\nTook {time.perf_counter() - started:.0f} s.")
 
 
 if __name__ == "__main__":

@@ -74,10 +74,11 @@ def test_hyperparameters_reach_the_pipeline(example: dict[str, Any]) -> None:
     assert pipeline[1].transform(inputs).shape == (len(X), 11 + params["n_landmarks"])
 
 
-def test_script_compares_samplers() -> None:
+def test_script_compares_samplers(tmp_path: Path) -> None:
     """A row for each, none worse than guessing, and the means are those of the columns."""
-    run = _run("--n-trials", "5", "--n-seeds", "2")
+    run = _run("--n-trials", "5", "--n-seeds", "2", "--out", str(tmp_path / "out"))
     assert run.returncode == 0, run.stderr
+    assert (tmp_path / "out" / "many_hyperparameters.png").stat().st_size > 10_000
     rows = re.findall(r"^(\w+Sampler) +(\S+) +(\S+) +(\S+) +(\S+)$", run.stdout, re.MULTILINE)
     assert [row[0] for row in rows] == ["GOUCBSampler", "TPESampler", "RandomSampler"]
     for row in rows:

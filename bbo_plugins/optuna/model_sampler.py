@@ -31,7 +31,7 @@ from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.placement import fixed_params
 from bbo_plugins.optuna.proposals import Proposal
 from bbo_plugins.optuna.trials import Histories, held_params, store_constraints, store_proposal
-from bbo_plugins.optuna.values import MAX_CONSTRAINTS
+from bbo_plugins.optuna.values import MAX_CONSTRAINTS, OTHERS
 from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
@@ -353,9 +353,9 @@ class ModelSampler(BaseSampler):
                 self,
                 _counted(snapshot.n_invalid_noise, "trial"),
             )
-        if len(snapshot.constraints) == MAX_CONSTRAINTS and self._once.first_time("constraints"):
+        if OTHERS in snapshot.constraints and self._once.first_time("constraints"):
             _logger.warning(
-                "%s: the trials have %d constraints or more; the largest value of those reported "
+                "%s: the trials have more than %d constraints; the largest value of those reported "
                 "least stands for them.",
                 self,
                 MAX_CONSTRAINTS,

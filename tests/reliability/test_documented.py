@@ -7,7 +7,8 @@ from pathlib import Path
 
 _HERE = Path(__file__).parent
 _PAGE = _HERE.parents[1] / "docs" / "reliability.md"
-_NAMED = re.compile(r"`(test_\w+\.py)(?:::(\w+))?`")
+_ROOT = _HERE.parents[1]
+_NAMED = re.compile(r"`((?:tests/\w+/)?test_\w+\.py)(?:::(\w+))?`")
 
 
 def named() -> list[tuple[str, str]]:
@@ -16,8 +17,8 @@ def named() -> list[tuple[str, str]]:
 
 
 def existing(file: str) -> set[str]:
-    """Return the names of the tests in a file of this folder."""
-    path = _HERE / file
+    """Return the names of the tests in a file of this folder, or of another that is named, too."""
+    path = _ROOT / file if "/" in file else _HERE / file
     if not path.exists():
         return set()
     return set(re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE))

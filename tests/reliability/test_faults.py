@@ -18,6 +18,7 @@ from optuna.trial import TrialState, create_trial
 from scipy.linalg import lapack
 
 from bbo_plugins.optuna.trials import StudyHistory
+from bbo_plugins.optuna.values import OTHERS
 from tests.reliability.front_door import (
     BILEVEL,
     ESTIMATIONS,
@@ -185,7 +186,6 @@ INFINITE_HISTORIES = {
 }
 
 
-@each
 def warnings_but_for_nan(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the warnings other than BILBO's, once for each function, that NaN teaches nothing."""
     of_nan = warnings_in(caplog, "there is nothing to learn from it")
@@ -490,7 +490,23 @@ def test_thousands_of_constraints(caplog: pytest.LogCaptureFixture) -> None:
     assert snapshot.observations.constraints is not None
     assert snapshot.observations.constraints[:, -1].tolist() == [-0.5, -0.6, -0.7, -0.8, 1.0]
     (warning,) = warnings_in(caplog)
-    assert "16 constraints or more" in warning
+    assert "more than 16 constraints" in warning
+
+
+def test_sixteen_constraints_are_what_they_are(caplog: pytest.LogCaptureFixture) -> None:
+    """As many as are modeled are modeled one by one, without a warning."""
+    study = study_of("map")
+    for i in range(5):
+        trial = ask(study)
+        constrain(study, trial, *[-0.5 - 0.1 * i] * 15, 1.0 - i)
+        study.tell(trial, value_of(trial.params))
+    asked = ask(study)
+    assert_modeled(study, asked)
+    stored = stored_of(study.trials[asked.number])
+    assert stored is not None
+    assert len(stored.constraints) == 16
+    assert OTHERS not in stored.constraints
+    assert warnings_in(caplog) == []
 
 
 @each_single

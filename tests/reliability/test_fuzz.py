@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Literal
 
 import optuna
@@ -27,12 +28,15 @@ if TYPE_CHECKING:
 
 _FEW = settings(max_examples=200, suppress_health_check=list(HealthCheck))
 _MANY = settings(_FEW, max_examples=2_000)
+SECONDS_PER_ASK = 20.0  # of processor time; on any machine far more than it takes
 
 
 def ask_for(study: Study, tree: Tree) -> Any:
-    """Ask for a trial in the space and check it."""
+    """Ask for a trial in the space and check it, and that it has not taken for ever."""
+    started = time.process_time()
     trial = study.ask()
     distributions = tree.suggest(trial._suggest)
+    assert time.process_time() - started < SECONDS_PER_ASK
     # A waiting trial of the history is taken up with the parameters it has, beside those asked for.
     assert_valid({name: trial.params[name] for name in distributions}, distributions)
     frozen = study.trials[trial.number]
