@@ -83,13 +83,30 @@ def modeled(
     Returns:
         ``observations`` itself or a copy with fewer evaluated points; the rest is the same.
     """
+    if len(observations.y) <= limit:
+        return observations
+    return observations.take(indices(observations, features, limit=limit, shares=shares))
+
+
+def indices(
+    observations: Observations,
+    features: FeatureMap,
+    *,
+    limit: int = MAX_MODELED,
+    shares: Shares = SHARES,
+) -> IntArray:
+    """Return which of the observations are to be modeled, ascending, shape (m,), m <= ``limit``.
+
+    If there is a share for the latest ones, the newest observation is the last of them. For the
+    arguments see :func:`modeled`.
+    """
     n = len(observations.y)
     if n <= limit:
-        return observations
+        return np.arange(n)
     block = limit // _BLOCKS
     n_settled = n - n % block
     chosen = _active(observations, features, n_settled, limit - block, shares)
-    return observations.take(np.concatenate([np.sort(chosen), np.arange(n_settled, n)]))
+    return np.concatenate([np.sort(chosen), np.arange(n_settled, n)])
 
 
 def _active(

@@ -34,6 +34,9 @@ the ball's boundary is never reached. The paper's regret bound is for the left c
 Pending points shrink the ball as if they had been observed at the mean; points that failed are
 evidence of a bad value. Constraints have networks of their own, and the bound is weighed
 by the probability of feasibility as in :mod:`bbo_plugins.methods.constrained`.
+
+Too many observations for one model are left to :mod:`bbo_plugins.methods.active_set`; the trust
+region follows all of them.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ import numpy as np
 from bbo_plugins.acquisition import functions
 from bbo_plugins.acquisition.quasirandom import shifted_sobol
 from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.methods import active_set
 from bbo_plugins.methods.network_surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.methods.region_search import maximize_in_region
 from bbo_plugins.methods.trust_region import TrustRegion, length_after
@@ -197,16 +201,17 @@ def _suggest_by_model(
     """Fit the networks and maximize the bound in the trust region; may raise on unusable data."""
     features = FeatureMap(tuple(space.n_categories.tolist()))
     failed = _failed(observations)
-    slacks = _slacks(observations)
+    told = active_set.modeled(observations, features)
+    slacks = _slacks(told)
     starts = [*warm_starts, *([None] * (1 + len(slacks)))]
     surrogate = NetworkSurrogate.fit(
-        observations.X,
-        observations.y,
+        told.X,
+        told.y,
         features,
         rng=rng,
         hidden_units=hidden_units,
         regularization=regularization,
-        noise_variance=observations.noise_variance,
+        noise_variance=told.noise_variance,
         deterministic=deterministic,
         warm_start=starts[0],
     )
@@ -215,7 +220,7 @@ def _suggest_by_model(
         known = np.isfinite(slack)
         constraints.append(
             NetworkSurrogate.fit(
-                observations.X[known],
+                told.X[known],
                 slack[known],
                 features,
                 rng=rng,
@@ -223,7 +228,7 @@ def _suggest_by_model(
                 warm_start=start,
             )
         )
-    eligible = _eligible(observations, slacks)
+    eligible = _eligible(observations, _slacks(observations))
     region, incumbent = _region(space, observations, surrogate, constraints, eligible, n_startup)
     pending = inputs(observations.pending, features)
     objective = _believing(surrogate.doubting(failed), surrogate, pending)

@@ -16,7 +16,8 @@ little is too little; the study is over when the criterion has been at or below 
 records before it, all in the objective's own units and once and for all: a later record never
 changes an earlier one. It is a pure function, so that whoever stores the records may compute them
 in any process. For y -> a y + b, a > 0, every value and threshold is multiplied by a (a probability
-is not) and no decision changes.
+is not) and no decision changes. Of more than 1,000 completions the model has a part
+(:mod:`bbo_plugins.methods.active_set`); standard deviation and threshold are those of all.
 
 Source: Ishibashi et al. (2023), "A stopping criterion for Bayesian optimization by the gap of
 expected minimum simple regrets"; "relative" and patience are choices of this project, made because
@@ -34,6 +35,8 @@ import numpy as np
 from bbo_plugins import errors
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import NOISE_FLOOR
+from bbo_plugins.methods import active_set
+from bbo_plugins.methods.observations import Observations
 from bbo_plugins.methods.regret_gap import (
     Update,
     confidence_multiplier,
@@ -53,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.gp.kernels import FloatArray, IntArray
     from bbo_plugins.gp.likelihood import Hyperparameters
     from bbo_plugins.gp.regression import GaussianProcess
     from bbo_plugins.space import SearchSpace
@@ -233,17 +236,19 @@ def evaluate(
     finding, left, notes = _NO_SIGNAL, None, tuple[str, ...]()
     if len(y) > 1 and targets.std > 0.0:
         try:
+            features = FeatureMap(tuple(space.n_categories.tolist()))
+            told = _told(X, y, features)
             model = StoppingModel.fit(
-                X,
-                targets.z,
-                FeatureMap(tuple(space.n_categories.tolist())),
+                X[told],
+                targets.z[told],
+                features,
                 minimum_noise=_GAP_NOISE if rule.criterion == "regret-gap" else NOISE_FLOOR,
                 deterministic=rule.deterministic_objective,
                 shared=shared,
                 warm_start=warm_start,
             )
             left, notes = model.warm_start, model.notes
-            finding = _find(space, X, y, model, targets.std, rule, seed)
+            finding = _find(space, X[told], y[told], model, targets.std, rule, seed)
         except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
             reason = str(error) or type(error).__name__
             notes = (f"no model could be used ({reason}), so there is no signal",)
@@ -255,6 +260,13 @@ def evaluate(
         terminate=False,
     )
     return Evaluation(replace(record, terminate=rule.decides(record, previous)), left, notes)
+
+
+def _told(X: FloatArray, y: FloatArray, features: FeatureMap) -> IntArray:
+    """Return which completions are modeled; the newest is the last of them."""
+    complete = np.ones(len(y), dtype=np.bool_)
+    everything = Observations(X=X, y=y, complete=complete, pending=X[:0])
+    return active_set.indices(everything, features)
 
 
 @dataclass(frozen=True)

