@@ -7,12 +7,14 @@ numbers of function queries.
 ours          BILBO, one function per query
 ours-coupled  BILBO where a query observes all functions and counts as that many
 sobol         the control: functions in turn at Sobol points, the same read-out as ours
-trusted-rand  the BILBO paper's TrustedRand: random points of the trusted sets with means in place
-              of bounds, all functions at each; the same read-out as ours
+trusted-rand  the BILBO paper's TrustedRand, with means in place of bounds: a random x and, of the
+              trusted responses to it, the one with the best upper value; all functions there; the
+              same read-out as ours
 nested        the BILBO paper's Nested: GP-UCB on F over x; for each x the lower level is solved by
               SLSQP (SciPy) on noisy values with finite differences of step ``NESTED_STEP`` of the
               box, from a random start; the solution is the best posterior mean among visited x.
-              Every value that SLSQP asks for is a query. Not for constraints or categories.
+              Every value that SLSQP asks for is a query; a solve that a checkpoint interrupts is
+              lost. Not for constraints or categories.
 ============  ====================================================================================
 """
 
@@ -171,7 +173,10 @@ def sobol(campaign: Campaign, n: int) -> None:
 
 
 def trusted_rand(campaign: Campaign, n: int) -> None:
-    """Query all functions at random points of the trusted sets with β = 0."""
+    """Query all functions at a random x and the trusted response with the best upper value, β = 0.
+
+    Only x is random; it is drawn from those with a pair of the best tier that occurs.
+    """
     problem = campaign.problem
     while campaign.n_queries + len(problem.functions) <= n:
         start = time.process_time()

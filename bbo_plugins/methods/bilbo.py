@@ -36,7 +36,7 @@ import numpy as np
 
 from bbo_plugins import errors
 from bbo_plugins.acquisition.quasirandom import shifted_sobol
-from bbo_plugins.methods.bilbo_candidates import anchors_of, best_pair, most_feasible
+from bbo_plugins.methods.bilbo_candidates import anchors_of, best_pair, best_response, most_feasible
 from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem, FunctionData
 from bbo_plugins.methods.bilbo_solution import TOLERANCE, solve, verification
 from bbo_plugins.methods.trusted_sets import TrustedSets, smallest_bound
@@ -114,8 +114,10 @@ class Query:
         function: Name of the function to evaluate; with coupled queries, of the most uncertain one.
         reason: Why this query.
         infeasible: Whether the trusted feasible set is empty: the problem is declared infeasible.
-        regret_bounds: r̄_h of each function at the point before any reassignment, model units;
-            empty without a model.
+        near_failure: Whether a query of some function failed nearer to the point, or to its best
+            response, than one succeeded.
+        regret_bounds: r̄_h of each function at the point before any reassignment, in its spreads
+            and without pending queries; empty without a model.
         warm_starts: For each function, what the next step's fit starts from.
         notes: Fallbacks taken, in words; empty when all went well.
     """
@@ -124,6 +126,7 @@ class Query:
     function: str
     reason: Reason
     infeasible: bool = False
+    near_failure: bool = False
     regret_bounds: Mapping[str, float] = field(default_factory=dict)
     warm_starts: Mapping[str, WarmStart] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -192,15 +195,16 @@ def _query(
                 bottleneck(trusted, problem, point, rng),
                 "infeasible" if slack < 0.0 else "feasibility",
                 infeasible=slack < 0.0,
-                regret_bounds=trusted.regret_bounds(point, point),
+                regret_bounds=_known_bounds(trusted, problem, point, point, rng),
                 warm_starts=warm_starts,
             )
     if n_queries % _VERIFY_EVERY == _VERIFY_EVERY - 1:
-        solution = solve(model, problem, rng=rng, many_responses=options.many_responses)
+        many = options.many_responses
+        solution = solve(model.without_pending, problem, rng=rng, many_responses=many)
         point, name = verification(trusted, problem, solution, rng)
-        bounds = trusted.regret_bounds(point, point)
+        bounds = _known_bounds(trusted, problem, point, point, rng)
         return Query(point, name, "verification", regret_bounds=bounds, warm_starts=warm_starts)
-    bounds = trusted.regret_bounds(pair.point, pair.best)
+    doubtful, bounds = trusted, trusted.regret_bounds(pair.point, pair.best)
     wider = options.beta
     while max(bounds.values()) < _AT_REST and wider < _WIDEST * options.beta:
         wider *= _WIDEN
@@ -214,7 +218,38 @@ def _query(
         _, sd = model.lower.predict(np.stack([pair.point, pair.best]))
         if sd[1] >= sd[0]:  # Eq. (4.8)
             point, reason = pair.best, "reassignment"
-    return Query(point, name, reason, regret_bounds=bounds, warm_starts=warm_starts)
+    success = model.success(point[None], pair.best[None])[0]
+    return Query(
+        point,
+        name,
+        reason,
+        near_failure=bool(success < 0.0),
+        regret_bounds=_known_bounds(doubtful, problem, pair.point, pair.best, rng),
+        warm_starts=warm_starts,
+    )
+
+
+def _known_bounds(
+    trusted: TrustedSets,
+    problem: BilevelProblem,
+    point: FloatArray,
+    best: FloatArray,
+    rng: np.random.Generator,
+) -> dict[str, float]:
+    """Return bounds of the regrets at the joint point (d,) without pending queries.
+
+    They shrink u_f near themselves, so that z̄(x) may be elsewhere without them. The regret of f is
+    then bounded by u_f(x, z̄(x)) - l_f(x, z), which is what Definition 4.7 bounds in turn.
+    """
+    known = trusted.model.without_pending
+    if known is trusted.model:
+        return trusted.regret_bounds(point, best)
+    settled = replace(trusted, model=known)
+    rival = best_response(settled, problem, point[: problem.n_upper], rng)
+    bounds = settled.regret_bounds(point, point)
+    reach = known.lower.bound(np.stack([point, rival]), trusted.sqrt_beta)
+    bounds[problem.lower] += max(0.0, float(reach[1] - reach[0])) / known.lower.spread
+    return bounds
 
 
 def feasibility_is_open(model: BilevelModel) -> bool:

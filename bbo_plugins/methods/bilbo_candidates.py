@@ -139,9 +139,8 @@ def best_pair(
         anchors: Promising joint points whose surroundings are searched too, shape (a, d).
         effort: How hard to try where the space cannot be enumerated.
     """
-    size = problem.space.size
-    if size is not None and size <= MAX_ENUMERATED:
-        pairs = _enumerated(view, problem)
+    if _can_enumerate(problem):
+        pairs = _enumerated(view, problem.upper_space.enumerate(), problem.lower_space.enumerate())
     else:
         pairs = _Search(view, problem, rng, effort).run(anchors)
     first = pairs.ranked(1)
@@ -172,6 +171,8 @@ def best_pairs(
 ) -> Pairs:
     """Return the best pair of each of the upper-level points ``X`` (m, d_x).
 
+    Exact if the joint space can be enumerated.
+
     Args:
         view: How points are seen.
         problem: The spaces.
@@ -179,6 +180,8 @@ def best_pairs(
         rng: Source of the candidates.
         anchors: Promising joint points, whose responses are candidates too, shape (a, d).
     """
+    if _can_enumerate(problem):
+        return _enumerated(view, X, problem.lower_space.enumerate())
     search = _Search(view, problem, rng, SOLUTION)
     Z = search.lower_candidates(anchors)
     return search.best_of(X, np.broadcast_to(Z, (len(X), *Z.shape)))
@@ -198,7 +201,7 @@ def most_feasible(
         anchors: Promising joint points, shape (a, d).
     """
     space = problem.space
-    if space.size is not None and space.size <= MAX_ENUMERATED:
+    if _can_enumerate(problem):
         points = space.enumerate()
         slack = trusted.feasibility(points)
         best = int(np.argmax(slack))
@@ -266,9 +269,12 @@ def reduce_table(
     return Pairs(X, Z[rows, members[chosen] % k], Z[rows, best], tier[chosen], key[chosen])
 
 
-def _enumerated(view: View, problem: BilevelProblem) -> Pairs:
-    """Return the best pair of every x of a finite space, block by block."""
-    X, Z = problem.upper_space.enumerate(), problem.lower_space.enumerate()
+def _can_enumerate(problem: BilevelProblem) -> bool:
+    return problem.space.size is not None and problem.space.size <= MAX_ENUMERATED
+
+
+def _enumerated(view: View, X: FloatArray, Z: FloatArray) -> Pairs:
+    """Return the best pair of each of ``X`` (m, d_x) with all of ``Z`` (k, d_z), in blocks."""
     rows = max(1, _BLOCK // len(Z))
     pairs = None
     for start in range(0, len(X), rows):

@@ -22,17 +22,20 @@ box, which are not known in practice. Observations cluster near the solution, so
 deviation is too small a unit to compare functions by: uncertainties are compared in units of
 :attr:`FunctionModel.spread`, the model's estimate of the true one. Objectives are not compressed as
 by :mod:`bbo_plugins.gp.outputs`, whose robust spread collapses with such a cluster. Hyperparameters
-have priors, as everywhere in this package. A query that is still being evaluated is believed at its
-posterior mean; the paper has no parallel queries.
+have priors, as everywhere in this package. While a query is chosen, those that are still being
+evaluated or have failed are believed at their posterior means, so that they are not made again;
+what is reported (:attr:`BilevelModel.without_pending`) does not count them, as nothing has been
+learned from them. The paper has no parallel queries.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from bbo_plugins import errors
 from bbo_plugins.acquisition.quasirandom import shifted_sobol
@@ -123,7 +126,9 @@ class FunctionData:
         X: Joint points at which it was observed, shape (n, d).
         y: Its values there: an objective's to be maximized, a constraint's at least 0 where it
             holds; finite, shape (n,).
-        pending: Joint points at which it is being evaluated elsewhere, shape (p, d).
+        pending: Joint points at which it is being evaluated elsewhere, or without a value because
+            that failed, shape (p, d).
+        failed: Those of ``pending`` that failed, shape (k, d), or None.
         noise_variance: Known noise variances in squared units of ``y``, NaN where unknown, shape
             (n,), or None.
 
@@ -134,16 +139,19 @@ class FunctionData:
     X: FloatArray
     y: FloatArray
     pending: FloatArray
+    failed: FloatArray | None = None
     noise_variance: FloatArray | None = None
 
     def __post_init__(self) -> None:
         """Check shapes and finiteness."""
         n, d = self.X.shape
         noise = self.y if self.noise_variance is None else self.noise_variance
+        failed = self.X[:0] if self.failed is None else self.failed
         for name, array, shape in (
             ("y", self.y, (n,)),
             ("noise_variance", noise, (n,)),
             ("pending", self.pending, (len(self.pending), d)),
+            ("failed", failed, (len(failed), d)),
         ):
             if array.shape != shape:
                 message = f"{name} must have shape {shape}, but got {array.shape}."
@@ -202,7 +210,11 @@ class FunctionModel:
         warm_start: What the next fit may start from.
         n_observed: Number of observations, without the pending queries that ``process`` has last.
         spread: How much the function varies over the whole space, in model units: standard
-            deviation of an objective, root mean square of a constraint, as the model has it.
+            deviation of an objective, root mean square of a constraint, as the model has it from
+            the observations.
+        observations_only: Posterior in model units without the pending queries; None if there are
+            none.
+        failed: Joint points at which queries failed, shape (k, d), or None.
     """
 
     name: str
@@ -211,6 +223,8 @@ class FunctionModel:
     warm_start: WarmStart
     n_observed: int
     spread: float
+    observations_only: GaussianProcess | None = None
+    failed: FloatArray | None = None
 
     @classmethod
     def fit(
@@ -236,15 +250,42 @@ class FunctionModel:
         process = GaussianProcess.from_data(
             data.X, targets, fit.hyperparameters, features, known_noise=known, cholesky=fit.cholesky
         )
-        if len(data.pending):
-            process = process.condition_on(data.pending, process.predict_mean(data.pending))
         spread = _spread(process, _everywhere(data.X.shape[1]), centered=not is_constraint)
-        return cls(name, process, units, fit.warm_start, len(data.y), spread)
+        function = cls(
+            name, process, units, fit.warm_start, len(data.y), spread, failed=data.failed
+        )
+        if not len(data.pending):
+            return function
+        believed = process.condition_on(data.pending, process.predict_mean(data.pending))
+        return replace(function, process=believed, observations_only=process)
+
+    @property
+    def without_pending(self) -> FunctionModel:
+        """The posterior after the observations alone."""
+        if self.observations_only is None:
+            return self
+        return replace(self, process=self.observations_only, observations_only=None)
 
     def predict(self, P: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return posterior mean and standard deviation at ``P`` (n, d), each (n,), model units."""
         mean, variance = self.process.predict(P)
         return mean, np.sqrt(variance)
+
+    def success(self, P: FloatArray) -> FloatArray:
+        """Return how much nearer the nearest observation is than the nearest failed query, (n,).
+
+        Distances from ``P`` (n, d) are those of the cube, two categories being 1 apart, as failures
+        need not follow the length-scales of values; infinite if no query failed. Where it is
+        negative there is no reason to think that the function has a value.
+        """
+        if self.failed is None or not len(self.failed):
+            return np.full(len(P), np.inf)
+        points, known, failed = (
+            self.process.features.columns(rows)
+            for rows in (P, self.process.X[: self.n_observed], self.failed)
+        )
+        nearer: FloatArray = cdist(points, failed).min(axis=1) - cdist(points, known).min(axis=1)
+        return nearer
 
     def bound(self, P: FloatArray, multiplier: float) -> FloatArray:
         """Return μ + ``multiplier`` σ at ``P`` (n, d), shape (n,)."""
@@ -328,6 +369,25 @@ class BilevelModel:
     def functions(self) -> tuple[FunctionModel, ...]:
         """All models: F, f, then the constraints."""
         return (self.upper, self.lower, *self.constraints)
+
+    @cached_property
+    def without_pending(self) -> BilevelModel:
+        """The models after the observations alone: what is known, as opposed to expected."""
+        if all(function.observations_only is None for function in self.functions):
+            return self
+        return BilevelModel(
+            self.upper.without_pending,
+            self.lower.without_pending,
+            tuple(constraint.without_pending for constraint in self.upper_constraints),
+            tuple(constraint.without_pending for constraint in self.lower_constraints),
+        )
+
+    def success(self, P: FloatArray, best: FloatArray) -> FloatArray:
+        """Return the smallest :meth:`FunctionModel.success` at ``P`` and of f at ``best``, (n,)."""
+        smallest = self.lower.success(best)
+        for function in self.functions:
+            np.minimum(smallest, function.success(P), out=smallest)
+        return smallest
 
     @cached_property
     def observed(self) -> FloatArray:

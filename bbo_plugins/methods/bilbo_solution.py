@@ -10,6 +10,8 @@ before it is known to be good on both levels. τ = κ σ_f, at most ``TIE``, so 
 for √β: F gains more from a worse response than f loses by it, and a solution uses up whatever a tie
 allows; that should be no more than what the model cannot tell apart. Constraints hold where
 μ_c >= -tol; if they do nowhere, the pair that violates them least is reported as not feasible.
+So is a pair at which a query of some function failed nearer by than one succeeded: nobody knows
+whether the function has a value there, however well those elsewhere can be continued.
 
 Source: Chew, Nguyen & Low (2025), "BILBO: BILevel Bayesian Optimization", Eq. (4.9), section 5.
 
@@ -67,15 +69,19 @@ class CautiousView:
         return LowerLevel(mean, mean + tie, mean - tie, slack)
 
     def upper_level(self, P: FloatArray, best: FloatArray) -> UpperLevel:
-        """Return the penalized μ_F and the smallest μ_c + tol of the upper level at ``P``."""
+        """Return the penalized μ_F and the smallest μ_c + tol of the upper level at ``P``.
+
+        Failed queries count as a constraint of the upper level.
+        """
         upper, lower = self.model.upper, self.model.lower
         value, sd = upper.predict(P)
         doubt = sd / upper.spread
         doubt += (lower.predict(P)[1] + lower.predict(best)[1]) / lower.spread
         for constraint in self.model.constraints:
             doubt += constraint.predict(P)[1] / constraint.spread
-        slack = smallest_bound(self.model.upper_constraints, P, 0.0)
-        return UpperLevel(value / upper.spread - CAUTION * doubt, slack + TOLERANCE)
+        slack = smallest_bound(self.model.upper_constraints, P, 0.0) + TOLERANCE
+        slack = np.minimum(slack, self.model.success(P, best))
+        return UpperLevel(value / upper.spread - CAUTION * doubt, slack)
 
     def penalized(self, P: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return μ_f less a penalty per violated constraint (n,), and its gradient (n, d)."""

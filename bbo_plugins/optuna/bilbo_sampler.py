@@ -3,7 +3,9 @@
 The rule behind it is in :mod:`bbo_plugins.methods.bilbo`. What is stored with a trial besides its
 proposal (:mod:`bbo_plugins.optuna.proposals`) is one system attribute that says why it was made:
 
-    bbo_plugins:bilevel = {"v": 1, "reason": "optimism", "infeasible": false, "bounds": {...}}
+    bbo_plugins:bilevel = {
+        "v": 1, "reason": "optimism", "infeasible": false, "near_failure": false, "bounds": {...}
+    }
 """
 
 from __future__ import annotations
@@ -344,6 +346,7 @@ class BILBOSampler(BaseSampler):
             "v": _VERSION,
             "reason": query.reason,
             "infeasible": query.infeasible,
+            "near_failure": query.near_failure,
             "bounds": {name: round(bound, 6) for name, bound in query.regret_bounds.items()},
         }
         study._storage.set_trial_system_attr(trial._trial_id, REASON_KEY, said)
@@ -369,6 +372,8 @@ class BILBOSampler(BaseSampler):
         # response that was fixed was the best of one.
         said = trial.system_attrs.get(REASON_KEY)  # of a shared storage: it may be anything
         if not isinstance(said, dict) or said.get("reason") != "optimism":
+            return 1.0
+        if said.get("near_failure"):
             return 1.0
         if not self._fixed(study, trial, trial.distributions).keys().isdisjoint(roles.lower_params):
             return 1.0

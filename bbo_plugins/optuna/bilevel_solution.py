@@ -40,8 +40,12 @@ class BilevelSolution:
         upper_value: Posterior mean of the upper objective there.
         lower_value: Posterior mean of the lower objective there.
         regret_bound: By how much the upper objective could still be better elsewhere, as far as
-            the confidence bounds tell; not negative.
-        feasible: Whether all constraints hold, as far as their posterior means tell.
+            the confidence bounds tell; not negative. Only with ``many_responses=True`` is it the
+            bound of the paper's theory, which holds as far as the models are right and the search
+            finds the best pair: otherwise it compares with one response to each x, the most
+            optimistic one, which need not be the lower level's answer.
+        feasible: Whether all constraints hold, as far as their posterior means tell, and no query
+            failed nearer to the solution than one of the same function succeeded.
     """
 
     upper_params: Mapping[str, Any]
@@ -63,7 +67,7 @@ class BilevelPosterior:
         roles: Which parameters and functions play which part.
         options: How BILBO decides.
         trials: The data.
-        model: The models.
+        model: The models after the observations alone.
         pair: The solution, and the lower level's best answer there.
         seed: Seed of the searches.
     """
@@ -102,7 +106,8 @@ class BilevelPosterior:
                 f"study must have a value of every function to have a solution, but has none of "
                 f"{missing}."
             )
-        model = BilevelModel.fit(trials.problem, trials.data, trials.warm_starts)
+        fitted = BilevelModel.fit(trials.problem, trials.data, trials.warm_starts)
+        model = fitted.without_pending  # running and failed trials have taught nothing
         rng = randomness.model_generator(seed, trials.n_trials)
         many = options.many_responses
         pair = solve(model, trials.problem, rng=rng, many_responses=many)

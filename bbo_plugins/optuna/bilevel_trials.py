@@ -12,7 +12,7 @@ COMPLETE           an observation of its function, or of all that it has a value
                    value counts as the worst or best finite one of that function
 RUNNING            a pending query, if its parameters and its function are known
 FAIL, PRUNED       a pending query for ever (the 64 latest): where an evaluation failed the model
-                   learns nothing, but does not ask there again
+                   learns nothing, but does not ask there again, and reports no solution there
 WAITING            nothing
 =================  ===============================================================================
 
@@ -199,9 +199,10 @@ class _Reader:
         complete = [trial for trial in trials if trial.state is TrialState.COMPLETE]
         finished = {trial.number: FinishedTrial.read(trial, None) for trial in complete}
         latest = asking or (trials[-1] if trials else None)
-        pending = self.placed.failed([trial for trial in trials if trial.state in _FAILED])
+        failed = self.placed.failed([trial for trial in trials if trial.state in _FAILED])
+        pending = failed
         if latest is not None:
-            pending = np.concatenate([self.placed.pending(trials, latest), pending])
+            pending = np.concatenate([self.placed.pending(trials, latest), failed])
         data, n_infinite = {}, 0
         for name in self.roles.functions:
             known, X = self.placed.place(
@@ -219,6 +220,7 @@ class _Reader:
                 X=X[: len(y), self.columns],
                 y=y,
                 pending=pending[self._asks_for(pending, name)][:, self.columns],
+                failed=failed[self._asks_for(failed, name)][:, self.columns],
             )
         return data, n_infinite
 

@@ -199,7 +199,7 @@ class _View:
             f"{name} = {self.posterior.mean(name, point)[0]:.4g}"
             for name in (roles.upper, roles.lower)
         )
-        doubt = "" if self.posterior.pair.tier == 0 else " (violates a constraint)"
+        doubt = "" if self.posterior.pair.tier == 0 else " (not feasible)"
         drawn = len(self.upper) + len(self.lower)
         slices = "; slices through it" if drawn < len(self.space) else ""
         return f"Solution{doubt}: {values}{slices}"

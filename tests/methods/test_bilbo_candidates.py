@@ -12,6 +12,7 @@ from bbo_plugins.methods.bilbo_candidates import (
     Pair,
     anchors_of,
     best_pair,
+    best_pairs,
     best_response,
     most_feasible,
 )
@@ -107,6 +108,37 @@ def most_feasible_point(trusted: TrustedSets, problem: BilevelProblem) -> FloatA
     """Return where all constraints look best."""
     rng = np.random.default_rng(0)
     return most_feasible(trusted, problem, rng=rng, anchors=trusted.model.observed)[0]
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_answers_in_a_finite_space_are_exact(many: bool) -> None:
+    """With more responses than a search samples, none of them is overlooked."""
+    kinds = {f"z{i}": Dimension.categorical(["a", "b", "c", "d"]) for i in range(5)}
+    problem = BilevelProblem(
+        upper_space=SearchSpace({"x": Dimension.int(0, 4)}),
+        lower_space=SearchSpace(kinds),
+        upper_constraints=("C",),
+        lower_constraints=("c",),
+    )
+    points = problem.space.enumerate()
+    assert len(points) == 5120
+    rng = np.random.default_rng(0)
+    observed = points[rng.integers(len(points), size=40)]
+    data = {name: data_of(observed, rng.standard_normal(40)) for name in problem.functions}
+    trusted = TrustedSets(BilevelModel.fit(problem, data), 1.0, 0.0, many)
+    X, nothing = problem.upper_space.enumerate(), np.empty((0, 6))
+    pairs = best_pairs(trusted, problem, X, rng=rng, anchors=nothing)
+    for i, x in enumerate(X):
+        P = points[points[:, 0] == x]
+        u_F, u_f, u_C, u_c = (f.bound(P, 1.0) for f in trusted.model.functions)
+        best = np.argmax(np.where(u_c >= 0.0, u_f, -np.inf))
+        level = trusted.model.lower.bound(P[best][None], -1.0)
+        member = (u_c >= 0.0) & (u_f >= level) if many else np.arange(len(P)) == best
+        assert u_f[np.all(best_response(trusted, problem, x, rng) == P, axis=1)] == u_f[best]
+        assert (pairs.best[i] == P[best, 1:]).all()
+        assert (pairs.tier[i] == 0) == bool((member & (u_C >= 0.0)).any())
+        value = u_F[member & (u_C >= 0.0)] if pairs.tier[i] == 0 else u_C[member]
+        assert pairs.key[i] == pytest.approx(value.max())
 
 
 def test_the_same_generator_gives_the_same_pair() -> None:

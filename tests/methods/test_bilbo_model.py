@@ -68,6 +68,7 @@ def test_a_problem_joins_its_levels() -> None:
     [
         ({"y": Y[:3]}, r"y must have shape \(12,\), but got \(3,\)"),
         ({"pending": np.empty((2, 3))}, r"pending must have shape \(2, 2\), but got \(2, 3\)"),
+        ({"failed": np.empty((2, 3))}, r"failed must have shape \(2, 2\), but got \(2, 3\)"),
         ({"noise_variance": np.ones(3)}, r"noise_variance must have shape \(12,\)"),
         ({"y": np.full(12, np.nan)}, "y must be finite"),
     ],
@@ -130,6 +131,39 @@ def test_a_pending_query_is_believed() -> None:
     assert believed == pytest.approx(mean, abs=1e-6)
     assert surer[0] < 0.5 * sd[0]
     assert after.n_observed == 12
+
+
+def test_a_pending_query_is_not_known() -> None:
+    """What is reported, and the unit of uncertainty, are those of the observations alone."""
+    P = np.random.default_rng(1).random((20, 2))
+    problem = box_problem(1, 1, upper_constraints=("C",), lower_constraints=("c",))
+    data = {name: data_of(X, Y) for name in problem.functions}
+    plain = BilevelModel.fit(problem, data)
+    assert plain.without_pending is plain
+    for name in problem.functions:
+        of_one = BilevelModel.fit(problem, {**data, name: data_of(X, Y, P)})
+        for model, known, expected in zip(
+            of_one.functions, of_one.without_pending.functions, plain.functions, strict=True
+        ):
+            for ours, theirs in zip(known.predict(P), expected.predict(P), strict=True):
+                assert ours == pytest.approx(theirs, abs=1e-12)
+            assert model.spread == pytest.approx(expected.spread, abs=1e-12)
+            assert (model.predict(P)[1].max() < 0.5 * known.predict(P)[1].max()) == (
+                model.name == name
+            )
+
+
+def test_success_compares_the_nearest_queries() -> None:
+    """It is the distance to the nearest failure less that to the nearest observation."""
+    failed = np.array([[0.9, 0.05], [0.2, 0.9]])
+    P = np.random.default_rng(1).random((40, 2))
+    expected = [
+        min(np.linalg.norm(failed - p, axis=1)) - min(np.linalg.norm(X - p, axis=1)) for p in P
+    ]
+    assert min(expected) < 0.0 < max(expected)
+    assert _fit(Y, pending=failed, failed=failed).success(P) == pytest.approx(expected)
+    assert (_fit(Y, pending=failed).success(P) == np.inf).all()
+    assert (_fit(Y, pending=failed, failed=failed[:0]).success(P) == np.inf).all()
 
 
 def test_known_noise_is_in_the_functions_own_units() -> None:

@@ -27,6 +27,8 @@ from tests.oracles.bilevel import (
 BOTH = {"upper_constraints": ("C",), "lower_constraints": ("c",)}
 
 if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.methods.bilbo_candidates import Pair
     from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem
 
 
@@ -122,6 +124,31 @@ def test_what_is_not_known_is_not_reported() -> None:
     assert problem.space.size == 2
 
 
+@pytest.mark.parametrize("many", [True, False])
+@pytest.mark.parametrize("name", ["upper", "lower", "C", "c"])
+def test_where_queries_failed_there_is_no_solution(name: str, many: bool) -> None:
+    """A function that fails beyond x = 0.6 is not continued there, however smooth it is."""
+    problem = box_problem(1, 1, **BOTH)
+    one = "1 + 0 * x"
+    model = _known(problem, upper="9 * x + 0 * z", lower="z - z**2", C=one, c=one)
+    P = model.lower.process.X[model.lower.process.X[:, 0] < 0.6]
+    beyond = np.random.default_rng(1).random((100, 2)) * [0.4, 1.0] + [0.6, 0.0]
+
+    def solved(failed: FloatArray) -> Pair:
+        functions = {f.name: f for f in model.functions}
+        values = functions[name].process.y[model.lower.process.X[:, 0] < 0.6]
+        part = known_model(name, P, values, length_scale=0.5)
+        functions[name] = replace(part, failed=failed)
+        rng = np.random.default_rng(0)
+        return solve(assembled(problem, functions), problem, rng=rng, many_responses=many)
+
+    assert solved(np.empty((0, 2))).point[0] > 0.7
+    pair = solved(beyond)
+    assert pair.tier == 0
+    assert 0.5 < pair.point[0] < 0.65
+    assert pair.best[1] == pytest.approx(0.5, abs=0.05)
+
+
 def test_the_cautious_value_is_the_formula() -> None:
     """μ_F - (σ_F + σ_f(z) + σ_f(z*) + Σ σ_c), constraints by their means and a tolerance."""
     problem = box_problem(1, 1, **BOTH)
@@ -130,6 +157,12 @@ def test_the_cautious_value_is_the_formula() -> None:
     model = replace(model, lower=known)
     rng = np.random.default_rng(0)
     P, best = rng.random((2, 6, 2))
+    for at in (P, best):  # a failed response fails the pair, whichever of the two it is
+        failing = replace(model, lower=replace(known, failed=at[2:3]))
+        failing_slack = CautiousView(failing).upper_level(P, best).slack
+        nearest = np.linalg.norm(known.process.X - at[2], axis=1).min()
+        slack = min(-nearest, CautiousView(model).upper_level(P, best).slack[2])
+        assert failing_slack[2] == pytest.approx(slack)
     Q = model.lower.process.X  # where f is known best
     upper = CautiousView(model).upper_level(P, best)
     lower = CautiousView(model).lower_level(P)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import pickle
-from typing import TYPE_CHECKING
+import threading
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
@@ -14,6 +16,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.bilbo_sampler import REASON_KEY, BILBOSampler
+from bbo_plugins.optuna.bilevel_solution import BilevelPosterior
 from bbo_plugins.optuna.bilevel_trials import BilevelTrials, shared_distributions
 from tests.optuna.bilevel_studies import (
     HAS_SET_CONSTRAINT,
@@ -25,6 +28,7 @@ from tests.optuna.bilevel_studies import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from optuna.distributions import BaseDistribution
@@ -176,6 +180,18 @@ def test_a_resumed_study_continues_as_if_uninterrupted() -> None:
         assert queries_of(study) == whole
 
 
+def _smallest_distance(queries: Sequence[Mapping[str, Any]]) -> float:
+    """Return the smallest distance of two queries of the same function."""
+    return min(
+        (
+            math.dist((a["x"], a["z"]), (b["x"], b["z"]))
+            for a, b in combinations(queries, 2)
+            if a["query"] == b["query"]
+        ),
+        default=math.inf,
+    )
+
+
 def test_running_trials_are_pending_queries() -> None:
     """Asked but unfinished trials are not asked again, and inform the function they are for."""
     sampler = sampler_of()
@@ -188,17 +204,26 @@ def test_running_trials_are_pending_queries() -> None:
     assert distributions is not None
     trials = BilevelTrials.read(study, sampler._roles, distributions)
     pending = {name: len(of.pending) for name, of in trials.data.items()}
-    assert sum(pending.values()) >= 2  # the latest one stands for the asking one
-    points = [(t.params["query"], t.params["x"], t.suggest_float("z", 0.0, 1.0)) for t in asked]
-    assert len(set(points)) == 3
+    assert sum(pending.values()) == 2  # the latest one stands for the asking one
+    for trial in asked:
+        trial.suggest_float("z", 0.0, 1.0)
+    assert _smallest_distance([trial.params for trial in asked]) > 0.1
 
 
 def test_several_threads_share_a_sampler() -> None:
-    """With n_jobs = 2 every trial is a query of its own."""
+    """With n_jobs = 2 no trial asks what the one that runs beside it asks."""
     sampler = sampler_of()
+    objective, both_asked = decoupled(sampler), threading.Barrier(2, timeout=60.0)
+
+    def together(trial: Trial) -> float:
+        value = objective(trial)
+        both_asked.wait()
+        return value
+
     study = optuna.create_study(sampler=sampler)
-    study.optimize(decoupled(sampler), n_trials=14, n_jobs=2)
-    assert len(set(queries_of(study))) == 14
+    study.optimize(together, n_trials=24, n_jobs=2)
+    pairs = [study.trials[i : i + 2] for i in range(0, 24, 2)]
+    assert min(_smallest_distance([trial.params for trial in pair]) for pair in pairs) > 1e-4
     assert {trial.state for trial in study.trials} == {TrialState.COMPLETE}
 
 
@@ -233,6 +258,9 @@ def test_a_fixed_answer_is_not_trusted(
         system_attrs={REASON_KEY: said, "fixed_params": fixed},
     )
     assert (sampler._doubt(study, trial) <= 0.0) == is_trusted
+    said["near_failure"] = True
+    trial.system_attrs[REASON_KEY] = said
+    assert sampler._doubt(study, trial) > 0.0
 
 
 @pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
@@ -317,6 +345,51 @@ def test_a_query_that_returns_nan_is_not_repeated(caplog: pytest.LogCaptureFixtu
     messages = [record.message for record in caplog.records if "NaN" in record.message]
     assert len(messages) == 1
     assert "'lower'" in messages[0]
+
+
+@pytest.mark.parametrize("state", [TrialState.FAIL, TrialState.RUNNING])
+def test_trials_without_a_value_teach_nothing(state: TrialState) -> None:
+    """They do not change what the models report; far from them the solution does not either."""
+    sampler = sampler_of()
+    study = study_of(sampler, 16)
+    P = np.array([[0.95, 0.95], [0.9, 0.3]])
+    before = BilevelPosterior.of(study, sampler)
+    for name in sampler.functions:
+        for x, z in P.tolist():
+            study.add_trial(
+                optuna.trial.create_trial(
+                    state=state,
+                    params={"query": name, "x": x, "z": z},
+                    distributions=study.trials[0].distributions,
+                )
+            )
+    study.ask()  # which is the one that is asking
+    after = BilevelPosterior.of(study, sampler)
+    for name in sampler.functions:
+        assert len(after.trials.data[name].pending) == 2
+        assert after.deviation(name, P) == pytest.approx(before.deviation(name, P), rel=1e-6)
+    assert after.pair.point == pytest.approx(before.pair.point, abs=0.02)
+    assert after.solution().feasible
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_solution_lies_where_the_lower_level_fails(seed: int) -> None:
+    """Beyond x = 0.6, where F is best, f has no value: it is not continued there."""
+    sampler = sampler_of(seed)
+
+    def failing(trial: Trial) -> float:
+        query = trial.suggest_categorical("query", sampler.functions)
+        x, z = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("z", 0.0, 1.0)
+        if query == "upper":
+            return (x - 0.85) ** 2 + 0.3 * (z - 0.2) ** 2
+        return math.nan if x > 0.6 else 3.0 * (z - x) ** 2
+
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(failing, n_trials=45)
+    assert any(trial.state is TrialState.FAIL for trial in study.trials)
+    assert sampler.solution(study).upper_params["x"] < 0.66
+    trusted = [t for t in study.trials if max(t.system_attrs.get("constraints", [1.0])) <= 0.0]
+    assert all(trial.params["x"] < 0.66 for trial in trusted)
 
 
 def test_infinite_values_count_as_the_worst() -> None:
