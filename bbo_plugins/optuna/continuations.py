@@ -7,6 +7,7 @@ trials that continue it, one after the other. User attributes of a trial say so,
     bbo_plugins:continued_from   number of the trial whose training this one goes on with
     bbo_plugins:goal             steps that the configuration is to have had after this trial
     bbo_plugins:steps            [a, b]: this trial trains from step a up to, not including, b
+    bbo_plugins:steps_made       steps that the configuration has had when the trial ended, if not b
 
 The storage is shared and may hold anything under these keys, so reading never raises: what is
 malformed is not there.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 CONTINUED_FROM = "bbo_plugins:continued_from"
 GOAL = "bbo_plugins:goal"
 STEPS = "bbo_plugins:steps"
+STEPS_MADE = "bbo_plugins:steps_made"
 _MAX_COUNT = 2**53  # beyond which integers are no exact floats; the storage may hold any
 
 
@@ -64,11 +66,15 @@ def goal_of(trial: BaseTrial) -> int | None:
 def steps_taken(trial: FrozenTrial) -> int:
     """Return how many steps ``trial`` has made, or will have if it is running.
 
-    One that did not complete has made those up to the last one it reported; all if none.
+    Where it is not recorded how many it has made, one that did not complete has made those up to
+    the last one it reported; all if none.
     """
     steps = steps_of(trial)
     if steps is None or trial.state is TrialState.WAITING:
         return 0
+    made = trial.user_attrs.get(STEPS_MADE)
+    if _is_count(made):
+        return max(made - steps.start, 0)
     if trial.state in {TrialState.PRUNED, TrialState.FAIL} and trial.last_step is not None:
         return min(max(trial.last_step + 1 - steps.start, 0), len(steps))
     return len(steps)

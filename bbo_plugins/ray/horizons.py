@@ -16,6 +16,8 @@ from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
 from bbo_plugins.ray.results import field, finite
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ray.tune.experiment import Trial
 
 
@@ -101,7 +103,14 @@ class TrialHorizons:
             written[self._step_size_key] = horizon.step_size_for(n)
         trial.evaluated_params = {**stored, **written}
         trial.set_config({**trial.config, **written})
-        if horizon.within_budget(1, spent=self.spent()) == 0:
+        self.end_if_spent(tune_controller)
+
+    def end_if_spent(
+        self, tune_controller: Any, just_done: Mapping[str, float] | None = None
+    ) -> None:
+        """End the search if no step is left; for ``just_done`` see :meth:`spent`."""
+        horizon = self.known(tune_controller)
+        if horizon.within_budget(1, spent=self.spent(just_done)) == 0:
             search_alg = getattr(tune_controller, "search_alg", None)
             if search_alg is not None:
                 search_alg.set_finished()
@@ -122,21 +131,29 @@ class TrialHorizons:
         """Return how many steps a trial has made as far as is known."""
         return finite(field(trial.run_metadata.last_result, self._time_attr)) or 0.0
 
-    def spent(self) -> int:
+    def spent(self, just_done: Mapping[str, float] | None = None) -> int:
         """Return the steps that are made or given out.
 
         A trial that has ended has made those that it reported last; if it has reported none since
-        its horizon was set, all of them, as nobody knows how far it got.
+        its horizon was set, all of them, as nobody knows how far it got. One that has not ended
+        counts with all of them, or with those it reported if it went beyond its horizon, as one
+        that makes its steps in large chunks does.
+
+        Args:
+            just_done: Steps of trials whose result Tune still holds, by the trial's name.
         """
+        done = {i: self.done(trial) for i, trial in self.trials.items()} | dict(just_done or {})
         return sum(
-            int(self._spent_by(trial)) for trial in self.trials.values() if self._counts(trial)
+            int(self._spent_by(trial, done[i]))
+            for i, trial in self.trials.items()
+            if self._counts(trial)
         )
 
     def _counts(self, trial: Trial) -> bool:
         return self._config_key in trial.config or trial.is_finished()
 
-    def _spent_by(self, trial: Trial) -> float:
-        done = self.done(trial)
+    def _spent_by(self, trial: Trial, done: float) -> float:
         n = self.target(trial)
         has_reported = done > self.start(trial)
-        return done if math.isinf(n) or (trial.is_finished() and has_reported) else n
+        is_known = math.isinf(n) or (trial.is_finished() and has_reported)
+        return done if is_known else max(done, n)

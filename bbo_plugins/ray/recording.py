@@ -27,7 +27,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from ray.tune.result import TRAINING_ITERATION
 from ray.tune.search.optuna import OptunaSearch
 
-from bbo_plugins.optuna.continuations import CONTINUED_FROM, STEPS
+from bbo_plugins.optuna.continuations import CONTINUED_FROM, STEPS, STEPS_MADE
 from bbo_plugins.ray.results import CONFIG_PREFIX, finite, reported
 
 if TYPE_CHECKING:
@@ -119,9 +119,20 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
 
     def on_trial_horizon(self, trial_id: str, start: int, stop: int) -> None:
         """Take note of which steps a trial is to make, which a sampler with a horizon reads."""
+        self._set_attr(trial_id, STEPS, [start, stop])
+
+    def on_trial_steps_made(self, trial_id: str, n_steps: int) -> None:
+        """Take note of the steps behind a trial that is about to end, if not those it was given.
+
+        Intermediate values do not say so: they are recorded by Ray's training iteration.
+        """
+        self._set_attr(trial_id, STEPS_MADE, n_steps)
+
+    def _set_attr(self, trial_id: str, key: str, value: Any) -> None:
+        """Set a user attribute of a trial unless it has ended."""
         trial = self._ot_trials.get(trial_id)
         if isinstance(trial, Trial) and not self._stored(trial).state.is_finished():
-            trial.set_user_attr(STEPS, [start, stop])
+            trial.set_user_attr(key, value)
 
     def _open_trial(self, trial_id: str, result: Mapping[str, Any] | None) -> Trial | None:
         """Return the unfinished Optuna trial that results are to be recorded in, if any."""

@@ -194,8 +194,8 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         if is_new:
             self._horizons.assign(tune_controller, trial, n_before)
             self._tell_search(tune_controller, trial)
-            has_ended = self._horizons.grow and self._was_there(trial) and has_checkpoint(trial)
-            if has_ended or self._horizons.is_continued(trial):
+            has_ended = self._horizons.grow and self._was_there(trial)
+            if has_checkpoint(trial) and (has_ended or self._horizons.is_continued(trial)):
                 self._remember(tune_controller, trial)
                 if has_ended:
                     self._to_park.add(trial.trial_id)
@@ -231,16 +231,19 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         search = bbo_search(tune_controller)
         if search and result.get(STOPPED_EARLY) and done < self._horizons.target(trial):
             search.on_trial_stopped_early(trial.trial_id)
+        self._tell_steps_made(tune_controller, trial, done)
         if trial.trial_id in self._with_base:
             self._base.on_trial_complete(self._seen_by_base(tune_controller), trial, result)
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
         """Pass on the failure of a trial, which may be retried."""
+        self._tell_steps_made(tune_controller, trial, self._horizons.done(trial))
         if trial.trial_id in self._with_base:
             self._base.on_trial_error(self._seen_by_base(tune_controller), trial)
 
     def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
         """Pass on the end of a trial that was not running."""
+        self._tell_steps_made(tune_controller, trial, self._horizons.done(trial))
         if trial.trial_id in self._with_base:
             self._base.on_trial_remove(self._seen_by_base(tune_controller), trial)
 
@@ -263,6 +266,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         if not self._horizons.grow:
             return str(TrialScheduler.STOP)
         self._values[trial.trial_id] = self._maximized(tune_controller, result)
+        just_done = {trial.trial_id: float(result[self._time_attr])}
         if not can_checkpoint(trial, result):
             if self._once.first_time("checkpoint"):
                 _logger.warning(
@@ -270,15 +274,18 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
                     "this trainable has no checkpoints: give tune.report(..., checkpoint=...) one "
                     "together with the last step, or define save_checkpoint and load_checkpoint."
                 )
+            self._horizons.end_if_spent(tune_controller, just_done)
             return str(TrialScheduler.STOP)
         if trial.trial_id in self._with_base:
             self._base.on_trial_complete(self._seen_by_base(tune_controller), trial, result)
             self._with_base.discard(trial.trial_id)
+        self._tell_steps_made(tune_controller, trial, just_done[trial.trial_id])
         search = bbo_search(tune_controller)
         # Other searchers do not expect a trial to complete twice.
         if search is not None or not self._horizons.is_continued(trial):
             tune_controller.search_alg.on_trial_complete(trial.trial_id, result=result)
-        self._promote(tune_controller, {trial.trial_id: float(result[self._time_attr])})
+        self._promote(tune_controller, just_done)
+        self._horizons.end_if_spent(tune_controller, just_done)
         return str(TrialScheduler.PAUSE)
 
     def _promote(self, tune_controller: Any, just_done: Mapping[str, float]) -> bool:
@@ -311,7 +318,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         promoted = False
         for index in horizon.promotions(values, steps):
             trial = self._trials[ids[index]]
-            more = horizon.within_budget(goal - steps[index], spent=self._horizons.spent())
+            more = horizon.within_budget(goal - steps[index], spent=self._horizons.spent(just_done))
             if more < 1 or not (trial.trial_id in just_done or self._is_waiting(trial)):
                 continue
             start = math.ceil(done[trial.trial_id])
@@ -329,6 +336,13 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         if search is not None:
             start, stop = self._horizons.start(trial), int(self._horizons.target(trial))
             search.on_trial_horizon(trial.trial_id, start, stop)
+
+    def _tell_steps_made(self, tune_controller: Any, trial: Trial, done: float) -> None:
+        """Tell our search algorithm how many steps a trial that ends has made, if not just N."""
+        search = bbo_search(tune_controller)
+        has_reported = done > self._horizons.start(trial)
+        if search is not None and has_reported and done != self._horizons.target(trial):
+            search.on_trial_steps_made(trial.trial_id, int(done))
 
     def _end_if_over(self, tune_controller: Any) -> None:
         """Stop the trials that wait, once none is to come or under way and none is continued."""

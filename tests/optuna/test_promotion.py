@@ -23,9 +23,11 @@ from bbo_plugins.optuna.continuations import (
     CONTINUED_FROM,
     GOAL,
     STEPS,
+    STEPS_MADE,
     Continuations,
     goal_of,
     steps_of,
+    steps_taken,
 )
 
 if TYPE_CHECKING:
@@ -218,6 +220,25 @@ def test_pruned_and_failed_trials_count_what_they_reported() -> None:
     trial = study.ask(X)
     assert inner_steps(trial, horizon) == range(40)
     assert callback.is_spent(study)  # a running trial has taken its steps
+
+
+@pytest.mark.parametrize(
+    "made, taken", [(30, 20), (5, 0), (150, 140), (-1, 3), (10**400, 3), ("30", 3), (True, 3)]
+)
+def test_steps_made_have_precedence(made: Any, taken: int) -> None:
+    """Over the last step reported, if they can be read; they count from the configuration's 0."""
+    attributes = {STEPS: [10, 100], STEPS_MADE: made}
+    study = optuna.create_study()
+    _add(study, 0.5, None, state=TrialState.PRUNED, intermediate_values={12: 1.0})
+    _add(
+        study,
+        0.5,
+        None,
+        state=TrialState.PRUNED,
+        intermediate_values={12: 1.0},
+        user_attrs=attributes,
+    )
+    assert [steps_taken(trial) for trial in study.trials] == [0, taken]
 
 
 def test_steps_that_nobody_recorded_count_by_the_horizon(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,7 +16,7 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods import uhe_bo
 from bbo_plugins.methods.inner_horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, UHEBOSampler, inner_steps
-from bbo_plugins.optuna.continuations import CONTINUED_FROM, STEPS
+from bbo_plugins.optuna.continuations import CONTINUED_FROM, STEPS, STEPS_MADE
 from bbo_plugins.optuna.proposals import Proposal
 from tests.optuna.studies import BOX, points, quadratic, started
 
@@ -265,11 +265,19 @@ def _study_of_steps(sampler: UHEBOSampler) -> tuple[Study, list[int]]:
         intermediate_values={6: quadratic(params[4])},
         user_attrs={STEPS: [0, 36]},
     )
-    return study, [1, 9, 25, 25, 7]
+    _add(
+        study,
+        params[5],
+        None,
+        state=TrialState.PRUNED,
+        intermediate_values={3: quadratic(params[5])},  # of an iteration of several steps
+        user_attrs={STEPS: [0, 36], STEPS_MADE: 27},
+    )
+    return study, [1, 9, 25, 25, 7, 27]
 
 
 def test_noise_of_a_horizon_is_known() -> None:
-    """φ² over all steps that a value has behind it, of a pruned trial those it reported."""
+    """φ² over all steps that a value has behind it, of a pruned trial those it made or reported."""
     study, steps = _study_of_steps(UHEBOSampler(seed=0, horizon=KNOWN))
     snapshot = _snapshot(study)
     assert snapshot.n_invalid_noise == 0

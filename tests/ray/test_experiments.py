@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import optuna
 import pytest
+from optuna.trial import TrialState
 
 from bbo_plugins.methods.inner_horizon import InnerHorizon
 from bbo_plugins.optuna import RegretGapTerminator, continued_from
@@ -333,10 +334,13 @@ def test_stopper_ends_an_experiment(tmp_path: Path) -> None:
     ).fit()
     steps = Counter((result.metrics or {}).get("sgd_steps") for result in results)
     assert steps[N] >= 3
-    assert len(results) <= 12
+    assert len(results) < 50
     assert results.num_errors == 0
     # Those that began after the decision are no whole trainings; Tune says nothing of those that
-    # have not reported when it ends the experiment.
-    for trial in _study(search).trials:
+    # have not reported when it ends the experiment. There are some, as the last trial that the
+    # scheduler has stopped is given up only when others have begun.
+    trials = _study(search).trials
+    assert any(trial.state is TrialState.PRUNED for trial in trials)
+    for trial in trials:
         expected = {N: "COMPLETE", None: "RUNNING"}.get(trial.user_attrs.get("sgd_steps"), "PRUNED")
         assert trial.state.name == expected

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bbo_plugins.methods.inner_horizon import InnerHorizon
-from bbo_plugins.optuna.continuations import continued_from, steps_of
+from bbo_plugins.optuna.continuations import continued_from, steps_of, steps_taken
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
@@ -336,6 +336,44 @@ def test_failed_continuation_is_part_of_the_total() -> None:
     assert scheduler._horizons.spent() == 5 + 12
 
 
+@pytest.mark.parametrize("has_checkpoints", [True, False])
+def test_large_chunks_are_part_of_the_total(has_checkpoints: bool) -> None:
+    """A trainable that does not read N makes whole chunks; what it has made counts, and ends it."""
+    horizon = InnerHorizon.growing(constant=4.0, total_steps=1_000)
+    scheduler, controller = InnerHorizonScheduler(horizon), _controller()
+    scheduler.set_search_properties("loss", "min")
+    made = 0
+    for number in range(20):
+        if controller.search_alg.is_finished():
+            break
+        trial = _trial(str(number))
+        scheduler.on_trial_add(controller, trial)
+        assert trial.config["inner_horizon"] == min(4 * (number + 1) ** 2, 1_000 - made)
+        result = {"sgd_steps": 250, "loss": 1.0, "should_checkpoint": has_checkpoints}
+        decision = scheduler.on_trial_result(controller, trial, result)
+        assert decision == (PAUSE if has_checkpoints else STOP)
+        trial.run_metadata.last_result = result
+        trial.set_status(Trial.PAUSED if has_checkpoints else Trial.TERMINATED)
+        made += 250
+        assert scheduler._horizons.spent() == made
+    assert made == 1_000
+
+
+def test_large_chunks_leave_less_for_continuations() -> None:
+    """A promotion sees the steps of the trial that makes room for it, which Tune still holds."""
+    horizon = InnerHorizon.growing(constant=4.0, total_steps=42)
+    scheduler, controller = InnerHorizonScheduler(horizon), _controller()
+    scheduler.set_search_properties("loss", "min")
+    first, second = _add(scheduler, controller, 2)
+    first.run_metadata.last_result = {"sgd_steps": 4}
+    scheduler._values["0"] = -1.0
+    first.set_status(Trial.PAUSED)
+    scheduler._with_base.discard("0")
+    assert _report(scheduler, controller, second, 30) == PAUSE
+    assert first.config["inner_horizon"] == 4 + 42 - 4 - 30
+    assert controller.search_alg.is_finished()
+
+
 def test_steps_are_told_to_the_search_algorithm() -> None:
     """The study says which steps each trial makes, which is what a sampler goes by."""
     search = BBOSearch({"x": tune.uniform(0.0, 2.0)}, "loss", "min", seed=0)
@@ -372,6 +410,80 @@ def test_trial_stopped_by_the_stopper_is_pruned() -> None:
         search.on_trial_complete(trial.trial_id, result)
     states = [trial.state.name for trial in search._ot_study.trials]
     assert states == ["PRUNED", "COMPLETE", "COMPLETE"]
+
+
+@pytest.mark.parametrize("end", ["stopped", "removed", "failed"])
+def test_steps_of_a_trial_that_ended_early_are_known(end: str) -> None:
+    """The study counts SGD steps, though intermediate values are recorded by Ray's iterations."""
+    search = BBOSearch({"x": tune.uniform(0.0, 2.0)}, "loss", "min", seed=0)
+    controller = _controller(search=search)
+    scheduler = InnerHorizonScheduler(InnerHorizon(n_outer=1, constant=1_000.0))
+    trial = _trial("a")
+    search.suggest("a")
+    scheduler.on_trial_add(controller, trial)
+    for iteration in (1, 2, 3):
+        result = {"loss": 1.0, "sgd_steps": 250 * iteration, "training_iteration": iteration}
+        assert scheduler.on_trial_result(controller, trial, result) == CONTINUE
+        search.on_trial_result("a", result)
+        trial.run_metadata.last_result = result
+    if end == "failed":
+        scheduler.on_trial_error(controller, trial)
+        search.on_trial_complete("a", error=True)
+    elif end == "removed":
+        scheduler.on_trial_remove(controller, trial)
+        search.on_trial_complete("a")
+    else:
+        search.on_trial_stopped_early("a")
+        scheduler.on_trial_complete(controller, trial, result)
+        search.on_trial_complete("a", result)
+    (recorded,) = search._ot_study.trials
+    assert recorded.state.name == ("FAIL" if end == "failed" else "PRUNED")
+    assert steps_of(recorded) == range(1_000)
+    assert steps_taken(recorded) == 750
+
+
+def test_steps_beyond_the_horizon_are_known() -> None:
+    """A value after a large chunk has all its steps behind it, also one that is continued."""
+    search = BBOSearch({"x": tune.uniform(0.0, 2.0)}, "loss", "min", seed=0)
+    controller = _controller(search=search)
+    scheduler = InnerHorizonScheduler(InnerHorizon.growing(promote=1))
+    scheduler.set_search_properties("loss", "min")
+    for number, done in enumerate((10, 16)):
+        search.suggest(str(number))
+        trial = _trial(str(number))
+        scheduler.on_trial_add(controller, trial)
+        result = {"loss": number, "sgd_steps": done, "should_checkpoint": True}
+        assert scheduler.on_trial_result(controller, trial, result) == PAUSE
+        trial.run_metadata.last_result = result
+        trial.set_status(Trial.PAUSED)
+    trials = search._ot_study.trials
+    assert [steps_of(trial) for trial in trials] == [range(4), range(16), range(10, 16)]
+    assert [steps_taken(trial) for trial in trials] == [10, 16, 6]
+
+
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+def test_continuation_without_its_checkpoint_begins_anew(has_checkpoint: bool) -> None:
+    """It is restarted from step 0, as new ones are, and the base scheduler may stop it again."""
+    base = ASHAScheduler(time_attr="sgd_steps", grace_period=1, max_t=100, reduction_factor=2)
+    scheduler = InnerHorizonScheduler(InnerHorizon.growing(), base_scheduler=base)
+    controller = _controller()
+    scheduler.set_search_properties("loss", "min")
+    good, restarted = _trial("good"), _trial("restarted")
+    restarted.evaluated_params = {
+        "inner_horizon": 36,
+        "step_size": 0.1,
+        "inner_horizon_continued_from": 4,
+    }
+    if has_checkpoint:
+        checkpoint = SimpleNamespace(checkpoint=None, metrics={})
+        restarted.run_metadata.checkpoint_manager._latest_checkpoint_result = checkpoint
+    for trial in (good, restarted):
+        scheduler.on_trial_add(controller, trial)
+    assert restarted.config["inner_horizon"] == 36
+    result = {"sgd_steps": 1, "training_iteration": 1}
+    assert scheduler.on_trial_result(controller, good, {**result, "loss": 1.0}) == CONTINUE
+    decision = scheduler.on_trial_result(controller, restarted, {**result, "loss": 2.0})
+    assert decision == (CONTINUE if has_checkpoint else STOP)
 
 
 def test_trainable_without_checkpoints_is_stopped(caplog: pytest.LogCaptureFixture) -> None:
