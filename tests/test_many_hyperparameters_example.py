@@ -24,7 +24,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     # A script finds what is installed; what is to be tested is the package these tests import.
     package = Path(bbo_plugins.__file__).parents[1]
     return subprocess.run(
-        [sys.executable, "-W", "error", str(SCRIPT), *arguments],
+        [sys.executable, str(SCRIPT), *arguments],
         env={**os.environ, "PYTHONPATH": str(package)},
         check=False,
         capture_output=True,
