@@ -220,7 +220,8 @@ def _check_growing(result: dict[str, Any], folder: Path) -> None:
             assert steps[trial.number] >= steps[source]
 
 
-@pytest.mark.parametrize("growing", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("growing", [False, True])
 def test_worker_dies(cluster: Cluster, tmp_path: Path, growing: bool) -> None:
     """A worker is killed under a trial: it goes on elsewhere, with the same horizon."""
     hold = tmp_path / "hold"
