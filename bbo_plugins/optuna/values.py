@@ -56,7 +56,7 @@ def constraint_table(trials: Sequence[FinishedTrial]) -> tuple[tuple[str, ...], 
 def constraint_names(trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
     """Return the names of all constraints in alphabetical order, :data:`OTHERS` last."""
     names = {name for trial in trials for name in trial.constraints}
-    if len(names - {OTHERS}) <= MAX_CONSTRAINTS and OTHERS not in names:
+    if len(names) <= MAX_CONSTRAINTS and OTHERS not in names:
         return tuple(sorted(names))
     counts = Counter(name for trial in trials for name in trial.constraints if name != OTHERS)
     kept = sorted(counts, key=lambda name: (-counts[name], name))[: MAX_CONSTRAINTS - 1]
