@@ -153,48 +153,57 @@ def total(point: dict[str, Any]) -> float:
     return float(sum(value for name, value in point.items() if name != "n_queries"))
 
 
+def by_function(point: dict[str, Any]) -> tuple[float, float, float]:
+    """Return the regrets of one point of a curve: of F, of f, and of all constraints together."""
+    objectives = {UPPER, LOWER, "n_queries"}
+    violation = sum(value for name, value in point.items() if name not in objectives)
+    return point[UPPER], point[LOWER], float(violation)
+
+
 def _add_regret_tables(report: Report, records: Sequence[dict[str, Any]]) -> None:
-    """Add regrets per problem and entrant: over queries, and at the end per function."""
+    """Add regrets per problem and entrant: at the end, and of each function over queries."""
     grouped: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for record in records:
         if record["curve"]:
             grouped.setdefault((record["task"], record["entrant"]), []).append(record)
     if not grouped:
         return
-    over_queries, at_end = [], []
+    at_end, over_queries = [], []
     for (task, entrant), group in grouped.items():
-        curves = [{point["n_queries"]: total(point) for point in r["curve"]} for r in group]
-        shared = sorted(set.intersection(*map(set, curves)))
-        means = [f"{n}: {np.mean([curve[n] for curve in curves]):.3g}" for n in shared]
         final = [total(record["curve"][-1]) for record in group]
         low, median, high = np.percentile(final, [25, 50, 75])
-        over_queries.append(
-            [task, entrant, f"{median:.3g} [{low:.2g}, {high:.2g}]", "; ".join(means)]
-        )
-        last = [record["curve"][-1] for record in group]
-        objectives = {UPPER, LOWER, "n_queries"}
-        violation = [sum(v for k, v in p.items() if k not in objectives) for p in last]
         seconds = np.mean([record["seconds_per_query"] for record in group])
         at_end.append(
             [
                 task,
                 entrant,
-                f"{np.mean([p[UPPER] for p in last]):.3g}",
-                f"{np.mean([p[LOWER] for p in last]):.3g}",
-                f"{np.mean(violation):.3g}",
+                f"{np.mean(final):.3g} ({max(final):.3g})",
+                f"{median:.3g} [{low:.2g}, {high:.2g}]",
+                f"{len(group)}",
                 f"{seconds:.3f}",
             ]
         )
+        over_queries += [[task, entrant, *cells] for cells in _curve_rows(group)]
     report.table(
-        "Instantaneous regret: final median [quartiles] over seeds, and mean by function queries",
-        ["problem", "entrant", "final", "mean"],
-        over_queries,
-    )
-    report.table(
-        "Final regret of each function, mean over seeds, and processor seconds per query",
-        ["problem", "entrant", "F", "f", "constraints", "s/query"],
+        "Final instantaneous regret over seeds, and processor seconds per query",
+        ["problem", "entrant", "mean (worst)", "median [quartiles]", "seeds", "s/query"],
         at_end,
     )
+    report.table(
+        "Instantaneous regret of each function by function queries, mean over seeds",
+        ["problem", "entrant", "queries", "F", "f", "constraints", "sum"],
+        over_queries,
+    )
+
+
+def _curve_rows(group: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Return queries and mean regrets by function at each checkpoint that all runs reached."""
+    curves = [{point["n_queries"]: by_function(point) for point in r["curve"]} for r in group]
+    rows = []
+    for n in sorted(set.intersection(*map(set, curves))):
+        means = np.mean([curve[n] for curve in curves], axis=0)
+        rows.append([f"{n}", *(f"{mean:.3g}" for mean in (*means, means.sum()))])
+    return rows
 
 
 def _add_declarations(report: Report, records: Sequence[dict[str, Any]]) -> None:

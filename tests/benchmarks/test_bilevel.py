@@ -71,6 +71,16 @@ def test_nested_solves_the_lower_level() -> None:
     assert any((solution == point).all() for point in campaign.points[UPPER])
 
 
+def test_nested_goes_on_after_a_checkpoint() -> None:
+    """Interrupted in the middle of a solve, it makes the queries of an uninterrupted run."""
+    whole, pieces = Campaign(BRANIN, 0), Campaign(BRANIN, 0)
+    expected = STRATEGIES["nested"](whole, 60)
+    for n in (9, 17, 40, 60):
+        solution = STRATEGIES["nested"](pieces, n)
+    assert pieces.values == whole.values
+    np.testing.assert_array_equal(solution, expected)
+
+
 def test_nested_takes_part_where_it_can() -> None:
     """Constraints and categories are not for it; infeasible problems are for ours only."""
     assert can_nest(BRANIN)
@@ -113,6 +123,17 @@ def test_report_and_resume(tmp_path: Path) -> None:
     assert [point["n_queries"] for point in records[0]["curve"]] == [8, 12, 16, 20]
     bilevel.run(options(), Report(name="bilevel", directory=tmp_path, command="test"))
     assert len(read_records(report.records_path)) == 6
+
+
+def test_regret_of_each_function_over_queries() -> None:
+    """F, f and the sum of the constraints' violations are told apart, and averaged over seeds."""
+    curves = [
+        [{"n_queries": 8, UPPER: 0.5, LOWER: 0.25, "a": 1.0, "b": 0.5}],
+        [{"n_queries": 8, UPPER: 0.0, LOWER: 0.25, "a": 0.0, "b": 0.5}, {"n_queries": 9}],
+    ]
+    assert bilevel.by_function(curves[0][0]) == (0.5, 0.25, 1.5)
+    rows = bilevel._curve_rows([{"curve": curve[:1]} for curve in curves])
+    assert rows == [["8", "0.25", "0.25", "1", "1.5"]]
 
 
 def test_declarations_are_reported(tmp_path: Path) -> None:
