@@ -127,7 +127,7 @@ def test_report_and_resume(tmp_path: Path) -> None:
 
 def test_regret_of_each_function_over_queries() -> None:
     """F, f and the sum of the constraints' violations are told apart, and averaged over seeds."""
-    curves = [
+    curves: list[list[dict[str, float]]] = [
         [{"n_queries": 8, UPPER: 0.5, LOWER: 0.25, "a": 1.0, "b": 0.5}],
         [{"n_queries": 8, UPPER: 0.0, LOWER: 0.25, "a": 0.0, "b": 0.5}, {"n_queries": 9}],
     ]
