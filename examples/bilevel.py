@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
-from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 import optuna
 
+from _script import add_count, add_out, add_seed, save_plot, timed
 from bbo_plugins import visualization
 from bbo_plugins.optuna import BILBOSampler
 from bbo_plugins.visualization.matplotlib import plot_bilevel
@@ -57,28 +56,16 @@ def true_solution() -> tuple[float, float]:
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Solve a small bilevel problem.")
-    parser.add_argument(
-        "--n-trials", type=int, default=60, metavar="N", help="function queries (%(default)s)"
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("bilevel_output"),
-        metavar="DIR",
-        help="where the plot goes (default: ./%(default)s)",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed (default: %(default)s)")
+    add_count(parser, "--n-trials", 60, "function queries, one of either at least", minimum=2)
+    add_out(parser, "bilevel_output", "the plot")
+    add_seed(parser, "the search")
     parser.add_argument("--html", action="store_true", help="write a plotly figure, too")
-    args = parser.parse_args()
-    if args.n_trials < 2:
-        parser.error("--n-trials must be at least 2, one for each function")
-    return args
+    return parser.parse_args()
 
 
 def main() -> None:
     """Run the study, compare its solution with the true one, and draw the plot."""
     args = parse_arguments()
-    started = time.perf_counter()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     args.out.mkdir(parents=True, exist_ok=True)
     sampler = BILBOSampler(
@@ -107,13 +94,13 @@ def main() -> None:
 
     picture = args.out / "bilevel.png"
     mpl.use("Agg")
-    plot_bilevel(study, sampler)[0].figure.savefig(picture, dpi=150)
+    save_plot(plot_bilevel(study, sampler), picture)
     print(f"\nPlot: {picture}")
     if args.html:
         visualization.plot_bilevel(study, sampler).write_html(args.out / "bilevel.html")
         print(f"Plot: {args.out / 'bilevel.html'}")
-    print(f"Took {time.perf_counter() - started:.0f} s.")
 
 
 if __name__ == "__main__":
-    main()
+    with timed():
+        main()

@@ -16,9 +16,7 @@ from __future__ import annotations
 import argparse
 import logging
 import pickle
-import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -30,12 +28,14 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
+from _script import add_count, add_out, add_seed, save_plot, timed
 from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, UHEBOSampler, continued_from, inner_steps
 from bbo_plugins.visualization.matplotlib import plot_horizon
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 BATCH = 16
 N_CLASSES = 10
@@ -154,47 +154,21 @@ def report(study: optuna.Study, data: Data, folder: Path) -> None:
     print(f"Test error      {100.0 * error:.1f}%")
 
 
-def positive_int(text: str) -> int:
-    """Parse a positive whole number for the command line."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, but got {number}")
-    return number
-
-
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Spend a total number of training steps.")
-    parser.add_argument(
-        "--total-steps",
-        type=positive_int,
-        default=4_000,
-        metavar="B",
-        help="minibatches of all trainings together (default: %(default)s)",
+    add_count(parser, "--total-steps", 4_000, "minibatches of all trainings together", metavar="B")
+    add_count(
+        parser, "--n-trials", None, "stop after so many, stored ones and continuations included"
     )
-    parser.add_argument(
-        "--n-trials",
-        type=positive_int,
-        metavar="N",
-        help="stop after so many trials, stored ones and continuations included",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("horizon_output"),
-        metavar="DIR",
-        help="where database, checkpoints and plot go (default: ./%(default)s)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of the search (default: %(default)s)"
-    )
+    add_out(parser, "horizon_output", "database, checkpoints and plot")
+    add_seed(parser, "the search")
     return parser.parse_args()
 
 
 def main() -> None:
     """Run the study, then print the outcome and draw the plot."""
     args = parse_arguments()
-    started = time.perf_counter()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     # What the callback continues, it says to this logger.
     logging.getLogger("bbo_plugins.optuna.promotion").addHandler(logging.StreamHandler())
@@ -209,13 +183,11 @@ def main() -> None:
     report(study, data, checkpoints)
     picture = args.out / "horizon.png"
     mpl.use("Agg")
-    drawn: Any = plot_horizon(study)
-    np.ravel(drawn)[0].figure.savefig(picture, dpi=150)
+    save_plot(plot_horizon(study), picture)
     print(f"\nStudy: {database}\nPlot:  {picture}")
-    print(f"Took {time.perf_counter() - started:.0f} s.")
 
 
 if __name__ == "__main__":
     # Threads that wait for each other on a busy machine take many times longer than one.
-    with threadpool_limits(limits=1):
+    with threadpool_limits(limits=1), timed():
         main()

@@ -14,8 +14,6 @@ number of trials as Optuna's default sampler and as random search, over several 
 from __future__ import annotations
 
 import argparse
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib.pyplot as plt
@@ -31,10 +29,12 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, QuantileTransformer, StandardScaler
 from threadpoolctl import threadpool_limits
 
+from _script import add_count, add_out, timed
 from bbo_plugins import GOUCBSampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from optuna.samplers import BaseSampler
 
@@ -172,53 +172,27 @@ def plot(runs: Mapping[str, list[optuna.Study]], path: Path) -> None:
     plt.close(figure)
 
 
-def positive_int(text: str) -> int:
-    """Parse a positive whole number for the command line."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, but got {number}")
-    return number
-
-
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Tune 20 hyperparameters at once.")
-    parser.add_argument(
-        "--n-trials",
-        type=positive_int,
-        default=60,
-        metavar="N",
-        help="trials of every sampler and seed (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--n-seeds",
-        type=positive_int,
-        default=2,
-        metavar="N",
-        help="studies of every sampler (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("many_hyperparameters_output"),
-        help="folder for the plot (default: %(default)s)",
-    )
+    add_count(parser, "--n-trials", 60, "trials of every sampler and seed")
+    add_count(parser, "--n-seeds", 2, "studies of every sampler")
+    add_out(parser, "many_hyperparameters_output", "the plot")
     return parser.parse_args()
 
 
 def main() -> None:
     """Run the comparison."""
     args = parse_arguments()
-    started = time.perf_counter()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     args.out.mkdir(parents=True, exist_ok=True)
     runs = compare(Data(*load_breast_cancer(return_X_y=True)), args.n_trials, args.n_seeds)
     path = args.out / "many_hyperparameters.png"
     plot(runs, path)
-    print(f"\nPlot: {path}\nTook {time.perf_counter() - started:.0f} s.")
+    print(f"\nPlot: {path}")
 
 
 if __name__ == "__main__":
     # Threads that wait for each other on a busy machine take many times longer than one.
-    with threadpool_limits(limits=1):
+    with threadpool_limits(limits=1), timed():
         main()

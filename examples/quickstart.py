@@ -14,8 +14,6 @@ first one ended::
 from __future__ import annotations
 
 import argparse
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,10 +28,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 from threadpoolctl import threadpool_limits
 
+from _script import add_count, add_out, add_seed, timed
 from bbo_plugins.optuna import UHEBOSampler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 EPOCHS = 15  # of every tuned training; scikit-learn's default goes on until nothing improves
 RANDOM, OURS = "random search", "UHEBOSampler"
@@ -180,41 +180,18 @@ def print_table(rows: list[Row]) -> None:
         print(f"{row.name:{width}}  {row.validation:10.4f}  {row.test:.4f}")
 
 
-def positive_int(text: str) -> int:
-    """Parse a positive whole number for the command line."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, but got {number}")
-    return number
-
-
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Tune an SGD-trained digits classifier.")
-    parser.add_argument(
-        "--n-trials",
-        type=positive_int,
-        default=40,
-        metavar="N",
-        help="trials of either search, stored ones included (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("quickstart_output"),
-        metavar="DIR",
-        help="where the database and the plot go (default: ./%(default)s)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of both searches (default: %(default)s)"
-    )
+    add_count(parser, "--n-trials", 40, "trials of either search, stored ones included")
+    add_out(parser, "quickstart_output", "the database and the plot")
+    add_seed(parser, "both searches")
     return parser.parse_args()
 
 
 def main() -> None:
     """Run both searches, then print the table and draw the plot."""
     args = parse_arguments()
-    started = time.perf_counter()
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # the progress bar says enough
     args.out.mkdir(parents=True, exist_ok=True)
     database = args.out / "quickstart.db"
@@ -245,11 +222,10 @@ def main() -> None:
     picture = args.out / "optimization_history.png"
     plot(studies, default, picture)
     print(f"\nStudies: {database}\nPlot:    {picture}")
-    print(f"Took {time.perf_counter() - started:.0f} s.")
 
 
 if __name__ == "__main__":
     # These matrices are too small to be worth a second thread, and on a busy machine threads that
     # wait for each other take many times longer than one.
-    with threadpool_limits(limits=1):
+    with threadpool_limits(limits=1), timed():
         main()

@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import pickle
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +32,7 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
+from _script import add_count, add_out, add_seed, timed
 from bbo_plugins import InnerHorizon
 from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler, RegretGapStopper
 
@@ -177,48 +177,19 @@ def report(results: tune.ResultGrid, data: Data, total_steps: int) -> None:
     print(f"\nTest error of the best: {100.0 * error:.1f}%")
 
 
-def positive_int(text: str) -> int:
-    """Parse a positive whole number for the command line."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, but got {number}")
-    return number
-
-
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Tune a training with Ray Tune.")
-    parser.add_argument(
-        "--total-steps",
-        type=positive_int,
-        default=20_000,
-        metavar="B",
-        help="steps of all trials together (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--n-trials",
-        type=positive_int,
-        default=100,
-        metavar="N",
-        help="trials at most, if the steps last so long (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("ray_sgd_output"),
-        metavar="DIR",
-        help="where the experiment goes (default: ./%(default)s)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of the search (default: %(default)s)"
-    )
+    add_count(parser, "--total-steps", 20_000, "steps of all trials together", metavar="B")
+    add_count(parser, "--n-trials", 100, "trials at most, if the steps last so long")
+    add_out(parser, "ray_sgd_output", "the experiment")
+    add_seed(parser, "the search")
     return parser.parse_args()
 
 
 def main() -> None:
     """Run the experiment, then print what came out."""
     args = parse_arguments()
-    started = time.perf_counter()
     folder = args.out.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     data = Data.load()
@@ -234,8 +205,8 @@ def main() -> None:
     results = tuner.fit()
     report(results, data, args.total_steps)
     print(f"\nExperiment: {folder / 'experiment'}")
-    print(f"Took {time.perf_counter() - started:.0f} s.")
 
 
 if __name__ == "__main__":
-    main()
+    with timed():
+        main()

@@ -18,8 +18,7 @@ dozens of such tasks because they are of this kind; on most of the others both o
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import optuna
@@ -28,12 +27,14 @@ from scipy.ndimage import gaussian_filter
 from sklearn.datasets import load_sample_image
 from threadpoolctl import threadpool_limits
 
+from _script import add_count, add_out, add_seed, save_plot, timed
 from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.optuna.records import suggestions_of
 from bbo_plugins.visualization.matplotlib import plot_lengthscales
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from optuna.samplers import BaseSampler
     from optuna.study import Study
@@ -123,35 +124,39 @@ def plot(task: Task, studies: dict[str, Study], path: Path) -> None:
     figure.savefig(path, dpi=130)
 
 
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="Find where a picture was taken from.")
+    add_count(parser, "--n-trials", 100, "trials of every study")
+    add_count(parser, "--n-seeds", 1, "studies of every sampler")
+    add_out(parser, "registration_output", "the plots")
+    add_seed(parser, "the first study of every sampler")
+    return parser.parse_args()
+
+
 def main() -> None:
     """Run the studies and say what came of them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n-trials", type=int, default=100, help="trials per study (%(default)s)")
-    parser.add_argument("--n-seeds", type=int, default=1, help="studies per sampler (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed (%(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("registration_output"), help="folder")
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    args = parse_arguments()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-
+    args.out.mkdir(parents=True, exist_ok=True)
     task = load_task()
-    names = ("uhe", "map") if options.n_seeds == 1 else tuple(SAMPLERS)
-    seeds = range(options.seed, options.seed + options.n_seeds)
+    names = ("uhe", "map") if args.n_seeds == 1 else tuple(SAMPLERS)
+    seeds = range(args.seed, args.seed + args.n_seeds)
     print(f"at the right position the correlation is {correlation(task, TOP, LEFT):.3f}")
     first: dict[str, Study] = {}
     for name in names:
-        samplers = [SAMPLERS[name](seed, options.n_trials) for seed in seeds]
-        studies = [run(task, sampler, options.n_trials) for sampler in samplers]
+        samplers = [SAMPLERS[name](seed, args.n_trials) for seed in seeds]
+        studies = [run(task, sampler, args.n_trials) for sampler in samplers]
         first[name] = studies[0]
         n_right = sum(map(is_right, studies))
         best = np.median([study.best_value for study in studies])
         print(f"{name:>6}: right in {n_right} of {len(studies)}, median best value {best:.3f}")
-    plot(task, {name: first[name] for name in ("uhe", "map")}, options.out / "registration.png")
-    axes = plot_lengthscales(first["uhe"])
-    cast("Figure", axes.figure).savefig(options.out / "lengthscales.png", dpi=130)
-    print(f"plots: {options.out / 'registration.png'}, {options.out / 'lengthscales.png'}")
+    plot(task, {name: first[name] for name in ("uhe", "map")}, args.out / "registration.png")
+    save_plot(plot_lengthscales(first["uhe"]), args.out / "lengthscales.png")
+    print(f"plots: {args.out / 'registration.png'}, {args.out / 'lengthscales.png'}")
 
 
 if __name__ == "__main__":
-    with threadpool_limits(1):
+    # Threads that wait for each other on a busy machine take many times longer than one.
+    with threadpool_limits(limits=1), timed():
         main()

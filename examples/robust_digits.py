@@ -21,9 +21,7 @@ A shift is cheap to try here, which is what makes that check possible. The searc
 from __future__ import annotations
 
 import argparse
-import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -37,6 +35,7 @@ from sklearn.metrics import log_loss
 from sklearn.pipeline import Pipeline, make_pipeline
 from threadpoolctl import threadpool_limits
 
+from _script import add_count, add_out, add_seed, save_plot, timed
 from bbo_plugins.optuna import BILBOSampler, UHEBOSampler
 from bbo_plugins.visualization.matplotlib import plot_bilevel
 
@@ -169,44 +168,18 @@ def compare(digits: Digits, results: Mapping[str, Mapping[str, float]]) -> dict[
     return largest
 
 
-def positive_int(text: str) -> int:
-    """Parse a positive whole number for the command line."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, but got {number}")
-    return number
-
-
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Tune against the worst plausible shift.")
-    parser.add_argument(
-        "--n-trials",
-        type=positive_int,
-        default=50,
-        metavar="N",
-        help="trainings of each search (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("robust_digits_output"),
-        metavar="DIR",
-        help="where the plot goes (default: ./%(default)s)",
-    )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=0,
-        help="seed of the searches and of the split of the images (default: %(default)s)",
-    )
+    add_count(parser, "--n-trials", 50, "trainings of each search")
+    add_out(parser, "robust_digits_output", "the plot")
+    add_seed(parser, "the searches and of the split of the images")
     return parser.parse_args()
 
 
 def main() -> None:
     """Run both searches, print what their results are worth, and draw the plot."""
     args = parse_arguments()
-    started = time.perf_counter()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     args.out.mkdir(parents=True, exist_ok=True)
     digits = Digits.split(args.seed)
@@ -232,13 +205,11 @@ def main() -> None:
     print(f"Naive tuning's worst case is {ratio:.1f} times as bad.")
     picture = args.out / "bilevel.png"
     mpl.use("Agg")
-    panels: Any = plot_bilevel(study, sampler)
-    np.ravel(panels)[0].figure.savefig(picture, dpi=150)
+    save_plot(plot_bilevel(study, sampler), picture)
     print(f"\nPlot: {picture}")
-    print(f"Took {time.perf_counter() - started:.0f} s.")
 
 
 if __name__ == "__main__":
     # Threads that wait for each other on a busy machine take many times longer than one.
-    with threadpool_limits(limits=1):
+    with threadpool_limits(limits=1), timed():
         main()

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib as mpl
@@ -29,6 +27,7 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from threadpoolctl import threadpool_limits
 
+from _script import add_count, add_out, add_seed, save_plot, timed
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
 from bbo_plugins.visualization.matplotlib import plot_regret_gap
 
@@ -146,41 +145,18 @@ def report(study: optuna.Study, data: Data, stop: int | None) -> None:
     print(f"Regret against the full budget, on fresh folds: {at_the_end - at_the_stop:.4f}")
 
 
-def positive_int(text: str) -> int:
-    """Parse a positive whole number for the command line."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, but got {number}")
-    return number
-
-
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Let a study stop by itself.")
-    parser.add_argument(
-        "--n-trials",
-        type=positive_int,
-        default=100,
-        metavar="N",
-        help="the whole budget, stored trials included (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("stopping_output"),
-        metavar="DIR",
-        help="where the database and the plot go (default: ./%(default)s)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of the search (default: %(default)s)"
-    )
+    add_count(parser, "--n-trials", 100, "the whole budget, stored trials included")
+    add_out(parser, "stopping_output", "the database and the plot")
+    add_seed(parser, "the search")
     return parser.parse_args()
 
 
 def main() -> None:
     """Run the study, then print the comparison and draw the plot."""
     args = parse_arguments()
-    started = time.perf_counter()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     # Why the terminator stops a study, it says to this logger.
     logging.getLogger("bbo_plugins.optuna.terminator").addHandler(logging.StreamHandler())
@@ -193,14 +169,11 @@ def main() -> None:
     report(study, data, stop)
     picture = args.out / "regret_gap.png"
     mpl.use("Agg")
-    drawn: Any = plot_regret_gap(study)
-    panels = np.ravel(drawn)
-    panels[0].figure.savefig(picture, dpi=150)
+    save_plot(plot_regret_gap(study), picture)
     print(f"\nStudy: {database}\nPlot:  {picture}")
-    print(f"Took {time.perf_counter() - started:.0f} s.")
 
 
 if __name__ == "__main__":
     # Threads that wait for each other on a busy machine take many times longer than one.
-    with threadpool_limits(limits=1):
+    with threadpool_limits(limits=1), timed():
         main()

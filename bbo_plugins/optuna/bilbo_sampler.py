@@ -1,11 +1,8 @@
 """BILBO as an Optuna sampler: two decision-makers, one function per trial.
 
-The rule behind it is in :mod:`bbo_plugins.methods.bilbo`. What is stored with a trial besides its
-proposal (:mod:`bbo_plugins.optuna.proposals`) is one system attribute that says why it was made:
-
-    bbo_plugins:bilevel = {
-        "v": 1, "reason": "optimism", "infeasible": false, "near_failure": false, "bounds": {...}
-    }
+The rule behind it is in :mod:`bbo_plugins.methods.bilbo`. Stored with a trial are its proposal
+(:mod:`bbo_plugins.optuna.proposals`) and why it was made
+(:mod:`bbo_plugins.optuna.bilevel_reasons`).
 """
 
 from __future__ import annotations
@@ -22,13 +19,14 @@ from optuna.trial import TrialState
 from bbo_plugins import errors
 from bbo_plugins.methods.bilbo import DEFAULT_BETA, Options, suggest
 from bbo_plugins.optuna import randomness
+from bbo_plugins.optuna.bilevel_reasons import doubt, store_reason
 from bbo_plugins.optuna.bilevel_roles import Roles
 from bbo_plugins.optuna.bilevel_solution import BilevelPosterior, BilevelSolution
 from bbo_plugins.optuna.bilevel_trials import BilevelTrials, shared_distributions
 from bbo_plugins.optuna.dimensions import dimension_of
 from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.placement import fixed_params
-from bbo_plugins.optuna.proposals import Proposal, is_finite
+from bbo_plugins.optuna.proposals import Proposal
 from bbo_plugins.optuna.trials import held_params, store_constraints, store_proposal
 
 if TYPE_CHECKING:
@@ -41,10 +39,6 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.bilbo import Query
 
 _logger = logging.getLogger(__name__)
-REASON_KEY = "bbo_plugins:bilevel"
-_VERSION = 1
-# A trial counts for study.best_trial if no regret but F's can exceed so many deviations.
-_TRUSTED_BOUND = 0.2
 _N_INITIAL = 3
 _MAX_ATTEMPTS = 3
 
@@ -303,7 +297,8 @@ class BILBOSampler(BaseSampler):
         if state is not TrialState.COMPLETE:
             return
         if not coupled:
-            store_constraints(study, trial, [self._doubt(study, trial)])
+            fixed = self._fixed(study, trial, trial.distributions)
+            store_constraints(study, trial, [doubt(trial, self._roles, fixed)])
         self._roles.check(trial.distributions, coupled=coupled)
         attributes = study._storage.get_trial_system_attrs(trial._trial_id)
         self._roles.check_constraints(attributes, coupled=coupled)
@@ -342,14 +337,7 @@ class BILBOSampler(BaseSampler):
         fits = tuple(start.to_json() for start in starts if start is not None)
         proposal = Proposal.of(params, distributions, fits=fits)
         n_chunks = store_proposal(study, trial, proposal, replacing=replacing)
-        said = {
-            "v": _VERSION,
-            "reason": query.reason,
-            "infeasible": query.infeasible,
-            "near_failure": query.near_failure,
-            "bounds": {name: round(bound, 6) for name, bound in query.regret_bounds.items()},
-        }
-        study._storage.set_trial_system_attr(trial._trial_id, REASON_KEY, said)
+        store_reason(study, trial, query)
         return n_chunks
 
     def _fixed(
@@ -361,27 +349,6 @@ class BILBOSampler(BaseSampler):
             **{name: held[name] for name in distributions if name in held},
             **fixed_params(trial, distributions),
         }
-
-    def _doubt(self, study: Study, trial: FrozenTrial) -> float:
-        """Return a constraint value: at most 0 if ``study.best_trial`` may take the trial."""
-        roles = self._roles
-        fits = roles.fits(trial.distributions, coupled=False)
-        if not fits or trial.params[roles.query_param] != roles.upper:
-            return 1.0
-        # Only where the query came from the trusted sets do the bounds bound its regrets; a
-        # response that was fixed was the best of one.
-        said = trial.system_attrs.get(REASON_KEY)  # of a shared storage: it may be anything
-        if not isinstance(said, dict) or said.get("reason") != "optimism":
-            return 1.0
-        if said.get("near_failure"):
-            return 1.0
-        if not self._fixed(study, trial, trial.distributions).keys().isdisjoint(roles.lower_params):
-            return 1.0
-        bounds = said.get("bounds")
-        others = [name for name in self.functions if name != roles.upper]
-        if not isinstance(bounds, dict) or not all(is_finite(bounds.get(name)) for name in others):
-            return 1.0
-        return float(max(bounds[name] for name in others)) - _TRUSTED_BOUND
 
     def _log(self, trials: BilevelTrials, query: Query, number: int) -> None:
         for note in query.notes:

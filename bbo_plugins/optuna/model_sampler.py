@@ -13,11 +13,8 @@ changes what is drawn, but not the space-filling start-up, whose points belong t
 from __future__ import annotations
 
 import logging
-import math
 import re
 from abc import abstractmethod
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +28,7 @@ from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.placement import fixed_params
 from bbo_plugins.optuna.proposals import Proposal
 from bbo_plugins.optuna.trials import Histories, held_params, store_constraints, store_proposal
-from bbo_plugins.optuna.values import MAX_CONSTRAINTS, OTHERS
+from bbo_plugins.optuna.values import MAX_CONSTRAINTS, OTHERS, checked_constraints
 from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
@@ -301,7 +298,7 @@ class ModelSampler(BaseSampler):
         if self._constraints_func is not None and state in {TrialState.COMPLETE, TrialState.PRUNED}:
             constraints = None
             try:
-                constraints = _checked_constraints(self._constraints_func(trial))
+                constraints = checked_constraints(self._constraints_func(trial))
             finally:
                 store_constraints(study, trial, constraints)
         if self._independent_sampler is not None:
@@ -377,27 +374,3 @@ class ModelSampler(BaseSampler):
 
 def _counted(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def _checked_constraints(values: Any) -> list[float]:
-    """Return what ``constraints_func`` returned as a list of floats, infinite ones allowed."""
-    rule = "a sequence of numbers to be returned by constraints_func"
-    if isinstance(values, str | bytes | Mapping | AbstractSet):
-        raise TypeError(errors.rule_message("constraints", rule, values))
-    try:
-        numbers = [_constraint_value(value) for value in values]
-    except (TypeError, ValueError) as error:
-        raise TypeError(errors.rule_message("constraints", rule, values)) from error
-    except OverflowError as error:
-        rule = f"{rule}, none of them beyond the floats"
-        raise ValueError(errors.rule_message("constraints", rule, values)) from error
-    if any(math.isnan(number) for number in numbers):
-        raise ValueError(errors.rule_message("constraints", f"{rule}, none of them NaN", values))
-    return numbers
-
-
-def _constraint_value(value: Any) -> float:
-    # float() would read digits in a text and take an array of one element for a number.
-    if isinstance(value, str | bytes | bytearray) or getattr(value, "ndim", None):
-        raise TypeError
-    return float(value)

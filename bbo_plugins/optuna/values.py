@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.study import StudyDirection
 
+from bbo_plugins import errors
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from optuna.study import Study
 
@@ -107,3 +111,32 @@ def lower_median(values: FloatArray) -> float:
 
 def _sign(study: Study) -> float:
     return 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+
+
+def checked_constraints(values: Any) -> list[float]:
+    """Return what a ``constraints_func`` returned as a list of floats, infinite ones allowed.
+
+    Raises:
+        TypeError: It is not a sequence of numbers.
+        ValueError: One of them is NaN or beyond the floats.
+    """
+    rule = "a sequence of numbers to be returned by constraints_func"
+    if isinstance(values, str | bytes | Mapping | AbstractSet):
+        raise TypeError(errors.rule_message("constraints", rule, values))
+    try:
+        numbers = [_constraint_value(value) for value in values]
+    except (TypeError, ValueError) as error:
+        raise TypeError(errors.rule_message("constraints", rule, values)) from error
+    except OverflowError as error:
+        rule = f"{rule}, none of them beyond the floats"
+        raise ValueError(errors.rule_message("constraints", rule, values)) from error
+    if any(math.isnan(number) for number in numbers):
+        raise ValueError(errors.rule_message("constraints", f"{rule}, none of them NaN", values))
+    return numbers
+
+
+def _constraint_value(value: Any) -> float:
+    # float() would read digits in a text and take an array of one element for a number.
+    if isinstance(value, str | bytes | bytearray) or getattr(value, "ndim", None):
+        raise TypeError
+    return float(value)

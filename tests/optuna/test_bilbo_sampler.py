@@ -15,7 +15,8 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.bilbo_sampler import REASON_KEY, BILBOSampler
+from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
+from bbo_plugins.optuna.bilevel_reasons import REASON_KEY
 from bbo_plugins.optuna.bilevel_solution import BilevelPosterior
 from bbo_plugins.optuna.bilevel_trials import BilevelTrials, shared_distributions
 from tests.optuna.bilevel_studies import (

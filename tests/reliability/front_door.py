@@ -11,7 +11,7 @@ import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from bbo_plugins.optuna import BILBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
-from bbo_plugins.optuna.bilbo_sampler import REASON_KEY
+from bbo_plugins.optuna.bilevel_reasons import REASON_KEY
 from bbo_plugins.optuna.proposals import Proposal
 
 if TYPE_CHECKING:

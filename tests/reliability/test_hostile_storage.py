@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.bilbo_sampler import REASON_KEY
+from bbo_plugins.optuna.bilevel_reasons import REASON_KEY
 from bbo_plugins.optuna.cross_validation import report_cross_validation_scores
 from bbo_plugins.optuna.proposals import PREFIX
 from bbo_plugins.optuna.records import posterior_of, suggestions_of
