@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.functions import PROBLEMS
+from benchmarks.parallel_study import NEAR
 from benchmarks.peers import SAMPLERS
 from benchmarks.regret_tables import RELATIVE_FLOOR
 from benchmarks.report import Report
@@ -174,6 +175,6 @@ def _add_repetitions(
         rows,
     )
     report.note(
-        "Next to: every coordinate of the unit cube within 0.01 of a trial that was running when "
-        "this one was asked for. The start-up points are not counted."
+        f"Next to: every coordinate of the unit cube within {NEAR:g} of a trial that was running "
+        "when this one was asked for. The start-up points are not counted."
     )

@@ -30,7 +30,8 @@ import numpy as np
 from benchmarks import formulas
 from benchmarks.formulas import Formula, Vector
 from benchmarks.functions import PROBLEMS
-from benchmarks.hpo_tables import GRIDS, is_missing, table_of
+from benchmarks.hpo_grids import GRIDS
+from benchmarks.hpo_tables import is_missing, table_of
 from benchmarks.problem import Params, Problem, box, from_unit, moved
 
 Family: TypeAlias = Literal["paper", "table", "smooth", "mixed", "noisy"]

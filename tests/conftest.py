@@ -6,6 +6,7 @@ import logging
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+import optuna
 import pytest
 
 from bbo_plugins.optuna.logs import OURS
@@ -34,3 +35,12 @@ def messages_reach_caplog(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     logger.setLevel(logging.NOTSET)
     yield
     logger.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
+def quiet_optuna() -> Iterator[None]:
+    """Keep Optuna's own log lines out of the tests' output."""
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    yield
+    optuna.logging.set_verbosity(level)

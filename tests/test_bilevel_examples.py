@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,23 +11,12 @@ import pytest
 from matplotlib import pyplot as plt
 
 from benchmarks.bilevel_problems import branin_goldstein_price
+from tests.example_scripts import load_example
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from types import ModuleType
-
-EXAMPLES = Path(__file__).parents[1] / "examples"
-
-
-def _load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return a script as a module."""
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, name, module)  # where dataclasses look themselves up
-    spec.loader.exec_module(module)
-    return module
 
 
 def _run(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
@@ -50,7 +37,7 @@ def closed_figures() -> Iterator[None]:
 @pytest.fixture
 def robust(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the example with little data and a coarse grid."""
-    module = _load("robust_digits", monkeypatch)
+    module = load_example("robust_digits", monkeypatch)
     monkeypatch.setattr(module, "N_TRAIN", 250)
     monkeypatch.setattr(module, "GRID", (5, 3))
     return module
@@ -113,7 +100,7 @@ def test_robust_digits_runs(
 
 def test_functions_are_those_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to shift and scale, those of the benchmark; so is the solution."""
-    module: Any = _load("bilevel", monkeypatch)
+    module = load_example("bilevel", monkeypatch)
     task = branin_goldstein_price()
     points = np.random.default_rng(0).random((20, 2))
     for name, function in (("upper", module.branin), ("lower", module.goldstein_price)):
@@ -129,7 +116,7 @@ def test_bilevel_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It prints the solution it found beside the true one and writes both pictures."""
-    module = _load("bilevel", monkeypatch)
+    module = load_example("bilevel", monkeypatch)
     _run(module, monkeypatch, "--n-trials", "45", "--out", str(tmp_path), "--html")
     out = capsys.readouterr().out
     found, true = re.findall(
@@ -146,5 +133,5 @@ def test_too_few_queries_are_refused(
 ) -> None:
     """With one query one of the two functions would be unknown."""
     with pytest.raises(SystemExit):
-        _run(_load("bilevel", monkeypatch), monkeypatch, "--n-trials", "1")
-    assert "--n-trials must be at least 2" in capsys.readouterr().err
+        _run(load_example("bilevel", monkeypatch), monkeypatch, "--n-trials", "1")
+    assert "--n-trials: must be at least 2" in capsys.readouterr().err

@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import optuna
 import pytest
 
-import bbo_plugins
 from bbo_plugins.optuna import continued_from
 from bbo_plugins.optuna.continuations import steps_of
+from tests.example_scripts import run_example
 
-SCRIPT = Path(__file__).parents[1] / "examples" / "horizon_optuna.py"
-
-
-def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # A script finds what is installed; what is to be tested is the package these tests import.
-    package = Path(bbo_plugins.__file__).parents[1]
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), "--out", "result", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(package)},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_second_run_goes_on_with_the_first(tmp_path: Path) -> None:
     """Stopped after some trials, the study spends the rest of its steps, and then is finished."""
-    first = _run(tmp_path, "--n-trials", "7", "--total-steps", "120", "--seed", "4")
+    arguments = ("--total-steps", "120", "--seed", "4")
+    first = run_example("horizon_optuna", tmp_path, "--n-trials", "7", *arguments)
     assert first.returncode == 0, first.stderr
     assert "0 trials stored" in first.stdout
     assert "is to be continued to" in first.stderr
     assert (tmp_path / "result" / "horizon.png").stat().st_size > 10_000
-    second = _run(tmp_path, "--total-steps", "120", "--seed", "4")
+    second = run_example("horizon_optuna", tmp_path, *arguments)
     assert second.returncode == 0, second.stderr
     assert "7 trials stored" in second.stdout
     storage = f"sqlite:///{tmp_path / 'result' / 'horizon.db'}"
@@ -58,7 +44,7 @@ def test_second_run_goes_on_with_the_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", ["0", "many"])
 def test_impossible_budget_is_refused(tmp_path: Path, number: str) -> None:
     """A budget without steps is a usage error, and nothing is written."""
-    run = _run(tmp_path, "--total-steps", number)
+    run = run_example("horizon_optuna", tmp_path, "--total-steps", number)
     assert run.returncode == 2
     assert "--total-steps" in run.stderr
     assert not (tmp_path / "result").exists()

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import struct
-import subprocess
-import sys
 import zlib
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import optuna
 import pytest
 
-import bbo_plugins
+from tests.example_scripts import run_example
 
-SCRIPT = Path(__file__).parents[1] / "examples" / "quickstart.py"
-
-
-def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # A script finds what is installed; what is to be tested is the package these tests import.
-    package = Path(bbo_plugins.__file__).parents[1]
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), "--out", "result", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(package)},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def _trial_counts(folder: Path) -> dict[str, int]:
@@ -57,7 +42,7 @@ def _assert_is_png(path: Path) -> None:
 
 def test_second_run_resumes_the_first(tmp_path: Path) -> None:
     """Run it, run it again, raise the budget: the studies hold what was asked for, no more."""
-    first = _run(tmp_path, "--n-trials", "3")
+    first = run_example("quickstart", tmp_path, "--n-trials", "3")
     assert first.returncode == 0, first.stderr
     counts = _trial_counts(tmp_path)
     assert len(counts) == 2
@@ -72,12 +57,12 @@ def test_second_run_resumes_the_first(tmp_path: Path) -> None:
     ]
     assert "3/3" in first.stderr, "Optuna's progress bar is shown"
 
-    second = _run(tmp_path, "--n-trials", "3")
+    second = run_example("quickstart", tmp_path, "--n-trials", "3")
     assert second.returncode == 0, second.stderr
     assert "UHEBOSampler: 3 trials stored, 0 to run" in second.stdout
     assert _trial_counts(tmp_path) == counts
 
-    third = _run(tmp_path, "--n-trials", "4")
+    third = run_example("quickstart", tmp_path, "--n-trials", "4")
     assert third.returncode == 0, third.stderr
     assert "UHEBOSampler: 3 trials stored, 1 to run" in third.stdout
     assert set(_trial_counts(tmp_path).values()) == {4}
@@ -86,7 +71,7 @@ def test_second_run_resumes_the_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
 def test_impossible_budget_is_refused(tmp_path: Path, number: str) -> None:
     """A budget without trials is a usage error, and nothing is written."""
-    run = _run(tmp_path, "--n-trials", number)
+    run = run_example("quickstart", tmp_path, "--n-trials", number)
     assert run.returncode == 2
     assert "--n-trials" in run.stderr
     assert not (tmp_path / "result").exists()

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import bbo_plugins
+from tests.example_scripts import run_example
 
-SCRIPT = Path(__file__).parents[1] / "examples" / "registration.py"
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_registration_reports_both_estimates_and_draws(tmp_path: Path) -> None:
     """A small budget gives one line for either sampler and two pictures."""
-    package = Path(bbo_plugins.__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--n-trials", "14", "--out", "result"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(package)},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    done = run_example("registration", tmp_path, "--n-trials", "14")
     assert done.returncode == 0, done.stderr
     truth = re.search(r"correlation is (0\.\d+)", done.stdout)
     assert truth is not None

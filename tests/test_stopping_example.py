@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import optuna
 import pytest
 
-import bbo_plugins
 from bbo_plugins.methods.stopping import StoppingRecord
 from bbo_plugins.optuna import RegretGapTerminator
 from bbo_plugins.optuna.stopping_records import StoredRecord, store_record, store_settings
+from tests.example_scripts import run_example
 
-SCRIPT = Path(__file__).parents[1] / "examples" / "stopping.py"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 SPACE: dict[str, optuna.distributions.BaseDistribution] = {
     "alpha": optuna.distributions.FloatDistribution(1e-6, 1e-1, log=True),
     "eta0": optuna.distributions.FloatDistribution(1e-2, 10.0, log=True),
@@ -24,27 +23,14 @@ SPACE: dict[str, optuna.distributions.BaseDistribution] = {
 }
 
 
-def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # A script finds what is installed; what is to be tested is the package these tests import.
-    package = Path(bbo_plugins.__file__).parents[1]
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), "--out", "result", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(package)},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-
-
 def test_second_run_resumes_the_first(tmp_path: Path) -> None:
     """Too small a budget for a stop: the study says so, is stored with its records, and resumed."""
-    first = _run(tmp_path, "--n-trials", "3", "--seed", "4")
+    first = run_example("stopping", tmp_path, "--n-trials", "3", "--seed", "4")
     assert first.returncode == 0, first.stderr
     assert "0 trials stored, 3 to run" in first.stdout
     assert "did not stop by itself within 3 trials" in first.stdout
     assert (tmp_path / "result" / "regret_gap.png").stat().st_size > 10_000
-    second = _run(tmp_path, "--n-trials", "4", "--seed", "4")
+    second = run_example("stopping", tmp_path, "--n-trials", "4", "--seed", "4")
     assert second.returncode == 0, second.stderr
     assert "3 trials stored, 1 to run" in second.stdout
     storage = f"sqlite:///{tmp_path / 'result' / 'stopping.db'}"
@@ -65,7 +51,7 @@ def test_stop_is_reported_and_what_it_cost(tmp_path: Path) -> None:
         study.add_trial(optuna.trial.create_trial(params=params, distributions=SPACE, value=value))
         record = StoppingRecord(n_trials=n, value=0.1, threshold=0.2, terms={}, terminate=n == 2)
         store_record(study, settings, StoredRecord(n - 1, record))
-    run = _run(tmp_path, "--n-trials", "3")
+    run = run_example("stopping", tmp_path, "--n-trials", "3")
     assert run.returncode == 0, run.stderr
     assert "Spending the other 1 trials" in run.stdout
     assert "Stopped by itself after 2 of 3 trials." in run.stdout
@@ -80,7 +66,7 @@ def test_stop_is_reported_and_what_it_cost(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", ["0", "many"])
 def test_impossible_budget_is_refused(tmp_path: Path, number: str) -> None:
     """A budget without trials is a usage error, and nothing is written."""
-    run = _run(tmp_path, "--n-trials", number)
+    run = run_example("stopping", tmp_path, "--n-trials", number)
     assert run.returncode == 2
     assert "--n-trials" in run.stderr
     assert not (tmp_path / "result").exists()

@@ -13,7 +13,8 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from benchmarks import parallel, parallel_tables
 from benchmarks.functions import PROBLEMS
-from benchmarks.parallel import Meeting, Run, duration, execute_all, n_repeated, planned_runs
+from benchmarks.parallel import execute_all, planned_runs
+from benchmarks.parallel_study import Meeting, Run, duration, n_repeated, record_of
 from benchmarks.peers import SAMPLERS
 from benchmarks.problem import from_unit
 from benchmarks.report import Report, read_records
@@ -157,7 +158,7 @@ def test_curve_is_in_the_order_of_completion() -> None:
     """The incumbent is the best trial that has completed, whatever its number."""
     late = trial(0, [0.5427, 0.1516], asked=0.0, done=5.0, value=0.4)
     early = trial(1, [0.9, 0.9], asked=1.0, done=2.0, value=100.0)
-    record = parallel.record_of(a_run(n_trials=2), [late, early], 0.25)
+    record = record_of(a_run(n_trials=2), [late, early], 0.25)
     assert record["times"] == [120.0, 300.0]
     assert record["curve"] == [BRANIN.regret(early.params), BRANIN.regret(late.params)]
     assert record["ask_seconds"] == 0.25

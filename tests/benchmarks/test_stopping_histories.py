@@ -14,7 +14,8 @@ import pytest
 from bbo_plugins.methods.stopping import StoppingRule
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
 from benchmarks import stopping_histories, stopping_problems, stopping_series
-from benchmarks.hpo_tables import GRIDS, Table
+from benchmarks.hpo_grids import GRIDS
+from benchmarks.hpo_tables import Table
 from benchmarks.peers import SAMPLERS
 from benchmarks.regret import N_STARTUP, startup_points
 from benchmarks.stopping_histories import History, Run

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from benchmarks import stopping_problems
-from benchmarks.hpo_tables import GRIDS, Table
+from benchmarks.hpo_grids import GRIDS
+from benchmarks.hpo_tables import Table
 from benchmarks.problem import from_unit
 from benchmarks.stopping_problems import Objective, objective_of
 

@@ -17,7 +17,7 @@ from optuna.testing.pytest_samplers import (
     SingleOnlySamplerTestCase,
 )
 
-from bbo_plugins.optuna import UHEBOSampler
+from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,15 +25,25 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
 FACTORIES: dict[str, Callable[[], BaseSampler]] = {
-    "model": lambda: UHEBOSampler(n_startup_trials=1, seed=0),
-    "model-ei": lambda: UHEBOSampler(n_startup_trials=1, acquisition="ei", seed=0),
-    "model-ucb": lambda: UHEBOSampler(n_startup_trials=1, acquisition="ucb", beta=2.0),
-    "model-map": lambda: UHEBOSampler(n_startup_trials=1, estimation="map", seed=0),
-    "model-deterministic": lambda: UHEBOSampler(n_startup_trials=1, deterministic_objective=True),
-    "default": UHEBOSampler,
+    "uhe": lambda: UHEBOSampler(n_startup_trials=1, seed=0),
+    "uhe-ei": lambda: UHEBOSampler(n_startup_trials=1, acquisition="ei", seed=0),
+    "uhe-ucb": lambda: UHEBOSampler(n_startup_trials=1, acquisition="ucb", beta=2.0),
+    "uhe-map": lambda: UHEBOSampler(n_startup_trials=1, estimation="map", seed=0),
+    "uhe-deterministic": lambda: UHEBOSampler(n_startup_trials=1, deterministic_objective=True),
+    "uhe-default": UHEBOSampler,
+    "go-ucb": lambda: GOUCBSampler(n_startup_trials=1, hidden_units=5, seed=0),
+    "go-ucb-deterministic": lambda: GOUCBSampler(
+        n_startup_trials=1, hidden_units=5, deterministic_objective=True
+    ),
+    "go-ucb-default": GOUCBSampler,
 }
 INDEPENDENT: dict[str, Callable[[], BaseSampler]] = {
-    "random": lambda: UHEBOSampler(independent_sampler=optuna.samplers.RandomSampler(seed=0))
+    "uhe-independent": lambda: UHEBOSampler(
+        independent_sampler=optuna.samplers.RandomSampler(seed=0)
+    ),
+    "go-ucb-independent": lambda: GOUCBSampler(
+        independent_sampler=optuna.samplers.RandomSampler(seed=0)
+    ),
 }
 
 

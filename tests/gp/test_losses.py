@@ -32,6 +32,7 @@ from bbo_plugins.gp.losses import (
 )
 from bbo_plugins.gp.prior import default_prior
 from bbo_plugins.gp.surrogate import Surrogate
+from tests.gp.random_data import random_theta
 from tests.oracles import dense
 from tests.oracles.differences import numeric_gradient
 from tests.oracles.problems import sample_prior
@@ -61,12 +62,6 @@ def _data(
     return X, (y - y.mean()) / y.std() if n > 1 else y
 
 
-def _theta(rng: np.random.Generator, d: int) -> FloatArray:
-    """Return random log length-scales, log signal variance and log excess noise, (d + 2,)."""
-    scales = rng.uniform(math.log(0.1), math.log(3.0), size=d)
-    return np.concatenate([scales, [rng.uniform(-1.0, 2.0)], [rng.uniform(-6.0, 0.0)]])
-
-
 def _nearest(points: FloatArray, X: FloatArray, counts: tuple[int, ...]) -> list[int]:
     """Return the observation nearest to each point, one distance at a time."""
     unit = np.ones(len(counts))
@@ -86,7 +81,7 @@ def test_gradients_agree_with_differences(loss: Loss, fit_noise: bool) -> None:
     # Without noise on the diagonal the matrix is badly conditioned, for the differences too.
     tolerance = 1e-6 if fit_noise else 1e-4
     for _ in range(3):
-        theta = _theta(rng, 3)[: criterion.n_parameters]
+        theta = random_theta(rng, 3)[: criterion.n_parameters]
         numeric = numeric_gradient(lambda t: criterion(t)[0], theta)
         scale = float(np.abs(numeric).max())
         np.testing.assert_allclose(criterion(theta)[1], numeric, atol=tolerance * scale)
@@ -123,7 +118,7 @@ def test_pseudo_data_carry_the_label_of_the_nearest(counts: tuple[int, ...], mul
             distances = [dense.scaled_distance(u, X[i], unit, counts) for i in (ours, first)]
             assert distances[0] == pytest.approx(distances[1], abs=1e-12)
         nearest = chosen.tolist()
-    theta = _theta(np.random.default_rng(1), len(counts))
+    theta = random_theta(np.random.default_rng(1), len(counts))
     expected = MarginalLikelihood(points, y[nearest], features, known_noise=known[nearest])(theta)
     loss = NearestNeighborPseudoData(multiple)
     value, gradient = loss.criterion(X, y, features, known_noise=known)(theta)
@@ -190,7 +185,7 @@ def test_whole_weights_are_the_likelihood_of_duplicated_data(
     if known is not None and noise == "partly known":
         known[rng.integers(n)] = np.nan
     features, copies = FeatureMap(counts), np.repeat(np.arange(n), weights)
-    theta = _theta(rng, d)
+    theta = random_theta(rng, d)
     duplicated = MarginalLikelihood(
         X[copies], y[copies], features, known_noise=None if known is None else known[copies]
     )

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
+import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Callable
+
     from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
     from optuna.study import Study
+    from optuna.trial import Trial
 
     from bbo_plugins.optuna import UHEBOSampler
 
@@ -36,6 +41,16 @@ def quadratic(params: dict[str, Any]) -> float:
     return float((params["x"] - 0.3) ** 2 + (params["y"] - 0.6) ** 2 + (params["z"] - 0.8) ** 2)
 
 
+def conditional(trial: Trial) -> float:
+    """Use every kind of parameter, one of them only sometimes."""
+    x = trial.suggest_float("x", -2.0, 2.0)
+    lr = trial.suggest_float("lr", 1e-4, 1.0, log=True)
+    n = trial.suggest_int("n", 1, 8)
+    kind = trial.suggest_categorical("kind", ["a", "b", None])
+    extra = trial.suggest_float("extra", 0.0, 1.0) if kind == "a" else 0.5
+    return (x - 0.3) ** 2 + abs(math.log10(lr) + 2.0) + 0.1 * n + extra
+
+
 def started(sampler: UHEBOSampler, n: int = 6, **study: Any) -> Study:
     """Return a study with ``n`` finished trials in the box."""
     made = optuna.create_study(sampler=sampler, **study)
@@ -43,6 +58,31 @@ def started(sampler: UHEBOSampler, n: int = 6, **study: Any) -> Study:
         trial = made.ask(BOX)
         made.tell(trial, quadratic(trial.params))
     return made
+
+
+def violation(params: dict[str, Any]) -> float:
+    """Return the constraint of :func:`constrained`, violated at the minimum of the bowl."""
+    return float(0.5 - params["x"])
+
+
+def constrained(make: Callable[..., BaseSampler], form: str) -> Study:
+    """Return a study of 25 trials of which those with x < 0.5 are infeasible.
+
+    Args:
+        make: Makes a sampler from a ``constraints_func``.
+        form: How constraints are told: "constraints_func" or "set_constraint".
+    """
+    listed = form == "constraints_func"
+    if not listed and not hasattr(optuna.Trial, "set_constraint"):
+        pytest.skip("this Optuna has no Trial.set_constraint")
+    constraints_func = (lambda trial: [violation(trial.params)]) if listed else None
+    study = optuna.create_study(sampler=make(constraints_func=constraints_func))
+    for _ in range(25):
+        trial = study.ask(BOX)
+        if not listed:
+            trial.set_constraint("x is large", violation(trial.params))
+        study.tell(trial, quadratic(trial.params))
+    return study
 
 
 def points(trials: list[Any]) -> Any:

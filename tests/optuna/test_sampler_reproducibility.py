@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import os
 import pickle
 import subprocess
@@ -17,23 +16,13 @@ from optuna.storages import JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 
 from bbo_plugins.optuna import UHEBOSampler
+from tests.optuna.studies import conditional
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from optuna.samplers import BaseSampler
     from optuna.storages import BaseStorage
-    from optuna.trial import Trial
-
-
-def objective(trial: Trial) -> float:
-    """Use every kind of parameter, one of them only sometimes."""
-    x = trial.suggest_float("x", -2.0, 2.0)
-    lr = trial.suggest_float("lr", 1e-4, 1.0, log=True)
-    n = trial.suggest_int("n", 1, 8)
-    kind = trial.suggest_categorical("kind", ["a", "b", None])
-    extra = trial.suggest_float("extra", 0.0, 1.0) if kind == "a" else 0.5
-    return (x - 0.3) ** 2 + abs(math.log10(lr) + 2.0) + 0.1 * n + extra
 
 
 def sampler(seed: int | None = 7, **arguments: Any) -> UHEBOSampler:
@@ -44,7 +33,7 @@ def sampler(seed: int | None = 7, **arguments: Any) -> UHEBOSampler:
 def run(n_trials: int, *, using: BaseSampler | None = None, **study: Any) -> list[dict[str, Any]]:
     """Return the parameters of all trials of a study after ``n_trials`` more trials."""
     made = optuna.create_study(sampler=using or sampler(), load_if_exists=True, **study)
-    made.optimize(objective, n_trials=n_trials)
+    made.optimize(conditional, n_trials=n_trials)
     return [trial.params for trial in made.trials]
 
 
@@ -122,7 +111,7 @@ def test_other_processes_make_no_difference(hash_seed: str | None) -> None:
 def test_copies_suggest_the_same() -> None:
     """A deep copy and a pickle, taken in the middle, go on as the original does."""
     study = optuna.create_study(sampler=sampler())
-    study.optimize(objective, n_trials=5)
+    study.optimize(conditional, n_trials=5)
     trials = study.trials
     following = []
     for twin in (
@@ -138,7 +127,7 @@ def test_copies_suggest_the_same() -> None:
 
 def run_on(study: optuna.Study) -> dict[str, Any]:
     """Return the parameters of one more trial."""
-    study.optimize(objective, n_trials=1)
+    study.optimize(conditional, n_trials=1)
     return study.trials[-1].params
 
 
@@ -153,11 +142,11 @@ def test_reseeding_changes_what_is_sampled(n_trials: int) -> None:
     outcomes = []
     for reseed in (False, True):
         study = optuna.create_study(sampler=sampler())
-        study.optimize(objective, n_trials=n_trials)
+        study.optimize(conditional, n_trials=n_trials)
         if reseed:
             study.sampler.reseed_rng()
             study.sampler = pickle.loads(pickle.dumps(study.sampler))  # noqa: S301 - our own bytes
-        study.optimize(objective, n_trials=1)
+        study.optimize(conditional, n_trials=1)
         outcomes.append([trial.params for trial in study.trials])
     assert outcomes[0][:n_trials] == outcomes[1][:n_trials]
     assert outcomes[0][n_trials] != outcomes[1][n_trials]
@@ -183,7 +172,7 @@ def test_workers_with_one_seed_do_not_repeat_each_other(tmp_path: Path) -> None:
     workers = [optuna.load_study(storage=url, study_name="s", sampler=sampler()) for _ in range(2)]
     for _ in range(6):
         running = [(worker, worker.ask()) for worker in workers]
-        values = [objective(trial) for _, trial in running]
+        values = [conditional(trial) for _, trial in running]
         for (worker, trial), value in zip(running, values, strict=True):
             worker.tell(trial, value)
     points = [(trial.params["x"], trial.params["lr"]) for trial in workers[0].trials]
@@ -197,7 +186,7 @@ def test_result_does_not_depend_on_what_was_drawn_before() -> None:
     study = optuna.create_study(sampler=sampler())
     disturbed = optuna.create_study(sampler=study.sampler)  # the same object at work elsewhere
     for _ in range(6):
-        disturbed.optimize(objective, n_trials=1)
-        study.optimize(objective, n_trials=1)
+        disturbed.optimize(conditional, n_trials=1)
+        study.optimize(conditional, n_trials=1)
     assert [trial.params for trial in study.trials] == plain
     assert [trial.params for trial in disturbed.trials] == plain

@@ -17,6 +17,7 @@ from bbo_plugins.optuna import study_lock
 from bbo_plugins.optuna.study_lock import LIFETIME, PREFIX, StudyLock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -28,6 +29,15 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _set(study: optuna.Study, name: str, value: Any) -> None:
     study._storage.set_study_system_attr(study._study_id, PREFIX + name, value)
+
+
+def _run_in_threads(n: int, work: Callable[[], None]) -> None:
+    """Call ``work`` in ``n`` threads and wait for them."""
+    threads = [threading.Thread(target=work) for _ in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 @pytest.mark.usefixtures("impatient")
@@ -94,11 +104,7 @@ def test_no_two_workers_are_inside_at_once(tmp_path: Path, kind: str) -> None:
                     counter[0] = before + 1
                     entered.append(1)
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    _run_in_threads(6, work)
     assert counter[0] == len(entered) >= 5
 
 
@@ -111,9 +117,5 @@ def test_threads_that_share_a_lock_wait_for_each_other() -> None:
             entered.append(got)
             time.sleep(0.002)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    _run_in_threads(8, work)
     assert entered == [True] * 8

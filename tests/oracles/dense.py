@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bbo_plugins.gp.likelihood import NOISE_FLOOR
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -53,6 +55,27 @@ def covariance(
             for x in X
         ]
     ).reshape(len(X), len(Z))
+
+
+def noisy_covariance(
+    X: FloatArray,
+    theta: FloatArray,
+    n_categories: Sequence[int] | None = None,
+    known_noise: FloatArray | None = None,
+) -> FloatArray:
+    """Return the covariance matrix (n, n) of noisy targets at ``X`` (n, d).
+
+    ``theta`` has log length-scales, log signal variance and, if noise is estimated, log excess
+    noise; ``known_noise`` (n,) is NaN where it is unknown.
+    """
+    n, d = X.shape
+    excess = math.exp(theta[d + 1]) if len(theta) == d + 2 else 0.0
+    noise = np.full(n, NOISE_FLOOR + excess)
+    if known_noise is not None:
+        known = np.maximum(np.nan_to_num(known_noise), NOISE_FLOOR)
+        noise = np.where(np.isnan(known_noise), noise, known)
+    K = covariance(X, X, np.exp(theta[:d]), math.exp(theta[d]), n_categories)
+    return K + np.diag(noise)
 
 
 def log_likelihood(K: FloatArray, y: FloatArray) -> float:

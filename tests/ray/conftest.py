@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-import optuna
 import pytest
 
 if TYPE_CHECKING:
@@ -21,15 +20,6 @@ SETTINGS = {
     "TUNE_GLOBAL_CHECKPOINT_S": "0",
 }
 os.environ.update(SETTINGS)
-
-
-@pytest.fixture(autouse=True)
-def quiet_optuna() -> Iterator[None]:
-    """Keep Optuna's own log lines out of the tests' output."""
-    level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    yield
-    optuna.logging.set_verbosity(level)
 
 
 @pytest.fixture(scope="session")

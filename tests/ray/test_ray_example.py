@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-import bbo_plugins
+from tests.example_scripts import run_example
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
-
-SCRIPT = Path(__file__).parents[2] / "examples" / "ray_sgd.py"
-
-
-def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # A script finds what is installed; what is to be tested is the package these tests import.
-    package = Path(bbo_plugins.__file__).parents[1]
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), "--out", "result", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(package)},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
 
 
 def test_budget_is_spent_and_a_second_run_finds_it(tmp_path: Path) -> None:
     """All steps are made, by a few trials; run again, the experiment is found finished."""
     arguments = ("--total-steps", "30", "--seed", "1")
-    first = _run(tmp_path, *arguments)
+    first = run_example("ray_sgd", tmp_path, *arguments)
     assert first.returncode == 0, first.stderr
     assert re.search(r"^\d+ trials, 30 of 30 steps$", first.stdout, flags=re.MULTILINE)
     assert "Test error of the best: " in first.stdout
-    second = _run(tmp_path, *arguments)
+    second = run_example("ray_sgd", tmp_path, *arguments)
     assert second.returncode == 0, second.stderr
     assert "Going on with the experiment" in second.stdout
     results = [
@@ -48,7 +34,7 @@ def test_budget_is_spent_and_a_second_run_finds_it(tmp_path: Path) -> None:
 
 def test_impossible_budget_is_refused(tmp_path: Path) -> None:
     """A budget without steps is a usage error, and nothing is written."""
-    run = _run(tmp_path, "--total-steps", "0")
+    run = run_example("ray_sgd", tmp_path, "--total-steps", "0")
     assert run.returncode == 2
     assert "--total-steps" in run.stderr
     assert not (tmp_path / "result").exists()

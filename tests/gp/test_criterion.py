@@ -1,0 +1,111 @@
+"""What every criterion of the hyperparameters promises, whatever it measures."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.gp.leave_one_out import LeaveOneOut
+from bbo_plugins.gp.likelihood import MarginalLikelihood
+from bbo_plugins.gp.losses import WeightedLikelihood
+from tests.gp.random_data import random_theta
+from tests.oracles.differences import numeric_gradient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bbo_plugins.gp.likelihood import Criterion
+
+Make: TypeAlias = "Callable[[FloatArray, FloatArray, FloatArray, FeatureMap, bool], Criterion]"
+
+# Each from points, targets, weights >= 0, the feature map and whether noise is estimated.
+MAKERS: dict[str, Make] = {
+    "likelihood": lambda X, y, _, features, fit_noise: MarginalLikelihood(
+        X, y, features, fit_noise=fit_noise
+    ),
+    "weighted likelihood": lambda X, y, weights, features, fit_noise: WeightedLikelihood(
+        X, y, features, np.maximum(weights, 0.1), fit_noise=fit_noise
+    ),
+    "leave one out": lambda X, y, weights, features, fit_noise: LeaveOneOut(
+        X, y, features, weights, fit_noise=fit_noise
+    ),
+}
+every_criterion = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
+
+
+@every_criterion
+@pytest.mark.parametrize("fit_noise", [True, False])
+def test_gradient_agrees_with_differences_on_real_sizes(make: Make, fit_noise: bool) -> None:
+    """A hundred points of a smooth function in a mixed space of six dimensions."""
+    rng = np.random.default_rng(7)
+    counts = (0, 4, 0, 0, 2, 0)
+    X = rng.random((100, len(counts)))
+    y = np.sin(5.0 * X[:, 0]) + (X[:, 1] > 0.5) + X[:, 2] * X[:, 3]
+    weights = rng.uniform(0.0, 3.0, 100)
+    criterion = make(X, y - y.mean(), weights, FeatureMap(counts), fit_noise)
+    theta = random_theta(rng, len(counts))[: criterion.n_parameters]
+    numeric = numeric_gradient(lambda t: criterion(t)[0], theta)
+    np.testing.assert_allclose(criterion(theta)[1], numeric, rtol=1e-6)
+
+
+@every_criterion
+def test_evaluations_do_not_disturb_one_another(make: Make) -> None:
+    """Work arrays are shared between evaluations, results and inputs are not."""
+    rng = np.random.default_rng(3)
+    X, y, weights = rng.random((20, 3)), rng.standard_normal(20), rng.random(20)
+    first, second = random_theta(rng, 3), random_theta(rng, 3)
+    inputs = (X, y, weights, first)
+    before = [array.copy() for array in inputs]
+    criterion = make(X, y, weights, FeatureMap((0, 3, 0)), True)
+    value, gradient = criterion(first)
+    kept = gradient.copy()
+    criterion(second)
+    again, gradient_again = criterion(first)
+    assert again == value
+    assert np.array_equal(gradient, kept)
+    assert np.array_equal(gradient_again, kept)
+    for array, original in zip(inputs, before, strict=True):
+        assert np.array_equal(array, original)
+
+
+@every_criterion
+@given(
+    theta=st.lists(st.floats(-250.0, 250.0), min_size=4, max_size=4),
+    fit_noise=st.booleans(),
+    twins=st.booleans(),
+)
+@settings(max_examples=300)
+def test_extreme_hyperparameters_give_a_value_or_minus_infinity(
+    make: Make, theta: list[float], fit_noise: bool, twins: bool
+) -> None:
+    """However far a line search goes, there is no exception, no warning and no NaN."""
+    rng = np.random.default_rng(11)
+    X = np.full((6, 2), 0.25) if twins else rng.random((6, 2))
+    y, weights = rng.standard_normal(6), np.array([0.0, 0.5, 1.0, 1.0, 1.5, 2.0])
+    criterion = make(X, y, weights, FeatureMap((0, 2)), fit_noise)
+    value, gradient = criterion(np.array(theta)[: criterion.n_parameters])
+    if math.isfinite(value):
+        assert np.isfinite(gradient).all()
+    else:
+        assert value == -math.inf
+        assert not gradient.any()
+
+
+@every_criterion
+@pytest.mark.parametrize("damage", ["X", "y"])
+def test_data_that_is_not_finite_has_no_value(make: Make, damage: str) -> None:
+    """One NaN gives -inf with a zero gradient, which every optimizer can deal with."""
+    rng = np.random.default_rng(13)
+    X, y = rng.random((5, 2)), rng.standard_normal(5)
+    (X if damage == "X" else y)[2] = np.nan
+    criterion = make(X, y, np.ones(5), FeatureMap((0, 0)), True)
+    value, gradient = criterion(np.zeros(4))
+    assert value == -math.inf
+    assert gradient.tolist() == [0.0] * 4
+    assert criterion.factor_at(np.zeros(4)) is None
