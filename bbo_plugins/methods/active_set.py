@@ -27,6 +27,10 @@ feasible), then the larger value. Of points that coincide the mean value counts,
 noisy values would be a lucky one, and only the latest few copies take part; a thousand evaluations
 of one point would otherwise be all that the model is told. The best point is never dropped.
 
+A constraint that few trials report is modeled on those, so they must be in the set: the last
+quarter goes to them first, an even part of it for each constraint that has fewer in the set so far,
+far apart among themselves. What is left goes to those far apart from all.
+
 The rule is this project's own.
 """
 
@@ -119,14 +123,35 @@ def _active(
     is_chosen[_best_first(observations, n)[:n_best]] = True
     others = np.flatnonzero(~is_chosen)
     is_chosen[others[len(others) - n_latest :]] = True
-    others = np.flatnonzero(~is_chosen)
-    if len(others) > _MAX_SPREAD_OUT:
-        places = np.linspace(0, len(others) - 1, _MAX_SPREAD_OUT).astype(np.int64)
-        others = others[places]
     columns = features.columns(observations.X[:n])
-    chosen = np.flatnonzero(is_chosen)
-    far = _far_apart(columns[others], columns[chosen], size - len(chosen))
-    return np.concatenate([chosen, others[far]])
+    reporting = _reporting(observations, n)
+    room = size - n_best - n_latest
+    for rows in reporting:
+        known, unknown = rows[is_chosen[rows]], rows[~is_chosen[rows]]
+        missing = max(room // len(reporting), 1) - len(known)
+        count = max(min(missing, len(unknown), size - int(is_chosen.sum())), 0)
+        is_chosen[_spread_out(columns, unknown, known, count)] = True
+    known, others = np.flatnonzero(is_chosen), np.flatnonzero(~is_chosen)
+    is_chosen[_spread_out(columns, others, known, size - len(known))] = True
+    return np.flatnonzero(is_chosen)
+
+
+def _reporting(observations: Observations, n: int) -> list[IntArray]:
+    """Return which of the first ``n`` observations report each constraint, ascending (k,)."""
+    if observations.constraints is None:
+        return []
+    return [np.flatnonzero(~np.isnan(values)) for values in observations.constraints[:n].T]
+
+
+def _spread_out(columns: FloatArray, candidates: IntArray, known: IntArray, count: int) -> IntArray:
+    """Return ``count`` of the ``candidates`` (k,), far from the ``known`` rows and each other.
+
+    Of very many candidates, equally many in each part of the history are looked at.
+    """
+    if len(candidates) > _MAX_SPREAD_OUT:
+        places = np.linspace(0, len(candidates) - 1, _MAX_SPREAD_OUT).astype(np.int64)
+        candidates = candidates[places]
+    return candidates[_far_apart(columns[candidates], columns[known], count)]
 
 
 def _best_first(observations: Observations, n: int) -> IntArray:
@@ -165,13 +190,15 @@ def _far_apart(columns: FloatArray, known: FloatArray, count: int) -> IntArray:
 
     Args:
         columns: Feature columns of the points to choose among, shape (m, D), m >= count.
-        known: Feature columns of points that are there already, shape (k, D), k >= 1.
+        known: Feature columns of points that are there already, shape (k, D).
         count: How many to choose; no index occurs twice.
     """
     chosen = np.empty(count, dtype=np.int64)
     if not count:
         return chosen
-    to_nearest = squared_distances(left_factor(columns), right_factor(known)).min(axis=1)
+    to_nearest = np.full(len(columns), np.inf)
+    if len(known):
+        to_nearest = squared_distances(left_factor(columns), right_factor(known)).min(axis=1)
     for i in range(count):
         chosen[i] = farthest = int(to_nearest.argmax())
         gaps = np.square(columns - columns[farthest]).sum(axis=1)

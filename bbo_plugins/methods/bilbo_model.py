@@ -11,21 +11,20 @@ the joint unit cube: upper-level coordinates first, then lower-level ones.
 | F, f     |        | upper- and lower-level objective                                    |
 | μ_h, σ_h | (n,)   | posterior mean and standard deviation of function h, in model units |
 
-Model units (:class:`Units`): an objective is standardized by its own data; a constraint is divided
-by the root mean square of its data and never shifted, so that the prior's mean, zero, is the border
-of what is feasible.
+Model units (:class:`bbo_plugins.methods.bilbo_units.Units`): an objective is standardized by its
+own data; a constraint is divided by the root mean square of its data and never shifted, so that the
+prior's mean, zero, is the border of what is feasible. Values far out are compressed before.
 
 Source: Chew, Nguyen & Low (2025), "BILBO: BILevel Bayesian Optimization", sections 3 and D.2.
 
 Deviations: the paper standardizes by the true mean and deviation of each test function over its
 box, which are not known in practice. Observations cluster near the solution, so that their own
 deviation is too small a unit to compare functions by: uncertainties are compared in units of
-:attr:`FunctionModel.spread`, the model's estimate of the true one. Objectives are not compressed as
-by :mod:`bbo_plugins.gp.outputs`, whose robust spread collapses with such a cluster. Hyperparameters
-have priors, as everywhere in this package. While a query is chosen, those that are still being
-evaluated or have failed are believed at their posterior means, so that they are not made again;
-what is reported (:attr:`BilevelModel.without_pending`) does not count them, as nothing has been
-learned from them. The paper has no parallel queries.
+:attr:`FunctionModel.spread`, the model's estimate of the true one. The paper's values are not
+compressed. Hyperparameters have priors, as everywhere in this package. While a query is chosen,
+those that are still being evaluated or have failed are believed at their posterior means, so that
+they are not made again; what is reported (:attr:`BilevelModel.without_pending`) does not count
+them, as nothing has been learned from them. The paper has no parallel queries.
 """
 
 from __future__ import annotations
@@ -35,22 +34,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
 from bbo_plugins import errors
 from bbo_plugins.acquisition.quasirandom import shifted_sobol
-from bbo_plugins.gp.fit import WarmStart, fit_map
+from bbo_plugins.gp.fit import Fit, WarmStart, fit_map
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
 from bbo_plugins.gp.regression import GaussianProcess
 from bbo_plugins.gp.surrogate import transformed_noise
+from bbo_plugins.methods.bilbo_active_set import told_and_untold
+from bbo_plugins.methods.bilbo_units import Units
 from bbo_plugins.space import SearchSpace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _N_EVERYWHERE = 256  # points that stand for the whole space
-_DEGENERATE = 1e-150  # values no larger are all zero
-_SMALLEST_SPREAD = 1e-12  # of the largest value; less is rounding error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,45 +161,6 @@ class FunctionData:
 
 
 @dataclass(frozen=True)
-class Units:
-    """The linear map between a function's own units and its model's.
-
-    Attributes:
-        shift: Own value that is zero in model units.
-        scale: One model unit in own units; positive.
-    """
-
-    shift: float
-    scale: float
-
-    @classmethod
-    def fit(cls, y: FloatArray, *, is_constraint: bool) -> Units:
-        """Return the units for values ``y`` (n,), n >= 1; constant values get a scale of 1.
-
-        An objective gets mean 0 and standard deviation 1; a constraint root mean square 1 and no
-        shift.
-        """
-        largest = float(np.abs(y).max())
-        if largest < _DEGENERATE:
-            return cls(0.0, 1.0)
-        values = y / largest  # so that no square overflows
-        mean = 0.0 if is_constraint else float(values.mean())
-        spread = float(np.sqrt(np.mean(np.square(values - mean))))
-        if spread < _SMALLEST_SPREAD:
-            return cls(mean * largest, 1.0)
-        return cls(mean * largest, spread * largest)
-
-    def forward(self, y: FloatArray) -> FloatArray:
-        """Map own values to model units, any shape."""
-        # Of halves, as the difference of the largest floats would overflow.
-        return np.asarray((0.5 * y - 0.5 * self.shift) / (0.5 * self.scale))
-
-    def inverse(self, z: FloatArray) -> FloatArray:
-        """Map model units to own values, any shape."""
-        return np.asarray(z * self.scale + self.shift)
-
-
-@dataclass(frozen=True)
 class FunctionModel:
     """The posterior of one function; :meth:`fit` builds one.
 
@@ -208,13 +169,16 @@ class FunctionModel:
         process: Posterior in model units, pending queries included.
         units: The map between the function's own units and the model's.
         warm_start: What the next fit may start from.
-        n_observed: Number of observations, without the pending queries that ``process`` has last.
+        n_observed: Number of observations that ``process`` has, without the pending queries that
+            are its last.
         spread: How much the function varies over the whole space, in model units: standard
             deviation of an objective, root mean square of a constraint, as the model has it from
             the observations.
         observations_only: Posterior in model units without the pending queries; None if there are
             none.
         failed: Joint points at which queries failed, shape (k, d), or None.
+        unmodeled: Feature columns of the joint points whose observations ``process`` is not told
+            of, for searches of the nearest one; None if it is told of all.
     """
 
     name: str
@@ -225,6 +189,7 @@ class FunctionModel:
     spread: float
     observations_only: GaussianProcess | None = None
     failed: FloatArray | None = None
+    unmodeled: KDTree | None = None
 
     @classmethod
     def fit(
@@ -236,23 +201,32 @@ class FunctionModel:
         is_constraint: bool,
         warm_start: WarmStart | None = None,
     ) -> FunctionModel:
-        """Fit to at least one observation.
+        """Fit to at least one observation; of too many, to those that are to be modeled.
 
         Raises:
             ValueError: The covariance matrix could not be factorized at all.
         """
-        units = Units.fit(data.y, is_constraint=is_constraint)
-        targets = units.forward(data.y)
-        known = None
-        if data.noise_variance is not None:
-            known = transformed_noise(data.noise_variance, np.full(len(targets), 1.0 / units.scale))
-        fit = fit_map(data.X, targets, features, known_noise=known, warm_start=warm_start)
+        data, untold = told_and_untold(data, features)
+        fitted = _fit_in_best_units(data, features, warm_start, is_constraint=is_constraint)
+        units, fit = fitted.units, fitted.fit
         process = GaussianProcess.from_data(
-            data.X, targets, fit.hyperparameters, features, known_noise=known, cholesky=fit.cholesky
+            data.X,
+            units.forward(data.y),
+            fit.hyperparameters,
+            features,
+            known_noise=fitted.known_noise,
+            cholesky=fit.cholesky,
         )
         spread = _spread(process, _everywhere(data.X.shape[1]), centered=not is_constraint)
         function = cls(
-            name, process, units, fit.warm_start, len(data.y), spread, failed=data.failed
+            name,
+            process,
+            units,
+            fit.warm_start,
+            len(data.y),
+            spread,
+            failed=data.failed,
+            unmodeled=None if untold is None else KDTree(features.columns(untold)),
         )
         if not len(data.pending):
             return function
@@ -284,7 +258,10 @@ class FunctionModel:
             self.process.features.columns(rows)
             for rows in (P, self.process.X[: self.n_observed], self.failed)
         )
-        nearer: FloatArray = cdist(points, failed).min(axis=1) - cdist(points, known).min(axis=1)
+        to_known = cdist(points, known).min(axis=1)
+        if self.unmodeled is not None:
+            np.minimum(to_known, self.unmodeled.query(points)[0], out=to_known)
+        nearer: FloatArray = cdist(points, failed).min(axis=1) - to_known
         return nearer
 
     def bound(self, P: FloatArray, multiplier: float) -> FloatArray:
@@ -302,9 +279,59 @@ class FunctionModel:
         return mean + multiplier * sd, mean_gradient + slope[:, None] * variance_gradient
 
 
+@dataclass(frozen=True)
+class _Fitted:
+    """Hyperparameters in some units.
+
+    Attributes:
+        units: The units.
+        fit: The fit in them.
+        known_noise: Known noise variances in squared model units, shape (n,), or None.
+        log_evidence: Log density of the values in their own units, whatever the model's are.
+    """
+
+    units: Units
+    fit: Fit
+    known_noise: FloatArray | None
+    log_evidence: float
+
+    @classmethod
+    def of(
+        cls, data: FunctionData, features: FeatureMap, units: Units, warm_start: WarmStart | None
+    ) -> _Fitted:
+        slope = units.derivative(data.y)
+        known = None
+        if data.noise_variance is not None:
+            known = transformed_noise(data.noise_variance, slope)
+        targets = units.forward(data.y)
+        fit = fit_map(data.X, targets, features, known_noise=known, warm_start=warm_start)
+        log_jacobian = float(np.log(np.maximum(slope, np.finfo(np.float64).tiny)).sum())
+        return cls(units, fit, known, fit.log_posterior + log_jacobian)
+
+
+def _fit_in_best_units(
+    data: FunctionData, features: FeatureMap, warm_start: WarmStart | None, *, is_constraint: bool
+) -> _Fitted:
+    """Fit with and, if any value is far out, without compression; return the likelier fit."""
+    plain = Units.fit(data.y, is_constraint=is_constraint)
+    fitted = _Fitted.of(data, features, plain, warm_start)
+    shares = _shares(features.columns(data.X), features.columns(_everywhere(data.X.shape[1])))
+    compressing = Units.fit(data.y, is_constraint=is_constraint, shares=shares)
+    if not compressing.compresses(data.y):
+        return fitted
+    other = _Fitted.of(data, features, compressing, warm_start)
+    return max(fitted, other, key=lambda one: one.log_evidence)
+
+
 def _everywhere(n_dimensions: int) -> FloatArray:
     """Return points that fill the unit cube, the same ones at every call, shape (n, d)."""
     return shifted_sobol(_N_EVERYWHERE, n_dimensions, np.random.default_rng(0))
+
+
+def _shares(columns: FloatArray, everywhere: FloatArray) -> FloatArray:
+    """Return of how many points (m, D) of the space each observed one (n, D) is the nearest."""
+    nearest = cdist(everywhere, columns).argmin(axis=1)
+    return np.bincount(nearest, minlength=len(columns)).astype(np.float64)
 
 
 def _spread(process: GaussianProcess, P: FloatArray, *, centered: bool) -> float:
@@ -391,6 +418,6 @@ class BilevelModel:
 
     @cached_property
     def observed(self) -> FloatArray:
-        """Distinct joint points at which any function was observed, shape (n, d)."""
+        """Distinct joint points of the observations that are modeled, of any function, (n, d)."""
         points = [model.process.X[: model.n_observed] for model in self.functions]
         return np.unique(np.concatenate(points), axis=0)

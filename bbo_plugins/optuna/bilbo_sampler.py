@@ -25,7 +25,7 @@ from bbo_plugins.optuna.bilevel_solution import BilevelPosterior, BilevelSolutio
 from bbo_plugins.optuna.bilevel_trials import BilevelTrials, shared_distributions
 from bbo_plugins.optuna.dimensions import dimension_of
 from bbo_plugins.optuna.once import Once
-from bbo_plugins.optuna.placement import fixed_params
+from bbo_plugins.optuna.placement import PlacedTrials, fixed_params
 from bbo_plugins.optuna.proposals import Proposal
 from bbo_plugins.optuna.trials import held_params, store_constraints, store_proposal
 
@@ -213,9 +213,10 @@ class BILBOSampler(BaseSampler):
     ) -> dict[str, Any]:
         coupled = self._roles.is_coupled(study)
         fixed = self._fixed(study, trial, distributions)
+        placed = PlacedTrials(distributions)
 
         def read() -> BilevelTrials:
-            return BilevelTrials.read(study, self._roles, distributions, asking=trial, fixed=fixed)
+            return BilevelTrials.read(study, self._roles, placed, asking=trial, fixed=fixed)
 
         trials = read()
         n_chunks = 0
@@ -354,29 +355,9 @@ class BILBOSampler(BaseSampler):
         for note in query.notes:
             if self._once.first_time("note"):
                 _logger.warning("%s: %s", self, note)
-        if trials.n_infinite and self._once.first_time("infinite"):
-            _logger.warning(
-                "%s: %d infinite values so far; each counts as its function's largest or smallest "
-                "finite one.",
-                self,
-                trials.n_infinite,
-            )
-        if trials.n_misfits and self._once.first_time("misfits"):
-            _logger.warning(
-                "%s: %d complete trials lack a parameter or have one on no level; they are left "
-                "out.",
-                self,
-                trials.n_misfits,
-            )
-        if trials.stored.n_unreadable and self._once.first_time("unreadable"):
-            _logger.warning(
-                "%s: what is stored with %d trials cannot be read and is ignored: it is damaged, "
-                "or of another version of this package.",
-                self,
-                trials.stored.n_unreadable,
-            )
-        if trials.stored.n_damaged_fits and self._once.first_time("fits"):
-            _logger.warning("%s: a stored fit cannot be read, so the next one starts anew.", self)
+        for kind, remark in trials.remarks().items():
+            if self._once.first_time(kind):
+                _logger.warning("%s: %s", self, remark)
         if query.infeasible and self._once.first_time("infeasible"):
             _logger.warning(
                 "%s: as of trial %d the problem looks infeasible: no point satisfies all "

@@ -11,11 +11,13 @@ from optuna.trial import TrialState
 
 from bbo_plugins.gp.kernels import matern52
 from bbo_plugins.methods.bilbo import Options, trusted_sets
+from bbo_plugins.methods.bilbo_active_set import told_and_untold
 from bbo_plugins.methods.bilbo_candidates import Pair, Pairs, anchors_of, best_pair, best_pairs
 from bbo_plugins.methods.bilbo_model import BilevelModel
 from bbo_plugins.methods.bilbo_solution import CautiousView, solve
 from bbo_plugins.optuna import randomness
 from bbo_plugins.optuna.bilevel_trials import BilevelTrials, shared_distributions
+from bbo_plugins.optuna.placement import PlacedTrials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +101,7 @@ class BilevelPosterior:
             for trial in complete[-1:]:  # there are some, but not of this sampler's parameters
                 roles.check(trial.distributions, coupled=coupled)
             raise ValueError("study must have a complete trial to have a solution, but has none.")
-        trials = BilevelTrials.read(study, roles, distributions)
+        trials = BilevelTrials.read(study, roles, PlacedTrials(distributions))
         missing = [name for name, of in trials.data.items() if not len(of.y)]
         if missing:
             raise ValueError(
@@ -129,15 +131,17 @@ class BilevelPosterior:
         anchors = np.concatenate([point[None], anchors_of(trusted, model.observed)])
         rng = randomness.model_generator(self.seed, self.trials.n_trials, 1)
         rival = best_pair(trusted, self.trials.problem, rng=rng, anchors=anchors)
-        highest = model.upper.bound(rival.point[None], trusted.sqrt_beta)[0]
-        gap = float(highest - model.upper.bound(point[None], -trusted.sqrt_beta)[0])
+        bounds = [
+            model.upper.units.inverse(model.upper.bound(P[None], multiplier))[0]
+            for P, multiplier in ((rival.point, trusted.sqrt_beta), (point, -trusted.sqrt_beta))
+        ]
         params = self.trials.problem.space.decode(point)
         return BilevelSolution(
             upper_params={name: params[name] for name in self.roles.upper_params},
             lower_params={name: params[name] for name in self.roles.lower_params},
             upper_value=float(self.mean(self.roles.upper, point[None])[0]),
             lower_value=float(self.mean(self.roles.lower, point[None])[0]),
-            regret_bound=max(0.0, gap) * model.upper.units.scale,
+            regret_bound=max(0.0, float(bounds[0] - bounds[1])),
             feasible=self.pair.tier == 0,
         )
 
@@ -148,13 +152,20 @@ class BilevelPosterior:
         return np.asarray(self.roles.sign(name) * function.units.inverse(mean))
 
     def deviation(self, name: str, P: FloatArray) -> FloatArray:
-        """Return a function's posterior standard deviation at ``P`` (n, d), shape (n,)."""
+        """Return a function's posterior standard deviation at ``P`` (n, d), shape (n,).
+
+        Where values are compressed, it is that of the map's tangent at the mean.
+        """
         function = self._by_name[name]
-        return np.asarray(function.predict(P)[1] * function.units.scale)
+        mean, sd = function.predict(P)
+        return np.asarray(sd / function.units.derivative(function.units.inverse(mean)))
 
     def observations(self, name: str) -> tuple[FloatArray, FloatArray]:
-        """Return where a function was observed (n, d), and its values there (n,)."""
-        data = self.trials.data[name]
+        """Return where a function was observed (n, d), and its values there (n,).
+
+        Of too many, those that its model is told of.
+        """
+        data, _ = told_and_untold(self.trials.data[name], self.trials.problem.features)
         return data.X, self.roles.sign(name) * data.y
 
     def answers(self, X: FloatArray) -> FloatArray:

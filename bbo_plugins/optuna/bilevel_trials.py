@@ -23,7 +23,7 @@ where it is at least zero.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,6 @@ from optuna.trial import TrialState
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo_model import BilevelProblem, FunctionData
 from bbo_plugins.optuna.finished import CONSTRAINTS_KEY, FinishedTrial
-from bbo_plugins.optuna.placement import PlacedTrials
 from bbo_plugins.optuna.proposals import Proposal, is_stored
 from bbo_plugins.space import CLOSE, SearchSpace
 
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from bbo_plugins.optuna.bilevel_roles import Roles
+    from bbo_plugins.optuna.placement import PlacedTrials
     from bbo_plugins.space.dimension import FloatArray
 
 _MAX_RECORDS = 64  # stored proposals that are read
@@ -110,7 +110,7 @@ class BilevelTrials:
         cls,
         study: Study,
         roles: Roles,
-        distributions: Mapping[str, BaseDistribution],
+        placed: PlacedTrials,
         *,
         asking: FrozenTrial | None = None,
         fixed: Mapping[str, Any] | None = None,
@@ -120,13 +120,13 @@ class BilevelTrials:
         Args:
             study: The study.
             roles: Which parameters and functions play which part.
-            distributions: Distributions of the parameters of both levels, and of the query if the
-                study is decoupled.
+            placed: The space of the parameters of both levels, and of the query if the study is
+                decoupled; it remembers where trials are, so that reading again takes less time.
             asking: The trial to suggest for, which is left out.
             fixed: Its parameters that are not for the sampler to choose.
         """
         coupled = roles.is_coupled(study)
-        reader = _Reader(roles, distributions, coupled=coupled)
+        reader = _Reader(roles, placed, coupled=coupled)
         trials = study._get_trials(deepcopy=False, use_cache=False)
         others = [t for t in trials if asking is None or t.number != asking.number]
         misfits = {
@@ -146,6 +146,28 @@ class BilevelTrials:
             n_misfits=len(misfits),
         )
 
+    def remarks(self) -> dict[str, str]:
+        """Return what a user should know of these trials, by a word for its kind."""
+        remarks = {}
+        if self.n_infinite:
+            remarks["infinite"] = (
+                f"{self.n_infinite} infinite values so far; each counts as its function's largest "
+                "or smallest finite one."
+            )
+        if self.n_misfits:
+            remarks["misfits"] = (
+                f"{self.n_misfits} complete trials lack a parameter or have one on no level; they "
+                "are left out."
+            )
+        if self.stored.n_unreadable:
+            remarks["unreadable"] = (
+                f"what is stored with {self.stored.n_unreadable} trials cannot be read and is "
+                "ignored: it is damaged, or of another version of this package."
+            )
+        if self.stored.n_damaged_fits:
+            remarks["fits"] = "a stored fit cannot be read, so the next one starts anew."
+        return remarks
+
     def has_new_query_near(self, point: FloatArray, function: str, *, since: BilevelTrials) -> bool:
         """Return whether a query of ``function`` close to ``point`` (d,) was not there before."""
         old, new = since.data[function], self.data[function]
@@ -162,11 +184,8 @@ _FAILED = (TrialState.FAIL, TrialState.PRUNED)
 class _Reader:
     """Places trials in the joint space of a problem, one function at a time."""
 
-    def __init__(
-        self, roles: Roles, distributions: Mapping[str, BaseDistribution], *, coupled: bool
-    ) -> None:
-        self.roles, self.coupled = roles, coupled
-        self.placed = PlacedTrials(distributions)
+    def __init__(self, roles: Roles, placed: PlacedTrials, *, coupled: bool) -> None:
+        self.roles, self.placed, self.coupled = roles, placed, coupled
         names = self.placed.space.names
         self.columns = [names.index(name) for name in roles.params]
         self.query = None if coupled else names.index(roles.query_param)
@@ -196,28 +215,24 @@ class _Reader:
         self, trials: Sequence[FrozenTrial], asking: FrozenTrial | None
     ) -> tuple[dict[str, FunctionData], int]:
         """Return each function's data and the number of infinite values."""
-        complete = [trial for trial in trials if trial.state is TrialState.COMPLETE]
-        finished = {trial.number: FinishedTrial.read(trial, None) for trial in complete}
+        complete = {trial.number: trial for trial in trials if trial.state is TrialState.COMPLETE}
+        finished = {number: FinishedTrial.read(trial, None) for number, trial in complete.items()}
+        number_of = {id(row): number for number, row in finished.items()}
         latest = asking or (trials[-1] if trials else None)
         failed = self.placed.failed([trial for trial in trials if trial.state in _FAILED])
         pending = failed
         if latest is not None:
             pending = np.concatenate([self.placed.pending(trials, latest), failed])
+        known, X = self.placed.place(finished)
         data, n_infinite = {}, 0
         for name in self.roles.functions:
-            known, X = self.placed.place(
-                {
-                    trial.number: replace(
-                        finished[trial.number],
-                        value=self._value(trial, finished[trial.number], name),
-                    )
-                    for trial in complete
-                }
-            )
-            y, n_clipped = _finite(np.array([row.value for row in known], dtype=np.float64))
+            values = [self._value(complete[number_of[id(row)]], row, name) for row in known]
+            column = np.array(values, dtype=np.float64)
+            has_value = ~np.isnan(column)
+            y, n_clipped = _finite(column[has_value])
             n_infinite += n_clipped
             data[name] = FunctionData(
-                X=X[: len(y), self.columns],
+                X=X[has_value][: len(y), self.columns],
                 y=y,
                 pending=pending[self._asks_for(pending, name)][:, self.columns],
                 failed=failed[self._asks_for(failed, name)][:, self.columns],
@@ -260,13 +275,14 @@ def shared_distributions(
     tell what the objective asks for, go before those that somebody has added.
     """
     shared: Mapping[str, BaseDistribution] | None = None
-    has_own = False
-    for trial in study._get_trials(deepcopy=False, use_cache=False):
+    for trial in reversed(study._get_trials(deepcopy=False, use_cache=False)):
         if trial.state is not TrialState.COMPLETE:
             continue
         is_own = is_stored(trial.system_attrs) or CONSTRAINTS_KEY in trial.system_attrs
-        if is_own >= has_own and roles.fits(trial.distributions, coupled=coupled):
-            shared, has_own = trial.distributions, is_own
+        if (is_own or shared is None) and roles.fits(trial.distributions, coupled=coupled):
+            shared = trial.distributions
+            if is_own:
+                break
     if shared is None:
         return None
     used = {*roles.params, *(() if coupled else (roles.query_param,))}

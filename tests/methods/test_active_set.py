@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -189,6 +190,81 @@ def test_pruned_ones_come_after_complete_ones() -> None:
     """A value that is not final cannot be the best one."""
     study = observed(random_study(5).X, np.arange(5.0), complete=np.array([1, 1, 1, 0, 0], bool))
     assert active_set._best_first(study, 5).tolist() == [2, 1, 0, 4, 3]
+
+
+# ------------------------------------------------------------------------------------- constraints
+
+
+def few_reporting(k: int = 20, n: int = 3000) -> Observations:
+    """Return observations of which the first k report one constraint and the next k another.
+
+    Those are pruned and not among the best. The first constraint holds where the first coordinate
+    is at most 0.3, the other one where the second is at most 0.4; values are best at (0.7, 0.7).
+    """
+    X = np.random.default_rng(5).random((n, 2))
+    X[:k, 0] = X[k : 2 * k, 1] = np.linspace(0.02, 0.98, k)
+    constraints = np.full((n, 2), math.nan)
+    constraints[:k, 0] = X[:k, 0] - 0.3
+    constraints[k : 2 * k, 1] = X[k : 2 * k, 1] - 0.4
+    y = -np.square(X - 0.7).sum(axis=1)
+    return observed(X, y, constraints=constraints, complete=np.arange(n) >= 2 * k)
+
+
+@pytest.mark.parametrize("k", [1, 20])
+def test_the_few_that_report_a_constraint_are_modeled(k: int) -> None:
+    """All of them take part, though they are neither good nor late nor far from others."""
+    subset = modeled(few_reporting(k), PLANE)
+    assert subset.constraints is not None
+    assert np.isfinite(subset.constraints).sum(axis=0).tolist() == [k, k]
+    assert len(subset.y) == 900
+
+
+def test_a_constraint_has_its_part_of_the_last_quarter() -> None:
+    """Of very many that report one it is an even part, spread over where they are."""
+    subset = modeled(few_reporting(1500, 6000), PLANE)
+    assert subset.constraints is not None
+    for values, border in zip(subset.constraints.T, (0.3, 0.4), strict=True):
+        kept = np.sort(values[np.isfinite(values)]) + border
+        assert 112 <= len(kept) < 130
+        assert np.diff(kept).max() < 0.1
+        assert kept[0] < 0.05
+        assert kept[-1] > 0.95
+
+
+def test_constraints_that_all_report_change_nothing() -> None:
+    """Best, latest and far apart are chosen as if each trial reported one number for all."""
+    study = random_study(400)
+    constraints = np.random.default_rng(1).random((400, 3)) - 2.0  # all satisfied
+    several = observed(study.X, study.y, constraints=constraints)
+    expected = rows_of(modeled(study, PLANE, limit=40), study)
+    assert rows_of(modeled(several, PLANE, limit=40), several) == expected
+
+
+@pytest.fixture
+def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let models have at most a hundred observations."""
+    monkeypatch.setattr(active_set, "modeled", functools.partial(modeled, limit=100))
+
+
+@pytest.mark.usefixtures("short_memory")
+def test_a_step_knows_what_few_have_reported() -> None:
+    """The suggestion keeps to constraints of ten early trials each, and each fit has a place."""
+    rng = np.random.default_rng(0)
+    step = gp_bo.suggest(unit_box(2), few_reporting(10, 400), rng=rng)
+    assert step.notes == ()
+    assert [start.n_points for start in step.warm_starts] == [90, 10, 10]
+    assert (step.x < [0.3, 0.4]).all()
+
+
+@pytest.mark.usefixtures("short_memory")
+def test_a_network_step_knows_what_few_have_reported() -> None:
+    """GO-UCB has a network of each such constraint, and believes it."""
+    rng = np.random.default_rng(0)
+    study = few_reporting(10, 400)
+    step = go_ucb.suggest(unit_box(2), study, rng=rng, n_startup=400, hidden_units=4)
+    assert step.notes == ()
+    assert len(step.warm_starts) == 3
+    assert (step.x < [0.3, 0.4]).all()
 
 
 # ------------------------------------------------------------------------------------------ copies

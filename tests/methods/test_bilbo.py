@@ -190,7 +190,7 @@ def test_a_query_near_a_failed_one_says_so() -> None:
     data = observations(problem, 9)
     everywhere = problem.space.enumerate()
     data["lower"] = FunctionData(
-        X=data["lower"].X, y=data["lower"].y, pending=everywhere[::5], failed=everywhere[::5]
+        X=data["lower"].X, y=data["lower"].y, pending=everywhere[::2], failed=everywhere[::2]
     )
     assert step(problem, data).near_failure
 

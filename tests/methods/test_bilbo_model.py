@@ -14,8 +14,8 @@ from bbo_plugins.methods.bilbo_model import (
     BilevelProblem,
     FunctionData,
     FunctionModel,
-    Units,
 )
+from bbo_plugins.methods.bilbo_units import Units
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.bilevel import box_problem, data_of
 
@@ -213,8 +213,9 @@ def test_each_function_has_its_own_data() -> None:
     model = BilevelModel.fit(problem, data)
     assert [f.name for f in model.functions] == ["upper", "lower", "C", "c"]
     assert [f.n_observed for f in model.functions] == [3, 4, 5, 6]
-    assert [f.units.shift for f in model.constraints] == [0.0, 0.0]
-    assert model.lower.units.shift == pytest.approx(float(np.mean(Y[:4] + 1)))
+    assert [f.units.mean for f in model.constraints] == [0.0, 0.0]
+    zero = model.lower.units.inverse(np.zeros(1))
+    assert zero == pytest.approx([float(np.mean(Y[:4] + 1))])
     assert len(model.observed) == 6
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from bbo_plugins.methods.bilbo_candidates import best_pair, joint, reduce_table
 from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem, FunctionModel
+from bbo_plugins.methods.bilbo_units import Units
 from bbo_plugins.methods.trusted_sets import TrustedSets, penalized_bound
 from tests.oracles.bilevel import (
     box_problem,
@@ -231,7 +232,7 @@ def test_epsilon_is_in_the_lower_objectives_own_units() -> None:
     problem = grid_problem(9, 9)
     model = random_model(problem, 6, 1)
     P = problem.space.enumerate()
-    units = type(model.lower.units)(5.0, 20.0)
+    units = Units(prescale=20.0, mean=0.25)  # one of the model's is 20, zero is 5
     scaled = FunctionModel(**{**vars(model.lower), "units": units})
     other = type(model)(model.upper, scaled)
     ours = TrustedSets(model, 2.0, 0.5, many_responses=True).lower_level(P)

@@ -16,9 +16,10 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
-from bbo_plugins.optuna.bilevel_reasons import REASON_KEY
+from bbo_plugins.optuna.bilevel_reasons import REASON_KEY, doubt
 from bbo_plugins.optuna.bilevel_solution import BilevelPosterior
 from bbo_plugins.optuna.bilevel_trials import BilevelTrials, shared_distributions
+from bbo_plugins.optuna.placement import PlacedTrials
 from tests.optuna.bilevel_studies import (
     HAS_SET_CONSTRAINT,
     coupled,
@@ -203,7 +204,7 @@ def test_running_trials_are_pending_queries() -> None:
         trial.suggest_float("x", 0.0, 1.0)
     distributions = shared_distributions(study, sampler._roles, coupled=False)
     assert distributions is not None
-    trials = BilevelTrials.read(study, sampler._roles, distributions)
+    trials = BilevelTrials.read(study, sampler._roles, PlacedTrials(distributions))
     pending = {name: len(of.pending) for name, of in trials.data.items()}
     assert sum(pending.values()) == 2  # the latest one stands for the asking one
     for trial in asked:
@@ -258,10 +259,11 @@ def test_a_fixed_answer_is_not_trusted(
         value=0.18,
         system_attrs={REASON_KEY: said, "fixed_params": fixed},
     )
-    assert (sampler._doubt(study, trial) <= 0.0) == is_trusted
+    chosen = sampler._fixed(study, trial, trial.distributions)
+    assert (doubt(trial, sampler._roles, chosen) <= 0.0) == is_trusted
     said["near_failure"] = True
     trial.system_attrs[REASON_KEY] = said
-    assert sampler._doubt(study, trial) > 0.0
+    assert doubt(trial, sampler._roles, chosen) > 0.0
 
 
 @pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")

@@ -15,8 +15,8 @@ from bbo_plugins.methods.bilbo_model import (
     BilevelProblem,
     FunctionData,
     FunctionModel,
-    Units,
 )
+from bbo_plugins.methods.bilbo_units import Units
 from bbo_plugins.space import Dimension, SearchSpace
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def known_model(
     hyperparameters = Hyperparameters(np.full(d, length_scale), 1.0, noise)
     process = GaussianProcess.from_data(X, y, hyperparameters, FeatureMap((0,) * d))
     warm_start = WarmStart(np.zeros(d + 2), np.eye(d + 2), 0.0, len(y))
-    return FunctionModel(name, process, Units(0.0, 1.0), warm_start, len(y), 1.0)
+    return FunctionModel(name, process, Units(), warm_start, len(y), 1.0)
 
 
 def draw(problem: BilevelProblem, n_observed: int, seed: int, *, noise: float = 1e-4) -> Draw:

@@ -1,0 +1,166 @@
+"""Which observations BILBO's models have when there are too many, and what the rest is good for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from bbo_plugins.methods import bilbo, bilbo_active_set
+from bbo_plugins.methods.bilbo_active_set import MAX_MODELED, told_and_untold
+from bbo_plugins.methods.bilbo_model import BilevelModel, FunctionData, FunctionModel
+from bbo_plugins.methods.bilbo_solution import solve
+from tests.oracles.bilevel import box_problem, data_of
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FloatArray
+
+PAIR = box_problem(1, 1)
+FEATURES = PAIR.features
+
+
+@pytest.fixture
+def limit(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Let each model have at most forty observations."""
+    monkeypatch.setattr(bilbo_active_set, "MAX_MODELED", 40)
+    return 40
+
+
+def random_data(n: int, seed: int = 0) -> FunctionData:
+    """Return ``n`` observations of which nothing coincides: ``y`` tells them apart."""
+    rng = np.random.default_rng(seed)
+    return data_of(rng.random((n, 2)), rng.permutation(n) / n)
+
+
+def upper(P: FloatArray) -> FloatArray:
+    """Return F, which wants x = 0.8 and z = 0.2."""
+    values: FloatArray = -np.square(P - [0.8, 0.2]).sum(axis=1)
+    return values
+
+
+def lower(P: FloatArray) -> FloatArray:
+    """Return f, whose best answer to x is z = x: the solution is x = z = 0.5."""
+    values: FloatArray = -np.square(P[:, 1] - P[:, 0])
+    return values
+
+
+def constraint(P: FloatArray) -> FloatArray:
+    """Return a constraint that moves the solution to x = z = 0.6."""
+    values: FloatArray = P[:, 0] - 0.6
+    return values
+
+
+def searched(n: int, seed: int = 0) -> FloatArray:
+    """Return points of a search: a fifth all over the square, then around the solution."""
+    rng = np.random.default_rng(seed)
+    points = np.concatenate(
+        [rng.random((n // 5, 2)), 0.5 + 0.05 * rng.standard_normal((n - n // 5, 2))]
+    )
+    clipped: FloatArray = np.clip(points, 0.0, 1.0)
+    return clipped
+
+
+@pytest.mark.parametrize("n", [1, MAX_MODELED - 1, MAX_MODELED])
+def test_up_to_the_limit_all_are_told(n: int) -> None:
+    """Below the limit nothing is different: not even a copy is made."""
+    data = random_data(n)
+    told, untold = told_and_untold(data, FEATURES)
+    assert told is data
+    assert untold is None
+
+
+@pytest.mark.parametrize("n", [41, 99, 400])
+def test_beyond_it_every_observation_is_on_one_side(n: int, limit: int) -> None:
+    """What the model is told is bounded, in order, with its noise; the rest is the rest."""
+    data = random_data(n)
+    pending = np.full((2, 2), 0.25)
+    noise = 10.0 * data.y
+    data = replace(data, pending=pending, failed=pending[:1], noise_variance=noise)
+    told, untold = told_and_untold(data, FEATURES)
+    assert untold is not None
+    assert 0.9 * limit <= len(told.y) <= limit
+    assert len(told.y) + len(untold) == n
+    rows = [int(np.flatnonzero(data.y == value)[0]) for value in told.y]
+    assert rows == sorted(set(rows))
+    np.testing.assert_array_equal(told.X, data.X[rows])
+    np.testing.assert_array_equal(np.delete(data.X, rows, axis=0), untold)
+    np.testing.assert_array_equal(told.noise_variance, 10.0 * told.y)
+    assert told.pending is data.pending
+    assert told.failed is data.failed
+
+
+def test_half_are_the_latest_and_the_others_cover_the_space(limit: int) -> None:
+    """After a search has settled, its model still has points near any place it has ever been."""
+    P = searched(400)
+    told, _ = told_and_untold(data_of(P, np.arange(400.0)), FEATURES)
+    n_latest = int((told.y >= 400 - limit // 2).sum())
+    assert n_latest >= 0.45 * limit
+    early = P[:80]
+    gaps = np.linalg.norm(early[:, None] - told.X[None], axis=2).min(axis=1)
+    assert gaps.max() < 0.25  # of the unit square, by some twenty points
+
+
+def test_the_sets_of_two_functions_are_their_own(limit: int) -> None:
+    """A function asked a few times has all of its observations, however often others were asked."""
+    data = {"upper": random_data(12), "lower": random_data(300, seed=1)}
+    model = BilevelModel.fit(PAIR, data)
+    assert model.upper.n_observed == 12
+    assert 0.9 * limit <= model.lower.n_observed <= limit
+    assert len(model.observed) == 12 + model.lower.n_observed
+    starts = {function.name: function.warm_start for function in model.functions}
+    assert [start.n_points for start in starts.values()] == [f.n_observed for f in model.functions]
+    again = BilevelModel.fit(PAIR, data, starts)
+    scales = [m.lower.process.hyperparameters.length_scales for m in (model, again)]
+    np.testing.assert_allclose(scales[1], scales[0], rtol=0.1)
+
+
+@pytest.mark.usefixtures("limit")
+def test_success_counts_the_observations_that_are_not_modeled() -> None:
+    """Where an evaluation has succeeded is known, whether the model is told of its value or not."""
+    data = random_data(300)
+    failed = np.random.default_rng(3).random((5, 2))
+    data = replace(data, pending=failed, failed=failed)
+    model = FunctionModel.fit("h", data, FEATURES, is_constraint=False)
+    P = np.random.default_rng(1).random((200, 2))
+    expected = [
+        min(np.linalg.norm(failed - p, axis=1)) - min(np.linalg.norm(data.X - p, axis=1)) for p in P
+    ]
+    np.testing.assert_allclose(model.success(P), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(model.without_pending.success(P), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.usefixtures("limit")
+def test_what_is_not_told_has_no_part_in_a_query() -> None:
+    """The query is the same whatever the values are that the models are not told of."""
+    P = searched(205)
+    data = {"upper": data_of(P, upper(P)), "lower": data_of(P, lower(P))}
+    other = {}
+    for name, of in data.items():
+        told, _ = told_and_untold(of, FEATURES)
+        is_told = np.isin(of.y, told.y)
+        other[name] = replace(of, y=np.where(is_told, of.y, of.y - 1e-3))
+    queries = [bilbo.suggest(PAIR, these, rng=np.random.default_rng(0)) for these in (data, other)]
+    np.testing.assert_array_equal(queries[0].point, queries[1].point)
+    assert queries[0].reason != "fallback"
+    assert queries[0].function == queries[1].function
+
+
+@pytest.mark.usefixtures("limit")
+@pytest.mark.parametrize("constrained", [False, True])
+def test_a_long_search_knows_its_solution(constrained: bool) -> None:
+    """Five hundred noisy observations of each function, of which the models have forty."""
+    names = ("C",) if constrained else ()
+    problem = box_problem(1, 1, upper_constraints=names)
+    rng = np.random.default_rng(0)
+    functions = {"upper": upper, "lower": lower, "C": constraint}
+    best = 0.6 if constrained else 0.5
+    data = {}
+    for seed, name in enumerate(problem.functions):
+        P = np.clip(searched(500, seed) + best - 0.5, 0.0, 1.0)
+        data[name] = data_of(P, functions[name](P) + 1e-3 * rng.standard_normal(500))
+    model = BilevelModel.fit(problem, data)
+    pair = solve(model, problem, rng=np.random.default_rng(0))
+    assert pair.tier == 0
+    np.testing.assert_allclose(pair.point, [best, best], atol=0.04)

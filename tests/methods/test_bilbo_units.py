@@ -1,0 +1,130 @@
+"""Units of bilevel problems: far values are compressed, and nothing else is."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.methods.bilbo_model import FunctionData, FunctionModel
+from bbo_plugins.methods.bilbo_units import Units
+
+BULK = np.linspace(-1.0, 1.0, 21)
+
+
+def _fit(y: FloatArray, *, is_constraint: bool = False) -> Units:
+    """Return compressing units of values that share the space evenly."""
+    return Units.fit(y, is_constraint=is_constraint, shares=np.ones(len(y)))
+
+
+def test_values_of_one_size_are_standardized_only() -> None:
+    """Where no value is far out, the map is that of the mean and the standard deviation."""
+    units = _fit(BULK)
+    assert not units.compresses(BULK)
+    assert units.forward(BULK) == pytest.approx((BULK - BULK.mean()) / BULK.std(), rel=1e-12)
+    assert units.scale == pytest.approx(BULK.std())
+
+
+@pytest.mark.parametrize("worst", [-1e6, -1e15, -1e300])
+def test_a_diverged_value_does_not_decide_the_unit(worst: float) -> None:
+    """One value however much worse leaves the others distinct, and is still the worst."""
+    y = np.append(BULK, worst)
+    units = _fit(y)
+    z = units.forward(y)
+    assert units.compresses(y)
+    assert np.diff(z[:-1]).min() > 0.5 * np.diff(z[:-1]).max()
+    assert z[-1] < z[0] - 0.1
+    assert z[:-1].std() > 0.05
+    assert units.inverse(z) == pytest.approx(y, rel=1e-6)
+    plain = Units.fit(y, is_constraint=False)
+    assert not plain.compresses(y)
+    assert plain.forward(y)[:-1].std() < 1e-5
+
+
+def test_better_values_are_never_compressed() -> None:
+    """An objective's best value stays as far from the others as it is."""
+    units = _fit(np.append(BULK, 1000.0))
+    z = units.forward(np.array([0.0, 500.0, 1000.0, 2000.0]))
+    assert np.diff(z) == pytest.approx(np.array([500.0, 500.0, 1000.0]) / units.scale)
+
+
+def test_mostly_equal_values_are_not_compressed() -> None:
+    """Where more than half of the space is as good as the best, there is no unit for the rest."""
+    y = np.append(np.ones(20), [0.0, -1000.0])
+    assert not _fit(y).compresses(y)
+    assert np.isfinite(_fit(y).forward(y)).all()
+
+
+def test_constraints_are_compressed_on_both_sides_and_keep_their_sign() -> None:
+    """Far from its border a constraint's size says little, on which side it is says all."""
+    y = np.append(BULK, [1e9, -1e9])
+    z = _fit(y, is_constraint=True).forward(y)
+    assert (np.sign(z) == np.sign(y)).all()
+    assert z[-2] == -z[-1]
+    assert z[-2] < 100.0 * z[-3]
+    assert z[:-2] / z[0] == pytest.approx(y[:-2] / y[0])
+
+
+@settings(deadline=None)
+@given(
+    y=st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12).map(np.array),
+    is_constraint=st.booleans(),
+)
+def test_the_map_increases_and_its_derivative_is_right(y: FloatArray, is_constraint: bool) -> None:
+    """No two values change places; the derivative is the numerical one, on both sides of L."""
+    units = _fit(y, is_constraint=is_constraint)
+    order = np.sort(y)
+    assert (np.diff(units.forward(order)) >= 0.0).all()
+    h = 1e-6 * units.scale
+    numerical = (units.forward(y + h) - units.forward(y - h)) / (2.0 * h)
+    assert units.derivative(y) == pytest.approx(numerical, rel=1e-3, abs=1e-6 / units.scale)
+
+
+def test_a_cluster_is_not_taken_for_the_function() -> None:
+    """Many values near the best do not narrow what counts as far, if they share a small place."""
+    rng = np.random.default_rng(0)
+    y = np.concatenate([BULK, 1.0 - 1e-4 * rng.random(200)])
+    shares = np.concatenate([np.full(21, 12.0), np.full(200, 0.02)])
+    assert not Units.fit(y, is_constraint=False, shares=shares).compresses(y)
+    assert _fit(y).compresses(BULK)
+
+
+def _model(X: FloatArray, y: FloatArray, noise_variance: FloatArray | None = None) -> FunctionModel:
+    data = FunctionData(X=X, y=y, pending=np.empty((0, 2)), noise_variance=noise_variance)
+    return FunctionModel.fit("f", data, FeatureMap((0, 0)), is_constraint=False)
+
+
+def test_a_model_sees_beside_a_diverged_value() -> None:
+    """Away from a pole a smooth function is still predicted, also with known noise."""
+    X = np.random.default_rng(0).random((30, 2))
+    y = np.cos(3.0 * X[:, 0]) + X[:, 1] ** 2
+    test = 0.15 + 0.6 * np.random.default_rng(1).random((50, 2))
+    truth = np.cos(3.0 * test[:, 0]) + test[:, 1] ** 2
+    X, y = np.concatenate([X, [[1.0, 1.0]]]), np.append(y, -1e7)
+    # With noise known to be small, a model cannot take the pole for noise.
+    for noise, allowed in ((None, 0.25), (np.full(31, 1e-6), 0.75)):
+        model = _model(X, y, noise)
+        assert model.units.compresses(y)
+        error = np.abs(model.units.inverse(model.predict(test)[0]) - truth)
+        assert np.median(error) < allowed * truth.std()
+
+
+def test_a_smooth_valley_is_not_compressed() -> None:
+    """Its far ends are far out too, but the model explains them as they are."""
+    X = np.random.default_rng(0).random((40, 2))
+    y = -np.square(X[:, 0] - X[:, 1])
+    shares = np.ones(40)
+    assert Units.fit(y, is_constraint=False, shares=shares).compresses(y)
+    model = _model(X, y)
+    assert not model.units.compresses(y)
+    assert model.units.inverse(model.units.forward(y)) == pytest.approx(y)
+
+
+def test_a_known_valley_beside_a_pole() -> None:
+    """Predictions in own units are increasing in the model's, whatever the units are."""
+    X = np.random.default_rng(0).random((20, 2))
+    model = _model(X, -1.0 / (0.01 + X[:, 0]) ** 3)
+    mean = np.sort(model.predict(np.random.default_rng(1).random((64, 2)))[0])
+    own = model.units.inverse(mean)
+    assert np.isfinite(own).all()
+    assert (np.diff(own) >= 0.0).all()

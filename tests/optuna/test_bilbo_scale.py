@@ -1,0 +1,119 @@
+"""Long bilevel studies: bounded models, the same suggestion in any process, a solution to read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution
+from optuna.trial import TrialState, create_trial
+
+from bbo_plugins.methods import bilbo_active_set
+from bbo_plugins.methods.bilbo_active_set import MAX_MODELED
+from bbo_plugins.optuna.bilevel_reasons import REASON_KEY
+from bbo_plugins.optuna.bilevel_solution import BilevelPosterior
+from bbo_plugins.optuna.proposals import Proposal
+from tests.optuna.bilevel_studies import FUNCTIONS, sampler_of
+from tests.optuna.studies import warnings_in
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+    from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
+
+SPACE = {
+    "query": CategoricalDistribution(FUNCTIONS),
+    "x": FloatDistribution(0.0, 1.0),
+    "z": FloatDistribution(0.0, 1.0),
+}
+
+
+def value_of(query: str, x: float, z: float) -> float:
+    """Return the value of one function."""
+    return float({"upper": (x - 0.8) ** 2 + (z - 0.2) ** 2, "lower": (z - x) ** 2}[query])
+
+
+def history(n: int, *, every_fails: int = 0) -> list[FrozenTrial]:
+    """Return trials of a search: half all over the square, half around the solution 0.5, 0.5.
+
+    Three of four ask for the lower objective.
+    """
+    rng = np.random.default_rng(0)
+    trials = []
+    for i in range(n):
+        center, width = (0.5, 1.0) if 2 * i < n else (0.5, 0.1)
+        x, z = center + width * (rng.random(2) - 0.5)
+        query = FUNCTIONS[int(rng.integers(4) > 0)]
+        has_failed = every_fails and i % every_fails == every_fails - 1
+        trials.append(
+            create_trial(
+                state=TrialState.FAIL if has_failed else TrialState.COMPLETE,
+                value=None if has_failed else value_of(query, x, z),
+                params={"query": query, "x": float(x), "z": float(z)},
+                distributions=SPACE,
+            )
+        )
+    return trials
+
+
+def study_of(trials: list[FrozenTrial], sampler: BILBOSampler) -> Study:
+    """Return an in-memory study with these trials."""
+    study = optuna.create_study(sampler=sampler)
+    study.add_trials(trials)
+    return study
+
+
+def suggested(n: int) -> dict[str, Any]:
+    """Return what a new sampler suggests after ``n`` trials."""
+    return study_of(history(n), sampler_of(seed=3)).ask(SPACE).params
+
+
+def test_ten_thousand_trials(caplog: pytest.LogCaptureFixture) -> None:
+    """Models of bounded size suggest without a word, and know the solution."""
+    sampler = sampler_of(seed=3)
+    study = study_of(history(10_000), sampler)
+    study.ask(SPACE)
+    proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
+    assert proposal is not None
+    sizes = [fit["n_points"] for fit in proposal.fits]
+    assert len(sizes) == 2
+    assert all(0.9 * MAX_MODELED <= size <= MAX_MODELED for size in sizes)
+    assert study.trials[-1].system_attrs[REASON_KEY]["reason"] != "fallback"
+    posterior = BilevelPosterior.of(study, sampler)
+    assert max(len(posterior.observations(name)[1]) for name in FUNCTIONS) <= MAX_MODELED
+    solution = posterior.solution()
+    assert solution.feasible
+    assert solution.upper_params["x"] == pytest.approx(0.5, abs=0.02)
+    assert solution.lower_params["z"] == pytest.approx(0.5, abs=0.02)
+    assert warnings_in(caplog) == []
+
+
+def test_another_process_suggests_the_same() -> None:
+    """Which observations are modeled follows from the trials and their order alone."""
+    n = 3 * MAX_MODELED // 2
+    program = (
+        "import json\nfrom tests.optuna.test_bilbo_scale import suggested\n"
+        f"print(json.dumps(suggested({n})))"
+    )
+    output = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], check=True, capture_output=True, text=True
+    ).stdout
+    assert json.loads(output.splitlines()[-1]) == suggested(n)
+
+
+def test_failures_among_many_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failed queries are pending ones for models of bounded size, too, and the solution holds."""
+    monkeypatch.setattr(bilbo_active_set, "MAX_MODELED", 60)
+    sampler = sampler_of(seed=3)
+    study = study_of(history(400, every_fails=20), sampler)
+    solution = sampler.solution(study)
+    assert solution.feasible
+    assert solution.upper_params["x"] == pytest.approx(0.5, abs=0.05)
+    study.ask(SPACE)
+    assert study.trials[-1].system_attrs[REASON_KEY]["reason"] != "fallback"
