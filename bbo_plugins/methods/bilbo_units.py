@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _DEGENERATE = 1e-150  # values no larger are all zero
 _SMALLEST_SPREAD = 1e-12  # of the values; less is rounding error
+_SMALLEST_UNIT = 1e-300  # of prescaled values; what is divided by less may overflow
 _OBJECTIVE_REACH: Final = 4.0  # L / s
 _CONSTRAINT_REACH: Final = 20.0
 _LARGEST = np.finfo(np.float64).max
@@ -83,7 +84,7 @@ class Units:
         typical = 0.0
         if shares is not None:
             typical = _weighted_median(np.abs(origin - values), shares)
-        if typical > _SMALLEST_SPREAD * abs(origin):
+        if typical > max(_SMALLEST_SPREAD * abs(origin), _SMALLEST_UNIT):
             factor = _CONSTRAINT_REACH if is_constraint else _OBJECTIVE_REACH
             units = replace(units, reach=factor * typical, unit=typical)
         compressed = units.forward(y)
@@ -121,7 +122,11 @@ class Units:
     def derivative(self, y: FloatArray) -> FloatArray:
         """Return d forward / dy at own values ``y``; squared, it maps small noise variances."""
         _, u = self._far_out(np.asarray(y) / self.prescale)
-        return 1.0 / (1.0 + u) / (1.0 + np.log1p(u)) / self.std / self.prescale
+        with np.errstate(
+            over="ignore", divide="ignore"
+        ):  # of the smallest values: infinitely steep
+            slope = 1.0 / (1.0 + u) / (1.0 + np.log1p(u)) / self.scale
+        return np.minimum(slope, _LARGEST)
 
     def _compress(self, v: FloatArray) -> FloatArray:
         side, u = self._far_out(v)

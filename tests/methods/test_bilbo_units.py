@@ -25,7 +25,7 @@ def test_values_of_one_size_are_standardized_only() -> None:
     assert units.scale == pytest.approx(BULK.std())
 
 
-@pytest.mark.parametrize("worst", [-1e6, -1e15, -1e300])
+@pytest.mark.parametrize("worst", [-1e6, -1e15, -1e290])
 def test_a_diverged_value_does_not_decide_the_unit(worst: float) -> None:
     """One value however much worse leaves the others distinct, and is still the worst."""
     y = np.append(BULK, worst)
@@ -78,6 +78,29 @@ def test_the_map_increases_and_its_derivative_is_right(y: FloatArray, is_constra
     h = 1e-6 * units.scale
     numerical = (units.forward(y + h) - units.forward(y - h)) / (2.0 * h)
     assert units.derivative(y) == pytest.approx(numerical, rel=1e-3, abs=1e-6 / units.scale)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1e-310, -1e-310, 1.0],
+        [0.0, 5e-324, 1.0, 1.0],
+        [np.finfo(float).max] * 3,
+        [np.finfo(float).max, -np.finfo(float).max, 1e-300],
+        [1e-149, 2e-149, -1e-140],
+        [0.0, 0.0, 1e-309],
+        [3.0],
+    ],
+)
+@pytest.mark.parametrize("is_constraint", [False, True])
+def test_any_values_have_units(values: list[float], is_constraint: bool) -> None:
+    """Of the largest and the smallest floats nothing overflows, with or without compression."""
+    y = np.array(values)
+    for units in (_fit(y, is_constraint=is_constraint), Units.fit(y, is_constraint=is_constraint)):
+        with np.errstate(all="raise", under="ignore"):
+            assert np.isfinite(units.forward(y)).all()
+            assert np.isfinite(units.derivative(y)).all()
+        assert np.isfinite(units.inverse(units.forward(y))).all()
 
 
 def test_a_cluster_is_not_taken_for_the_function() -> None:
