@@ -253,7 +253,7 @@ def _known_bounds(
 
 
 def feasibility_is_open(model: BilevelModel) -> bool:
-    """Return whether the means satisfy all constraints at no point observed so far."""
+    """Return whether the means satisfy all constraints at none of the observed points modeled."""
     slack = smallest_bound(model.constraints, model.observed, 0.0)
     return not bool((slack >= -TOLERANCE).any())
 

@@ -287,7 +287,8 @@ class _Fitted:
         units: The units.
         fit: The fit in them.
         known_noise: Known noise variances in squared model units, shape (n,), or None.
-        log_evidence: Log density of the values in their own units, whatever the model's are.
+        log_evidence: Log density of the values in their own units, whatever the model's are, plus
+            log prior; -inf if no hyperparameters could be fitted.
     """
 
     units: Units
@@ -305,6 +306,8 @@ class _Fitted:
             known = transformed_noise(data.noise_variance, slope)
         targets = units.forward(data.y)
         fit = fit_map(data.X, targets, features, known_noise=known, warm_start=warm_start)
+        if fit.note is not None:
+            return cls(units, fit, known, -np.inf)
         log_jacobian = float(np.log(np.maximum(slope, np.finfo(np.float64).tiny)).sum())
         return cls(units, fit, known, fit.log_posterior + log_jacobian)
 

@@ -13,7 +13,7 @@ border is to the middle of its values, it is 20 s. The map is increasing, contin
 differentiable and leaves the better half of the space linear; a constraint keeps its sign. (One
 logarithm instead of two leaves a pole that tells on a stationary model.) Values alone do not say
 whether the farthest are a pole or the far end of a smooth valley: the model decides, by marginal
-likelihood (:mod:`bbo_plugins.methods.bilbo_model`).
+likelihood and prior (:mod:`bbo_plugins.methods.bilbo_model`).
 
 Observations cluster near the solution. The usual robust spreads, such as those of
 :mod:`bbo_plugins.gp.outputs`, would take the width of the cluster for that of the function, and
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _DEGENERATE = 1e-150  # values no larger are all zero
 _SMALLEST_SPREAD = 1e-12  # of the values; less is rounding error
-_SMALLEST_UNIT = 1e-300  # of prescaled values; what is divided by less may overflow
 _OBJECTIVE_REACH: Final = 4.0  # L / s
 _CONSTRAINT_REACH: Final = 20.0
 _LARGEST = np.finfo(np.float64).max
@@ -50,6 +49,8 @@ class Units:
         origin: Prescaled value from which g counts: an objective's best one, zero of a constraint.
         reach: L in prescaled units; infinite if nothing is compressed.
         unit: s in prescaled units; positive.
+        furthest: Largest (g - L) / s of the values, or 0; what is mapped back is no farther out, as
+            two exponentials make anything of a model's error.
         both_ways: Whether values on both sides of the origin are compressed, or those below only.
     """
 
@@ -59,6 +60,7 @@ class Units:
     origin: float = 0.0
     reach: float = np.inf
     unit: float = 1.0
+    furthest: float = 0.0
     both_ways: bool = False
 
     @classmethod
@@ -81,19 +83,19 @@ class Units:
         values = y / largest
         origin = 0.0 if is_constraint else float(values.max())
         units = cls(largest, origin=origin, both_ways=is_constraint)
-        typical = 0.0
-        if shares is not None:
-            typical = _weighted_median(np.abs(origin - values), shares)
-        if typical > max(_SMALLEST_SPREAD * abs(origin), _SMALLEST_UNIT):
-            factor = _CONSTRAINT_REACH if is_constraint else _OBJECTIVE_REACH
-            units = replace(units, reach=factor * typical, unit=typical)
+        g = np.abs(origin - values)
+        typical = 0.0 if shares is None else _weighted_median(g, shares)
+        if typical > _SMALLEST_SPREAD * abs(origin):
+            reach = typical * (_CONSTRAINT_REACH if is_constraint else _OBJECTIVE_REACH)
+            furthest = _in_units(float(g.max()) - reach, typical)
+            units = replace(units, reach=reach, unit=typical, furthest=float(furthest))
         compressed = units.forward(y)
         mean = 0.0 if is_constraint else float(compressed.mean())
         deviations = compressed - mean
-        furthest = float(np.abs(deviations).max())
-        if furthest <= _SMALLEST_SPREAD * float(np.abs(compressed).max()):
+        widest = float(np.abs(deviations).max())
+        if widest <= _SMALLEST_SPREAD * float(np.abs(compressed).max()):
             return cls(largest, mean, 1.0 / largest)
-        std = furthest * math.sqrt(float(np.mean(np.square(deviations / furthest))))
+        std = widest * math.sqrt(float(np.mean(np.square(deviations / widest))))
         return replace(units, mean=mean, std=std)
 
     def compresses(self, y: FloatArray) -> bool:
@@ -112,7 +114,8 @@ class Units:
     def inverse(self, z: FloatArray) -> FloatArray:
         """Map model units to own values, any shape; what overflows, to the largest float.
 
-        As the map is increasing, the mean of a Gaussian becomes the median of the values.
+        As the map is increasing, the mean of a Gaussian becomes the median of the values. None is
+        farther out than the values of the fit where those were compressed.
         """
         compressed = np.asarray(z) * self.std + self.mean
         with np.errstate(over="ignore"):
@@ -128,6 +131,17 @@ class Units:
             slope = 1.0 / (1.0 + u) / (1.0 + np.log1p(u)) / self.scale
         return np.minimum(slope, _LARGEST)
 
+    def deviation(self, mean: FloatArray, sd: FloatArray) -> FloatArray:
+        """Return standard deviations in own units, by the map's tangent at the mean, any shape.
+
+        Args:
+            mean: Means in model units.
+            sd: Standard deviations in model units.
+        """
+        with np.errstate(over="ignore", divide="ignore"):
+            own = sd / self.derivative(self.inverse(mean))
+        return np.minimum(own, _LARGEST)
+
     def _compress(self, v: FloatArray) -> FloatArray:
         side, u = self._far_out(v)
         g = self.reach + self.unit * np.log1p(np.log1p(u))
@@ -135,15 +149,20 @@ class Units:
 
     def _decompress(self, v: FloatArray) -> FloatArray:
         side, u = self._far_out(v)
-        g = self.reach + self.unit * np.expm1(np.expm1(u))
+        g = self.reach + self.unit * np.minimum(np.expm1(np.expm1(u)), self.furthest)
         return np.where(u > 0.0, self.origin + side * g, v)
 
     def _far_out(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the side of the origin, 1 or -1, and (g - L) / s or 0, both of v's shape."""
         g = self.origin - v
         distance = np.abs(g) if self.both_ways else g
-        u = np.maximum((distance - self.reach) / self.unit, 0.0)
-        return np.where(g < 0.0, 1.0, -1.0), u
+        return np.where(g < 0.0, 1.0, -1.0), _in_units(distance - self.reach, self.unit)
+
+
+def _in_units(excess: FloatArray | float, unit: float) -> FloatArray:
+    """Return ``excess``, any shape, over ``unit``, where it is positive, else 0."""
+    with np.errstate(over="ignore"):  # of the smallest units
+        return np.clip(np.asarray(excess) / unit, 0.0, _LARGEST)
 
 
 def _weighted_median(values: FloatArray, weights: FloatArray) -> float:

@@ -107,7 +107,8 @@ class TrustedSets:
         if self.epsilon == np.inf:
             bound = np.full_like(bound, -np.inf)
         elif self.epsilon > 0.0:
-            bound = lower.units.forward(lower.units.inverse(bound) - self.epsilon)
+            with np.errstate(over="ignore"):  # of the largest floats: everything is in reach
+                bound = lower.units.forward(lower.units.inverse(bound) - self.epsilon)
         slack = smallest_bound(self.model.lower_constraints, P, self.sqrt_beta)
         reach = mean + self.sqrt_beta * sd  # Eq. (4.1)
         return LowerLevel(reach, reach, bound, slack)  # Eq. (4.4)

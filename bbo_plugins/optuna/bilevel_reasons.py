@@ -54,12 +54,14 @@ def doubt(trial: FrozenTrial, roles: Roles, fixed: Mapping[str, Any]) -> float:
     # Only where the query came from the trusted sets do the bounds bound its regrets; a response
     # that was fixed was the best of one.
     said = trial.system_attrs.get(REASON_KEY)
-    if not isinstance(said, dict) or said.get("reason") != "optimism":
+    if not isinstance(said, dict) or said.get("v") != _VERSION or said.get("reason") != "optimism":
         return 1.0
     if said.get("near_failure") or not fixed.keys().isdisjoint(roles.lower_params):
         return 1.0
     bounds = said.get("bounds")
     others = [name for name in roles.functions if name != roles.upper]
     if not isinstance(bounds, dict) or not all(is_finite(bounds.get(name)) for name in others):
+        return 1.0
+    if min(bounds[name] for name in others) < 0.0:
         return 1.0
     return float(max(bounds[name] for name in others)) - _TRUSTED_BOUND

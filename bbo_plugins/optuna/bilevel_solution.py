@@ -158,7 +158,7 @@ class BilevelPosterior:
         """
         function = self._by_name[name]
         mean, sd = function.predict(P)
-        return np.asarray(sd / function.units.derivative(function.units.inverse(mean)))
+        return function.units.deviation(mean, sd)
 
     def observations(self, name: str) -> tuple[FloatArray, FloatArray]:
         """Return where a function was observed (n, d), and its values there (n,).

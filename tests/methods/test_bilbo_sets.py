@@ -243,6 +243,26 @@ def test_epsilon_is_in_the_lower_objectives_own_units() -> None:
     assert ours.threshold == pytest.approx(plain.threshold - 0.5)
 
 
+def test_epsilon_counts_where_values_are_compressed() -> None:
+    """It lowers the bound by ε in own units there too, and the largest float excludes nothing."""
+    problem = grid_problem(9, 9)
+    model = random_model(problem, 6, 1)
+    P = problem.space.enumerate()
+    units = Units(origin=1.0, reach=1.0, unit=0.25, furthest=1e6)
+    compressing = FunctionModel(**{**vars(model.lower), "units": units})
+    model = type(model)(model.upper, compressing)
+    bounds = [
+        TrustedSets(model, 2.0, epsilon, many_responses=True).lower_level(P).threshold
+        for epsilon in (0.0, 0.3)
+    ]
+    own = [units.inverse(bound) for bound in bounds]
+    inside = own[0] > -1e5
+    assert inside.any()
+    assert (own[0] - own[1])[inside] == pytest.approx(0.3, rel=1e-4)
+    everything = TrustedSets(model, 2.0, 1.7e308, many_responses=True).lower_level(P)
+    assert (everything.reach >= everything.threshold).all()
+
+
 @pytest.mark.parametrize("multiplier", [0.0, 2.0])
 def test_penalized_value_has_its_gradient(multiplier: float) -> None:
     """The gradient that responses climb is that of the value, violated constraints included."""

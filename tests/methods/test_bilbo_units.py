@@ -1,11 +1,16 @@
 """Units of bilevel problems: far values are compressed, and nothing else is."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bbo_plugins.gp.fit import Fit, fit_map
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.methods import bilbo_model
 from bbo_plugins.methods.bilbo_model import FunctionData, FunctionModel
 from bbo_plugins.methods.bilbo_units import Units
 
@@ -25,10 +30,10 @@ def test_values_of_one_size_are_standardized_only() -> None:
     assert units.scale == pytest.approx(BULK.std())
 
 
-@pytest.mark.parametrize("worst", [-1e6, -1e15, -1e290])
+@pytest.mark.parametrize("worst", [-1e6, -1e15, -1e300])
 def test_a_diverged_value_does_not_decide_the_unit(worst: float) -> None:
     """One value however much worse leaves the others distinct, and is still the worst."""
-    y = np.append(BULK, worst)
+    y = np.append(0.1 * BULK, worst)
     units = _fit(y)
     z = units.forward(y)
     assert units.compresses(y)
@@ -89,6 +94,7 @@ def test_the_map_increases_and_its_derivative_is_right(y: FloatArray, is_constra
         [np.finfo(float).max, -np.finfo(float).max, 1e-300],
         [1e-149, 2e-149, -1e-140],
         [0.0, 0.0, 1e-309],
+        [0.1, 0.2, 0.15, 0.12, -1.7e308],
         [3.0],
     ],
 )
@@ -143,11 +149,51 @@ def test_a_smooth_valley_is_not_compressed() -> None:
     assert model.units.inverse(model.units.forward(y)) == pytest.approx(y)
 
 
-def test_a_known_valley_beside_a_pole() -> None:
-    """Predictions in own units are increasing in the model's, whatever the units are."""
+def test_nothing_is_reported_beyond_the_values() -> None:
+    """Where a model overshoots beyond a pole, what is mapped back ends at the worst value."""
     X = np.random.default_rng(0).random((20, 2))
-    model = _model(X, -1.0 / (0.01 + X[:, 0]) ** 3)
-    mean = np.sort(model.predict(np.random.default_rng(1).random((64, 2)))[0])
-    own = model.units.inverse(mean)
-    assert np.isfinite(own).all()
-    assert (np.diff(own) >= 0.0).all()
+    y = np.append(np.cos(3.0 * X[:-1, 0]), -1e7)
+    model = _model(X, y)
+    assert model.units.compresses(y)
+    mean, sd = model.predict(np.random.default_rng(1).random((256, 2)))
+    lower = model.units.inverse(np.append(mean, -50.0))
+    assert lower.min() == pytest.approx(-1e7)
+    assert np.isfinite(model.units.deviation(mean, sd)).all()
+
+
+def test_deviations_are_those_of_the_tangent() -> None:
+    """A small deviation in model units is one of own units, near the best and far out."""
+    y = np.append(BULK, -1e4)
+    units = _fit(y)
+    mean = units.forward(np.array([0.5, -500.0]))
+    step = units.inverse(mean + 1e-6) - units.inverse(mean - 1e-6)
+    deviation = units.deviation(mean, np.full(2, 1e-6))
+    assert deviation == pytest.approx(0.5 * step, rel=1e-3)
+    assert deviation[1] > 1e3 * deviation[0]
+
+
+def test_each_value_counts_for_its_part_of_the_space() -> None:
+    """A cluster at the best of a smooth function does not make the model compress it."""
+    rng = np.random.default_rng(0)
+    spread, cluster = rng.random((25, 2)), 0.5 + 0.003 * rng.standard_normal((75, 2))
+    X = np.concatenate([spread, cluster])
+    y = -np.abs(X - 0.5).max(axis=1)
+    assert _fit(y).compresses(y)
+    assert not _model(X, y).units.compresses(y)
+
+
+def test_a_failed_fit_is_not_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no hyperparameters can be fitted in one kind of units, the other kind is taken."""
+    X = np.random.default_rng(0).random((30, 2))
+    y = np.append(np.cos(3.0 * X[:-1, 0]), -1e7)
+
+    compressed = _model(X, y).units.forward(y)
+
+    def failing(*args: Any, **kwargs: Any) -> Fit:
+        fit = fit_map(*args, **kwargs)
+        fails = abs(args[1].min() - compressed.min()) < 1e-3
+        return replace(fit, log_posterior=0.0, note="failed") if fails else fit
+
+    assert _model(X, y).units.compresses(y)
+    monkeypatch.setattr(bilbo_model, "fit_map", failing)
+    assert not _model(X, y).units.compresses(y)

@@ -172,7 +172,19 @@ def test_much_damage(
     check(name, data)
 
 
-@pytest.mark.parametrize("garbage", [None, 7, "x", [], {"reason": "optimism", "bounds": [1.0]}])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        None,
+        7,
+        "x",
+        [],
+        {"v": 1, "reason": "optimism", "bounds": [1.0]},
+        {"v": 1, "reason": "optimism", "bounds": {"lower": -5.0}},
+        {"v": 2, "reason": "optimism", "bounds": {"lower": 0.0}},
+        {"reason": "optimism", "bounds": {"lower": 0.0}},
+    ],
+)
 def test_damaged_reasons_of_bilevel_queries(garbage: Any) -> None:
     """A trial whose attributes are damaged while it runs is told as ever, and not trusted."""
     study = study_of(BILEVEL)
