@@ -240,6 +240,18 @@ def test_constraints_that_all_report_change_nothing() -> None:
     assert rows_of(modeled(several, PLANE, limit=40), several) == expected
 
 
+def test_a_constraint_that_the_latest_report_takes_no_more() -> None:
+    """Those in the set for another reason count, so that the rest is far apart from all."""
+    study = random_study(400)
+    X = study.X.copy()
+    reports = np.arange(400) >= 200
+    X[:, 0] = np.where(reports, 0.4 * X[:, 0], 0.6 + 0.4 * X[:, 0])
+    constraints = np.where(reports, -1.0, math.nan)[:, None]
+    subset = modeled(observed(X, study.y, constraints=constraints), PLANE, limit=40)
+    assert subset.constraints is not None
+    assert np.isnan(subset.constraints[:, 0]).sum() >= 5
+
+
 @pytest.fixture
 def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let models have at most a hundred observations."""
