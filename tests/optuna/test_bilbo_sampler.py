@@ -225,7 +225,9 @@ def test_several_threads_share_a_sampler() -> None:
     study = optuna.create_study(sampler=sampler)
     study.optimize(together, n_trials=24, n_jobs=2)
     pairs = [study.trials[i : i + 2] for i in range(0, 24, 2)]
-    assert min(_smallest_distance([trial.params for trial in pair]) for pair in pairs) > 1e-4
+    gaps = [_smallest_distance([trial.params for trial in pair]) for pair in pairs]
+    assert min(gaps[:8]) > 1e-3
+    assert min(gaps) > 0.0  # where the problem is solved, both look at the solution
     assert {trial.state for trial in study.trials} == {TrialState.COMPLETE}
 
 
