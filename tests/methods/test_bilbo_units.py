@@ -72,7 +72,9 @@ def test_constraints_are_compressed_on_both_sides_and_keep_their_sign() -> None:
 
 @settings(deadline=None)
 @given(
-    y=st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12).map(np.array),
+    y=st.lists(st.integers(-(10**9), 10**9), min_size=2, max_size=12).map(
+        lambda thousandths: np.array(thousandths) / 1000.0
+    ),
     is_constraint=st.booleans(),
 )
 def test_the_map_increases_and_its_derivative_is_right(y: FloatArray, is_constraint: bool) -> None:
