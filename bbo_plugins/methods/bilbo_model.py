@@ -39,16 +39,17 @@ from scipy.spatial.distance import cdist
 
 from bbo_plugins import errors
 from bbo_plugins.acquisition.quasirandom import shifted_sobol
-from bbo_plugins.gp.fit import Fit, WarmStart, fit_map
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
 from bbo_plugins.gp.regression import GaussianProcess
-from bbo_plugins.gp.surrogate import transformed_noise
 from bbo_plugins.methods.bilbo_active_set import told_and_untold
-from bbo_plugins.methods.bilbo_units import Units
+from bbo_plugins.methods.bilbo_fit import fit_in_best_units
 from bbo_plugins.space import SearchSpace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from bbo_plugins.gp.fit import WarmStart
+    from bbo_plugins.methods.bilbo_units import Units
 
 _N_EVERYWHERE = 256  # points that stand for the whole space
 
@@ -207,7 +208,10 @@ class FunctionModel:
             ValueError: The covariance matrix could not be factorized at all.
         """
         data, untold = told_and_untold(data, features)
-        fitted = _fit_in_best_units(data, features, warm_start, is_constraint=is_constraint)
+        everywhere = _everywhere(data.X.shape[1])
+        fitted = fit_in_best_units(
+            data, features, warm_start, everywhere=everywhere, is_constraint=is_constraint
+        )
         units, fit = fitted.units, fitted.fit
         process = GaussianProcess.from_data(
             data.X,
@@ -217,7 +221,7 @@ class FunctionModel:
             known_noise=fitted.known_noise,
             cholesky=fit.cholesky,
         )
-        spread = _spread(process, _everywhere(data.X.shape[1]), centered=not is_constraint)
+        spread = _spread(process, everywhere, centered=not is_constraint)
         function = cls(
             name,
             process,
@@ -279,62 +283,9 @@ class FunctionModel:
         return mean + multiplier * sd, mean_gradient + slope[:, None] * variance_gradient
 
 
-@dataclass(frozen=True)
-class _Fitted:
-    """Hyperparameters in some units.
-
-    Attributes:
-        units: The units.
-        fit: The fit in them.
-        known_noise: Known noise variances in squared model units, shape (n,), or None.
-        log_evidence: Log density of the values in their own units, whatever the model's are, plus
-            log prior; -inf if no hyperparameters could be fitted.
-    """
-
-    units: Units
-    fit: Fit
-    known_noise: FloatArray | None
-    log_evidence: float
-
-    @classmethod
-    def of(
-        cls, data: FunctionData, features: FeatureMap, units: Units, warm_start: WarmStart | None
-    ) -> _Fitted:
-        slope = units.derivative(data.y)
-        known = None
-        if data.noise_variance is not None:
-            known = transformed_noise(data.noise_variance, slope)
-        targets = units.forward(data.y)
-        fit = fit_map(data.X, targets, features, known_noise=known, warm_start=warm_start)
-        if fit.note is not None:
-            return cls(units, fit, known, -np.inf)
-        log_jacobian = float(np.log(np.maximum(slope, np.finfo(np.float64).tiny)).sum())
-        return cls(units, fit, known, fit.log_posterior + log_jacobian)
-
-
-def _fit_in_best_units(
-    data: FunctionData, features: FeatureMap, warm_start: WarmStart | None, *, is_constraint: bool
-) -> _Fitted:
-    """Fit with and, if any value is far out, without compression; return the likelier fit."""
-    plain = Units.fit(data.y, is_constraint=is_constraint)
-    fitted = _Fitted.of(data, features, plain, warm_start)
-    shares = _shares(features.columns(data.X), features.columns(_everywhere(data.X.shape[1])))
-    compressing = Units.fit(data.y, is_constraint=is_constraint, shares=shares)
-    if not compressing.compresses(data.y):
-        return fitted
-    other = _Fitted.of(data, features, compressing, warm_start)
-    return max(fitted, other, key=lambda one: one.log_evidence)
-
-
 def _everywhere(n_dimensions: int) -> FloatArray:
     """Return points that fill the unit cube, the same ones at every call, shape (n, d)."""
     return shifted_sobol(_N_EVERYWHERE, n_dimensions, np.random.default_rng(0))
-
-
-def _shares(columns: FloatArray, everywhere: FloatArray) -> FloatArray:
-    """Return of how many points (m, D) of the space each observed one (n, D) is the nearest."""
-    nearest = cdist(everywhere, columns).argmin(axis=1)
-    return np.bincount(nearest, minlength=len(columns)).astype(np.float64)
 
 
 def _spread(process: GaussianProcess, P: FloatArray, *, centered: bool) -> float:

@@ -13,7 +13,7 @@ border is to the middle of its values, it is 20 s. The map is increasing, contin
 differentiable and leaves the better half of the space linear; a constraint keeps its sign. (One
 logarithm instead of two leaves a pole that tells on a stationary model.) Values alone do not say
 whether the farthest are a pole or the far end of a smooth valley: the model decides, by marginal
-likelihood and prior (:mod:`bbo_plugins.methods.bilbo_model`).
+likelihood and prior (:mod:`bbo_plugins.methods.bilbo_fit`).
 
 Observations cluster near the solution. The usual robust spreads, such as those of
 :mod:`bbo_plugins.gp.outputs`, would take the width of the cluster for that of the function, and
@@ -125,9 +125,7 @@ class Units:
     def derivative(self, y: FloatArray) -> FloatArray:
         """Return d forward / dy at own values ``y``; squared, it maps small noise variances."""
         _, u = self._far_out(np.asarray(y) / self.prescale)
-        with np.errstate(
-            over="ignore", divide="ignore"
-        ):  # of the smallest values: infinitely steep
+        with np.errstate(over="ignore", divide="ignore"):  # the smallest values: infinitely steep
             slope = 1.0 / (1.0 + u) / (1.0 + np.log1p(u)) / self.scale
         return np.minimum(slope, _LARGEST)
 

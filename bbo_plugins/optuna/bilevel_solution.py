@@ -146,7 +146,10 @@ class BilevelPosterior:
         )
 
     def mean(self, name: str, P: FloatArray) -> FloatArray:
-        """Return a function's posterior mean at ``P`` (n, d), shape (n,)."""
+        """Return a function's posterior mean at ``P`` (n, d), shape (n,).
+
+        Where values are compressed, it is the median.
+        """
         function = self._by_name[name]
         mean = function.process.predict_mean(P)
         return np.asarray(self.roles.sign(name) * function.units.inverse(mean))
