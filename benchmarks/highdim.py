@@ -8,7 +8,8 @@ so that the benchmark can be run in pieces: by ``--parts``, ``--problems``, ``--
 how many there are.
 
 Seeds begin at 100: smaller ones were used while the sampler was made. GPSampler and TuRBO take
-minutes per run and get fewer seeds.
+minutes per run and get fewer seeds. Two parts, of 10 and 30 parameters, are for the choice between
+our own two samplers, and have no one else.
 """
 
 import argparse
@@ -26,7 +27,9 @@ from benchmarks.highdim_entrants import (
     LITERAL,
     OURS,
     PEERS,
+    UHE_BO,
     available,
+    competes,
     entrants,
     source_of,
 )
@@ -43,11 +46,19 @@ from benchmarks.problem import from_unit, space_filling
 from benchmarks.report import Report, read_records
 
 DESCRIPTION = "Regret and suggestion time of GO-UCB and its peers with 7 to 100 parameters."
-MOVED_PARTS = ("d20", "d50", "d100")
+MOVED_PARTS = ("d10", "d20", "d30", "d50", "d100")
 PARTS = ("paper", *MOVED_PARTS, "hpo", "speed")
 FIRST_SEED = 100
 # Per part: seeds of all entrants, and of those that take minutes per run.
-SEEDS = {"paper": (5, 5), "d20": (10, 3), "d50": (5, 1), "d100": (5, 1), "hpo": (5, 5)}
+SEEDS = {
+    "paper": (5, 5),
+    "d10": (10, 3),
+    "d20": (10, 3),
+    "d30": (10, 3),
+    "d50": (5, 1),
+    "d100": (5, 1),
+    "hpo": (5, 5),
+}
 QUICK_PROBLEMS = ("f1", "rosenbrock-20")
 QUICK_TRIALS = 14
 QUICK_SAMPLERS = (OURS, "literal", "tpe", "cma-es", "random")
@@ -79,7 +90,7 @@ class Run:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
-    names = (OURS, *LITERAL, *PEERS)
+    names = (OURS, UHE_BO, *LITERAL, *PEERS)
     parser.add_argument(
         "--parts", nargs="+", choices=PARTS, metavar="PART", help=f"of {', '.join(PARTS)}"
     )
@@ -166,7 +177,7 @@ def planned_runs(
                 )
                 for name in samplers
                 if number < (few_seeds if name in EXPENSIVE else all_seeds)
-                and (name not in LITERAL or case.part in {"paper", "hpo"})
+                and competes(name, case.part)
             ]
     return runs
 
@@ -218,7 +229,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
     """Run what is not stored yet, then report on everything asked for."""
     quiet()
     cases = chosen_cases(options, report)
-    everyone = QUICK_SAMPLERS if options.quick else (OURS, *LITERAL, *PEERS)
+    everyone = QUICK_SAMPLERS if options.quick else (OURS, UHE_BO, *LITERAL, *PEERS)
     samplers = available(options.samplers or everyone, report)
     runs = planned_runs(
         cases,

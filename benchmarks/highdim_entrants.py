@@ -1,7 +1,8 @@
 """The entrants of the ``highdim`` benchmark, by name: ours, the paper's literal variant, the peers.
 
 ``literal`` has the paper's settings; ``literal-exact`` solves the paper's optimization problems
-instead of following them for its numbers of steps, with its other settings. All are told how many
+instead of following them for its numbers of steps, with its other settings. ``uhe-bo`` is this
+package's other sampler, for the question which of the two to use. All are told how many
 start-up points there are, where they have an argument for it; the rest are their own defaults.
 CMA-ES ignores the start-up points and begins at the center of the box, as Optuna's does by default.
 """
@@ -22,9 +23,11 @@ from benchmarks.peers import Build, Sampler
 from benchmarks.report import Report, file_digest
 
 OURS = "ours"
+UHE_BO = "uhe-bo"
 LITERAL = ("literal", "literal-exact")
 EXPENSIVE = ("gpsampler", "turbo")
 PEERS = ("gpsampler", "turbo", "tpe", "cma-es", "random")
+CROSSOVER_PARTS = ("d10", "d20", "d30")
 _NEEDED_BY_OURS = ("bbo_plugins", "bbo_plugins.optuna", "bbo_plugins.methods.go_ucb")
 
 
@@ -104,6 +107,13 @@ def entrants(n_startup: int) -> Mapping[str, Sampler]:
             for name in LITERAL
         ),
         Sampler(
+            name=UHE_BO,
+            build=_uhe_bo(n_startup),
+            requires=("bbo_plugins", "bbo_plugins.optuna"),
+            distribution="bbo-plugins",
+            ours=True,
+        ),
+        Sampler(
             name="gpsampler",
             build=lambda seed, _n: optuna.samplers.GPSampler(seed=seed, n_startup_trials=n_startup),
             requires=("torch", "scipy"),
@@ -140,6 +150,15 @@ def entrants(n_startup: int) -> Mapping[str, Sampler]:
     return MappingProxyType({entry.name: entry for entry in entries})
 
 
+def competes(name: str, part: str) -> bool:
+    """Tell whether an entrant is run in a part: where only our two are compared, no one else is."""
+    if name in LITERAL:
+        return part in {"paper", "hpo"}
+    if name == UHE_BO:
+        return part in CROSSOVER_PARTS
+    return name == OURS or part not in {"d10", "d30"}
+
+
 def source_of(entrant: Sampler) -> str:
     """Return what identifies an entrant's code; a peer's includes the module here that runs it."""
     own = "" if entrant.ours or entrant.module is None else f"-{file_digest(entrant.module)}"
@@ -164,6 +183,16 @@ def _ours(n_startup: int) -> Build:
         from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler  # noqa: PLC0415
 
         sampler: BaseSampler = GOUCBSampler(seed=seed, n_startup_trials=n_startup)
+        return sampler
+
+    return build
+
+
+def _uhe_bo(n_startup: int) -> Build:
+    def build(seed: int, _n_trials: int | None) -> BaseSampler:
+        from bbo_plugins.optuna import UHEBOSampler  # noqa: PLC0415
+
+        sampler: BaseSampler = UHEBOSampler(seed=seed, n_startup_trials=n_startup)
         return sampler
 
     return build

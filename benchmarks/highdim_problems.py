@@ -1,6 +1,6 @@
-"""The problems of the ``highdim`` benchmark: functions of 20 to 100 parameters, and tuning tasks.
+"""The problems of the ``highdim`` benchmark: functions of 10 to 100 parameters, and tuning tasks.
 
-Three parts are shifted and rotated functions, named by their dimension. Families that were looked
+Five parts are shifted and rotated functions, named by their dimension. Families that were looked
 at while the sampler was made are marked as seen, in whatever place and rotation; the others, the
 held-out ones, were written down for this benchmark and had not been run before its figures.
 
@@ -24,7 +24,7 @@ from benchmarks.formulas import Formula, Vector
 from benchmarks.highdim_hpo import TASKS, Task
 from benchmarks.problem import BOX_HIGH, BOX_LOW, Params, Problem, box, moved, rng_of
 
-Part: TypeAlias = Literal["paper", "d20", "d50", "d100", "hpo"]
+Part: TypeAlias = Literal["paper", "d10", "d20", "d30", "d50", "d100", "hpo"]
 
 N_STARTUP = 10
 BIRASTRIGIN_NEAR = 2.5  # coordinate of the deeper funnel's bottom
@@ -225,7 +225,9 @@ def _cases() -> tuple[Case, ...]:
     families = [*mixed, *HELD_OUT[len(SEEN) :]]
     return (
         *paper,
+        *(_moved_case(family, 10, "d10", 100) for family in families),
         *(_moved_case(family, 20, "d20", 200) for family in families),
+        *(_moved_case(family, 30, "d30", 150) for family in families),
         *(_moved_case(family, 50, "d50", 300) for family in LARGER),
         *(_moved_case(family, 100, "d100", 300) for family in LARGER),
         *map(_tuning_case, TASKS),

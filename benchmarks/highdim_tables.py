@@ -3,7 +3,8 @@
 Regrets are noise-free; those below ``RELATIVE_FLOOR`` of a problem's scale (median regret of a
 random point) count as that. GPSampler and TuRBO have fewer seeds than the others: ranks are over
 the runs that all compared entrants have, and each paired comparison over those that both have. Runs
-may differ in length: at a number of trials, those count that are that long.
+may differ in length: at a number of trials, those count that are that long. UHE-BO, which is ours
+too, is compared in pairs and has no rank.
 """
 
 import math
@@ -14,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from benchmarks.highdim_entrants import EXPENSIVE, OURS
+from benchmarks.highdim_entrants import EXPENSIVE, OURS, UHE_BO
 from benchmarks.highdim_problems import CASES
 from benchmarks.report import Report
 
 RELATIVE_FLOOR = 1e-6
-CHECKPOINTS = {"d20": (100, 200), "d50": (100, 300), "d100": (100, 300)}
+CHECKPOINTS = {
+    "d10": (50, 100), "d20": (100, 200), "d30": (100, 150), "d50": (100, 300), "d100": (100, 300)
+}  # fmt: skip
 GROUPS = ("held out", "seen", "all")
 WALD = 1.96
 
@@ -151,7 +154,7 @@ def add_moved_tables(
         rows,
     )
     every = {t: cells_after(values, t) for t in checkpoints}
-    _add_ranks(report, every, present, part)
+    _add_ranks(report, every, [name for name in present if name != UHE_BO], part)
     if OURS in present:
         _add_pairs(report, every, [name for name in present if name != OURS], part)
     _add_counts(report, values, present, part)
@@ -199,7 +202,7 @@ def _add_ranks(
         for t, cells in every.items():
             for group in GROUPS:
                 ranks, n_runs = mean_ranks(cells, chosen, group)
-                if ranks is not None:
+                if ranks is not None and len(chosen) > 1:
                     rows.append([t, group, n_runs, *(f"{rank:.2f}" for rank in ranks)])
         if rows:
             headers = ["trials", "families", "problems x seeds", *chosen]

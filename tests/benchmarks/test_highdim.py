@@ -18,7 +18,10 @@ from benchmarks.highdim_entrants import (
     EXPENSIVE,
     LITERAL,
     OURS,
+    PEERS,
+    UHE_BO,
     LiteralSampler,
+    competes,
     entrants,
     source_of,
 )
@@ -67,7 +70,7 @@ def a_run(sampler: str, **values: object) -> highdim.Run:
     return dataclasses.replace(run, **values)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["ours", "literal", "tpe", "cma-es", "random"])
+@pytest.mark.parametrize("name", [OURS, UHE_BO, "literal", "tpe", "cma-es", "random"])
 def test_everyone_starts_alike(name: str) -> None:
     """The first values of every entrant are those of the Latin hypercube of the seed."""
     if entrants(1)[name].missing():
@@ -172,6 +175,31 @@ def test_expensive_entrants_have_fewer_seeds_and_literal_ones_fewer_parts(
     assert seeds_of("gpsampler", "rosenbrock-20", None, 4) == [100, 101, 102, 103]
     assert seeds_of("literal", "rosenbrock-20", None, None) == []
     assert seeds_of("literal", "f1", None, None) == list(range(100, 105))
+
+
+def test_who_is_in_which_part() -> None:
+    """With 10 and 30 parameters our two samplers only; UHE-BO in no part of larger functions."""
+    everyone = (OURS, UHE_BO, *LITERAL, *PEERS)
+
+    def present(part: str) -> set[str]:
+        return {name for name in everyone if competes(name, part)}
+
+    assert present("d10") == present("d30") == {OURS, UHE_BO}
+    assert present("d20") == {OURS, UHE_BO, *PEERS}
+    assert present("d100") == {OURS, *PEERS}
+    assert present("paper") == {OURS, *LITERAL, *PEERS}
+
+
+def test_uhe_bo_is_compared_in_pairs_and_has_no_rank(report: Report) -> None:
+    """The ranks of ours and its peers do not change when our other sampler is there."""
+    records = [
+        {"problem": "alpine-20", "sampler": name, "seed": 100, "values": [value], "seconds": [0.1]}
+        for name, value in {OURS: 20.0, UHE_BO: 10.0, "random": 30.0}.items()
+    ]
+    highdim_tables.add_moved_tables(report, records, [OURS, UHE_BO, "random"], "d20")
+    text = " ".join(report.text().split())
+    assert "| 1 | held out | 1 | 1.00 | 2.00 |" in text
+    assert "| ours against uhe-bo | 1 | all | 0 / 0 / 1 | 2 [nan, nan] | alpine-20 (2x) |" in text
 
 
 def test_a_peers_source_includes_the_module_that_runs_it() -> None:
