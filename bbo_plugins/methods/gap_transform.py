@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _DEGENERATE = 1e-12
 _SMALLEST_SPREAD = 1e-100  # relative to the furthest target's distance
+_LARGEST = np.finfo(np.float64).max
 _SMALLEST_EXPONENT = -1000  # keeps the prescale and its reciprocal normal numbers
 
 
@@ -79,6 +80,18 @@ class GapTransform:
         else:
             fall = np.expm1(self.power * np.log1p(below)) / self.power
         return (-fall - np.minimum(u, 0.0) - self.mean) / self.std
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Map standardized units to targets, any shape; what overflows, to the largest float."""
+        v = np.asarray(z) * self.std + self.mean
+        fall = np.maximum(-v, 0.0)
+        with np.errstate(over="ignore"):
+            if self.power == 0.0:
+                below = np.expm1(fall)
+            else:
+                below = np.expm1(np.log1p(self.power * fall) / self.power)
+            y = (self.best - (below - np.maximum(v, 0.0)) * self.spread) * self.prescale
+        return np.clip(y, -_LARGEST, _LARGEST)
 
     def derivative(self, y: FloatArray) -> FloatArray:
         """Return d forward / dy at targets ``y``; squared, it maps small noise variances."""

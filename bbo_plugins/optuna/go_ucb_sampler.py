@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bbo_plugins.optuna.trials import Snapshot
 
-_FIT = "GO-UCB"  # name under which the networks are stored with a trial
+FIT_NAME = "GO-UCB"  # name under which the networks are stored with a trial
 _UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 _N_STARTUP = 10  # of a study of unknown length
 
@@ -117,7 +117,7 @@ class GOUCBSampler(ModelSampler):
         from bbo_plugins.methods import go_ucb  # noqa: PLC0415
         from bbo_plugins.methods.network_surrogate import WarmNetwork  # noqa: PLC0415
 
-        warm_starts = [WarmNetwork.from_json(fit) for fit in snapshot.fits.get(_FIT, ())]
+        warm_starts = [WarmNetwork.from_json(fit) for fit in snapshot.fits.get(FIT_NAME, ())]
         step = go_ucb.suggest(
             snapshot.space,
             snapshot.observations,
@@ -133,7 +133,7 @@ class GOUCBSampler(ModelSampler):
             x=step.x,
             fits=tuple(warm_start.to_json() for warm_start in step.warm_starts),
             notes=(*step.notes, *([_UNREADABLE_FIT] if None in warm_starts else ())),
-            loss=_FIT,
+            loss=FIT_NAME,
         )
 
 

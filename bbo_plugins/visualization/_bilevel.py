@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from bbo_plugins import errors
 from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
 from bbo_plugins.optuna.bilevel_solution import BilevelPosterior
-from bbo_plugins.optuna.records import INTERVAL
+from bbo_plugins.optuna.study_posterior import INTERVAL
 from bbo_plugins.visualization._axes import ParameterAxis, coordinates
 
 if TYPE_CHECKING:

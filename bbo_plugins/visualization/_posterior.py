@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.records import INTERVAL, posterior_of
+from bbo_plugins.optuna.study_posterior import INTERVAL, posterior_of
 from bbo_plugins.visualization._axes import coordinates, is_few, labels
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from optuna.study import Study
 
-    from bbo_plugins.optuna.records import StudyPosterior
+    from bbo_plugins.optuna.study_posterior import StudyPosterior
     from bbo_plugins.space.dimension import FloatArray
 
 EMPTY_TITLE = "Posterior"
@@ -126,15 +126,17 @@ def posterior_info(
             "that share a parameter with more than one possible value."
         )
         return None
-    names = _chosen(posterior) if asked is None else asked
+    names = posterior.space.names if asked is None else asked
     if not names or not set(names) <= set(posterior.space.names):
         shared = f"among {list(posterior.space.names)!r}"
         rule = f"None or names of parameters that all complete trials share, {shared}"
         raise ValueError(errors.rule_message("params", rule, params))
     reference = _reference(posterior, number)
     slices = tuple(_slice(posterior, name, reference, n_points) for name in names)
+    if asked is None:
+        slices = _largest_effects(slices)
     return PosteriorInfo(
-        title=_title(posterior, reference, len(names), chosen=asked is None),
+        title=_title(posterior, reference, len(slices), chosen=asked is None),
         slices=slices,
         numbers=np.array(posterior.numbers),
         values=posterior.values,
@@ -143,11 +145,11 @@ def posterior_info(
     )
 
 
-def _chosen(posterior: StudyPosterior) -> list[str]:
-    """Return the parameters to draw if none are asked for: those with the most structure."""
-    scales = posterior.process.hyperparameters.length_scales
-    shortest = np.argsort(scales, kind="stable")[:_MAX_SLICES]
-    return [posterior.space.names[column] for column in sorted(shortest)]
+def _largest_effects(slices: Sequence[Slice]) -> tuple[Slice, ...]:
+    """Return the slices to draw if none are asked for: those whose median varies most."""
+    effects = np.array([float(np.ptp(one.median)) for one in slices])
+    largest = np.argsort(-effects, kind="stable")[:_MAX_SLICES]
+    return tuple(slices[column] for column in sorted(largest))
 
 
 def _reference(posterior: StudyPosterior, number: int | None) -> int:
@@ -165,7 +167,7 @@ def _title(posterior: StudyPosterior, reference: int, n_drawn: int, *, chosen: b
     title += f" ({which}{posterior.values[reference]:.4g})"
     n_params = len(posterior.space)
     if chosen and n_drawn < n_params:
-        title += f", {n_drawn} of {n_params} parameters: shortest length-scales"
+        title += f", {n_drawn} of {n_params} parameters: largest effects"
     return title
 
 

@@ -21,7 +21,9 @@ from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods.active_set import MAX_MODELED
 from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.optuna.proposals import PREFIX, Proposal
-from bbo_plugins.optuna.records import StudyPosterior, posterior_of, suggestions_of
+from bbo_plugins.optuna.records import suggestions_of
+from bbo_plugins.optuna.study_models import ProcessModel
+from bbo_plugins.optuna.study_posterior import StudyPosterior, posterior_of
 from bbo_plugins.visualization._lengthscales import lengthscales_info
 from tests.optuna import uhe_studies
 from tests.oracles import dense
@@ -81,6 +83,11 @@ def _posterior(study: Study) -> StudyPosterior:
     posterior = posterior_of(study)
     assert posterior is not None
     return posterior
+
+
+def _model(posterior: StudyPosterior) -> ProcessModel:
+    assert isinstance(posterior.model, ProcessModel)
+    return posterior.model
 
 
 def test_stored_estimates_are_read() -> None:
@@ -143,7 +150,7 @@ def test_posterior_is_that_of_the_stored_estimate() -> None:
     posterior = _posterior(study)
     theta, d = _stored_theta(study.trials[-1]), len(MIXED)
     counts = [int(n) for n in posterior.space.n_categories]
-    z = posterior.transform.forward(-np.array([trial.value for trial in study.trials]))
+    z = _model(posterior).transform.forward(-np.array([trial.value for trial in study.trials]))
     scales, signal, noise = np.exp(theta[:d]), math.exp(theta[d]), 1e-6 + math.exp(theta[d + 1])
     X = posterior.space.encode([trial.params for trial in study.trials])
     new = posterior.space.snap(np.random.default_rng(0).random((20, d)))
@@ -154,7 +161,7 @@ def test_posterior_is_that_of_the_stored_estimate() -> None:
         z,
     )
     low, median, high = posterior.quantiles(new)
-    forward = posterior.transform.forward
+    forward = _model(posterior).transform.forward
     sd = np.sqrt(covariance.diagonal())
     np.testing.assert_allclose(forward(-median), mean, atol=1e-8)
     np.testing.assert_allclose(forward(-low), mean + stats.norm.ppf(0.975) * sd, atol=1e-8)
@@ -196,7 +203,7 @@ def test_one_fit_where_none_is_stored(stored: tuple[Any, ...]) -> None:
     else:
         surrogate = Surrogate.fit(posterior.X, -posterior.values, FeatureMap((0, 0)))
         expected = surrogate.process.hyperparameters
-    actual = posterior.process.hyperparameters
+    actual = _model(posterior).process.hyperparameters
     np.testing.assert_allclose(actual.length_scales, expected.length_scales)
     assert actual.signal_variance == pytest.approx(expected.signal_variance)
     assert actual.noise_variance == pytest.approx(expected.noise_variance)
@@ -210,8 +217,8 @@ def test_a_long_study_is_listed_in_full_and_modeled_in_part() -> None:
     _told(study, params, 0.0, **Proposal(params, fits, loss="Marginal").to_attributes())
     posterior = _posterior(study)
     assert len(posterior.values) == len(posterior.X) == MAX_MODELED + 51
-    assert 0.9 * MAX_MODELED <= len(posterior.process.y) <= MAX_MODELED
-    assert posterior.X[posterior.best].tolist() in posterior.process.X.tolist()
+    assert 0.9 * MAX_MODELED <= len(_model(posterior).process.y) <= MAX_MODELED
+    assert posterior.X[posterior.best].tolist() in _model(posterior).process.X.tolist()
 
 
 def test_estimates_for_other_parameters_are_of_no_use() -> None:
@@ -224,7 +231,7 @@ def test_estimates_for_other_parameters_are_of_no_use() -> None:
     ):
         attributes = Proposal(params, (fit,)).to_attributes()
         _told(study, {"b": 0.5, **params}, 0.0, **attributes)
-    scales = _posterior(study).process.hyperparameters.length_scales
+    scales = _model(_posterior(study)).process.hyperparameters.length_scales
     np.testing.assert_allclose(scales, [0.3, 2.0])
 
 
@@ -251,7 +258,7 @@ def test_estimates_by_the_marginal_likelihood_come_first(
         _told(
             study, params, 0.0, **Proposal(params, (_fit(theta),), loss=loss_name).to_attributes()
         )
-    estimate = _posterior(study).process.hyperparameters
+    estimate = _model(_posterior(study)).process.hyperparameters
     np.testing.assert_allclose(estimate.length_scales, [0.2 + 0.1 * expected, 3.0])
     noisy = losses[expected] in {None, "Marginal"}
     assert estimate.noise_variance == pytest.approx(1e-6 + 0.1 * noisy)
@@ -274,7 +281,7 @@ def test_a_study_at_rest_is_plotted_with_both_kinds_of_estimates() -> None:
     last = kinds["Marginal"][-1]
     assert kinds["WeightedLeaveOneOut"][-1] > last  # so that the latest of all is another one
     expected = Hyperparameters.from_theta(np.array(_stored_theta(study.trials[last])), 2)
-    actual = _posterior(study).process.hyperparameters
+    actual = _model(_posterior(study)).process.hyperparameters
     np.testing.assert_allclose(actual.length_scales, expected.length_scales)
     assert actual.noise_variance == pytest.approx(expected.noise_variance)
     plotted = lengthscales_info(study)
@@ -310,19 +317,21 @@ def test_known_noise_is_the_samplers(wrapped: bool, n_modeled: int) -> None:
         study.tell(trial, math.sin(6.0 * trial.params["a"]))
     posterior = _posterior(study)
     n = 8 + n_modeled
-    slope = posterior.transform.derivative(-posterior.values)
+    slope = _model(posterior).transform.derivative(-posterior.values)
     np.testing.assert_allclose(
-        posterior.process.noise, 0.25 * np.arange(1.0, n + 1.0) * slope**2, rtol=1e-9
+        _model(posterior).process.noise, 0.25 * np.arange(1.0, n + 1.0) * slope**2, rtol=1e-9
     )
     assert sorted(asked) == list(range(n))
-    assert posterior.process.hyperparameters.noise_variance == 1e-6  # none was to be estimated
+    assert (
+        _model(posterior).process.hyperparameters.noise_variance == 1e-6
+    )  # none was to be estimated
 
 
 def test_deterministic_objective_is_the_samplers() -> None:
     """A fit for a sampler that was told so estimates no noise; for another it does."""
     exact = UHEBOSampler(estimation="map", deterministic_objective=True)
     noise = [
-        _posterior(_plane(noise=0.3, sampler=s)).process.hyperparameters.noise_variance
+        _model(_posterior(_plane(noise=0.3, sampler=s))).process.hyperparameters.noise_variance
         for s in (exact, RandomSampler())
     ]
     assert noise[0] == 1e-6
@@ -344,7 +353,7 @@ def test_trials_that_cannot_be_drawn() -> None:
     study.ask(PLANE)
     posterior = _posterior(study)
     assert posterior.numbers == tuple(range(8))
-    assert len(posterior.process.y) == 10
+    assert len(_model(posterior).process.y) == 10
 
 
 def test_best_is_the_best_feasible_trial() -> None:
@@ -368,7 +377,7 @@ def test_best_of_all_where_none_is_feasible() -> None:
 def test_closeness_is_the_share_of_uncertainty_removed() -> None:
     """Against the posterior sd at the projected point after one noise-free value at each trial."""
     posterior = _posterior(modeled_study())
-    scales = posterior.process.hyperparameters.length_scales
+    scales = _model(posterior).process.hyperparameters.length_scales
     counts = [int(n) for n in posterior.space.n_categories]
     x = posterior.X[posterior.best]
     for column in range(len(MIXED)):

@@ -19,8 +19,9 @@ from optuna.trial import TrialState
 from bbo_plugins.optuna.bilevel_reasons import REASON_KEY
 from bbo_plugins.optuna.cross_validation import report_cross_validation_scores
 from bbo_plugins.optuna.proposals import PREFIX
-from bbo_plugins.optuna.records import posterior_of, suggestions_of
+from bbo_plugins.optuna.records import suggestions_of
 from bbo_plugins.optuna.stopping_history import histories_of
+from bbo_plugins.optuna.study_posterior import posterior_of
 from tests.reliability.front_door import (
     BILEVEL,
     ESTIMATIONS,

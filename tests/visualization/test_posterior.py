@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 import bbo_plugins.visualization as ours
-from bbo_plugins.optuna.records import posterior_of
+from bbo_plugins.optuna.study_posterior import posterior_of
 from bbo_plugins.visualization import matplotlib as ours_matplotlib
 from bbo_plugins.visualization._posterior import PosteriorInfo, Slice, posterior_info
 from bbo_plugins.visualization._style import FAINTEST
@@ -239,21 +239,20 @@ def _unit(n: int) -> dict[str, BaseDistribution]:
 
 
 def test_at_most_nine_panels_unless_asked() -> None:
-    """Of more parameters those with the shortest length-scales; the title says how many."""
+    """Of more parameters those with the largest effects; the title says how many."""
     rng = np.random.default_rng(0)
     names = _unit(11)
     rows = [dict(zip(names, row, strict=True)) for row in rng.random((30, 11)).tolist()]
     values = [float(np.sin(5.0 * row["x7"]) + row["x10"] ** 2) for row in rows]
     study = _study(names, rows, values)
     info = _info(study)
-    posterior = posterior_of(study)
-    assert posterior is not None
-    scales = posterior.process.hyperparameters.length_scales
-    left_out = set(posterior.space.names) - {drawn.name for drawn in info.slices}
-    assert left_out == {posterior.space.names[i] for i in np.argsort(scales)[-2:]}
+    everything = _info(study, list(names))
+    effects = {drawn.name: np.ptp(drawn.median) for drawn in everything.slices}
+    left_out = effects.keys() - {drawn.name for drawn in info.slices}
+    assert left_out == set(sorted(effects, key=lambda name: effects[name])[:2])
+    assert [drawn.name for drawn in info.slices] == sorted(effects.keys() - left_out)
     assert not left_out & {"x7", "x10"}
     assert "9 of 11 parameters" in info.title
-    everything = _info(study, list(names))
     assert len(everything.slices) == 11
     assert "of 11" not in everything.title + _info(study, ["x0"]).title
 

@@ -41,8 +41,9 @@ def plot_posterior(
 ) -> go.Figure:
     """Plot the model of the objective along one parameter at a time, through one trial.
 
-    A Gaussian process over the parameters that all complete trials share, with the hyperparameters
-    stored with the latest suggestion, or one fit if none are stored. Each panel varies one
+    The model over the parameters that all complete trials share that the latest suggestion was
+    made by: a Gaussian process with the hyperparameters stored with it, or after ``GOUCBSampler``
+    its network; a Gaussian process fitted once if nothing is stored. Each panel varies one
     parameter and keeps the others at the values of the best trial, feasible if there is one. It
     shows the median of the objective without noise, its central 95% interval, and the complete
     trials: the further a trial is off the slice, by the model's own measure, the fainter it is.
@@ -52,8 +53,8 @@ def plot_posterior(
 
     Args:
         study: A study with one objective.
-        params: Parameters to draw; None for all, of more than nine those with the shortest
-            length-scales.
+        params: Parameters to draw; None for all, of more than nine those along which the
+            median varies most.
         at: Number of the complete trial that the slices go through; None for the best.
         n_points: Number of points along a parameter with many values.
 

@@ -38,8 +38,8 @@ def plot_posterior(
 
     Args:
         study: A study with one objective.
-        params: Parameters to draw; None for all, of more than nine those with the shortest
-            length-scales.
+        params: Parameters to draw; None for all, of more than nine those along which the
+            median varies most.
         at: Number of the complete trial that the slices go through; None for the best.
         n_points: Number of points along a parameter with many values.
 

@@ -1,0 +1,97 @@
+"""The two kinds of models that a sampler may have of a study's objective, in one form for plots.
+
+Both are normal distributions of the transformed, maximized objective at each point, and know how
+much two points have in common before any data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from bbo_plugins.gp.kernels import matern52
+from bbo_plugins.methods.network_surrogate import inputs
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.gp.outputs import OutputTransform
+    from bbo_plugins.gp.regression import GaussianProcess
+    from bbo_plugins.methods.network_surrogate import NetworkSurrogate
+
+_CHUNK = 128  # pairs of points whose Gram matrix is made at once
+
+
+class ObjectiveModel(Protocol):
+    """What a plot asks of a model; points are those of the unit cube."""
+
+    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and variance (m,), both without noise, at ``X`` (m, d)."""
+        ...
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Map the model's units to maximized values, any shape."""
+        ...
+
+    def correlation(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Return the prior correlation of each point of ``X`` (m, d) with that of ``Y`` (m, d)."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProcessModel:
+    """A Gaussian process.
+
+    Attributes:
+        process: The posterior, in transformed units.
+        transform: The map to these units.
+    """
+
+    process: GaussianProcess
+    transform: OutputTransform
+
+    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and variance (m,), both without noise, at ``X`` (m, d)."""
+        return self.process.predict(X)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Map the model's units to maximized values, any shape."""
+        return self.transform.inverse(z)
+
+    def correlation(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Return the prior correlation of each point of ``X`` (m, d) with that of ``Y`` (m, d)."""
+        scale = self.process.hyperparameters.length_scales
+        features = self.process.features
+        gaps = features.scaled(X, scale) - features.scaled(Y, scale)
+        return np.minimum(matern52(np.square(gaps).sum(axis=1)), 1.0)
+
+
+@dataclass(frozen=True)
+class NetworkModel:
+    """GO-UCB's network, linearized where it was fitted.
+
+    Attributes:
+        surrogate: The fit.
+    """
+
+    surrogate: NetworkSurrogate
+
+    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and variance (m,), both without noise, at ``X`` (m, d)."""
+        return self.surrogate.predict(X)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Map the model's units to maximized values, any shape."""
+        return self.surrogate.transform.inverse(z)
+
+    def correlation(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Return the prior correlation of each point of ``X`` (m, d) with that of ``Y`` (m, d)."""
+        linear = self.surrogate.ball.linear
+        correlation = np.empty(len(X))
+        for start in range(0, len(X), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            left, right = (linear.rows(inputs(Z[part], self.surrogate.features)) for Z in (X, Y))
+            norms = np.sqrt(linear.squared_norms(left)) * np.sqrt(linear.squared_norms(right))
+            correlation[part] = np.diagonal(linear.gram(left, right)) / norms
+        return np.clip(correlation, -1.0, 1.0)

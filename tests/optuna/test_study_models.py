@@ -1,0 +1,168 @@
+"""The model behind a GO-UCB study's plots: a network, where a network made the suggestions."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution
+from scipy import stats
+
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.methods.network_surrogate import NetworkSurrogate, WarmNetwork, inputs
+from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna.proposals import Proposal
+from bbo_plugins.optuna.study_models import NetworkModel, ProcessModel
+from bbo_plugins.optuna.study_posterior import StudyPosterior, posterior_of
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
+    from optuna.study import Study
+
+SPACE: dict[str, BaseDistribution] = {
+    "a": FloatDistribution(-1.0, 1.0),
+    "b": FloatDistribution(-1.0, 1.0),
+    "kind": CategoricalDistribution(["p", "q", "r"]),
+}
+N_STARTUP, N_TRIALS, HIDDEN = 6, 12, 5
+
+
+def _go_ucb(**options: Any) -> GOUCBSampler:
+    return GOUCBSampler(n_startup_trials=N_STARTUP, hidden_units=HIDDEN, seed=0, **options)
+
+
+def _tell(study: Study, n: int) -> None:
+    for _ in range(n):
+        trial = study.ask(SPACE)
+        a, b, kind = (trial.params[name] for name in SPACE)
+        study.tell(trial, (a - 0.3) ** 2 + 2.0 * (b + 0.2) ** 2 + 0.5 * (kind == "q"))
+
+
+@functools.cache
+def _suggested() -> Study:
+    """Return a study whose latest trials a network suggested; not to be changed."""
+    study = optuna.create_study(sampler=_go_ucb())
+    _tell(study, N_TRIALS)
+    return study
+
+
+def _posterior(study: Study) -> StudyPosterior:
+    posterior = posterior_of(study)
+    assert posterior is not None
+    return posterior
+
+
+def _network(study: Study) -> NetworkSurrogate:
+    model = _posterior(study).model
+    assert isinstance(model, NetworkModel)
+    return model.surrogate
+
+
+def _copied(study: Study, sampler: BaseSampler) -> Study:
+    copy = optuna.create_study(sampler=sampler)
+    copy.add_trials(study.get_trials())
+    return copy
+
+
+def test_quantiles_are_the_networks_in_the_objectives_units() -> None:
+    """The latest network, fitted further: its mean and deviations, of values that are minimized."""
+    study = _suggested()
+    posterior = _posterior(study)
+    proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
+    assert proposal is not None
+    stored = WarmNetwork.from_json(proposal.fits[0])
+    assert stored is not None
+    values = np.array([trial.value for trial in study.trials])
+    expected = NetworkSurrogate.fit(
+        posterior.space.encode([trial.params for trial in study.trials]),
+        -values,
+        FeatureMap((0, 0, 3)),
+        rng=np.random.default_rng(0),
+        hidden_units=HIDDEN,
+        warm_start=stored,
+    )
+    X = posterior.space.snap(np.random.default_rng(1).random((20, 3)))
+    mean, variance = expected.predict(X)
+    low, median, high = posterior.quantiles(X)
+    half = stats.norm.ppf(0.975) * np.sqrt(variance)
+    forward = expected.transform.forward
+    np.testing.assert_allclose(forward(-median), mean, atol=1e-8)
+    np.testing.assert_allclose(forward(-low), mean + half, atol=1e-8)
+    np.testing.assert_allclose(forward(-high), mean - half, atol=1e-8)
+    at_trials = posterior.quantiles(posterior.X)[1]
+    assert np.abs(at_trials - values).max() < 0.1 * np.ptp(values)  # it has learned a bowl
+
+
+def test_any_sampler_or_process_sees_the_same_network() -> None:
+    """Opening the storage anew, with Optuna's default sampler, changes nothing."""
+    study = _suggested()
+    again = optuna.load_study(study_name=study.study_name, storage=study._storage)
+    X = _posterior(study).X
+    np.testing.assert_array_equal(_posterior(again).quantiles(X), _posterior(study).quantiles(X))
+
+
+def test_the_latest_suggestion_decides_which_model_it_is() -> None:
+    """A study that two samplers share has the model of the one that suggested last."""
+    study = _copied(_suggested(), UHEBOSampler(estimation="map", n_startup_trials=2, seed=0))
+    assert isinstance(_posterior(study).model, NetworkModel)
+    _tell(study, 1)
+    assert isinstance(_posterior(study).model, ProcessModel)
+    study.sampler = _go_ucb()
+    assert isinstance(_posterior(study).model, ProcessModel)
+    _tell(study, 1)
+    assert isinstance(_posterior(study).model, NetworkModel)
+
+
+def test_before_the_first_suggestion_it_is_the_samplers_model() -> None:
+    """Of its size and with its regularization; of a study of another sampler, a process."""
+    study = optuna.create_study(sampler=_go_ucb(regularization=0.25))
+    _tell(study, N_STARTUP - 1)
+    network = _network(study)
+    assert network.noise_variance == pytest.approx(0.25)
+    assert len(network.warm_start.hidden) == HIDDEN * (5 + 2)
+    study.sampler = optuna.samplers.RandomSampler()
+    assert isinstance(_posterior(study).model, ProcessModel)
+
+
+@pytest.mark.parametrize("fit", [None, {}, {"theta": [0.0] * 8}, [1, 2], "AAAA"])
+def test_a_stored_network_that_cannot_be_read_is_fitted_anew(fit: Any) -> None:
+    """Whatever is stored in its place; what is no fit at all leaves the sampler's kind of model."""
+    study = _copied(_suggested(), _go_ucb())
+    proposal = Proposal.of(
+        study.trials[-1].params, SPACE, fits=(fit,), loss="GO-UCB", constraints=()
+    )
+    study.add_trial(
+        optuna.trial.create_trial(
+            params=study.trials[-1].params,
+            distributions=SPACE,
+            value=1.0,
+            system_attrs=dict(proposal.to_attributes()),
+        )
+    )
+    assert len(_network(study).warm_start.hidden) == HIDDEN * (5 + 2)
+
+
+def test_correlation_is_that_of_the_parameter_gradients() -> None:
+    """Cosines between rows of the Jacobian, for more pairs than are computed at once."""
+    network = _network(_suggested())
+    space = _posterior(_suggested()).space
+    X, Y = (space.snap(np.random.default_rng(seed).random((300, 3))) for seed in (0, 1))
+    J, K = (network.ball.linear.jacobian(inputs(Z, network.features)) for Z in (X, Y))
+    cosine = (J * K).sum(axis=1) / np.linalg.norm(J, axis=1) / np.linalg.norm(K, axis=1)
+    model = NetworkModel(network)
+    np.testing.assert_allclose(model.correlation(X, Y), cosine, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(model.correlation(X, X), 1.0)
+
+
+def test_closeness_is_one_on_the_slice_only() -> None:
+    """The reference trial is on its own slice, and no trial of other parameters is."""
+    posterior = _posterior(_suggested())
+    closeness = posterior.closeness(posterior.X[posterior.best], 0)
+    assert closeness[posterior.best] == pytest.approx(1.0, abs=1e-6)
+    others = np.delete(closeness, posterior.best)
+    assert (others >= 0.0).all()
+    assert (others < 1.0).all()
