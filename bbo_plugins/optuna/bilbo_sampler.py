@@ -286,7 +286,8 @@ class BILBOSampler(BaseSampler):
         del values
         coupled = self._roles.is_coupled(study)
         if state is TrialState.FAIL:
-            asked = trial.params.get(self._roles.query_param, "all functions")
+            everything = "all functions" if coupled else "not chosen yet"
+            asked = trial.params.get(self._roles.query_param, everything)
             if self._once.first_time("failed", asked):
                 _logger.warning(
                     "%s: trial %d failed or returned NaN for the query %r; there is nothing to "

@@ -145,9 +145,15 @@ class Roles:
         expected = {*self.params, *(() if coupled else (self.query_param,))}
         missing = sorted(expected - set(distributions))
         if missing:
+            reason = "conditional parameters are not supported"
+            if missing == [self.query_param]:
+                reason = (
+                    f"suggest_categorical({self.query_param!r}, sampler.functions) says which "
+                    "function the trial is to return"
+                )
             raise ValueError(
                 f"every trial must suggest the parameters {sorted(expected)}, but got one without "
-                f"{missing}: conditional parameters are not supported."
+                f"{missing}: {reason}."
             )
         for name in distributions:
             self.check_level(name, coupled=coupled)
@@ -195,9 +201,11 @@ class Roles:
         """
         if name in self.params or (name == self.query_param and not coupled):
             return
-        rule = f"among upper_params, lower_params or the query {self.query_param!r}"
+        rule = f"in upper_params {[*self.upper_params]} or lower_params {[*self.lower_params]}"
         if coupled:
-            rule = "among upper_params or lower_params in a study with two directions"
+            rule += ", in a study with two directions"
+        else:
+            rule += f", or the query {self.query_param!r}"
         raise ValueError(errors.rule_message("parameter", rule, name))
 
 

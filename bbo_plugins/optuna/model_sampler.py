@@ -309,7 +309,7 @@ class ModelSampler(BaseSampler):
         if n_objectives != 1:
             raise ValueError(
                 f"study must have one objective for {self}, but got {n_objectives}. For several, "
-                "use optuna.samplers.GPSampler or optuna.samplers.NSGAIISampler."
+                "use NSGAIISampler, TPESampler or GPSampler of optuna.samplers."
             )
 
     def _warn_if_uncovered(

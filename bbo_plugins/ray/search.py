@@ -123,7 +123,8 @@ class BBOSearch(RestoringSearch):
                 rule = "None with a sampler, which has its own"
                 raise ValueError(errors.rule_message("seed", rule, seed))
         if storage is not None:
-            errors.check_instance("storage", storage, BaseStorage, "an Optuna storage")
+            rule = "an Optuna storage, such as RDBStorage(url) of optuna.storages"
+            errors.check_instance("storage", storage, BaseStorage, rule)
         if terminator is not None:
             rule = "an object with a method should_terminate"
             if not callable(getattr(terminator, "should_terminate", None)):

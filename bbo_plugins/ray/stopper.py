@@ -100,6 +100,10 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         if threshold == "cross-validation":
             rule = "another one, as there are no cross-validation scores in Ray's results"
             raise ValueError(errors.rule_message("threshold", rule, threshold))
+        unknown = terminator_kwargs.keys() - StoppingRule.__dataclass_fields__.keys()
+        if unknown:
+            rule = "keyword arguments of RegretGapTerminator"
+            raise TypeError(errors.rule_message("terminator_kwargs", rule, sorted(unknown)))
         self._rule = StoppingRule(threshold=threshold, **terminator_kwargs)
         self._live = LiveTrials()
         self._latest: dict[str, tuple[FloatArray, float] | None] = {}

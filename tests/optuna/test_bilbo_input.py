@@ -90,9 +90,12 @@ def _suggesting(**choices: Any) -> Callable[[Trial], float]:
 @pytest.mark.parametrize(
     "objective, message",
     [
-        (_suggesting(query=FUNCTIONS, x=1.0, z=1.0, w=1.0), "but got 'w'"),
+        (
+            _suggesting(query=FUNCTIONS, x=1.0, z=1.0, w=1.0),
+            r"in upper_params \['x'\] or lower_params \['z'\].*but got 'w'",
+        ),
         (_suggesting(query=FUNCTIONS, x=1.0), r"one without \['z'\]: conditional"),
-        (_suggesting(x=1.0, z=1.0), r"one without \['query'\]"),
+        (_suggesting(x=1.0, z=1.0), r"one without \['query'\]: suggest_categorical"),
         (_suggesting(query=["upper", "f"], x=1.0, z=1.0), "'query' must be categorical"),
         (_suggesting(query=["upper"], x=1.0, z=1.0), "'query' must be categorical"),
         (_suggesting(query=1.0, x=1.0, z=1.0), "'query' must be categorical"),

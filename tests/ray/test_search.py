@@ -64,7 +64,7 @@ def _result(config: dict[str, Any], **fields: Any) -> dict[str, Any]:
         ({"mode": "minimize"}, ValueError, "mode must be one of 'min' or 'max'"),
         ({"sampler": "tpe"}, TypeError, "sampler must be an Optuna sampler, but got 'tpe'"),
         ({"sampler": UHEBOSampler(), "seed": 0}, ValueError, "seed must be None with a sampler"),
-        ({"storage": "sqlite:///x"}, TypeError, "storage must be an Optuna storage"),
+        ({"storage": "sqlite:///x"}, TypeError, r"storage must be .* RDBStorage\(url\)"),
         ({"terminator": object()}, TypeError, "terminator must be an object with a method"),
         ({"points_to_evaluate": {"x": 1}}, TypeError, "points_to_evaluate must be a list"),
         ({"points_to_evaluate": [1]}, TypeError, r"points_to_evaluate\[0\] must be a dict"),

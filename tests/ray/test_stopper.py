@@ -227,7 +227,7 @@ def test_restored_stopper_goes_on() -> None:
         ({"patience": 0}, ValueError, "patience must be an integer of at least 1"),
         ({"seed": -1}, ValueError, "seed must be"),
         ({"graceful": 1}, TypeError, "graceful must be True or False"),
-        ({"patients": 3}, TypeError, "patients"),
+        ({"patients": 3}, TypeError, r"of RegretGapTerminator, but got \['patients'\]"),
     ],
 )
 def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], message: str) -> None:

@@ -325,7 +325,7 @@ def test_parameters_of_a_bilevel_study_change(
     study = study_of(BILEVEL)
     run(study, 6)
     for other in (changed, {**changed, **_QUERY}):
-        with pytest.raises(ValueError, match=r"without \['|among upper_params"):
+        with pytest.raises(ValueError, match=r"without \['|in upper_params"):
             study.tell(study.ask(other), 1.0)
     study.add_trial(finished({"x": 0.5, "other": 1.0}, 1.0, {**SPACE, "other": _OTHER}))
     assert_modeled(study, ask(study))
