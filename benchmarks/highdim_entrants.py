@@ -27,7 +27,7 @@ UHE_BO = "uhe-bo"
 LITERAL = ("literal", "literal-exact")
 EXPENSIVE = ("gpsampler", "turbo")
 PEERS = ("gpsampler", "turbo", "tpe", "cma-es", "random")
-CROSSOVER_PARTS = ("d10", "d20", "d30")
+CROSSOVER_PARTS = ("d10", "d20", "d30", "hpo")
 _NEEDED_BY_OURS = ("bbo_plugins", "bbo_plugins.optuna", "bbo_plugins.methods.go_ucb")
 
 

@@ -27,7 +27,8 @@ from benchmarks.formulas import Formula, Vector
 
 Params: TypeAlias = Mapping[str, Any]
 # "paper": a case of the UHE paper in its own box, not moved; it is run only when asked for.
-Group: TypeAlias = Literal["deceptive", "smooth", "mixed", "noisy", "paper"]
+# "table": tuning of a model, looked up; run only when asked for, too.
+Group: TypeAlias = Literal["deceptive", "smooth", "mixed", "noisy", "paper", "table"]
 
 GROUPS: tuple[Group, ...] = get_args(Group)
 BOX_LOW, BOX_HIGH = -5.0, 5.0

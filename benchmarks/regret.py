@@ -10,27 +10,33 @@ an interrupted benchmark resumes, and a change of our code repeats our runs only
 multiplier 1.96) and its 20 seeds; what its text leaves open is in ``benchmarks.paper_functions``.
 Those records keep the evaluated points, from which the prediction error of the paper's Fig. 4 is
 computed.
+
+``--tables`` tunes scikit-learn models on its data sets, looked up in tables of cross-validated
+scores (``benchmarks.hpo_tables``), without noise and, some of them, with that of their folds.
 """
 
 import argparse
 import concurrent.futures
+import functools
 import multiprocessing
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import optuna
 
-from benchmarks.functions import PROBLEMS
 from benchmarks.histories import to_unit
 from benchmarks.peers import SAMPLERS, Sampler, add_entrant_arguments, available, quiet
 from benchmarks.problem import Problem, from_unit, space_filling
 from benchmarks.regret_groups import add_group_tables
 from benchmarks.regret_paper import add_paper_tables
+from benchmarks.regret_problems import FUNCTION_NAMES, NAMES, PAPER_NAMES, problem_named
 from benchmarks.regret_tables import add_tables
 from benchmarks.report import Report, read_records
+from benchmarks.stopping_problems import TABLE_NAMES, tables_are_missing
 
 DESCRIPTION = "Simple regret of our samplers and their peers on shifted and rotated test functions."
 N_STARTUP = 10
@@ -42,6 +48,8 @@ QUICK_TRIALS = 15
 PAPER_SEEDS = 20
 PAPER_SAMPLERS = ("ours-uhe-ucb", "ours-map-ucb", "uhe-literal", "gpsampler", "tpe", "random")
 PAPER_REPORT = "regret-paper"
+TABLE_TRIALS = 60
+TABLE_REPORT = "regret-tables"
 _POINT_DIGITS = 9
 PROTOCOL = 1
 
@@ -68,17 +76,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trials", type=int, help="budget of every problem (default: stated per problem)"
     )
     parser.add_argument(
-        "--functions",
-        nargs="+",
-        choices=sorted(PROBLEMS),
-        metavar="NAME",
-        help="only these problems",
+        "--functions", nargs="+", choices=sorted(NAMES), metavar="NAME", help="only these problems"
     )
     parser.add_argument(
         "--paper",
         action="store_true",
         help=f"the UHE paper's functions and settings, {PAPER_SEEDS} seeds, with "
         f"{' '.join(PAPER_SAMPLERS)}; writes {PAPER_REPORT}.*",
+    )
+    parser.add_argument(
+        "--tables",
+        action="store_true",
+        help=f"tables of scikit-learn models' scores, {TABLE_TRIALS} trials; writes "
+        f"{TABLE_REPORT}.*",
     )
     add_entrant_arguments(parser, DEFAULT_SAMPLERS)
     parser.set_defaults(samplers=None)
@@ -90,10 +100,10 @@ def startup_points(problem: Problem, seed: int, n_points: int = N_STARTUP) -> li
     return [from_unit(problem.space, point) for point in points]
 
 
-def execute(run: Run) -> dict[str, Any]:
-    """Run one study; returns its record."""
+def execute(run: Run, directory: Path) -> dict[str, Any]:
+    """Run one study of a problem that may be a table kept in ``directory``; returns its record."""
     quiet()
-    problem = PROBLEMS[run.function]
+    problem = problem_named(run.function, directory)
     sampler = SAMPLERS[run.sampler].build(run.seed, run.n_trials)
     study = optuna.create_study(direction="minimize", sampler=sampler)
     for params in startup_points(problem, run.seed):
@@ -149,14 +159,15 @@ def stored_runs(records: Iterable[dict[str, Any]]) -> dict[Run, dict[str, Any]]:
 
 def execute_all(runs: Sequence[Run], report: Report, *, jobs: int) -> None:
     """Execute runs over several processes; each record is written as soon as it is there."""
+    execute_one = functools.partial(execute, directory=report.directory)
     if jobs == 1:
-        results: Iterable[dict[str, Any]] = map(execute, runs)
+        results: Iterable[dict[str, Any]] = map(execute_one, runs)
         _collect(results, len(runs), report)
         return
     # Spawned, not forked: torch and BLAS have threads, and locks, of their own.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(max_workers=jobs, mp_context=context) as pool:
-        futures = [pool.submit(execute, run) for run in runs]
+        futures = [pool.submit(execute_one, run) for run in runs]
         try:
             _collect(
                 (future.result() for future in concurrent.futures.as_completed(futures)),
@@ -178,25 +189,33 @@ def _collect(results: Iterable[dict[str, Any]], total: int, report: Report) -> N
         )
 
 
-def chosen_problems(options: argparse.Namespace) -> list[Problem]:
+def chosen_problems(options: argparse.Namespace, report: Report) -> list[Problem]:
     """Return the problems that are named or, without names, those of the kind of run."""
-    if options.functions:
-        return [PROBLEMS[name] for name in options.functions]
-    if options.quick and not options.paper:
-        return [PROBLEMS[name] for name in QUICK_PROBLEMS]
-    return [p for p in PROBLEMS.values() if (p.group == "paper") == options.paper]
+    names: Sequence[str] = FUNCTION_NAMES
+    if options.tables:
+        names = TABLE_NAMES
+    elif options.paper:
+        names = PAPER_NAMES
+    elif options.quick:
+        names = QUICK_PROBLEMS
+    names = options.functions or names
+    if tables_are_missing() and not set(names).isdisjoint(TABLE_NAMES):
+        report.skip("the tables", "not installed: scikit-learn")
+        names = [name for name in names if name not in TABLE_NAMES]
+    return [problem_named(name, report.directory) for name in names]
 
 
 def run(options: argparse.Namespace, report: Report) -> None:
     """Run what is not stored yet, then report on everything asked for."""
-    if options.paper:
-        report.name = PAPER_REPORT
+    if options.paper or options.tables:
+        report.name = PAPER_REPORT if options.paper else TABLE_REPORT
     entrants = options.samplers or (PAPER_SAMPLERS if options.paper else DEFAULT_SAMPLERS)
     samplers = available((*entrants, *options.peers), report)
     default_seeds = PAPER_SEEDS if options.paper else DEFAULT_SEEDS
     seeds = options.seeds or (QUICK_SEEDS if options.quick else default_seeds)
-    n_trials = options.trials or (QUICK_TRIALS if options.quick else None)
-    runs = planned_runs(chosen_problems(options), samplers, seeds, n_trials)
+    default_trials = TABLE_TRIALS if options.tables else None
+    n_trials = options.trials or (QUICK_TRIALS if options.quick else default_trials)
+    runs = planned_runs(chosen_problems(options, report), samplers, seeds, n_trials)
     stored = stored_runs(read_records(report.records_path))
     todo = [planned for planned in runs if planned not in stored]
     report.progress(f"{len(runs)} runs, {len(runs) - len(todo)} of them stored already")

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.functions import PROBLEMS
 from benchmarks.peers import SAMPLERS
 from benchmarks.problem import GROUPS
+from benchmarks.regret_problems import problem_named
 from benchmarks.regret_tables import Regrets, collect, ranks_by_seed
 from benchmarks.report import Report
 
@@ -45,13 +45,14 @@ def add_group_tables(
     report: Report, records: Iterable[Mapping[str, Any]], samplers: Sequence[str]
 ) -> None:
     """Add the mean ranks by group and the comparisons with the baselines to the report."""
-    regrets = collect(records, samplers)
+    regrets = collect(records, samplers, report.directory)
     if not regrets or not samplers:
         return
+    groups = {name: problem_named(name, report.directory).group for name in regrets}
     by_group: dict[str, Regrets] = {
         group: chosen
         for group in GROUPS
-        if (chosen := {name: regrets[name] for name in regrets if PROBLEMS[name].group == group})
+        if (chosen := {name: regrets[name] for name in regrets if groups[name] == group})
     }
     _add_ranks(report, {**by_group, "all": regrets}, samplers)
     _add_comparison(report, by_group, samplers)

@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from benchmarks.functions import PROBLEMS
 from benchmarks.peers import SAMPLERS
+from benchmarks.regret_problems import problem_named
 from benchmarks.report import Report
 
 RELATIVE_FLOOR = 1e-6
@@ -20,8 +21,16 @@ REFERENCE = "gpsampler"
 Regrets: TypeAlias = Mapping[str, Mapping[str, NDArray[np.float64]]]
 
 
-def collect(records: Iterable[Mapping[str, Any]], samplers: Sequence[str]) -> Regrets:
-    """Group records; regrets below ``RELATIVE_FLOOR`` of the problem's scale are raised to it."""
+def collect(
+    records: Iterable[Mapping[str, Any]], samplers: Sequence[str], directory: Path
+) -> Regrets:
+    """Group records; regrets below ``RELATIVE_FLOOR`` of the problem's scale are raised to it.
+
+    Args:
+        records: Finished runs, of each sampler the same.
+        samplers: Whose are asked for.
+        directory: Where tables are kept, see ``benchmarks.regret_problems``.
+    """
     by_key = {
         (record["function"], record["sampler"], record["seed"]): float(record["regret"])
         for record in records
@@ -32,7 +41,7 @@ def collect(records: Iterable[Mapping[str, Any]], samplers: Sequence[str]) -> Re
         function: {
             sampler: np.maximum(
                 [by_key[function, sampler, seed] for seed in seeds],
-                RELATIVE_FLOOR * PROBLEMS[function].scale,
+                RELATIVE_FLOOR * problem_named(function, directory).scale,
             )
             for sampler in samplers
         }
@@ -90,7 +99,7 @@ def add_tables(
     if not records or not samplers:
         report.note("Nothing was measured.")
         return
-    regrets = collect(records, samplers)
+    regrets = collect(records, samplers, report.directory)
     budget = {record["function"]: record["n_trials"] for record in records}
     _add_functions(report, regrets, samplers, budget)
     _add_ranks(report, regrets, samplers, records)
@@ -111,7 +120,7 @@ def _add_functions(
         for sampler in samplers:
             text = _quartiles(per_sampler[sampler])
             cells.append(f"**{text}**" if float(np.median(per_sampler[sampler])) == best else text)
-        problem = PROBLEMS[function]
+        problem = problem_named(function, report.directory)
         rows.append([function, problem.group, budget[function], f"{problem.noise_sd:g}", *cells])
     n_seeds = len(next(iter(next(iter(regrets.values())).values())))
     title = f"Final simple regret: median [quartiles] over {n_seeds} seeds"
@@ -128,11 +137,12 @@ def _add_ranks(
     """Add the mean ranks over problems and the time spent in asking."""
     median_ranks = ranks_by_median(regrets, samplers).mean(axis=0)
     seed_ranks = ranks_by_seed(regrets, samplers).mean(axis=0)
+    scales = {name: problem_named(name, report.directory).scale for name in regrets}
     rows = []
     for i, sampler in enumerate(samplers):
         seconds = [r["ask_seconds"] / r["n_trials"] for r in records if r["sampler"] == sampler]
         logs = [
-            float(np.log10(values[sampler] / PROBLEMS[name].scale).mean())
+            float(np.log10(values[sampler] / scales[name]).mean())
             for name, values in regrets.items()
         ]
         rows.append(

@@ -211,7 +211,7 @@ def table_objective(name: str, directory: Path) -> Objective:
         argmin=table.best,
         minimum=table.value(table.best),
         n_trials=BUDGET,
-        group="mixed",
+        group="table",
     )
     if name == grid.name:
         return Objective(problem=problem, family="table", fold_scores=table.fold_scores)

@@ -186,6 +186,7 @@ def test_who_is_in_which_part() -> None:
 
     assert present("d10") == present("d30") == {OURS, UHE_BO}
     assert present("d20") == {OURS, UHE_BO, *PEERS}
+    assert present("hpo") == set(everyone)
     assert present("d100") == {OURS, *PEERS}
     assert present("paper") == {OURS, *LITERAL, *PEERS}
 

@@ -10,9 +10,11 @@ import pytest
 
 from benchmarks import regret, regret_tables
 from benchmarks.functions import PROBLEMS
+from benchmarks.hpo_grids import GRIDS
 from benchmarks.peers import SAMPLERS
 from benchmarks.problem import from_unit
 from benchmarks.report import Report, read_records
+from benchmarks.stopping_problems import QUICK_TABLE, TABLE_NAMES, table_objective
 
 
 @pytest.fixture
@@ -32,6 +34,7 @@ def options(**values: object) -> argparse.Namespace:
         "jobs": 1,
         "quick": False,
         "paper": False,
+        "tables": False,
     }
     return argparse.Namespace(**(given | values))
 
@@ -50,22 +53,22 @@ def a_run(sampler: str, **values: object) -> regret.Run:
     return dataclasses.replace(run, **values)  # type: ignore[arg-type]
 
 
-def test_everyone_starts_alike() -> None:
+def test_everyone_starts_alike(tmp_path: Path) -> None:
     """Two samplers have equal curves over the start-up points, then go their own ways."""
     runs = [
         dataclasses.replace(a_run(name, n_trials=25), function="levy6", problem="x")
         for name in ("tpe", "random")
     ]
-    tpe, random = map(regret.execute, runs)
+    tpe, random = (regret.execute(run, tmp_path) for run in runs)
     start = regret.N_STARTUP
     assert tpe["curve"][:start] == random["curve"][:start]
     assert tpe["curve"] != random["curve"]
     assert len(tpe["curve"]) == 25
 
 
-def test_a_run_repeats_exactly() -> None:
+def test_a_run_repeats_exactly(tmp_path: Path) -> None:
     """The record of a run is a function of its key."""
-    first, second = (regret.execute(a_run("tpe")) for _ in range(2))
+    first, second = (regret.execute(a_run("tpe"), tmp_path) for _ in range(2))
     assert first["curve"] == second["curve"]
 
 
@@ -83,9 +86,9 @@ def test_interrupted_benchmark_resumes(
     executed = []
     original = regret.execute
 
-    def counted(run: regret.Run) -> dict[str, object]:
+    def counted(run: regret.Run, directory: Path) -> dict[str, object]:
         executed.append(run)
-        return original(run)
+        return original(run, directory)
 
     monkeypatch.setattr(regret, "execute", counted)
     resumed = Report(name="regret", directory=report.directory, command="test")
@@ -95,10 +98,10 @@ def test_interrupted_benchmark_resumes(
     assert resumed.sections[0] == report.sections[0]  # the rank table also holds times
 
 
-def test_another_source_or_budget_is_another_run() -> None:
+def test_another_source_or_budget_is_another_run(tmp_path: Path) -> None:
     """Changed code, problem or budget must not be answered from the records."""
     run = a_run("random")
-    record = regret.execute(run)
+    record = regret.execute(run, tmp_path)
     stored = regret.stored_runs([record, {"broken": True}])
     assert list(stored) == [run]
     changes: tuple[dict[str, object], ...] = ({"source": "x"}, {"n_trials": 13}, {"problem": "y"})
@@ -156,28 +159,38 @@ def test_far_worse_problems_are_named(report: Report) -> None:
     assert "more than 3x gpsampler's: branin (4.0x)." in text
 
 
-def test_the_papers_cases_run_only_when_asked_for() -> None:
-    """Without names, a run has all problems but the paper's, and ``--paper`` has just those."""
+def test_the_papers_cases_and_tables_run_only_when_asked_for(
+    report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without names, a run has all other problems; ``--paper`` and ``--tables`` have just those."""
     everything = options(functions=None)
-    names = {problem.name for problem in regret.chosen_problems(everything)}
-    paper = regret.chosen_problems(argparse.Namespace(**(vars(everything) | {"paper": True})))
+    names = {problem.name for problem in regret.chosen_problems(everything, report)}
+    paper = regret.chosen_problems(options(functions=None, paper=True), report)
     assert {problem.group for problem in paper} == {"paper"}
     assert len(paper) == 4
     assert names == PROBLEMS.keys() - {problem.name for problem in paper}
-    quick = regret.chosen_problems(options(functions=None, quick=True))
+    quick = regret.chosen_problems(options(functions=None, quick=True), report)
     assert [problem.name for problem in quick] == list(regret.QUICK_PROBLEMS)
-    named = regret.chosen_problems(options(functions=["h1"], paper=True, quick=True))
+    named = regret.chosen_problems(options(functions=["h1"], paper=True, quick=True), report)
     assert [problem.name for problem in named] == ["h1"]
+    monkeypatch.setattr(
+        regret, "problem_named", lambda name, _: dataclasses.replace(named[0], name=name)
+    )
+    tables = regret.chosen_problems(options(functions=None, tables=True), report)
+    assert [problem.name for problem in tables] == list(TABLE_NAMES)
+    monkeypatch.setattr(regret, "tables_are_missing", lambda: True)
+    assert regret.chosen_problems(options(functions=None, tables=True), report) == []
+    assert "not installed: scikit-learn" in report.text()
 
 
-def test_records_of_the_papers_cases_keep_their_points() -> None:
+def test_records_of_the_papers_cases_keep_their_points(tmp_path: Path) -> None:
     """The points are in trial order and give the recorded curve; other records have none."""
     problem = PROBLEMS["paper_branin"]
     run = a_run("random", function=problem.name, problem=problem.fingerprint)
-    record = regret.execute(run)
+    record = regret.execute(run, tmp_path)
     regrets = [problem.regret(from_unit(problem.space, point)) for point in record["points"]]
     assert np.minimum.accumulate(regrets) == pytest.approx(record["curve"], rel=1e-6)
-    assert "points" not in regret.execute(a_run("random"))
+    assert "points" not in regret.execute(a_run("random"), tmp_path)
 
 
 def test_paper_run_writes_beside_the_other(report: Report) -> None:
@@ -192,7 +205,21 @@ def test_paper_run_writes_beside_the_other(report: Report) -> None:
     assert "(Fig. 4)" in report.text()
 
 
-def test_everyone_is_told_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_is_tuned_like_a_function(report: Report) -> None:
+    """``--tables`` has files of its own; the regret is above the table's smallest score."""
+    pytest.importorskip("sklearn")
+    regret.run(options(functions=[QUICK_TABLE], tables=True, trials=11), report)
+    records = read_records(report.directory / "regret-tables.jsonl")
+    assert len(records) == 4
+    scores = table_objective(QUICK_TABLE, report.directory).problem
+    values = sorted({scores.value(params) for params in GRIDS[QUICK_TABLE].configurations})
+    for record in records:
+        nearest = min(values, key=lambda value: abs(value - values[0] - record["regret"]))
+        assert record["regret"] == pytest.approx(nearest - values[0], abs=1e-12)
+    assert "| quick_tree_wine | table | 11 |" in " ".join(report.text().split())
+
+
+def test_everyone_is_told_the_budget(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An entrant that wants to know the number of trials is built with it."""
     told = []
 
@@ -202,5 +229,5 @@ def test_everyone_is_told_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
 
     entrant = dataclasses.replace(SAMPLERS["random"], build=build)
     monkeypatch.setattr(regret, "SAMPLERS", {"random": entrant})
-    regret.execute(a_run("random"))
+    regret.execute(a_run("random"), tmp_path)
     assert told == [(3, 12)]
