@@ -412,6 +412,32 @@ def test_infinite_values_count_as_the_worst() -> None:
     assert solution.upper_params == pytest.approx({"x": 0.5}, abs=0.06)
 
 
+@pytest.mark.parametrize("far", [0.0, 1e9])
+def test_the_regret_bound_holds_and_shrinks(far: float) -> None:
+    """It is no less than what the upper objective loses, also where far values are compressed."""
+    sampler = sampler_of(many_responses=True)
+    study = optuna.create_study(sampler=sampler)
+
+    def value(name: str, x: float, z: float) -> float:
+        value = (x - 0.8) ** 2 + (z - 0.2) ** 2 if name == "upper" else (z - x) ** 2
+        return value + far * (x < 0.12)
+
+    def objective(trial: Trial) -> float:
+        name = trial.suggest_categorical("query", sampler.functions)
+        return value(name, *(trial.suggest_float(key, 0.0, 1.0, step=0.05) for key in "xz"))
+
+    bounds = []
+    for n_trials in (10, 30):
+        study.optimize(objective, n_trials=n_trials)
+        solution = sampler.solution(study)
+        pair = (solution.upper_params["x"], solution.lower_params["z"])
+        lost = value("upper", *pair) - value("upper", 0.5, 0.5)
+        assert solution.regret_bound >= lost
+        bounds.append(solution.regret_bound)
+    assert bounds[0] > 0.2  # what ten queries leave open
+    assert bounds[1] < 0.1
+
+
 def test_infeasibility_is_declared_in_log_and_storage(caplog: pytest.LogCaptureFixture) -> None:
     """A constraint violated everywhere is declared once in the log, with each trial stored."""
     sampler = sampler_of(upper_constraints=["C"])
