@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import optuna
 
+from benchmarks.functions import PROBLEMS
 from benchmarks.histories import to_unit
 from benchmarks.peers import SAMPLERS, Sampler, add_entrant_arguments, available, quiet
 from benchmarks.problem import Problem, from_unit, space_filling
@@ -36,7 +37,7 @@ from benchmarks.regret_paper import add_paper_tables
 from benchmarks.regret_problems import FUNCTION_NAMES, NAMES, PAPER_NAMES, problem_named
 from benchmarks.regret_tables import add_tables
 from benchmarks.report import Report, read_records
-from benchmarks.stopping_problems import TABLE_NAMES, tables_are_missing
+from benchmarks.stopping_problems import QUICK_TABLE, TABLE_NAMES, tables_are_missing
 
 DESCRIPTION = "Simple regret of our samplers and their peers on shifted and rotated test functions."
 N_STARTUP = 10
@@ -78,13 +79,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--functions", nargs="+", choices=sorted(NAMES), metavar="NAME", help="only these problems"
     )
-    parser.add_argument(
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument(
         "--paper",
         action="store_true",
         help=f"the UHE paper's functions and settings, {PAPER_SEEDS} seeds, with "
         f"{' '.join(PAPER_SAMPLERS)}; writes {PAPER_REPORT}.*",
     )
-    parser.add_argument(
+    kind.add_argument(
         "--tables",
         action="store_true",
         help=f"tables of scikit-learn models' scores, {TABLE_TRIALS} trials; writes "
@@ -193,15 +195,16 @@ def chosen_problems(options: argparse.Namespace, report: Report) -> list[Problem
     """Return the problems that are named or, without names, those of the kind of run."""
     names: Sequence[str] = FUNCTION_NAMES
     if options.tables:
-        names = TABLE_NAMES
+        names = (QUICK_TABLE,) if options.quick else TABLE_NAMES
     elif options.paper:
         names = PAPER_NAMES
     elif options.quick:
         names = QUICK_PROBLEMS
     names = options.functions or names
-    if tables_are_missing() and not set(names).isdisjoint(TABLE_NAMES):
+    functions = [name for name in names if name in PROBLEMS]
+    if tables_are_missing() and len(functions) < len(names):
         report.skip("the tables", "not installed: scikit-learn")
-        names = [name for name in names if name not in TABLE_NAMES]
+        names = functions
     return [problem_named(name, report.directory) for name in names]
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from benchmarks.functions import PROBLEMS
 from benchmarks.problem import Problem
-from benchmarks.stopping_problems import TABLE_NAMES, table_objective
+from benchmarks.stopping_problems import QUICK_TABLE, TABLE_NAMES, table_objective
 
 FUNCTION_NAMES = tuple(name for name, problem in PROBLEMS.items() if problem.group != "paper")
 PAPER_NAMES = tuple(name for name, problem in PROBLEMS.items() if problem.group == "paper")
-NAMES = (*PROBLEMS, *TABLE_NAMES)
+NAMES = (*PROBLEMS, *TABLE_NAMES, QUICK_TABLE)
 
 
 def problem_named(name: str, directory: Path) -> Problem:

@@ -45,9 +45,9 @@ LOG_NOISE, GROWTH = 6, 7
 # Typical values and their spread: a normal prior on θ; the constant's scale is fixed.
 TYPICAL = np.array([*np.log([1.0, 1.0, 1.0, 1.0, 3.0, 2.0, 1e-3]), 0.5])
 _SPREAD = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 2.0, 0.5])
-_LOWEST = TYPICAL - np.array([0.0, 5.0, 5.0, 5.0, 5.0, 2.0, 0.0, 0.5])
-_HIGHEST = TYPICAL + np.array([0.0, 5.0, 5.0, 5.0, 5.0, 2.0, 9.0, 1.5])
-_LOWEST[LOG_NOISE] = math.log(NOISE_FLOOR)
+LOWEST = TYPICAL - np.array([0.0, 5.0, 5.0, 5.0, 5.0, 2.0, 0.0, 0.5])
+HIGHEST = TYPICAL + np.array([0.0, 5.0, 5.0, 5.0, 5.0, 2.0, 9.0, 1.5])
+LOWEST[LOG_NOISE] = math.log(NOISE_FLOOR)
 _NEAR = 0.05  # r_0, distance per input below which the noise grows no smaller
 _MAX_OBSERVATIONS = 300  # on which scales are chosen
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -198,10 +198,10 @@ def maximize(
 
     result = optimize.minimize(
         loss,
-        np.clip(theta[free], _LOWEST[free], _HIGHEST[free]),
+        np.clip(theta[free], LOWEST[free], HIGHEST[free]),
         jac=True,
         method="L-BFGS-B",
-        bounds=list(zip(_LOWEST[free], _HIGHEST[free], strict=True)),
+        bounds=list(zip(LOWEST[free], HIGHEST[free], strict=True)),
         options={"maxfun": max_evaluations, "ftol": 1e-6},
     )
     best = theta.copy()

@@ -32,7 +32,9 @@ from bbo_plugins.methods.gap_transform import GapTransform
 from bbo_plugins.methods.least_squares import fit
 from bbo_plugins.methods.network_scales import (
     GROWTH,
+    HIGHEST,
     LOG_NOISE,
+    LOWEST,
     NOISE_FLOOR,
     TYPICAL,
     NoiseModel,
@@ -51,7 +53,9 @@ _WARM_ROUNDS = ((4, 10),)
 _OTHER_POWER = 0.25  # share of warm fits that try another power
 _COLD_GROWTH = 4.0 / 3.0
 _START_OUTPUT = 0.3  # of its prior standard deviation: the output layer's weights at the start
-_MAX_ABS_THETA = 50.0  # stored values beyond are not scales but damage
+_BOUNDED = np.arange(len(TYPICAL)) != LOG_NOISE  # stored values beyond are not scales but damage
+_MAX_LOG_NOISE = 50.0  # may have been given
+_LARGEST_HALF = float(np.finfo(np.float16).max)
 _MAX_POINTS = 10**9
 
 
@@ -73,7 +77,8 @@ class WarmNetwork:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready form; the parameters are packed as base64 of float16."""
-        packed = base64.b64encode(self.hidden.astype("<f2").tobytes()).decode("ascii")
+        hidden = np.clip(self.hidden, -_LARGEST_HALF, _LARGEST_HALF).astype("<f2")
+        packed = base64.b64encode(hidden.tobytes()).decode("ascii")
         return {
             "theta": self.theta.tolist(),
             "power": self.power,
@@ -95,7 +100,8 @@ class WarmNetwork:
             return None
         sane = (
             theta.shape == TYPICAL.shape
-            and bool((np.abs(theta) <= _MAX_ABS_THETA).all())
+            and abs(theta[LOG_NOISE]) <= _MAX_LOG_NOISE
+            and bool(((theta >= LOWEST) & (theta <= HIGHEST))[_BOUNDED].all())
             and bool(np.isfinite(hidden).all())
             and power in POWERS
             and 0 < n_cold <= _MAX_POINTS
@@ -268,18 +274,26 @@ class _Search:
             warm_start = None
         candidates, n_cold = [], n
         if warm_start is not None:
-            theta, hidden, power = warm_start.theta, warm_start.hidden, warm_start.power
-            candidates.append(self._fit(power, theta, hidden, _WARM_ROUNDS))
-            if self._rng.random() < _OTHER_POWER:
-                power = float(self._rng.choice([other for other in POWERS if other != power]))
-                candidates.append(self._fit(power, theta, hidden, _WARM_ROUNDS))
-        if warm_start is None or n >= _COLD_GROWTH * warm_start.n_cold:
+            candidates = self._warm_fits(warm_start)
+        if warm_start is None or not candidates or n >= _COLD_GROWTH * warm_start.n_cold:
             hidden = self._rng.standard_normal(size)
             hidden[: self._hidden_units] *= _START_OUTPUT
             candidates += [self._fit(power, TYPICAL, hidden, _COLD_ROUNDS) for power in POWERS]
         else:
             n_cold = warm_start.n_cold
         return max(candidates, key=lambda candidate: candidate.score), n_cold
+
+    def _warm_fits(self, warm_start: WarmNetwork) -> list[_Candidate]:
+        """Return the fits that continue an earlier one; none if that cannot be continued."""
+        theta, hidden, power = warm_start.theta, warm_start.hidden, warm_start.power
+        powers = [power]
+        if self._rng.random() < _OTHER_POWER:
+            powers.append(float(self._rng.choice([other for other in POWERS if other != power])))
+        try:
+            fits = [self._fit(each, theta, hidden, _WARM_ROUNDS) for each in powers]
+        except (ArithmeticError, ValueError):  # what was stored is damaged
+            return []
+        return [one for one in fits if math.isfinite(one.score)]
 
     def _fit(
         self, power: float, theta: FloatArray, hidden: FloatArray, rounds: Sequence[tuple[int, int]]

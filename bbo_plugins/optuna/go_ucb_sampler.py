@@ -28,8 +28,9 @@ class GOUCBSampler(ModelSampler):
     After a space-filling start-up, each trial is suggested by a network with one hidden layer
     beside a quadratic function, which is fitted to all finished trials, and by the largest value
     that it can take for parameters in a ball around the fitted ones, in a trust region around the
-    best trial. For 15 to 100 parameters and some hundreds of trials; with fewer parameters
-    :class:`~bbo_plugins.optuna.UHEBOSampler` is the better choice, as it searches the whole space.
+    best trial. For 10 to 100 parameters and some hundreds of trials. With fewer parameters
+    :class:`~bbo_plugins.optuna.UHEBOSampler` is the better choice, as it searches the whole space;
+    from 10 to 30 it depends on the function, so try both.
     :mod:`bbo_plugins.methods.go_ucb` has the details, and where they leave the paper (Liu & Wang
     2023).
 

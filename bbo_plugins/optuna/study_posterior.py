@@ -191,12 +191,13 @@ def _model(
     latest = fitted[-1].loss if fitted else None
     if latest == FIT_NAME or (not fitted and isinstance(sampler, GOUCBSampler)):
         warm_start = WarmNetwork.from_json(fitted[-1].fit) if fitted else None
-        return _network(told, features, warm_start, sampler)
+        return _network(space, told, features, warm_start, sampler)
     deterministic = getattr(sampler, "_deterministic", False)
     return _process(told, features, _latest_estimate(fitted), deterministic=deterministic)
 
 
 def _network(
+    space: SearchSpace,
     told: Observations,
     features: FeatureMap,
     warm_start: WarmNetwork | None,
@@ -206,19 +207,20 @@ def _network(
     hidden_units = getattr(sampler, "_hidden_units", DEFAULT_HIDDEN_UNITS)
     per_unit = len(features.dimension_of_column) + 2
     if warm_start is not None and len(warm_start.hidden) % per_unit == 0:
-        hidden_units = len(warm_start.hidden) // per_unit
+        hidden_units = len(warm_start.hidden) // per_unit or hidden_units
     return NetworkModel(
+        space,
         NetworkSurrogate.fit(
             told.X,
             told.y,
             features,
             rng=np.random.default_rng(_SEED),
-            hidden_units=max(hidden_units, 1),
+            hidden_units=hidden_units,
             regularization=getattr(sampler, "_regularization", None),
             noise_variance=told.noise_variance,
             deterministic=getattr(sampler, "_deterministic", False),
             warm_start=warm_start,
-        )
+        ),
     )
 
 

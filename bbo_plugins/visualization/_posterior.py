@@ -30,6 +30,7 @@ TRIALS_LABEL = "other trials, fainter off the slice"
 DEFAULT_POINTS = 100
 _MAX_SLICES = 9
 _MARGIN = 0.05
+_LARGEST_DRAWN = 1e300  # an axis whose length overflows cannot be drawn
 
 _logger = logging.getLogger(__name__)
 
@@ -139,7 +140,7 @@ def posterior_info(
         title=_title(posterior, reference, len(slices), chosen=asked is None),
         slices=slices,
         numbers=np.array(posterior.numbers),
-        values=posterior.values,
+        values=_drawable(posterior.values),
         reference=reference,
         value_range=_value_range(posterior, slices),
     )
@@ -147,7 +148,7 @@ def posterior_info(
 
 def _largest_effects(slices: Sequence[Slice]) -> tuple[Slice, ...]:
     """Return the slices to draw if none are asked for: those whose median varies most."""
-    effects = np.array([float(np.ptp(one.median)) for one in slices])
+    effects = np.array([np.ptp(one.median) for one in slices])
     largest = np.argsort(-effects, kind="stable")[:_MAX_SLICES]
     return tuple(slices[column] for column in sorted(largest))
 
@@ -178,7 +179,7 @@ def _slice(posterior: StudyPosterior, name: str, reference: int, n_points: int) 
     positions = coordinates(dimension, float(x[column]), n_points)
     X = np.tile(x, (len(positions), 1))
     X[:, column] = positions
-    low, median, high = posterior.quantiles(X)
+    low, median, high = _drawable(posterior.quantiles(X))
     if dimension.is_categorical:
         kind: Literal["curve", "bars", "choices"] = "choices"
         drawn_at = np.arange(len(positions), dtype=np.float64)
@@ -206,7 +207,8 @@ def _value_range(posterior: StudyPosterior, slices: Sequence[Slice]) -> tuple[fl
 
     One diverged trial, or an interval that it widened, would leave a flat line of all the others.
     """
-    drawn = np.concatenate([posterior.values, *(part for s in slices for part in (s.low, s.high))])
+    values = _drawable(posterior.values)
+    drawn = np.concatenate([values, *(part for s in slices for part in (s.low, s.high))])
     low, high = float(drawn.min()), float(drawn.max())
     if posterior.sign > 0.0:
         low = max(low, posterior.outlier_limit)
@@ -214,3 +216,8 @@ def _value_range(posterior: StudyPosterior, slices: Sequence[Slice]) -> tuple[fl
         high = min(high, posterior.outlier_limit)
     margin = _MARGIN * (high - low)
     return low - margin, high + margin
+
+
+def _drawable(values: FloatArray) -> FloatArray:
+    """Return values, any shape, that leave an axis of finite length."""
+    return np.clip(values, -_LARGEST_DRAWN, _LARGEST_DRAWN)

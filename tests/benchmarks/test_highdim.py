@@ -13,6 +13,7 @@ import pytest
 from optuna.distributions import FloatDistribution
 from scipy.stats import qmc
 
+from bbo_plugins.optuna import UHEBOSampler
 from benchmarks import highdim, highdim_speed, highdim_tables, highdim_turbo
 from benchmarks.highdim_entrants import (
     EXPENSIVE,
@@ -189,6 +190,19 @@ def test_who_is_in_which_part() -> None:
     assert present("hpo") == set(everyone)
     assert present("d100") == {OURS, *PEERS}
     assert present("paper") == {OURS, *LITERAL, *PEERS}
+
+
+def test_uhe_bo_is_the_default_sampler_with_the_start_up_of_all() -> None:
+    """Its suggestions are those of ``UHEBOSampler`` with the run's seed and start-up."""
+    case = CASES["alpine-20"]
+    values = []
+    for sampler in (entrants(12)[UHE_BO].build(5, None), UHEBOSampler(seed=5, n_startup_trials=12)):
+        study = optuna.create_study(sampler=sampler)
+        for _ in range(14):
+            trial = study.ask(dict(case.space))
+            study.tell(trial, case.value(trial.params))
+        values.append([trial.value for trial in study.trials])
+    assert values[0] == values[1]
 
 
 def test_uhe_bo_is_compared_in_pairs_and_has_no_rank(report: Report) -> None:

@@ -178,8 +178,12 @@ def test_the_papers_cases_and_tables_run_only_when_asked_for(
     )
     tables = regret.chosen_problems(options(functions=None, tables=True), report)
     assert [problem.name for problem in tables] == list(TABLE_NAMES)
+    quick = regret.chosen_problems(options(functions=None, quick=True, tables=True), report)
+    assert [problem.name for problem in quick] == [QUICK_TABLE]
     monkeypatch.setattr(regret, "tables_are_missing", lambda: True)
     assert regret.chosen_problems(options(functions=None, tables=True), report) == []
+    mixed = regret.chosen_problems(options(functions=["h1", QUICK_TABLE]), report)
+    assert [problem.name for problem in mixed] == ["h1"]
     assert "not installed: scikit-learn" in report.text()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -147,6 +148,7 @@ def test_state_survives_json() -> None:
         {"theta": [0.0]},
         {"theta": [math.nan] * 8},
         {"theta": [99.0] * 8},
+        {"theta": [0.0, 0.0, 20.0, 0.0, 0.0, 0.0, 0.0, 0.0]},
         {"power": 0.3},
         {"hidden": "~"},
         {"hidden": "AA=="},
@@ -162,6 +164,16 @@ def test_malformed_state_is_refused(change: dict[str, Any]) -> None:
     assert WarmNetwork.from_json(state) is not None
     assert WarmNetwork.from_json({**state, **change}) is None
     assert WarmNetwork.from_json([1, 2]) is None
+
+
+def test_a_state_that_cannot_be_continued_is_left() -> None:
+    """Scales that no Gram matrix can be factorized with start nothing: the fit is a cold one."""
+    X = np.random.default_rng(0).random((9, 2))
+    sane = _fit(X, _quadratic(X)).warm_start
+    broken = replace(sane, theta=np.full(8, 50.0), n_cold=8)
+    model = _fit(X, _quadratic(X), warm_start=broken)
+    assert model.warm_start.n_cold == 9
+    assert np.isfinite(model.predict_mean(X)).all()
 
 
 def test_state_of_another_size_is_ignored() -> None:

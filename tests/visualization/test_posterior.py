@@ -278,6 +278,17 @@ def test_outliers_do_not_flatten_the_rest(negated: bool) -> None:
     assert info.trials_label in axes.get_legend_handles_labels()[1]
 
 
+@pytest.mark.parametrize("plot", PLOTS)
+def test_the_largest_floats_can_be_drawn(plot: Any) -> None:
+    """An axis whose length would overflow ends before it does."""
+    rows = [{"x0": x} for x in np.linspace(0.0, 1.0, 6).tolist()]
+    values = [1.7e308, -1.7e308, 1.7e308, -1.7e308, 0.0, 1.0]
+    study = _study(_unit(1), rows, values)
+    low, high = _info(study).value_range
+    assert np.isfinite(high - low)
+    plot(study, n_points=5)
+
+
 def test_axis_holds_everything_where_there_are_no_outliers() -> None:
     """All values and the ends of all intervals, with a margin."""
     rows = [{"x0": x} for x in np.linspace(0.0, 1.0, 12).tolist()]
