@@ -121,7 +121,7 @@ def test_there_are_enough_problems_of_each_kind() -> None:
     assert groups["deceptive"] >= 9
     assert groups["smooth"] >= 10
     assert groups["noisy"] == sum(problem.noise_sd > 0.0 for problem in PROBLEMS.values())
-    assert set(groups) == set(GROUPS)
+    assert {*groups, "table"} == set(GROUPS)
     assert sum(problem.noise_sd > 0.0 for problem in PROBLEMS.values()) >= 3
     assert sum("CategoricalDistribution" in kind for kind in kinds) >= 2
     assert max(problem.dimension for problem in PROBLEMS.values()) == 20
