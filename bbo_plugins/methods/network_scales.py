@@ -45,6 +45,7 @@ LOG_NOISE, GROWTH = 6, 7
 # Typical values and their spread: a normal prior on θ; the constant's scale is fixed.
 TYPICAL = np.array([*np.log([1.0, 1.0, 1.0, 1.0, 3.0, 2.0, 1e-3]), 0.5])
 _SPREAD = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 2.0, 0.5])
+# Between these θ is chosen.
 LOWEST = TYPICAL - np.array([0.0, 5.0, 5.0, 5.0, 5.0, 2.0, 0.0, 0.5])
 HIGHEST = TYPICAL + np.array([0.0, 5.0, 5.0, 5.0, 5.0, 2.0, 9.0, 1.5])
 LOWEST[LOG_NOISE] = math.log(NOISE_FLOOR)

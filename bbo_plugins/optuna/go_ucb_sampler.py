@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.model_sampler import ModelSampler, ModelSuggestion
+from bbo_plugins.optuna.model_sampler import UNREADABLE_FIT, ModelSampler, ModelSuggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from bbo_plugins.optuna.trials import Snapshot
 
 FIT_NAME = "GO-UCB"  # name under which the networks are stored with a trial
-_UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 _N_STARTUP = 10  # of a study of unknown length
 
 
@@ -133,7 +132,7 @@ class GOUCBSampler(ModelSampler):
         return ModelSuggestion(
             x=step.x,
             fits=tuple(warm_start.to_json() for warm_start in step.warm_starts),
-            notes=(*step.notes, *([_UNREADABLE_FIT] if None in warm_starts else ())),
+            notes=(*step.notes, *([UNREADABLE_FIT] if None in warm_starts else ())),
             loss=FIT_NAME,
         )
 

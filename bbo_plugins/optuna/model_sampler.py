@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
+UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 _MAX_ATTEMPTS = 3
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 

@@ -13,7 +13,7 @@ from bbo_plugins import errors
 from bbo_plugins.methods.horizon_laws import bilevel_beta
 from bbo_plugins.methods.inner_horizon import InnerHorizon
 from bbo_plugins.optuna.continuations import known_noise
-from bbo_plugins.optuna.model_sampler import ModelSampler, ModelSuggestion
+from bbo_plugins.optuna.model_sampler import UNREADABLE_FIT, ModelSampler, ModelSuggestion
 from bbo_plugins.optuna.proposals import ARMS
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ _ACQUISITIONS = ("logei", "ei", "ucb")
 _BILEVEL = "bilevel"
 _TINY = 1e-150
 _LARGEST_PHI = 1e6  # in standard deviations of the values; next to it no value says anything
-_UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 
 
 class UHEBOSampler(ModelSampler):
@@ -214,7 +213,7 @@ class UHEBOSampler(ModelSampler):
         return ModelSuggestion(
             x=step.x,
             fits=tuple(warm_start.to_json() for warm_start in step.warm_starts),
-            notes=step.notes if all(map(all, fits.values())) else (*step.notes, _UNREADABLE_FIT),
+            notes=step.notes if all(map(all, fits.values())) else (*step.notes, UNREADABLE_FIT),
             loss=None if step.loss is None else _name_of(step.loss),
             arm=arm,
             expected_gain=step.expected_gain,

@@ -25,12 +25,12 @@ from bbo_plugins.gp.surrogate import Surrogate, transformed_noise
 from bbo_plugins.methods import active_set
 from bbo_plugins.methods.go_ucb import DEFAULT_HIDDEN_UNITS
 from bbo_plugins.methods.network_surrogate import NetworkSurrogate, WarmNetwork
+from bbo_plugins.methods.objective_models import NetworkModel, ProcessModel
 from bbo_plugins.optuna.finished import FinishedTrial
 from bbo_plugins.optuna.go_ucb_sampler import FIT_NAME, GOUCBSampler
 from bbo_plugins.optuna.model_sampler import ModelSampler
 from bbo_plugins.optuna.placement import PlacedTrials
 from bbo_plugins.optuna.records import suggestions_of
-from bbo_plugins.optuna.study_models import NetworkModel, ProcessModel
 from bbo_plugins.optuna.trials import Histories
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bbo_plugins.gp.likelihood import Hyperparameters
+    from bbo_plugins.methods.objective_models import ObjectiveModel
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.optuna.records import SuggestionRecord
-    from bbo_plugins.optuna.study_models import ObjectiveModel
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 

@@ -161,7 +161,7 @@ def test_expensive_entrants_have_fewer_seeds_and_literal_ones_fewer_parts(
 ) -> None:
     """Seeds are counted from the first fresh one, by part; ``seeds`` bounds the expensive too."""
     monkeypatch.setattr(highdim, "source_of", lambda entrant: entrant.name)
-    cases = [CASES["f1"], CASES["rosenbrock-20"]]
+    cases = [CASES["f1"], CASES["rosenbrock-50"]]
     everyone = [OURS, *LITERAL, *EXPENSIVE]
 
     def seeds_of(name: str, problem: str, seeds: int | None, few: int | None) -> list[int]:
@@ -170,11 +170,11 @@ def test_expensive_entrants_have_fewer_seeds_and_literal_ones_fewer_parts(
         )
         return [run.seed for run in runs if (run.sampler, run.problem) == (name, problem)]
 
-    assert seeds_of(OURS, "rosenbrock-20", None, None) == list(range(100, 110))
-    assert seeds_of("turbo", "rosenbrock-20", None, None) == [100, 101, 102]
-    assert seeds_of("turbo", "rosenbrock-20", 2, None) == [100, 101]
-    assert seeds_of("gpsampler", "rosenbrock-20", None, 4) == [100, 101, 102, 103]
-    assert seeds_of("literal", "rosenbrock-20", None, None) == []
+    assert seeds_of(OURS, "rosenbrock-50", None, None) == list(range(100, 105))
+    assert seeds_of("turbo", "rosenbrock-50", None, None) == [100, 101, 102]
+    assert seeds_of("turbo", "rosenbrock-50", 2, None) == [100, 101]
+    assert seeds_of("gpsampler", "rosenbrock-50", None, 4) == [100, 101, 102, 103]
+    assert seeds_of("literal", "rosenbrock-50", None, None) == []
     assert seeds_of("literal", "f1", None, None) == list(range(100, 105))
 
 

@@ -19,10 +19,10 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import Hyperparameters
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods.active_set import MAX_MODELED
+from bbo_plugins.methods.objective_models import ProcessModel
 from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.optuna.proposals import PREFIX, Proposal
 from bbo_plugins.optuna.records import suggestions_of
-from bbo_plugins.optuna.study_models import ProcessModel
 from bbo_plugins.optuna.study_posterior import StudyPosterior, posterior_of
 from bbo_plugins.visualization._lengthscales import lengthscales_info
 from tests.optuna import uhe_studies

@@ -583,3 +583,4 @@ def test_trials_without_what_they_should_have(name: str) -> None:
     study.tell(trial, 0.0)
     run(study, 3)
     evaluate(study)
+    assert_modeled(study, ask(study))

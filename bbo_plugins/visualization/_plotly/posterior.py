@@ -44,11 +44,11 @@ def plot_posterior(
     The model, over the parameters that all complete trials share, of this package's latest
     suggestion: a Gaussian process with the hyperparameters stored with it, or GO-UCB's network. If
     nothing is stored it is fitted once, a network for a ``GOUCBSampler`` and a Gaussian process for
-    all other samplers. Each panel varies one
-    parameter and keeps the others at the values of the best trial, feasible if there is one. It
-    shows the median of the objective without noise, its central 95% interval, and the complete
-    trials: the further a trial is off the slice, by the model's own measure, the fainter it is.
-    The interval is the model's: far from all trials a network's is often too narrow.
+    all other samplers. Each panel varies one parameter and keeps the others at the values of the
+    best trial, feasible if there is one. It shows the median of the objective without noise, its
+    central 95% interval, and the complete trials: the further a trial is off the slice, by the
+    model's own measure, the fainter it is. The interval is the model's: far from all trials a
+    network's is often too narrow.
 
     Values are in the objective's units. The axis of the values ends where only outliers are left.
     Known noise variances are those of the study's sampler, so load the study with its sampler.

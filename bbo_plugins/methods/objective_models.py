@@ -1,4 +1,4 @@
-"""The two kinds of models that a sampler may have of a study's objective, in one form for plots.
+"""The two kinds of models that this package has of an objective, in one form.
 
 Both are normal distributions of the transformed, maximized objective at each point, and know how
 much two points have in common before any data.
@@ -29,7 +29,7 @@ _N_AVERAGED = 256  # points over which the network's gradients are averaged
 
 
 class ObjectiveModel(Protocol):
-    """What a plot asks of a model; points are those of the unit cube."""
+    """What both answer; points are those of the unit cube."""
 
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean (m,) and variance (m,), both without noise, at ``X`` (m, d)."""

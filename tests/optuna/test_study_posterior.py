@@ -13,9 +13,9 @@ from scipy import stats
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods.network_surrogate import NetworkSurrogate, WarmNetwork, inputs
+from bbo_plugins.methods.objective_models import NetworkModel, ProcessModel
 from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
 from bbo_plugins.optuna.proposals import Proposal
-from bbo_plugins.optuna.study_models import NetworkModel, ProcessModel
 from bbo_plugins.optuna.study_posterior import StudyPosterior, posterior_of
 
 if TYPE_CHECKING:
