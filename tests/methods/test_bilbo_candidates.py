@@ -17,7 +17,7 @@ from bbo_plugins.methods.bilbo_candidates import (
     most_feasible,
 )
 from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem
-from bbo_plugins.methods.bilbo_moves import climb, climbing_dimensions, perturbed
+from bbo_plugins.methods.bilbo_moves import climb, perturbed
 from bbo_plugins.methods.trusted_sets import TrustedSets
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.bilevel import (
@@ -219,22 +219,6 @@ def test_a_violated_upper_constraint_is_preferred_to_no_response() -> None:
     assert pair.value < 0.0
 
 
-def test_climbing_moves_free_lower_coordinates_up() -> None:
-    """Each start ends at least as high, with x and the other coordinates where they were."""
-    problem = box_problem(2, 3, lower_constraints=("c",))
-    trusted = TrustedSets(random_model(problem, 20, 2), 1.0)
-    starts = np.random.default_rng(0).random((200, 5))
-    free = np.array([True, False, True])
-    heights = [trusted.penalized(starts)[0]]
-    for n_steps in (1, 2, 3, 4, 12):
-        summits = climb(trusted, starts, 2, free, n_steps)
-        heights.append(trusted.penalized(summits)[0])
-        assert (heights[-1] >= heights[-2] - 1e-9).all()
-    assert heights[-1].mean() > heights[0].mean() + 0.3
-    assert (summits[:, [0, 1, 3]] == starts[:, [0, 1, 3]]).all()
-    assert ((summits >= 0.0) & (summits <= 1.0)).all()
-
-
 def test_climbing_reaches_the_top_of_a_smooth_response() -> None:
     """Around a maximum inside the box, the gradient where the climb ends is next to nothing."""
     rng = np.random.default_rng(0)
@@ -261,49 +245,6 @@ def test_perturbations_stay_close_and_representable() -> None:
     assert (gaps[:, 1] > 0.0).mean() > 0.2
     assert len(np.unique(moved[:, 4])) == 3
     assert 0.3 < (gaps[:, 0] == 0.0).mean() < 0.5
-
-
-def test_what_climbs_is_numeric_with_many_levels() -> None:
-    """Categories and dimensions of a few levels do not climb."""
-    space = SearchSpace(
-        {
-            "float": Dimension.float(0.0, 1.0),
-            "few": Dimension.int(1, 16),
-            "many": Dimension.int(1, 17),
-            "kind": Dimension.categorical(list(range(40))),
-        }
-    )
-    assert climbing_dimensions(space).tolist() == [True, False, True, False]
-
-
-def test_a_best_response_is_that_of_its_upper_point() -> None:
-    """The answer to one x keeps x and maximizes u_f over z."""
-    problem = box_problem(1, 2)
-    trusted = TrustedSets(random_model(problem, 15, 3), 1.5)
-    x = np.array([0.37])
-    point = best_response(trusted, problem, x, np.random.default_rng(0))
-    others = np.concatenate(
-        [np.full((5000, 1), 0.37), np.random.default_rng(1).random((5000, 2))], axis=1
-    )
-    mean, sd = posterior(trusted.model.lower, np.concatenate([point[None], others]))
-    value = mean + 1.5 * sd
-    assert point[0] == 0.37
-    assert value[0] >= value[1:].max() - 1e-3
-
-
-def test_anchors_are_the_most_promising_observed_points() -> None:
-    """Points in S come first, by u_F; others by how little they violate."""
-    problem = box_problem(1, 1, upper_constraints=("C",))
-    model = random_model(problem, 15, 4)
-    trusted = TrustedSets(model, 0.5)
-    observed = model.observed
-    anchors = anchors_of(trusted, observed)
-    slack = np.dot((1.0, 0.5), posterior(model.constraints[0], observed))
-    value = np.dot((1.0, 0.5), posterior(model.upper, observed))
-    inside = slack >= 0.0
-    assert len(anchors) == 8
-    assert anchors[0] == pytest.approx(observed[np.argmax(np.where(inside, value, -np.inf))])
-    assert anchors_of(trusted, np.empty((0, 2))).shape == (0, 2)
 
 
 def test_a_response_of_another_kind_is_not_overlooked_near_a_parent() -> None:

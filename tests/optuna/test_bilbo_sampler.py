@@ -398,21 +398,6 @@ def test_no_solution_lies_where_the_lower_level_fails(seed: int) -> None:
     assert all(trial.params["x"] < 0.66 for trial in trusted)
 
 
-def test_infinite_values_count_as_the_worst() -> None:
-    """A lower level that diverges somewhere is learned as bad there."""
-    sampler = sampler_of()
-    objective = decoupled(sampler)
-
-    def diverging(trial: Trial) -> float:
-        value = objective(trial)
-        return math.inf if trial.params["query"] == "lower" and value > 0.3 else value
-
-    study = optuna.create_study(sampler=sampler)
-    study.optimize(diverging, n_trials=30)
-    solution = sampler.solution(study)
-    assert solution.upper_params == pytest.approx({"x": 0.5}, abs=0.06)
-
-
 @pytest.mark.parametrize("far", [0.0, 1e9])
 def test_the_regret_bound_holds_and_shrinks(far: float) -> None:
     """It is no less than what the upper objective loses, also where far values are compressed."""

@@ -110,22 +110,6 @@ def test_bad_arguments_are_refused(argument: str, value: Any, error: type[Except
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        {},
-        {"beta": 4, "regularization": 1e-3},
-        {"beta": np.float64(0.25), "hidden_units": np.int64(2), "seed": np.uint64(3)},
-        {"noise_func": lambda _: 0.1, "deterministic_objective": np.True_},
-    ],
-)
-def test_good_arguments_are_accepted(arguments: dict[str, Any]) -> None:
-    """The sampler that results works past its start-up."""
-    study = optuna.create_study(sampler=GOUCBSampler(n_startup_trials=2, **arguments))
-    study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=4)
-    assert len(study.get_trials(states=[TrialState.COMPLETE])) == 4
-
-
-@pytest.mark.parametrize(
     "arguments, n",
     [
         ({}, 10),
@@ -293,16 +277,6 @@ def test_known_noise_is_passed_on() -> None:
         return row
 
     assert last(1e-6) != last(10.0)
-
-
-@pytest.mark.parametrize(
-    "argument, value", [("beta", 25.0), ("regularization", 0.5), ("hidden_units", 2)]
-)
-def test_arguments_reach_the_method(argument: str, value: float) -> None:
-    """The first suggestion of the model is another one."""
-    ordinary, other = points(started(5).trials), points(started(5, **{argument: value}).trials)
-    np.testing.assert_array_equal(ordinary[:4], other[:4])
-    assert (ordinary[4] != other[4]).any()
 
 
 def test_region_knows_how_long_the_start_up_was(monkeypatch: pytest.MonkeyPatch) -> None:
