@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: what it accepts, and that a missing peer is said, not passed over."""
+"""``python -m benchmarks``: what it accepts, and a run. CI runs every benchmark with ``--quick``."""
 
 import subprocess
 import sys
@@ -16,6 +16,15 @@ def test_bad_arguments_are_refused(words: list[str], capsys: pytest.CaptureFixtu
         command_line.main(words)
     assert stop.value.code == 2
     assert "usage: python -m benchmarks" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", sorted(command_line.BENCHMARKS))
+def test_every_benchmark_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each can be imported with the packages of the tests, and lists its options."""
+    with pytest.raises(SystemExit) as stop:
+        command_line.main([name, "--help"])
+    assert not stop.value.code
+    assert "--quick" in capsys.readouterr().out
 
 
 def test_threads_are_limited_before_numpy_loads(tmp_path: Path) -> None:
