@@ -6,6 +6,9 @@ that all histories grow alike. Two steps before the counted ones warm the entran
 suggestion of a fresh entrant is reported as "cold". What counts is ``study.ask`` with all
 parameters suggested, on one thread.
 
+One setting is measured once more the way users run it: in a process that finds no thread variable
+in its environment, beside two processes that keep their cores busy.
+
 The same run checks that speed is not bought with quality: see ``benchmarks.quality``.
 """
 
@@ -13,17 +16,24 @@ import argparse
 import cProfile
 import gc
 import io
+import json
+import os
 import pstats
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import optuna
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from benchmarks.__main__ import THREAD_VARIABLES
 from benchmarks.functions import PROBLEMS
 from benchmarks.histories import history
 from benchmarks.latency_quality import QualityLog, add_quality_tables, extra_cases
@@ -69,6 +79,8 @@ SETTINGS = (
     Setting("levy20", 500),
 )
 QUICK_SETTINGS = (Setting("hartmann6", 30), Setting("levy20", 40))
+BUSY_SETTING, QUICK_BUSY_SETTING = Setting("hartmann6", 200), Setting("hartmann6", 30)
+N_BUSY = 2  # processes beside the measured one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +96,13 @@ class Timing:
     warm: bool
     wall: float
     cpu: float
+    busy: bool = False
+
+    @property
+    def history(self) -> str:
+        """What the suggestion started from, and beside what."""
+        busy = f", beside {N_BUSY} busy processes, nothing set" if self.busy else ""
+        return ("warm" if self.warm else "cold") + busy
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -174,6 +193,47 @@ def measure(
     return timings
 
 
+@contextmanager
+def busy_processes() -> Iterator[None]:
+    """Keep ``N_BUSY`` cores busy."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(N_BUSY)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def measure_beside_busy(
+    setting: Setting, entrants: Sequence[Sampler], *, seed: int, repetitions: int
+) -> list[Timing]:
+    """Time every entrant as :func:`measure` does, in a new process beside busy ones."""
+    environment = {k: v for k, v in os.environ.items() if k not in THREAD_VARIABLES}
+    words = [setting.problem, setting.n, seed, repetitions, *(e.name for e in entrants)]
+    command = [sys.executable, "-m", "benchmarks.latency", *map(str, words)]
+    with busy_processes():
+        done = subprocess.run(  # noqa: S603 - our own module with our own interpreter
+            command, check=True, stdout=subprocess.PIPE, text=True, env=environment
+        )
+    return [Timing(**timing, busy=True) for timing in json.loads(done.stdout)]
+
+
+def main(words: Sequence[str]) -> None:
+    """Print the timings that :func:`measure_beside_busy` asks a new process for."""
+    quiet()
+    problem, n, seed, repetitions, *names = words
+    timings = measure(
+        Setting(problem, int(n)),
+        [SAMPLERS[name] for name in names],
+        seed=int(seed),
+        repetitions=int(repetitions),
+        log=None,
+    )
+    fields = [{k: v for k, v in asdict(timing).items() if k != "busy"} for timing in timings]
+    print(json.dumps(fields))
+
+
 def profile(setting: Setting, seed: int) -> str:
     """Return where our own time goes in a setting: the functions with the largest own time."""
     problem = PROBLEMS[setting.problem]
@@ -200,33 +260,39 @@ def profile(setting: Setting, seed: int) -> str:
     return "\n".join([*lines, f"ms per suggestion, profiler included: {', '.join(parts)}"])
 
 
+def _milliseconds(walls: Sequence[float]) -> str:
+    """Return median, mean and 95th percentile of times in seconds."""
+    figures = (statistics.median(walls), statistics.mean(walls), np.percentile(walls, 95))
+    return " / ".join(f"{1e3 * figure:.1f}" for figure in figures)
+
+
 def _ratio_row(
-    setting: Setting, peer: str, timings: Sequence[Timing], *, warm: bool
+    setting: Setting, peer: str, timings: Sequence[Timing], history: str
 ) -> list[Any] | None:
     """Return one line of the table: peer / ours."""
-    chosen = [t for t in timings if (t.problem, t.n, t.warm) == (setting.problem, setting.n, warm)]
+    of_setting = [t for t in timings if (t.problem, t.n) == (setting.problem, setting.n)]
+    chosen = [t for t in of_setting if t.history == history]
     ours = {(t.seed, t.step): t for t in chosen if t.entrant == OURS}
     theirs = {(t.seed, t.step): t for t in chosen if t.entrant == peer}
     if not ours or not theirs:
         return None
     paired = [theirs[key].wall / ours[key].wall for key in ours]
-    own_wall = statistics.median(t.wall for t in ours.values())
-    wall = statistics.median(t.wall for t in theirs.values())
+    own_walls, walls = [t.wall for t in ours.values()], [t.wall for t in theirs.values()]
     cpu = statistics.median(t.cpu for t in theirs.values())
     cpu_ratio = cpu / statistics.median(t.cpu for t in ours.values())
-    ratio = wall / own_wall
-    target = setting.target if warm and peer == TARGET_PEER else None
+    ratio = statistics.median(walls) / statistics.median(own_walls)
+    target = setting.target if history == "warm" and peer == TARGET_PEER else None
     verdict = "" if target is None else ("met" if ratio >= target else "MISSED")
     return [
         setting.dimension,
         setting.n,
-        "warm" if warm else "cold",
+        history,
         peer,
         f"{ratio:.1f}",
         f"{min(paired):.1f} - {max(paired):.1f}",
         f"{cpu_ratio:.1f}",
-        f"{1e3 * wall:.1f}",
-        f"{1e3 * own_wall:.1f}",
+        _milliseconds(walls),
+        _milliseconds(own_walls),
         "" if target is None else f">= {target:g}",
         verdict,
     ]
@@ -237,10 +303,11 @@ def add_ratio_table(
 ) -> list[Setting]:
     """Add the table of ratios and return the settings whose target was missed."""
     rows, missed = [], []
-    for warm in (True, False):
+    kinds = dict.fromkeys(t.history for t in sorted(timings, key=lambda t: not t.warm))
+    for kind in kinds:
         for peer in peers:
             for setting in settings:
-                row = _ratio_row(setting, peer, timings, warm=warm)
+                row = _ratio_row(setting, peer, timings, kind)
                 if row is None:
                     continue
                 rows.append(row)
@@ -263,7 +330,8 @@ def add_ratio_table(
     report.note(
         "Ratios are medians over medians of wall time; the spread is the least and the largest "
         'ratio of two suggestions of the same step; "CPU time" is the ratio of median CPU times, '
-        "which other work on the machine does not disturb. Milliseconds are context, not results."
+        "which other work on the machine does not disturb. Milliseconds are median / mean / 95th "
+        "percentile: context, not results."
     )
     return missed
 
@@ -294,7 +362,16 @@ def run(options: argparse.Namespace, report: Report) -> None:
             for timing in fresh:
                 report.record(kind="timing", **asdict(timing))
             timings += fresh
-    missed = add_ratio_table(report, settings, timings, [n for n in names if n != OURS])
+    beside = QUICK_BUSY_SETTING if options.quick else BUSY_SETTING
+    for seed in range(seeds):
+        report.progress(f"timing {beside.problem}, n = {beside.n}, seed {seed}, beside busy ones")
+        timings += measure_beside_busy(beside, entrants, seed=seed, repetitions=repetitions)
+    for timing in timings:
+        if timing.busy:
+            report.record(kind="timing", **asdict(timing))
+    missed = add_ratio_table(
+        report, [*dict.fromkeys([*settings, beside])], timings, [n for n in names if n != OURS]
+    )
     if log is not None:
         extra_cases(log, quick=options.quick, seeds=seeds)
         add_quality_tables(report, log)
@@ -303,3 +380,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
             f"Profile of {PROFILED_ASKS} suggestions, {setting.problem}, n = {setting.n}:\n\n"
             f"```\n{profile(setting, 0)}\n```"
         )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -59,9 +59,9 @@ def test_newer_pythons_get_pins_within_the_bounds(python: str) -> None:
 
 
 def test_dependencies_stay_small() -> None:
-    """The package itself needs numpy, scipy and Optuna; anything heavier is an extra."""
+    """The package itself needs numpy, scipy, Optuna and threadpoolctl; anything heavier is an extra."""
     names = {Requirement(line).name for line in PROJECT["dependencies"]}
-    assert names == {"numpy", "scipy", "optuna"}
+    assert names == {"numpy", "scipy", "optuna", "threadpoolctl"}
 
 
 def test_changelog_has_a_place_for_this_version() -> None:

@@ -36,6 +36,7 @@ import numpy as np
 
 from bbo_plugins import errors
 from bbo_plugins.acquisition.quasirandom import shifted_sobol
+from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.methods.bilbo_candidates import anchors_of, best_pair, best_response, most_feasible
 from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem, FunctionData
 from bbo_plugins.methods.bilbo_solution import TOLERANCE, solve, verification
@@ -132,6 +133,7 @@ class Query:
     notes: tuple[str, ...] = ()
 
 
+@one_blas_thread()
 def suggest(
     problem: BilevelProblem,
     data: Mapping[str, FunctionData],

@@ -49,6 +49,7 @@ import numpy as np
 
 from bbo_plugins.acquisition import functions
 from bbo_plugins.acquisition.quasirandom import shifted_sobol
+from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import active_set
 from bbo_plugins.methods.network_surrogate import NetworkSurrogate, WarmNetwork, inputs
@@ -138,6 +139,7 @@ class Optimism:
         return functions.Derivatives(value, slope * bound.by_mean, slope * bound.by_variance)
 
 
+@one_blas_thread()
 def suggest(
     space: SearchSpace,
     observations: Observations,

@@ -30,6 +30,7 @@ import numpy as np
 
 from bbo_plugins.acquisition.optimize import maximize
 from bbo_plugins.acquisition.quasirandom import shifted_sobol
+from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
 from bbo_plugins.gp.losses import MARGINAL, Loss
 from bbo_plugins.gp.surrogate import Surrogate
@@ -68,6 +69,7 @@ class Suggestion:
     expected_gain: float | None = None
 
 
+@one_blas_thread()
 def suggest(
     space: SearchSpace,
     observations: Observations,

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bbo_plugins import errors
+from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import NOISE_FLOOR
 from bbo_plugins.methods import active_set
@@ -199,6 +200,7 @@ class Evaluation:
     notes: tuple[str, ...]
 
 
+@one_blas_thread()
 def evaluate(
     space: SearchSpace,
     X: FloatArray,

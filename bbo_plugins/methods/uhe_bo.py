@@ -59,6 +59,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.losses import MARGINAL, Loss, WeightedLeaveOneOut
 from bbo_plugins.gp.outputs import OutputTransform
 from bbo_plugins.methods import exp3, gp_bo
@@ -122,6 +123,7 @@ class Suggestion(gp_bo.Suggestion):
     loss: Loss | None = None
 
 
+@one_blas_thread()
 def suggest(
     space: SearchSpace,
     observations: Observations,

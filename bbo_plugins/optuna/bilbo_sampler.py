@@ -17,6 +17,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import TrialState
 
 from bbo_plugins import errors
+from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.methods.bilbo import DEFAULT_BETA, Options, suggest
 from bbo_plugins.optuna import randomness
 from bbo_plugins.optuna.bilevel_reasons import doubt, store_reason
@@ -305,6 +306,7 @@ class BILBOSampler(BaseSampler):
         attributes = study._storage.get_trial_system_attrs(trial._trial_id)
         self._roles.check_constraints(attributes, coupled=coupled)
 
+    @one_blas_thread()
     def solution(self, study: Study) -> BilevelSolution:
         """Return the best pair of upper-level parameters and lower-level answer, by the models.
 

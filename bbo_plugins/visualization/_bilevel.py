@@ -18,6 +18,7 @@ from optuna.study import Study
 from scipy.special import ndtri
 
 from bbo_plugins import errors
+from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
 from bbo_plugins.optuna.bilevel_solution import BilevelPosterior
 from bbo_plugins.optuna.study_posterior import INTERVAL
@@ -140,6 +141,7 @@ def queries_label(function: str) -> str:
     return f"queries of {function}"
 
 
+@one_blas_thread()
 def bilevel_info(
     study: Study, sampler: BILBOSampler, params: Sequence[str] | None = None
 ) -> BilevelInfo:

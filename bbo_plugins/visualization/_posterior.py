@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from bbo_plugins import errors
+from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.optuna.study_posterior import INTERVAL, posterior_of
 from bbo_plugins.visualization._axes import coordinates, is_few, labels
 
@@ -103,6 +104,7 @@ class PosteriorInfo:
         return f"trial {self.numbers[self.reference]}"
 
 
+@one_blas_thread()
 def posterior_info(
     study: Study, params: Sequence[str] | None, *, at: int | None, n_points: int
 ) -> PosteriorInfo | None:
