@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: what it accepts, and a run. CI runs every benchmark with ``--quick``."""
+"""``python -m benchmarks``: what it accepts, and a run; CI runs each benchmark with ``--quick``."""
 
 import subprocess
 import sys

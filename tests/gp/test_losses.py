@@ -195,23 +195,6 @@ def test_volumes_are_counts_of_nearest_points(counts: tuple[int, ...], n: int) -
     np.testing.assert_allclose(voronoi_volumes(X, FeatureMap(counts)), counted * n / counted.sum())
 
 
-def test_volumes_of_categories_are_equal() -> None:
-    """One observation per category of a single dimension: a third of the cube each."""
-    X = np.array([[0.1], [0.5], [0.9]])
-    np.testing.assert_allclose(voronoi_volumes(X, FeatureMap((3,))), 1.0, atol=0.25)
-
-
-def test_coinciding_points_share_their_cell() -> None:
-    """Twins have equal volumes that add up to the cell's, also twins by category only."""
-    X = np.array([[0.2, 0.1], [0.7, 0.9], [0.7, 0.8], [0.7, 0.95], [0.2, 0.6]])
-    features = FeatureMap((0, 2))
-    volumes = voronoi_volumes(X, features)
-    assert volumes[1] == volumes[2] == volumes[3]
-    single = voronoi_volumes(X[[0, 1, 4]], features) * 5.0 / 3.0
-    assert 3.0 * volumes[1] == pytest.approx(single[1])
-    assert volumes.sum() == pytest.approx(5.0)
-
-
 def test_crowded_observations_have_small_weights() -> None:
     """Half of the points in a hundredth of the square weigh about a hundredth of the sum."""
     rng = np.random.default_rng(2)
@@ -336,10 +319,3 @@ def test_surrogate_estimates_with_the_loss_and_predicts_from_the_data(loss: Loss
     K_cross = dense.covariance(new, X, estimate.length_scales, estimate.signal_variance, (0, 0))
     expected = K_cross @ np.linalg.solve(K, surrogate.process.y)
     np.testing.assert_allclose(surrogate.process.predict_mean(new), expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("multiple", [0, -1])
-def test_multiple_is_checked(multiple: int) -> None:
-    """There is at least one pseudo-observation per observation."""
-    with pytest.raises(ValueError, match="multiple must be"):
-        NearestNeighborPseudoData(multiple)

@@ -141,15 +141,6 @@ def test_answers_in_a_finite_space_are_exact(many: bool) -> None:
         assert pairs.key[i] == pytest.approx(value.max())
 
 
-def test_the_same_generator_gives_the_same_pair() -> None:
-    """The search depends on its arguments alone."""
-    problem = box_problem(1, 2, **BOTH)
-    trusted = TrustedSets(random_model(problem, 10, 0), 2.0)
-    first, second, third = (_search(trusted, problem, seed) for seed in (1, 1, 2))
-    assert (first.point == second.point).all()
-    assert (first.point != third.point).any()
-
-
 def _flat(problem: BilevelProblem, **values: float) -> BilevelModel:
     """Return models that know each named function to have one value everywhere, others 0."""
     X = np.random.default_rng(0).random((60, len(problem.space)))
@@ -182,24 +173,6 @@ def test_empty_sets_are_told_by_the_tier(
     _, slack = most_feasible(trusted, problem, rng=rng, anchors=np.empty((0, 2)))
     assert pair.tier == tier
     assert (slack < 0.0) == is_empty
-
-
-def test_a_small_feasible_region_is_found() -> None:
-    """A feasible ball of radius 0.1 in five dimensions is no reason to declare anything."""
-    problem = box_problem(2, 3, upper_constraints=("C",))
-    rng = np.random.default_rng(0)
-    center = rng.uniform(0.3, 0.7, size=5)
-    X = np.concatenate([rng.random((150, 5)), center + 0.05 * rng.standard_normal((50, 5))])
-    y = 0.01 - np.square(X - center).sum(axis=1)
-    models = {
-        "upper": known_model("upper", X, np.zeros(200), length_scale=1.0),
-        "lower": known_model("lower", X, np.zeros(200), length_scale=1.0),
-        "C": known_model("C", X, y, noise=1e-6, length_scale=1.0),
-    }
-    trusted = TrustedSets(assembled(problem, models), 1e-3)
-    point, slack = most_feasible(trusted, problem, rng=rng, anchors=np.empty((0, 5)))
-    assert slack >= 0.0
-    assert np.linalg.norm(point - center) < 0.12
 
 
 def test_a_violated_upper_constraint_is_preferred_to_no_response() -> None:

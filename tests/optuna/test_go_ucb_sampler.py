@@ -25,7 +25,6 @@ from bbo_plugins.optuna import GOUCBSampler
 from bbo_plugins.optuna.proposals import Proposal
 from tests.optuna.studies import (
     BOX,
-    MIXED,
     conditional,
     constrained,
     points,
@@ -129,27 +128,7 @@ def test_start_up_takes_the_root_of_the_planned_trials(arguments: dict[str, Any]
     assert fitted == [False] * n + [True]
 
 
-def test_several_objectives_are_refused() -> None:
-    """By name, with what to use instead."""
-    study = optuna.create_study(directions=["minimize", "maximize"], sampler=sampler())
-    with pytest.raises(ValueError, match=r"one objective for GOUCBSampler, but got 2"):
-        study.ask(BOX)
-
-
 # -------------------------------------------------------------------------------- reproducibility
-
-
-def test_same_seed_same_study() -> None:
-    """Two studies with one seed are equal, two seeds differ."""
-    assert run(REFERENCE) == run(REFERENCE)
-    assert points(started(6, seed=1).trials).tolist() != points(started(6).trials).tolist()
-
-
-def test_resumed_study_continues_the_sequence(tmp_path: Path) -> None:
-    """A study resumed during start-up, by a new sampler, is the uninterrupted one."""
-    url = f"sqlite:///{tmp_path / 'study.db'}"
-    run(2, storage=url, study_name="s")
-    assert run(REFERENCE - 2, storage=url, study_name="s") == run(REFERENCE)
 
 
 PROGRAM = """
@@ -221,17 +200,6 @@ def test_maximization_is_mirrored() -> None:
         study.tell(trial, -quadratic(trial.params))
     # A BLAS may round the same product in two ways.
     np.testing.assert_allclose(points(study.trials), points(started(9).trials), rtol=1e-6)
-
-
-def test_mixed_spaces_are_suggested(caplog: pytest.LogCaptureFixture) -> None:
-    """Every kind of parameter has a value of its distribution, without a warning."""
-    study = optuna.create_study(sampler=sampler())
-    for i in range(10):
-        trial = study.ask(MIXED)
-        for name, distribution in MIXED.items():
-            assert distribution._contains(distribution.to_internal_repr(trial.params[name]))
-        study.tell(trial, float(i % 3) + trial.params["s"])
-    assert not warnings_in(caplog)
 
 
 def test_odd_trials_are_no_problem(caplog: pytest.LogCaptureFixture) -> None:

@@ -146,22 +146,6 @@ def test_the_optimum_is_found(
     assert abs(study.best_value) < 2e-3
 
 
-def test_parameters_are_plain_python_values() -> None:
-    """Start-up and model return int, float and the choices themselves, on their grids."""
-    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
-    for _ in range(10):
-        trial = study.ask(MIXED)
-        study.tell(trial, float(trial.params["n"]) + trial.params["s"])
-        assert type(trial.params["lr"]) is float
-        assert type(trial.params["s"]) is float
-        assert round(trial.params["s"], 1) == trial.params["s"]
-        assert type(trial.params["n"]) is int
-        assert trial.params["n"] % 2 == 1
-        assert type(trial.params["u"]) is int
-        assert any(trial.params["c"] is choice for choice in MIXED["c"].choices)  # type: ignore[attr-defined]
-    assert {trial.params["n"] for trial in study.trials} <= {1, 3, 5, 7, 9}
-
-
 @pytest.mark.parametrize("deterministic", [True, False])
 @pytest.mark.parametrize("n_startup_trials", [2, 10, 30])
 @pytest.mark.parametrize("estimation", ["uhe", "map"])

@@ -256,15 +256,3 @@ def test_four_asks_before_any_tell() -> None:
         study.tell(trial, plateau(trial.params))
     step(study)
     assert arm_of(study.trials[-1]) is not None
-
-
-def test_two_threads_explore_too() -> None:
-    """With n_jobs=2, all trials complete and the bandit is asked."""
-    study = optuna.create_study(sampler=Chosen(EVERY_PAIR, seed=0))
-
-    def objective(trial: Trial) -> float:
-        return plateau({name: trial.suggest_float(name, 0.0, 1.0) for name in SQUARE})
-
-    study.optimize(objective, n_trials=24, n_jobs=2)
-    assert all(trial.state is TrialState.COMPLETE for trial in study.trials)
-    assert len(arms(study)) >= 5
