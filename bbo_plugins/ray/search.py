@@ -28,7 +28,7 @@ from bbo_plugins.ray.points import check_objective, check_points, params_of
 from bbo_plugins.ray.recording import OWNER_KEY
 from bbo_plugins.ray.restoring import FIXED_PARAMS, RestoringSearch
 from bbo_plugins.ray.results import finite
-from bbo_plugins.ray.spaces import flattened, split_space
+from bbo_plugins.ray.spaces import example_of_domain, flattened, split_space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -206,7 +206,7 @@ class BBOSearch(RestoringSearch):
             return
         distributions, constants = split_space(argument, space)
         if not distributions:
-            rule = "a search space with at least one domain"
+            rule = f"a search space with at least one domain, {example_of_domain(constants)}"
             raise ValueError(errors.rule_message(argument, rule, space))
         self._space = distributions
         self._constants = constants
