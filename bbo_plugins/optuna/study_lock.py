@@ -84,7 +84,7 @@ def _is_claimed_by_others(study: Study, key: str) -> bool:
     attributes = study._storage.get_study_system_attrs(study._study_id)
     return any(
         isinstance(claimed, int | float)
-        and earliest < claimed < latest  # no sum: it may be 10**400
+        and earliest < claimed < latest  # compared only: 10**400 is no float
         for name, claimed in attributes.items()
         if name.startswith(PREFIX) and name != key
     )
