@@ -149,7 +149,7 @@ def make_tuner(folder: Path, data: Data, total_steps: int, n_trials: int, seed: 
         run_config=tune.RunConfig(
             name=path.name,
             storage_path=str(folder),
-            stop=RegretGapStopper("log_loss", "min", SPACE, threshold="relative"),
+            stop=RegretGapStopper("log_loss", "min", SPACE),
             checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
             verbose=0,
         ),

@@ -7,7 +7,8 @@ trials that continue it, one after the other. User attributes of a trial say so,
     bbo_plugins:continued_from   number of the trial whose training this one goes on with
     bbo_plugins:goal             steps that the configuration is to have had after this trial
     bbo_plugins:steps            [a, b]: this trial trains from step a up to, not including, b
-    bbo_plugins:steps_made       steps that the configuration has had when the trial ended, if not b
+    bbo_plugins:steps_made       steps that the configuration has had when the trial ended; b if it
+                                 is not there and the trial is complete
 
 The storage is shared and may hold anything under these keys, so reading never raises: what is
 malformed is not there.
@@ -73,7 +74,7 @@ def steps_taken(trial: FrozenTrial) -> int:
     if steps is None or trial.state is TrialState.WAITING:
         return 0
     made = trial.user_attrs.get(STEPS_MADE)
-    if _is_count(made):
+    if _is_count(made) and trial.state.is_finished():  # else it is of a failure and a retry
         return max(made - steps.start, 0)
     if trial.state in {TrialState.PRUNED, TrialState.FAIL} and trial.last_step is not None:
         return min(max(trial.last_step + 1 - steps.start, 0), len(steps))

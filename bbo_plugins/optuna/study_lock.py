@@ -80,9 +80,11 @@ def _acquire(study: Study, key: str) -> bool:
 
 def _is_claimed_by_others(study: Study, key: str) -> bool:
     now = time.time()
+    earliest, latest = now - LIFETIME, now + LIFETIME
     attributes = study._storage.get_study_system_attrs(study._study_id)
     return any(
-        isinstance(claimed, int | float) and abs(now - claimed) < LIFETIME
+        isinstance(claimed, int | float)
+        and earliest < claimed < latest  # compared only: 10**400 is no float
         for name, claimed in attributes.items()
         if name.startswith(PREFIX) and name != key
     )

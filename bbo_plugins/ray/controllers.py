@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ray.tune.result import SHOULD_CHECKPOINT
 from ray.tune.schedulers import (
+    FIFOScheduler,
+    HyperBandForBOHB,
     PopulationBasedTraining,
     PopulationBasedTrainingReplay,
     ResourceChangingScheduler,
@@ -64,9 +66,25 @@ def bbo_search(tune_controller: Any) -> BBOSearch | None:
 
 def changes_configs(scheduler: TrialScheduler | None) -> bool:
     """Return whether a scheduler of Ray's changes the configs of trials that run."""
+    pbt = PopulationBasedTraining | PopulationBasedTrainingReplay
+    return isinstance(_unwrapped(scheduler), pbt)
+
+
+def is_for_bohb(scheduler: TrialScheduler) -> bool:
+    """Return whether a scheduler is the one of Ray's that needs a search algorithm of its own."""
+    return isinstance(_unwrapped(scheduler), HyperBandForBOHB)
+
+
+def can_be_saved(scheduler: TrialScheduler) -> bool:
+    """Return whether a scheduler has a method ``save``, or nothing to be saved."""
+    kind: Any = type(_unwrapped(scheduler))
+    return kind is FIFOScheduler or kind.save is not TrialScheduler.save
+
+
+def _unwrapped(scheduler: TrialScheduler | None) -> TrialScheduler | None:
     while isinstance(scheduler, ResourceChangingScheduler):
         scheduler = scheduler._base_scheduler
-    return isinstance(scheduler, PopulationBasedTraining | PopulationBasedTrainingReplay)
+    return scheduler
 
 
 def can_checkpoint(trial: Trial, result: Mapping[str, Any]) -> bool:

@@ -50,6 +50,10 @@ class TrialHorizons:
         self._continued_key = f"{config_key}_continued_from"
         self.trials: dict[str, Trial] = {}  # all that were added, by age as far as is known
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the trials, which Tune keeps and adds anew."""
+        return {**self.__dict__, "trials": {}}
+
     @property
     def grow(self) -> bool:
         """Whether the horizon grows with the number of trials."""

@@ -11,6 +11,9 @@ that this search has created (each names its owner from the moment it exists), s
 under way in Tune is recorded as failed rather than left RUNNING. Should Tune run it again after
 all, it gets another Optuna trial with its first result. Trials of other owners are never touched.
 
+The study lists the trials that nobody finishes, and those that Tune does not know at all: their
+steps are in no budget (:mod:`bbo_plugins.ray.recording`).
+
 What cannot be closed: a trial that somebody else has enqueued changes hands in two writes, so a
 kill between the two leaves it RUNNING without an owner.
 """
@@ -18,6 +21,7 @@ kill between the two leaves it RUNNING without an owner.
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +32,15 @@ from ray.tune.utils.util import flatten_dict
 
 from bbo_plugins.optuna.continuations import continued_from
 from bbo_plugins.optuna.once import Once
-from bbo_plugins.ray.recording import OWNER_KEY, RecordingSearch
+from bbo_plugins.ray.recording import NOT_COUNTED, RecordingSearch, owner_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from optuna.storages import BaseStorage
     from optuna.trial import FrozenTrial
 
+_logger = logging.getLogger(__name__)
 FIXED_PARAMS = "fixed_params"  # Optuna's system attribute of a trial whose parameters are given
 
 
@@ -75,9 +80,9 @@ class RestoringSearch(RecordingSearch):
             return
         newest: dict[str, FrozenTrial] = {}
         for trial in self._ot_study.get_trials(deepcopy=False):
-            owner = trial.system_attrs.get(OWNER_KEY)
-            if owner and owner[0] == self._owner:
-                newest[owner[1]] = trial
+            owner, trial_id = owner_of(trial) or (None, "")
+            if owner == self._owner:
+                newest[trial_id] = trial
         for trial_id, trial in newest.items():
             known = self._ot_trials.get(trial_id)
             if known is None or known.number != trial.number:
@@ -113,11 +118,28 @@ class RestoringSearch(RecordingSearch):
                 self.on_trial_complete(trial_id, error=True)
             elif trial.status == RayTrial.TERMINATED:
                 self.on_trial_complete(trial_id, flatten_dict(trial.last_result))
+        forgotten = list(self._forgotten(trials))
+        if forgotten:
+            self._leave_out(forgotten)
+            _logger.info(
+                "BBOSearch: Tune does not know %d of the study's trials any more; no budget of "
+                "steps counts those that the study's user attribute %r lists.",
+                len(forgotten),
+                NOT_COUNTED + self._owner,
+            )
+
+    def _forgotten(self, trials: Mapping[str, RayTrial]) -> Iterator[int]:
+        """Yield our trials of the study that are of no Ray trial of the experiment."""
+        for trial in self._ot_study.get_trials(deepcopy=False):
+            owner, trial_id = owner_of(trial) or (None, "")
+            if owner == self._owner and trial_id not in trials:
+                yield trial.number
 
     def _give_up(self, trial_id: str) -> None:
         """Record a trial that nobody will finish as failed, unless Tune runs it again."""
         number = self._ot_trials[trial_id].number
         self._ot_study.tell(number, state=TrialState.FAIL, skip_if_finished=True)
+        self._leave_out([number])
         self._open.discard(trial_id)
         self._errored.add(trial_id)
 

@@ -23,8 +23,10 @@ from __future__ import annotations
 
 import logging
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ray import cloudpickle
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
@@ -34,9 +36,11 @@ from bbo_plugins.optuna.once import Once
 from bbo_plugins.ray.controllers import (
     ControllerView,
     bbo_search,
+    can_be_saved,
     can_checkpoint,
     changes_configs,
     has_checkpoint,
+    is_for_bohb,
 )
 from bbo_plugins.ray.horizons import TrialHorizons
 from bbo_plugins.ray.results import STOPPED_EARLY, field, finite
@@ -91,9 +95,10 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         config_key: Name of N in the config.
         step_size_key: Name of the steps' length in the config.
         base_scheduler: Another scheduler of Ray's that may stop or pause trials before their
-            horizon: ASHA, HyperBand, median stopping, population based training or its replay (not
-            with a growing horizon), or ``ResourceChangingScheduler`` around one of them. None for
-            none. Its ``max_t`` should not be below N.
+            horizon: ASHA, HyperBand, median stopping, or ``ResourceChangingScheduler`` around
+            one of them; also population based training (without a search algorithm, as Ray refuses
+            any beside it) or its replay, neither with a growing horizon. Not ``HyperBandForBOHB``,
+            which needs Ray's ``TuneBOHB``. None for none. Its ``max_t`` should not be below N.
         **inner_horizon_kwargs: Arguments of :class:`~bbo_plugins.InnerHorizon`, if ``horizon`` is
             None; ``n_outer`` is the tuner's ``num_samples`` unless it is given.
 
@@ -140,11 +145,13 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         self._base = base_scheduler if base_scheduler is not None else FIFOScheduler()
         self._metric: str | None = None
         self._mode: str | None = None
-        self._trials = self._horizons.trials
+        self._forget()
+        self._once = Once()
+
+    def _forget(self) -> None:
         self._with_base: set[str] = set()
         self._values: dict[str, float] = {}  # maximized, of those that have reached a horizon
         self._to_park: set[str] = set()  # restored ones that have made their steps
-        self._once = Once()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what has been said: it holds a lock."""
@@ -154,6 +161,30 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         """Start with nothing said."""
         self.__dict__.update(state)
         self._once = Once()
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state to a file, but for that of the trials: Tune keeps them.
+
+        The base scheduler is in it if it can be saved; of Ray's, ASHA can, and HyperBand, median
+        stopping and population based training cannot. Tune itself saves no schedulers.
+        """
+        left_out = {"_with_base", "_values", "_to_park"}
+        if not can_be_saved(self._base):
+            left_out.add("_base")
+        state = {name: v for name, v in self.__getstate__().items() if name not in left_out}
+        Path(checkpoint_path).write_bytes(cloudpickle.dumps(state))
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Read the state back, whatever this object was before; Tune then adds the trials.
+
+        A base scheduler that could not be saved is the one that this object was given.
+        """
+        self.__setstate__(cloudpickle.loads(Path(checkpoint_path).read_bytes()))
+        self._forget()
+
+    @property
+    def _trials(self) -> dict[str, Trial]:
+        return self._horizons.trials
 
     # ------------------------------------------------------------------- Tune's questions
 
@@ -183,8 +214,12 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         """Give a trial its horizon unless it has one, be it new, retried or restored.
 
         Raises:
-            ValueError: There is no horizon, and the number of trials is not known either.
+            ValueError: There is no horizon, and the number of trials is not known either; or the
+                base scheduler is HyperBandForBOHB beside BBOSearch.
         """
+        search = bbo_search(tune_controller)
+        if search is not None and is_for_bohb(self._base):
+            search.on_pause(trial.trial_id)
         is_new = trial.trial_id not in self._trials
         n_before = len(self._trials)
         self._trials[trial.trial_id] = trial
@@ -242,8 +277,12 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
             self._base.on_trial_error(self._seen_by_base(tune_controller), trial)
 
     def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
-        """Pass on the end of a trial that was not running."""
-        self._tell_steps_made(tune_controller, trial, self._horizons.done(trial))
+        """Pass on the end of a trial that was not running, and so has not ended by itself."""
+        done = self._horizons.done(trial)
+        search = bbo_search(tune_controller)
+        if search is not None and done < self._horizons.target(trial):
+            search.on_trial_stopped_early(trial.trial_id)
+        self._tell_steps_made(tune_controller, trial, done)
         if trial.trial_id in self._with_base:
             self._base.on_trial_remove(self._seen_by_base(tune_controller), trial)
 
@@ -338,10 +377,9 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
             search.on_trial_horizon(trial.trial_id, start, stop)
 
     def _tell_steps_made(self, tune_controller: Any, trial: Trial, done: float) -> None:
-        """Tell our search algorithm how many steps a trial that ends has made, if not just N."""
+        """Tell our search algorithm how many steps a trial that ends or is retried has made."""
         search = bbo_search(tune_controller)
-        has_reported = done > self._horizons.start(trial)
-        if search is not None and has_reported and done != self._horizons.target(trial):
+        if search is not None and done > self._horizons.start(trial):
             search.on_trial_steps_made(trial.trial_id, int(done))
 
     def _end_if_over(self, tune_controller: Any) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import uuid
 import warnings
-from itertools import repeat
+from itertools import repeat, takewhile
 from typing import TYPE_CHECKING, Any
 
 from optuna.samplers import BaseSampler
@@ -24,18 +24,18 @@ from ray.tune.utils.util import merge_dicts, unflatten_dict
 from bbo_plugins import errors
 from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.samplers import UHEBOSampler
+from bbo_plugins.optuna.terminator import RegretGapTerminator
 from bbo_plugins.ray.points import check_objective, check_points, params_of
-from bbo_plugins.ray.recording import OWNER_KEY
+from bbo_plugins.ray.recording import OWNER_KEY, owner_of
 from bbo_plugins.ray.restoring import FIXED_PARAMS, RestoringSearch
 from bbo_plugins.ray.results import finite
-from bbo_plugins.ray.spaces import flattened, split_space
+from bbo_plugins.ray.spaces import example_of_domain, flattened, split_space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
-
-    from bbo_plugins.optuna import RegretGapTerminator
+    from optuna.study import Study
 
 _logger = logging.getLogger(__name__)
 
@@ -138,6 +138,8 @@ class BBOSearch(RestoringSearch):
         self._errored: set[str] = set()
         self._stopped_early: set[str] = set()
         self._completed_at: dict[str, int] = {}
+        self._latest: dict[str, dict[str, Any]] = {}
+        self._longest = 0
         self._points: list[dict[str, Any]] = []
         self._max_concurrent: int | None = None
         super().__init__(
@@ -174,6 +176,7 @@ class BBOSearch(RestoringSearch):
             return False
         for trial_id in sorted(self._open):  # of an earlier experiment, with which nobody goes on
             self._give_up(trial_id)
+        self._latest, self._longest = {}, 0
         check_objective(metric, mode)
         for name, own, given in (("metric", self._metric, metric), ("mode", self._mode, mode)):
             if own is not None and given is not None and own != given:
@@ -206,7 +209,7 @@ class BBOSearch(RestoringSearch):
             return
         distributions, constants = split_space(argument, space)
         if not distributions:
-            rule = "a search space with at least one domain"
+            rule = f"a search space with at least one domain, {example_of_domain(constants)}"
             raise ValueError(errors.rule_message(argument, rule, space))
         self._space = distributions
         self._constants = constants
@@ -299,7 +302,7 @@ class BBOSearch(RestoringSearch):
             point = self._points.pop(0)
             if not any(
                 trial.system_attrs.get(FIXED_PARAMS) == point
-                and trial.system_attrs.get(OWNER_KEY, [None])[0] != self._owner
+                and (owner_of(trial) or (None,))[0] != self._owner
                 for trial in study.get_trials(deepcopy=False)
             ):
                 return point
@@ -324,11 +327,26 @@ class BBOSearch(RestoringSearch):
         over = bool(self._terminator.should_terminate(self._ot_study))
         if over and self._once.first_time("over"):
             _logger.info(
-                "BBOSearch suggests no more trials, as %s ends the search; running trials are "
+                "BBOSearch suggests no more trials, as %s ends the search%s; running trials are "
                 "finished.",
                 type(self._terminator).__name__,
+                _reason(self._terminator, self._ot_study),
             )
         return over
+
+    def on_pause(self, trial_id: str) -> None:
+        """Refuse HyperBandForBOHB, the one scheduler that tells search algorithms of pauses.
+
+        Raises:
+            ValueError: Always.
+        """
+        del trial_id
+        for open_id in sorted(self._open):  # the experiment ends here
+            self._give_up(open_id)
+        raise ValueError(
+            "scheduler must be another one than HyperBandForBOHB with BBOSearch: it needs Ray's "
+            "TuneBOHB beside it. Take HyperBandScheduler."
+        )
 
     def add_evaluated_point(
         self,
@@ -378,3 +396,20 @@ class BBOSearch(RestoringSearch):
                 intermediate_values=steps,
             )
         )
+
+
+def _reason(terminator: object, study: Study) -> str:
+    """Return the numbers that made a terminator end the search, if it is ours."""
+    if not isinstance(terminator, RegretGapTerminator):
+        return ""
+    records = terminator.history(study)
+    while records and not records[-1].terminate:
+        records.pop()
+    if not records:
+        return ""
+    n_agreeing = sum(1 for _ in takewhile(lambda record: record.is_below, reversed(records)))
+    criterion = terminator.settings.rule.criterion.replace("-", " ")
+    return (
+        f" after {records[-1].n_trials} complete trials: the {criterion} was at most its threshold "
+        f"for {n_agreeing} in a row, at last {records[-1].value:.4g} <= {records[-1].threshold:.4g}"
+    )

@@ -66,6 +66,19 @@ def flattened(config: Mapping[str, Any], names: Collection[str]) -> dict[str, An
     return flat
 
 
+def example_of_domain(constants: Mapping[str, Any]) -> str:
+    """Return what to write in place of the first list of constants, for a message."""
+    for path, value in constants.items():
+        if isinstance(value, list | tuple) and value:
+            is_interval = len(value) == 2 and all(
+                isinstance(end, int | float) and not isinstance(end, bool) for end in value
+            )
+            if is_interval and value[0] < value[1]:
+                return f"such as tune.uniform({value[0]!r}, {value[1]!r}) for {path!r}"
+            return f"such as tune.choice({list(value)!r}) for {path!r}"
+    return "such as tune.uniform(0, 1)"
+
+
 def _leaves(argument: str, space: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in space.items():
         if not isinstance(key, str):

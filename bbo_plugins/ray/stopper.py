@@ -22,7 +22,7 @@ from bbo_plugins.optuna.dimensions import is_single, space_of
 from bbo_plugins.optuna.placement import is_value_of
 from bbo_plugins.ray.live_trials import LiveTrials
 from bbo_plugins.ray.results import STOPPED_EARLY, field, finite
-from bbo_plugins.ray.spaces import flattened, split_space
+from bbo_plugins.ray.spaces import example_of_domain, flattened, split_space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
     moved by it: the gap of expected minimum simple regrets (Ishibashi et al., 2023). Once that is
     at most a threshold for ``patience`` trials in a row, the experiment ends::
 
-        stopper = RegretGapStopper("loss", "min", space, threshold="relative")
+        stopper = RegretGapStopper("loss", "min", space)
         tuner = tune.Tuner(trainable, param_space=space, run_config=tune.RunConfig(stop=stopper))
 
     A trial counts once, with the last value it has reported, as soon as it says that it is done or
@@ -56,9 +56,9 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         mode: "min" or "max".
         space: The search space: Ray's domains or Optuna's distributions in nested dicts.
             Constants are ignored.
-        threshold: "auto" (Eq. 7 of the paper; fires when trials are repeated more than when the
-            optimum is found), "relative" (recommended), "median", or a positive number in units of
-            the metric.
+        threshold: "relative", "median", "auto" (Eq. 7 of the paper; fires when trials are repeated
+            more than when the optimum is found), or a positive number in units of the metric; see
+            :class:`~bbo_plugins.RegretGapTerminator`.
         graceful: Whether trials that run when the decision falls may finish. Those that begin
             after it are stopped at their first result, which gets an entry ``stopped_early``; with
             :class:`~bbo_plugins.ray.InnerHorizonScheduler` they are pruned trials of the study
@@ -80,7 +80,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         mode: str,
         space: Mapping[str, Any],
         *,
-        threshold: str | float = "auto",
+        threshold: str | float = "relative",
         graceful: bool = True,
         **terminator_kwargs: Any,
     ) -> None:
@@ -88,10 +88,11 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         errors.check_instance("metric", metric, str, "the name of a result")
         self._metric = metric
         self._sign = 1.0 if errors.check_word("mode", mode, ("min", "max")) == "max" else -1.0
-        distributions = split_space("space", space)[0]
+        distributions, constants = split_space("space", space)
         searched = {name: d for name, d in distributions.items() if not is_single(d)}
         if not searched:
-            rule = "a search space with at least one domain of more than one value"
+            example = example_of_domain(constants)
+            rule = f"a search space with at least one domain of more than one value, {example}"
             raise ValueError(errors.rule_message("space", rule, space))
         self._space = space_of(searched)
         self._graceful = errors.check_bool("graceful", graceful)

@@ -22,10 +22,13 @@ from optuna.storages.journal import JournalFileBackend
 
 import bbo_plugins
 from bbo_plugins.optuna import continued_from
+from bbo_plugins.optuna.continuations import steps_taken
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import cloudpickle
+
+from bbo_plugins.ray.recording import NOT_COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -206,6 +209,15 @@ def _targets(lines: list[Line]) -> dict[str, list[int]]:
     return dict(targets)
 
 
+def _check_steps(result: dict[str, Any], folder: Path) -> None:
+    """Check that the study has as many steps as Tune, but for the trials that it lists."""
+    study = _study(folder)
+    listed = [v for key, v in study.user_attrs.items() if key.startswith(NOT_COUNTED)]
+    left_out = {number for numbers in listed for number in numbers}
+    counted = [steps_taken(t) for t in study.trials if t.number not in left_out]
+    assert sum(counted) == sum(trial["done"] for trial in result["trials"])
+
+
 def _check_growing(result: dict[str, Any], folder: Path) -> None:
     """Check what came out of N_t = 2 t²: the best have all steps, and none went back.
 
@@ -248,6 +260,7 @@ def test_worker_dies(cluster: Cluster, tmp_path: Path, growing: bool) -> None:
     assert on[-1]["node"] != killed["node"]
     assert on[-1]["resumed_at"] > 0
     states = [trial.state.name for trial in _study(tmp_path).trials]
+    _check_steps(result, tmp_path)
     if growing:
         assert on[0]["n"] == killed["n"]
         assert set(states) <= {"COMPLETE", "PRUNED"}
@@ -276,6 +289,7 @@ def test_driver_dies(cluster: Cluster, tmp_path: Path, growing: bool) -> None:
     for trial_id, early in _targets(before).items():
         assert targets[trial_id][: len(early)] == early
     assert all(trial.state.is_finished() for trial in _study(tmp_path).trials)
+    _check_steps(result, tmp_path)
     if growing:
         _check_growing(result, tmp_path)
     else:

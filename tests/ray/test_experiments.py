@@ -12,6 +12,7 @@ from optuna.trial import TrialState
 
 from bbo_plugins.methods.inner_horizon import InnerHorizon
 from bbo_plugins.optuna import RegretGapTerminator, continued_from
+from bbo_plugins.optuna.continuations import steps_taken
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
@@ -140,6 +141,26 @@ def test_horizon_with_a_base_scheduler(tmp_path: Path, name: str) -> None:
     assert states == {x: "COMPLETE" if n == N else "PRUNED" for x, n in steps.items()}
 
 
+def test_hyperband_by_itself(tmp_path: Path) -> None:
+    """Trials that it ends while they are paused are complete if they have had all iterations."""
+    # A bracket of two trials to iteration 12; two of another one, of which one is dropped at 1.
+    scheduler = HyperBandScheduler(max_t=12, reduction_factor=12)
+    search = BBOSearch(seed=0, points_to_evaluate=POINTS)
+    results = _tuner(tmp_path, Training, search=search, scheduler=scheduler, at_a_time=4).fit()
+    assert results.num_errors == 0
+    of_tune = {result.metrics["config"]["x"]: result.metrics for result in results}
+    assert sorted(m["training_iteration"] for m in of_tune.values()) == [1, 12, 12, 12]
+    trials = _study(search).trials
+    for trial in trials:
+        metrics = of_tune[trial.params["x"]]
+        assert trial.value == metrics["loss"]
+        if metrics["training_iteration"] == 12:
+            assert trial.state is TrialState.COMPLETE
+            assert trial.user_attrs["sgd_steps"] == metrics["sgd_steps"]
+    best = min(metrics["loss"] for metrics in of_tune.values())
+    assert _study(search).best_value == best
+
+
 def test_horizon_with_population_based_training(tmp_path: Path) -> None:
     """The bad half of the population goes on as a copy of the good one, up to the same horizon."""
     base = PopulationBasedTraining(
@@ -265,6 +286,7 @@ def test_retried_trial_keeps_its_horizon(tmp_path: Path) -> None:
     assert [result.metrics["sgd_steps"] for result in results] == [N, N]
     assert sorted(result.metrics["resumed_at"] for result in results) == [0, 5]
     assert _states(search) == {"COMPLETE": 2}
+    assert [steps_taken(trial) for trial in _study(search).trials] == [N, N]
 
 
 def test_unusable_results_and_restart_of_failed_trials(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bbo_plugins.methods.inner_horizon import InnerHorizon
-from bbo_plugins.optuna.continuations import continued_from, steps_of, steps_taken
+from bbo_plugins.optuna.continuations import STEPS_MADE, continued_from, steps_of, steps_taken
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
@@ -20,6 +20,8 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import (
     ASHAScheduler,
     FIFOScheduler,
+    HyperBandForBOHB,
+    HyperBandScheduler,
     PopulationBasedTraining,
     PopulationBasedTrainingReplay,
     ResourceChangingScheduler,
@@ -442,6 +444,34 @@ def test_steps_of_a_trial_that_ended_early_are_known(end: str) -> None:
     assert steps_taken(recorded) == 750
 
 
+@pytest.mark.parametrize("failed_at", [50, 200])
+def test_steps_of_a_retried_trial_are_those_of_its_end(failed_at: int) -> None:
+    """Not those at which it failed first; while it is retried it counts with all of them."""
+    search = BBOSearch({"x": tune.uniform(0.0, 2.0)}, "loss", "min", seed=0)
+    controller = _controller(search=search)
+    scheduler = InnerHorizonScheduler(InnerHorizon(n_outer=1, constant=200.0))
+    trial = _trial("a")
+    search.suggest("a")
+    scheduler.on_trial_add(controller, trial)
+    for iteration, done in enumerate((failed_at, 100, 200), 1):
+        result = {"loss": 1.0, "sgd_steps": done, "training_iteration": iteration}
+        decision = scheduler.on_trial_result(controller, trial, result)
+        assert decision == (STOP if done == 200 else CONTINUE)
+        trial.run_metadata.last_result = result
+        if iteration == 1:  # as Tune does with a trial that it retries
+            trial.set_status(Trial.ERROR)
+            scheduler.on_trial_error(controller, trial)
+            trial.set_status(Trial.PENDING)
+            scheduler.on_trial_add(controller, trial)
+            assert steps_taken(search._ot_study.trials[0]) == 200
+        elif done < 200:
+            search.on_trial_result("a", result)
+    scheduler.on_trial_complete(controller, trial, result)
+    search.on_trial_complete("a", result)
+    (recorded,) = search._ot_study.trials
+    assert recorded.user_attrs[STEPS_MADE] == steps_taken(recorded) == 200
+
+
 def test_steps_beyond_the_horizon_are_known() -> None:
     """A value after a large chunk has all its steps behind it, also one that is continued."""
     search = BBOSearch({"x": tune.uniform(0.0, 2.0)}, "loss", "min", seed=0)
@@ -508,6 +538,61 @@ def test_configs_must_not_change_with_a_growing_horizon(tmp_path: Path) -> None:
             InnerHorizonScheduler(InnerHorizon(n_outer=3), base_scheduler=scheduler)
     unchanged = ResourceChangingScheduler(ASHAScheduler())
     InnerHorizonScheduler(InnerHorizon.growing(), base_scheduler=unchanged)
+
+
+def test_schedulers_that_need_another_search_are_refused() -> None:
+    """HyperBandForBOHB by us, wrapped or not; population based training by Ray, beside any."""
+    for base in (HyperBandForBOHB(), ResourceChangingScheduler(HyperBandForBOHB())):
+        search = BBOSearch({"x": tune.uniform(0.0, 2.0)}, "loss", "min", seed=0)
+        scheduler = InnerHorizonScheduler(InnerHorizon(n_outer=3), base_scheduler=base)
+        scheduler.set_search_properties("loss", "min")
+        search.suggest("a")
+        with pytest.raises(ValueError, match="another one than HyperBandForBOHB with BBOSearch"):
+            scheduler.on_trial_add(_controller(search=search), _trial("a"))
+        assert search._ot_study.trials[0].state.name == "FAIL"
+    pbt = PopulationBasedTraining(hyperparam_mutations={"x": tune.uniform(0.0, 1.0)})
+    scheduler = InnerHorizonScheduler(InnerHorizon(n_outer=3), base_scheduler=pbt)
+    scheduler.set_search_properties("loss", "min")
+    with pytest.raises(ValueError, match="Search algorithms cannot be used with"):
+        scheduler.on_trial_add(_controller(), _trial("a"))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda base: base, lambda base: ResourceChangingScheduler(base, lambda *_, **__: None)],
+    ids=["bare", "wrapped"],
+)
+def test_scheduler_can_be_saved_and_restored(tmp_path: Path, wrap: Any) -> None:
+    """The horizon, the objective and what ASHA has seen so far; the trials are added by Tune."""
+    base = wrap(ASHAScheduler(time_attr="sgd_steps", grace_period=1, max_t=99, reduction_factor=2))
+    before = InnerHorizonScheduler(constant=5.0, time_attr="steps", base_scheduler=base)
+    before.set_search_properties("loss", "min")
+    result = {"sgd_steps": 1, "steps": 1, "training_iteration": 1}
+    (good,) = _add(before, _controller(n_samples=6), 1)
+    assert before.on_trial_result(_controller(), good, {**result, "loss": 1.0}) == CONTINUE
+    before.save(str(tmp_path / "state"))
+    after = InnerHorizonScheduler(InnerHorizon.growing())
+    _add(after, _controller(), 2)
+    after.restore(str(tmp_path / "state"))
+    bad = _trial("bad")
+    for trial in (good, bad):
+        after.on_trial_add(_controller(n_samples=3), trial)
+        assert trial.config["inner_horizon"] == 30
+    assert len(after._trials) == 2
+    assert after.on_trial_result(_controller(), bad, {**result, "loss": 2.0}) == STOP
+    assert after.on_trial_result(_controller(), good, {**result, "steps": 30}) == STOP
+
+
+def test_base_scheduler_that_cannot_be_saved_is_the_given_one(tmp_path: Path) -> None:
+    """HyperBand knows its trials as objects, which a restored experiment has no more."""
+    InnerHorizonScheduler(n_outer=6, base_scheduler=HyperBandScheduler()).save(str(tmp_path / "s"))
+    base = HyperBandScheduler()
+    restored = InnerHorizonScheduler(base_scheduler=base)
+    restored.restore(str(tmp_path / "s"))
+    assert restored._base is base
+    restored.set_search_properties("loss", "min")
+    (trial,) = _add(restored, _controller(), 1)
+    assert trial.config["inner_horizon"] == 48
 
 
 def test_scheduler_can_be_pickled() -> None:

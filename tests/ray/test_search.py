@@ -16,14 +16,16 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, continued_from
+from bbo_plugins.optuna.continuations import steps_of
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import tune
 from ray.tune.experiment import Trial
-from ray.tune.search import Searcher
+from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from bbo_plugins.ray import BBOSearch
+from bbo_plugins.ray.recording import NOT_COUNTED, OWNER_KEY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -527,6 +529,144 @@ def test_trial_that_was_stopped_early_is_pruned() -> None:
     assert trial.intermediate_values == {4: config["x"]}
 
 
+@pytest.mark.parametrize("loss", [5.0, math.nan])
+def test_trial_that_ends_while_it_is_paused_has_its_last_result(loss: float) -> None:
+    """Ray passes none on then; it is a whole training unless another one was twice as long."""
+    search = _search()
+    for name, longest in (("short", 3), ("long", 9), ("as long", 8), ("dropped", 4)):
+        config = _suggest(search, name)
+        for iteration in range(1, longest + 1):
+            result = _result(config, training_iteration=iteration, loss=loss + 1.0 / iteration)
+            search.on_trial_result(name, {**result, "latency": iteration})
+        search.on_trial_complete(name)
+        search.on_trial_complete(name)
+    trials = _trials(search)
+    whole = "COMPLETE" if math.isfinite(loss) else "FAIL"
+    assert [trial.state.name for trial in trials] == [whole, whole, whole, "PRUNED"]
+    assert [trial.user_attrs["latency"] for trial in trials] == [3, 9, 8, 4]
+    if whole == "COMPLETE":
+        assert trials[1].value == 5.0 + 1.0 / 9.0
+        assert trials[3].value == trials[3].intermediate_values[4] == 5.25
+
+
+@pytest.mark.parametrize("stopped_early", [True, False])
+def test_trial_that_ends_before_it_runs_has_no_result(stopped_early: bool) -> None:
+    """So it has no value either, and that of the others is not its own."""
+    search = _search()
+    _suggest(search, "a")
+    search.on_trial_result("b", {"loss": 1.0, "training_iteration": 1})
+    if stopped_early:
+        search.on_trial_stopped_early("a")
+    search.on_trial_complete("a")
+    (trial,) = _trials(search)
+    assert (trial.state, trial.value) == (TrialState.PRUNED, None)
+
+
+# ------------------------------------------------------- trials that no budget of steps counts
+
+
+def _not_counted(search: BBOSearch) -> list[int]:
+    attributes = search._ot_study.user_attrs
+    listed = [value for key, value in attributes.items() if key.startswith(NOT_COUNTED)]
+    return [number for value in listed for number in value]
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_trials_that_tune_has_forgotten_are_listed(tmp_path: Path, is_stored: bool) -> None:
+    """They stay in the study, complete or not, but Tune counts their steps nowhere."""
+    search = _search(storage=_storage(tmp_path) if is_stored else None)
+    known = _suggest(search, "known")
+    for name in ("complete", "running"):
+        config = _suggest(search, name)
+    search.on_trial_complete("complete", _result(config))
+    search.on_trial_complete("known", _result(known))
+    search.save_to_dir(str(tmp_path))
+    _write_experiment(tmp_path, {"known": Trial.TERMINATED}, _result(known))
+    for _ in range(2):  # the second time nothing is new
+        restored = BBOSearch()
+        restored.restore_from_dir(str(tmp_path))
+        assert _not_counted(restored) == [1, 2]
+    assert [t.state.name for t in _trials(restored)] == ["COMPLETE", "COMPLETE", "FAIL"]
+
+
+def test_trial_that_runs_again_is_counted_once(tmp_path: Path) -> None:
+    """One that was lost with its driver, and one that failed and is resumed."""
+    search = _search(storage=_storage(tmp_path))
+    failed = _suggest(search, "failed")
+    search.on_trial_complete("failed", error=True)
+    search.save_to_dir(str(tmp_path))
+    lost = _suggest(search, "lost")
+    _write_experiment(tmp_path, {"failed": Trial.ERROR, "lost": Trial.RUNNING}, {})
+    restored = BBOSearch()
+    restored.restore_from_dir(str(tmp_path))
+    assert _not_counted(restored) == [1]
+    for name, config in (("failed", failed), ("lost", lost)):
+        restored.on_trial_result(name, _result(config))
+        restored.on_trial_complete(name, _result(config))
+    assert _not_counted(restored) == [0, 1]
+    assert [t.state.name for t in _trials(restored)] == ["FAIL", "FAIL", "COMPLETE", "COMPLETE"]
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_continuation_that_tune_has_forgotten_is_listed(tmp_path: Path, is_complete: bool) -> None:
+    """Tune waits at step 4 and goes on from there, to whatever horizon is next."""
+    search = _search(storage=_storage(tmp_path))
+    config = _suggest(search, "a")
+    search.on_trial_horizon("a", 0, 4)
+    search.on_trial_complete("a", _result(config))
+    search.save_to_dir(str(tmp_path))
+    search.on_trial_continued("a")
+    search.on_trial_horizon("a", 4, 16)
+    assert _not_counted(search) == []
+    if is_complete:
+        search.on_trial_complete("a", _result(config))
+        search.on_trial_continued("a")
+        search.on_trial_horizon("a", 16, 36)
+        assert _not_counted(search) == []
+    _write_experiment(tmp_path, {"a": Trial.PAUSED}, _result(config))
+    restored = BBOSearch()
+    restored.restore_from_dir(str(tmp_path))
+    restored.on_trial_horizon("a", 0, 4)  # as Tune's scheduler says of a restored trial
+    forgotten = [1, 2] if is_complete else [1]
+    assert _not_counted(restored) == forgotten
+    restored.on_trial_continued("a")
+    restored.on_trial_horizon("a", 4, 25)
+    assert _not_counted(restored) == forgotten
+    counted = [t for t in _trials(restored) if t.number not in forgotten]
+    assert [steps_of(t) for t in counted] == [range(4), range(4, 25)]
+
+
+# --------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("owner", [5, True, None, [], {}, "", {"a": 1}, ["a"], ["OWN", {}], [1, 2]])
+def test_malformed_owners_are_none(tmp_path: Path, owner: Any) -> None:
+    """Others may write to the storage; such a trial is not ours, and nothing raises."""
+    search = _search(storage=_storage(tmp_path), points_to_evaluate=[{"x": 2.0}, {"x": 3.0}])
+    study = search._ot_study
+    named = [search._owner, *owner[1:]] if owner == ["OWN", {}] else owner
+    template = optuna.trial.create_trial(
+        state=TrialState.RUNNING, system_attrs={OWNER_KEY: named, "fixed_params": {"x": 2.0}}
+    )
+    study._storage.create_new_trial(study._study_id, template)
+    assert _suggest(search, "a")["x"] == 3.0  # somebody has begun the other
+    search.save_to_dir(str(tmp_path))
+    _write_experiment(tmp_path, {"a": Trial.RUNNING}, {})
+    restored = BBOSearch()
+    restored.restore_from_dir(str(tmp_path))
+    assert [t.state.name for t in _trials(restored)] == ["RUNNING", "RUNNING"]
+
+
+def test_hyperband_for_bohb_is_refused_by_name() -> None:
+    """With the remedy, and without a trial that stays RUNNING."""
+    search = _search()
+    _suggest(search, "a")
+    limited = ConcurrencyLimiter(search, max_concurrent=2)  # as the tuner wraps it
+    with pytest.raises(ValueError, match=r"HyperBandForBOHB with BBOSearch.*Take HyperBandS"):
+        limited.on_pause("a")
+    assert _trials(search)[0].state is TrialState.FAIL
+
+
 # --------------------------------------------------------------------------------- the end
 
 
@@ -574,8 +714,9 @@ def test_regret_gap_terminator_counts_configurations() -> None:
     assert own[-1].terms["std"] == pytest.approx(other[-1].terms["std"])
 
 
-def test_regret_gap_terminator_ends_the_search() -> None:
+def test_regret_gap_terminator_ends_the_search(caplog: pytest.LogCaptureFixture) -> None:
     """The terminator of the Optuna front door does, on a function whose minimum is soon found."""
+    caplog.set_level(logging.INFO)
     terminator = RegretGapTerminator(min_n_trials=5, patience=2)
     search = _search(terminator=terminator)
     for number in range(60):
@@ -586,4 +727,11 @@ def test_regret_gap_terminator_ends_the_search() -> None:
         result = _result(config, loss=(config["x"] - 7.0) ** 2)
         search.on_trial_complete(str(number), result)
     assert 5 <= len(_trials(search)) < 60
-    assert terminator.history(search._ot_study)[-1].terminate
+    final = terminator.history(search._ot_study)[-1]
+    assert final.terminate
+    (said,) = [r.getMessage() for r in caplog.records if "suggests no more" in r.getMessage()]
+    assert (
+        f"RegretGapTerminator ends the search after {final.n_trials} complete trials: the regret "
+        f"gap was at most its threshold for 2 in a row, at last {final.value:.4g} <= "
+        f"{final.threshold:.4g}; running trials are finished."
+    ) in said

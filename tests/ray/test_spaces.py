@@ -11,7 +11,7 @@ pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import tune
 
-from bbo_plugins.ray import BBOSearch
+from bbo_plugins.ray import BBOSearch, RegretGapStopper
 from bbo_plugins.ray.spaces import flattened, split_space
 
 if TYPE_CHECKING:
@@ -43,6 +43,28 @@ def test_domains_become_distributions_by_path() -> None:
         "given": FloatDistribution(0.0, 2.0),
     }
     assert constants == {"data/seed": 3, "data/sizes": [1, 2], "empty": {}}
+
+
+@pytest.mark.parametrize(
+    "space, example",
+    [
+        ({"x": (0, 1)}, r"tune.uniform\(0, 1\) for 'x'"),
+        ({"c": 3, "net": {"width": [0.5, 2.0]}}, r"tune.uniform\(0.5, 2.0\) for 'net/width'"),
+        ({"x": (1, 1)}, r"tune.choice\(\[1, 1\]\) for 'x'"),
+        ({"kind": ["a", "b"]}, r"tune.choice\(\['a', 'b'\]\) for 'kind'"),
+        ({"x": 3}, r"tune.uniform\(0, 1\), but got"),
+        ({}, r"tune.uniform\(0, 1\), but got"),
+    ],
+)
+def test_space_of_constants_is_refused_with_the_remedy(space: dict[str, Any], example: str) -> None:
+    """A tuple is no domain, and what was meant can be seen from it."""
+    message = f"a search space with at least one domain.*, such as {example}"
+    with pytest.raises(ValueError, match=f"^space must be {message}"):
+        BBOSearch(space)
+    with pytest.raises(ValueError, match=f"^param_space must be {message}"):
+        BBOSearch().set_search_properties("loss", "min", space)
+    with pytest.raises(ValueError, match=f"^space must be {message}"):
+        RegretGapStopper("loss", "min", space)
 
 
 @pytest.mark.parametrize(

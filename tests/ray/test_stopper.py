@@ -76,15 +76,28 @@ def test_records_are_those_of_the_rule() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [{}, {"threshold": "median", "eta": 0.2}, {"threshold": 0.1}], ids=str
+    "arguments",
+    [{}, {"threshold": "auto"}, {"threshold": "median", "eta": 0.2}, {"threshold": 0.1}],
+    ids=str,
 )
 def test_ends_an_experiment_that_has_converged(arguments: dict[str, Any]) -> None:
     """A search that only repeats what it knows is stopped, never before 20 trials."""
-    stopper = RegretGapStopper("loss", "min", SPACE, **arguments)
+    stopper = RegretGapStopper("loss", "min", {"x": SPACE["x"]}, **arguments)
     n = _run(stopper, 80)
     assert 20 <= n < 80
     assert len(stopper.history()) == n
     assert stopper.history()[-1].terminate
+
+
+def test_default_threshold_is_that_of_the_terminator() -> None:
+    """A tenth of the standard deviation of the values: the paper's fires too early."""
+    default = RegretGapStopper("loss", "min", SPACE)
+    relative, paper = (_stopper(threshold=word) for word in ("relative", "auto"))
+    for stopper in (default, relative, paper):
+        _run(stopper, 5)
+    assert default.history() == relative.history() != paper.history()
+    last = default.history()[-1]
+    assert last.threshold == pytest.approx(0.1 * last.terms["std"])
 
 
 def test_maximizing_mirrors_minimizing() -> None:
