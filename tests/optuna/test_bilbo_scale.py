@@ -13,6 +13,7 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.trial import TrialState, create_trial
 
+from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.methods import bilbo_active_set
 from bbo_plugins.methods.bilbo_active_set import MAX_MODELED
 from bbo_plugins.optuna.bilevel_reasons import REASON_KEY
@@ -85,9 +86,10 @@ def test_ten_thousand_trials(caplog: pytest.LogCaptureFixture) -> None:
     assert len(sizes) == 2
     assert all(0.9 * MAX_MODELED <= size <= MAX_MODELED for size in sizes)
     assert study.trials[-1].system_attrs[REASON_KEY]["reason"] != "fallback"
-    posterior = BilevelPosterior.of(study, sampler)
+    with one_blas_thread():  # as in ``BILBOSampler.solution``
+        posterior = BilevelPosterior.of(study, sampler)
+        solution = posterior.solution()
     assert max(len(posterior.observations(name)[1]) for name in FUNCTIONS) <= MAX_MODELED
-    solution = posterior.solution()
     assert solution.feasible
     assert solution.upper_params["x"] == pytest.approx(0.5, abs=0.02)
     assert solution.lower_params["z"] == pytest.approx(0.5, abs=0.02)
