@@ -28,7 +28,12 @@ from bbo_plugins.optuna.dimensions import dimension_of
 from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.placement import PlacedTrials, fixed_params
 from bbo_plugins.optuna.proposals import Proposal
-from bbo_plugins.optuna.trials import held_params, store_constraints, store_proposal
+from bbo_plugins.optuna.trials import (
+    failing_if_refused,
+    held_params,
+    store_constraints,
+    store_proposal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -173,13 +178,13 @@ class BILBOSampler(BaseSampler):
         self._seed = randomness.mix(self._seed, randomness.fresh_entropy())
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Refuse a study whose directions do not fit, before anything is sampled.
+        """Refuse a study whose directions do not fit; the trial made for it ends as failed.
 
         Raises:
             ValueError: They do not fit.
         """
-        del trial
-        self._roles.is_coupled(study)
+        with failing_if_refused(study, trial):
+            self._roles.is_coupled(study)
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
