@@ -46,7 +46,15 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _N_INITIAL = 3
+_WITHOUT_MODEL = ("start", "fallback")  # reasons of queries that no model has made
 _MAX_ATTEMPTS = 3
+
+# What is not to be taken for the solution, by whether a trial observes all functions.
+_NO_RESULT = {
+    False: "study.best_trial, a single evaluation whose response is near the lower level's answer "
+    "and not at it, so that its value may be better than the optimum",
+    True: "study.best_trials, a Pareto front of the two levels",
+}
 
 
 class BILBOSampler(BaseSampler):
@@ -78,7 +86,10 @@ class BILBOSampler(BaseSampler):
 
     ``study.best_trial`` of a study with one direction is the best evaluation of the upper objective
     at which the lower level's answer and the constraints were known well (all other trials are
-    marked by a constraint value above zero); the solution, from the models, is usually better.
+    marked by a constraint value above zero). Its response is near the lower level's answer, not at
+    it, so its value may be better than the optimum; take the solution, which is from the models. A
+    line in the log (INFO) says so at the first suggestion by the models, and another one when the
+    study is stopped from within the objective: of any other end Optuna tells a sampler nothing.
 
     It does not work where the lower level's best answer is a narrow peak or jumps wildly: a model
     of a few hundred values cannot see it.
@@ -248,6 +259,14 @@ class BILBOSampler(BaseSampler):
             if not trials.has_new_query_near(query.point, query.function, since=before):
                 break
         self._log(before, query, trial.number)
+        if query.reason not in _WITHOUT_MODEL and self._once.first_time("model", study.study_name):
+            _logger.info(
+                "%s: start-up is over; models suggest from trial %d on. The result of this study "
+                "is sampler.solution(study), not %s.",
+                self,
+                trial.number,
+                _NO_RESULT[coupled],
+            )
         return params
 
     def sample_independent(
@@ -291,6 +310,14 @@ class BILBOSampler(BaseSampler):
         """
         del values
         coupled = self._roles.is_coupled(study)
+        # The only end of `optimize` that a sampler can see: study.stop() while a trial ran.
+        is_stopping = getattr(study, "_stop_flag", False)
+        if is_stopping and self._once.first_time("end", study.study_name):
+            _logger.info(
+                "%s: the study is stopped. Its result is sampler.solution(study), not %s.",
+                self,
+                _NO_RESULT[coupled],
+            )
         if state is TrialState.FAIL:
             everything = "all functions" if coupled else "not chosen yet"
             asked = trial.params.get(self._roles.query_param, everything)
