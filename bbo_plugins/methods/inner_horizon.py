@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class InnerHorizon:
     """
 
     n_outer: int | None
-    loss: str = "convex"
+    loss: Literal["convex", "nonconvex", "ucb-lean"] = "convex"
     constant: float = _CONSTANT
     minimum: int = 1
     maximum: int | None = None
@@ -104,7 +104,7 @@ class InnerHorizon:
         cls,
         total_steps: int,
         *,
-        loss: str = "convex",
+        loss: Literal["convex", "nonconvex", "ucb-lean"] = "convex",
         constant: float = _CONSTANT,
         minimum: int = 1,
         maximum: int | None = None,
@@ -261,7 +261,11 @@ class InnerHorizon:
         return errors.check_int("n_steps", n_steps, minimum=0)
 
     def promotions(
-        self, values: Sequence[float], steps: Sequence[int], *, direction: str = "maximize"
+        self,
+        values: Sequence[float],
+        steps: Sequence[int],
+        *,
+        direction: Literal["maximize", "minimize"] = "maximize",
     ) -> list[int]:
         """Return which trials should be continued now, the best first: here none, as N stays.
 
@@ -313,7 +317,7 @@ class GrowingHorizon(InnerHorizon):
     """
 
     n_outer: int | None = field(default=None, init=False)
-    loss: str = field(default="growing", init=False)
+    loss: Literal["growing"] = field(default="growing", init=False)  # type: ignore[assignment]
     constant: float = _GROWING_CONSTANT
     exponent: float = 2.0
     promote: int = 3
@@ -367,7 +371,11 @@ class GrowingHorizon(InnerHorizon):
         return wanted if self.total_steps is None else max(min(wanted, self.total_steps - spent), 0)
 
     def promotions(
-        self, values: Sequence[float], steps: Sequence[int], *, direction: str = "maximize"
+        self,
+        values: Sequence[float],
+        steps: Sequence[int],
+        *,
+        direction: Literal["maximize", "minimize"] = "maximize",
     ) -> list[int]:
         """Return which of the best ``promote`` configurations have less training than the newest.
 

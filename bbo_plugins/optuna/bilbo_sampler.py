@@ -11,7 +11,7 @@ import logging
 import math
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.samplers import BaseSampler
 from optuna.trial import TrialState
@@ -127,8 +127,8 @@ class BILBOSampler(BaseSampler):
         query_param: str = "query",
         upper: str = "upper",
         lower: str = "lower",
-        upper_direction: str = "minimize",
-        lower_direction: str = "minimize",
+        upper_direction: Literal["minimize", "maximize"] = "minimize",
+        lower_direction: Literal["minimize", "maximize"] = "minimize",
         upper_constraints: Sequence[str] = (),
         lower_constraints: Sequence[str] = (),
         many_responses: bool = False,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-import math
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
@@ -109,9 +108,9 @@ class UHEBOSampler(ModelSampler):
     def __init__(
         self,
         *,
-        acquisition: str = "logei",
-        estimation: str = "uhe",
-        beta: float | str | None = None,
+        acquisition: Literal["logei", "ei", "ucb"] = "logei",
+        estimation: Literal["uhe", "map"] = "uhe",
+        beta: float | Literal["bilevel"] | None = None,
         horizon: InnerHorizon | None = None,
         noise_func: Callable[[FrozenTrial], float] | None = None,
         n_trials: int | None = None,

@@ -55,7 +55,7 @@ def _simulated(horizon: GrowingHorizon, quality: list[float]) -> tuple[list[int]
         ("ucb-lean", 1.0, 50, 8),  # 7.07
     ],
 )
-def test_law_of_each_loss(loss: str, constant: float, n_outer: int, expected: int) -> None:
+def test_law_of_each_loss(loss: Any, constant: float, n_outer: int, expected: int) -> None:
     """N = ceil(c T), ceil(c T²), ceil(c √T): worked by hand."""
     horizon = InnerHorizon(n_outer=n_outer, loss=loss, constant=constant)
     assert horizon.n_inner == expected
@@ -72,7 +72,7 @@ def test_whole_numbers_are_not_rounded_up_by_the_last_bit() -> None:
     st.fractions(Fraction(1, 50), 50, max_denominator=50),
     st.integers(1, 1000),
 )
-def test_law_is_the_ceiling_of_exact_arithmetic(loss: str, constant: Fraction, n: int) -> None:
+def test_law_is_the_ceiling_of_exact_arithmetic(loss: Any, constant: Fraction, n: int) -> None:
     """Against rational arithmetic, which has no rounding (the root by squares of integers)."""
     horizon = InnerHorizon(n_outer=n, loss=loss, constant=float(constant))
     if loss == "ucb-lean":
@@ -83,7 +83,7 @@ def test_law_is_the_ceiling_of_exact_arithmetic(loss: str, constant: Fraction, n
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_orders_are_those_of_the_paper(loss: str) -> None:
+def test_orders_are_those_of_the_paper(loss: Any) -> None:
     """Four times as many trials: 4 times the steps if convex, 16 if not, 2 for the lean rule."""
     few, many = (InnerHorizon(n_outer=n, loss=loss, constant=10.0).n_inner for n in (256, 1024))
     assert many / few == 4.0 ** LOSSES[loss]
@@ -218,7 +218,7 @@ def test_budget_is_divided(
     n_params=st.none() | st.integers(1, 100),
 )
 def test_budget_is_never_exceeded_and_hardly_wasted(
-    total: int, loss: str, constant: float, minimum: int, more: int | None, n_params: int | None
+    total: int, loss: Any, constant: float, minimum: int, more: int | None, n_params: int | None
 ) -> None:
     """T N <= B, and what is left would not do for another step of each trial or another trial.
 
@@ -255,7 +255,7 @@ def test_budget_is_never_exceeded_and_hardly_wasted(
 
 
 @given(st.integers(1_000, 10**9), st.sampled_from(sorted(LOSSES)))
-def test_budget_follows_the_law(total: int, loss: str) -> None:
+def test_budget_follows_the_law(total: int, loss: Any) -> None:
     """Without limits N is c Tᵖ or, as the rest goes into it, up to one trial's worth more."""
     horizon = InnerHorizon.from_budget(total, loss=loss, constant=1.0)
     n_outer, exponent = horizon.n_outer or 0, LOSSES[loss]
@@ -442,9 +442,10 @@ def test_losses_are_promoted_as_their_negatives_are(losses: list[float], steps: 
 
 def test_unknown_directions_are_refused() -> None:
     """By name, by both kinds of horizon."""
+    bad: Any = "min"
     for horizon in (InnerHorizon(n_outer=3), InnerHorizon.growing()):
         with pytest.raises(ValueError, match="direction must be one of 'maximize' or 'minimize'"):
-            horizon.promotions([1.0], [1], direction="min")
+            horizon.promotions([1.0], [1], direction=bad)
 
 
 def test_steps_within_the_budget() -> None:
@@ -513,7 +514,7 @@ def test_confidence_bound_of_lemma_2_holds_where_the_horizon_grows() -> None:
 def test_weight_is_bounded_for_equal_orders_and_not_for_fewer_steps() -> None:
     """Section 4.2: constant in T with N ≍ T, towards B with more steps, T^(1/4) with N ≍ √T."""
 
-    def at(n_outer: int, loss: str) -> float:
+    def at(n_outer: int, loss: Any) -> float:
         n_inner = InnerHorizon(n_outer=n_outer, loss=loss, constant=1.0).n_inner
         return bilevel_beta(np.full(n_outer, 1.0 / n_inner))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
@@ -21,7 +21,7 @@ def plot_horizon(
     *,
     horizon: InnerHorizon | None = None,
     metric: str | None = None,
-    mode: str = "min",
+    mode: Literal["min", "max"] = "min",
     steps: str = "sgd_steps",
 ) -> go.Figure:
     """Plot how long each configuration was trained, and what came of it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from matplotlib import pyplot as plt
 from matplotlib.ticker import MaxNLocator
@@ -27,7 +27,7 @@ def plot_horizon(
     *,
     horizon: InnerHorizon | None = None,
     metric: str | None = None,
-    mode: str = "min",
+    mode: Literal["min", "max"] = "min",
     steps: str = "sgd_steps",
 ) -> Axes | NDArray[np.object_]:
     """Plot how long each configuration was trained, and what came of it.
