@@ -70,6 +70,18 @@ class InnerHorizon:
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument has a value outside its range, or N would be beyond the floats.
+
+    Example:
+        .. code-block:: python
+
+            from bbo_plugins import InnerHorizon
+
+            plan = InnerHorizon(n_outer=50)  # T is known
+            assert plan.n_inner == 400
+            plan = InnerHorizon.from_budget(20_000, n_params=3)  # all steps are known
+            assert plan.n_outer * plan.n_inner <= 20_000
+            plan = InnerHorizon.growing()  # nothing is known
+            assert [plan.steps(number) for number in range(3)] == [4, 16, 36]
     """
 
     n_outer: int | None
@@ -314,6 +326,16 @@ class GrowingHorizon(InnerHorizon):
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument has a value outside its range.
+
+    Example:
+        .. code-block:: python
+
+            from bbo_plugins import InnerHorizon
+
+            horizon = InnerHorizon.growing(constant=1.0, promote=1)
+            losses, steps = [0.3, 0.1, 0.2], [1, 4, 9]  # of three configurations
+            assert horizon.promotions(losses, steps, direction="minimize") == [1]
+            assert horizon.steps(2) == 9  # to which the second one is continued
     """
 
     n_outer: int | None = field(default=None, init=False)

@@ -117,6 +117,28 @@ class BILBOSampler(BaseSampler):
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of its range, or a name is used twice.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import BILBOSampler
+
+            sampler = BILBOSampler(["price"], ["amount"], upper_direction="maximize", seed=1)
+
+
+            def objective(trial):
+                query = trial.suggest_categorical("query", sampler.functions)
+                price = trial.suggest_float("price", 0.0, 1.0)
+                amount = trial.suggest_float("amount", 0.0, 1.0)
+                if query == "upper":
+                    return price * amount  # the seller's income
+                return (amount - (1.0 - price)) ** 2  # the buyer's discontent
+
+
+            study = optuna.create_study(direction="maximize", sampler=sampler)
+            study.optimize(objective, n_trials=20)
+            print(sampler.solution(study))
     """
 
     def __init__(

@@ -103,6 +103,23 @@ class UHEBOSampler(ModelSampler):
         TypeError: An argument has the wrong type.
         ValueError: An argument has a value outside its range, ``beta`` is given without "ucb", or
             "bilevel" without a horizon.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import UHEBOSampler
+
+
+            def objective(trial):
+                x = trial.suggest_float("x", -3.0, 3.0)
+                kind = trial.suggest_categorical("kind", ["a", "b"])
+                return (x - 1.0) ** 2 + (kind == "b")
+
+
+            study = optuna.create_study(sampler=UHEBOSampler(seed=0))
+            study.optimize(objective, n_trials=20)
+            print(study.best_params)
     """
 
     def __init__(

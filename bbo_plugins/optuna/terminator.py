@@ -98,6 +98,23 @@ class RegretGapTerminator:
     Source: Ishibashi, Karasuyama, Takeuchi & Hino (2023), "A stopping criterion for Bayesian
     optimization by the gap of expected minimum simple regrets". The "relative" threshold and
     ``patience`` are choices of this project.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import RegretGapTerminator, UHEBOSampler
+
+
+            def objective(trial):
+                return (trial.suggest_float("x", -3.0, 3.0) - 1.0) ** 2
+
+
+            study = optuna.create_study(sampler=UHEBOSampler(seed=0))
+            terminator = RegretGapTerminator()
+            study.optimize(objective, n_trials=40, callbacks=[terminator])
+            latest = terminator.history(study)[-1]
+            print(latest.n_trials, latest.value, latest.threshold, latest.terminate)
     """
 
     def __init__(

@@ -91,6 +91,31 @@ class BBOSearch(RestoringSearch):
         TypeError: An argument has the wrong type.
         ValueError: An argument has a value outside its range, the space has a domain that cannot be
             searched, a point is not in the space, or the stored study has another direction.
+
+    Example:
+        .. code-block:: python
+
+            from bbo_plugins.ray import BBOSearch
+            from ray import tune
+
+
+            def trainable(config):
+                tune.report({"loss": (config["x"] - 3.0) ** 2})
+
+
+            tuner = tune.Tuner(
+                trainable,
+                param_space={"x": tune.uniform(0.0, 20.0)},
+                tune_config=tune.TuneConfig(
+                    search_alg=BBOSearch(seed=0),
+                    metric="loss",
+                    mode="min",
+                    num_samples=4,
+                    max_concurrent_trials=2,
+                ),
+                run_config=tune.RunConfig(verbose=0),
+            )
+            print(tuner.fit().get_best_result().config)
     """
 
     # What is used of OptunaSearch beside its public methods; a test pins each.

@@ -72,6 +72,27 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         TypeError: An argument has the wrong type, or is not known.
         ValueError: An argument has a value outside its range, or the space has a domain that
             cannot be searched, or none with more than one value.
+
+    Example:
+        .. code-block:: python
+
+            from bbo_plugins.ray import RegretGapStopper
+            from ray import tune
+
+
+            def trainable(config):
+                tune.report({"loss": (config["x"] - 3.0) ** 2})
+
+
+            space = {"x": tune.uniform(0.0, 20.0)}
+            stopper = RegretGapStopper("loss", "min", space, threshold="relative")
+            tuner = tune.Tuner(
+                trainable,
+                param_space=space,
+                tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=4),
+                run_config=tune.RunConfig(stop=stopper, verbose=0),
+            )
+            print(tuner.fit().get_best_result().config)
     """
 
     def __init__(
