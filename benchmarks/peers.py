@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import optuna
 from optuna.samplers import BaseSampler
@@ -71,7 +71,7 @@ def _importable(module: str) -> bool:
         return False
 
 
-def _ours(estimation: str, acquisition: str) -> Build:
+def _ours(estimation: Literal["uhe", "map"], acquisition: Literal["logei", "ei", "ucb"]) -> Build:
     def build(seed: int, _n_trials: int | None) -> BaseSampler:
         from bbo_plugins.optuna import UHEBOSampler  # noqa: PLC0415 - a missing package is reported by name
 

@@ -70,7 +70,7 @@ def test_nothing_is_computed_twice(
     assert again.sections == report.sections
 
     monkeypatch.setattr(stopping, "execute", refuse)
-    stopping.run(options(rules=["gap-auto", "bound-median"]), report)
+    stopping.run(options(rules=["ei-median", "bound-median"]), report)
     said = capsys.readouterr().err
     assert "8 replays, 4 of them stored already" in said
 
