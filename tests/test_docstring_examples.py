@@ -12,7 +12,7 @@ from matplotlib import pyplot as plt
 import bbo_plugins.optuna
 import bbo_plugins.visualization as plotly_plots
 from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
-from bbo_plugins.optuna.stopping_records import StoppingRecord
+from bbo_plugins.methods.stopping import StoppingRecord
 from bbo_plugins.visualization import matplotlib as matplotlib_plots
 from tests.docstrings import example_of
 

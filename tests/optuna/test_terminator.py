@@ -90,7 +90,7 @@ def test_catching_up_is_the_same_as_keeping_up() -> None:
 
 @pytest.mark.parametrize("threshold, first", [("relative", []), ("median", [1, 2, 3, 4, 5])])
 def test_long_history_is_caught_up_in_part(
-    threshold: str, first: list[int], monkeypatch: pytest.MonkeyPatch
+    threshold: Any, first: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of many trials without records the last get one, and for "median" the first few too."""
     monkeypatch.setattr("bbo_plugins.optuna.terminator._MAX_CATCH_UP", 8)
@@ -139,7 +139,7 @@ def test_directions_mirror_each_other() -> None:
 
 
 @pytest.mark.parametrize("criterion, threshold", _COMBINATIONS)
-def test_units_of_the_objective_change_no_decision(criterion: str, threshold: str) -> None:
+def test_units_of_the_objective_change_no_decision(criterion: Any, threshold: Any) -> None:
     """For a y + b, values and thresholds are a times as large and all decisions the same."""
     X, values = converging(10)
     a, b = 250.0, -7.0
@@ -333,7 +333,7 @@ def _latest_estimate(study: Study, number: int) -> Hyperparameters | None:
 
 
 @pytest.mark.parametrize("estimation", ["map", "uhe"])
-def test_estimates_of_our_sampler_are_used(estimation: str) -> None:
+def test_estimates_of_our_sampler_are_used(estimation: Any) -> None:
     """No fit of its own once a model suggests: the hyperparameters behind the trial itself."""
     sampler = UHEBOSampler(estimation=estimation, n_startup_trials=6, seed=1)
     study, terminator = new_study(sampler=sampler), RegretGapTerminator()

@@ -10,18 +10,36 @@ from tests.docstrings import example_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import CodeType
 
 
-@pytest.mark.parametrize("name", ["BBOSearch", "InnerHorizonScheduler", "RegretGapStopper"])
+NAMES = ("BBOSearch", "InnerHorizonScheduler", "RegretGapStopper")
+
+
+def _compiled(name: str) -> CodeType:
+    import bbo_plugins.ray  # noqa: PLC0415 - not without Ray
+
+    code = example_of(getattr(bbo_plugins.ray, name))
+    assert code
+    return compile(code, name, "exec")
+
+
+def test_each_has_one() -> None:
+    """It is Python, and every class has it."""
+    pytest.importorskip("ray.tune", exc_type=ImportError)
+    import bbo_plugins.ray  # noqa: PLC0415 - not without Ray
+
+    assert set(bbo_plugins.ray.__all__) == set(NAMES)
+    for name in NAMES:
+        _compiled(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
 def test_example_runs(
     name: str, local_ray: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """By itself, as if pasted into a new file."""
+    """By itself, as if pasted into a new file; a whole experiment each."""
     assert local_ray.is_initialized()
-    import bbo_plugins.ray  # noqa: PLC0415 - not without Ray
-
-    assert {*bbo_plugins.ray.__all__} == {"BBOSearch", "InnerHorizonScheduler", "RegretGapStopper"}
-    code = example_of(getattr(bbo_plugins.ray, name))
-    assert code
     monkeypatch.setenv("HOME", str(tmp_path))
-    exec(compile(code, name, "exec"), {"__name__": "__main__"})  # noqa: S102 - our own
+    exec(_compiled(name), {"__name__": "__main__"})  # noqa: S102 - our own

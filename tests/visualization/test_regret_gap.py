@@ -219,7 +219,7 @@ def test_terminator_can_be_chosen(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_units_of_a_probability() -> None:
     """It has none, and says so."""
-    criterion = "probability-of-improvement"
+    criterion: Any = "probability-of-improvement"
     study = _study_with([_record(1, 0.5)], RegretGapTerminator(criterion=criterion))
     info = regret_gap_info(study, None)
     assert info is not None
