@@ -22,6 +22,7 @@ from benchmarks.report import Report, file_digest, package_digest
 
 # From a seed and the planned number of trials, which most entrants neither know nor need.
 Build: TypeAlias = Callable[[int, int | None], BaseSampler]
+Acquisition: TypeAlias = Literal["logei", "ei", "ucb"]
 
 _OURS = "bbo-plugins"
 _NEEDED_BY_OURS = ("bbo_plugins", "bbo_plugins.optuna")
@@ -113,7 +114,8 @@ def _botorch(seed: int, _n_trials: int | None) -> BaseSampler:
 def _our_entries() -> tuple[Sampler, ...]:
     """Return our entrants: each acquisition function with each estimation."""
     entries = []
-    for acquisition, suffix in (("logei", ""), ("ucb", "-ucb"), ("ei", "-ei")):
+    kinds: tuple[tuple[Acquisition, str], ...] = (("logei", ""), ("ucb", "-ucb"), ("ei", "-ei"))
+    for acquisition, suffix in kinds:
         plain = Sampler(
             name=f"ours-map{suffix}",
             build=_ours("map", acquisition),
