@@ -12,7 +12,7 @@ import logging
 import uuid
 import warnings
 from itertools import repeat, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
@@ -129,7 +129,7 @@ class BBOSearch(RestoringSearch):
         self,
         space: Mapping[str, Any] | Callable[[Any], dict[str, Any] | None] | None = None,
         metric: str | None = None,
-        mode: str | None = None,
+        mode: Literal["min", "max"] | None = None,
         *,
         sampler: BaseSampler | None = None,
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,

@@ -9,7 +9,7 @@ trial that has ended. It is pickled with Ray's checkpoints and goes on from ther
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from ray.tune.result import DONE
@@ -98,10 +98,10 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
     def __init__(
         self,
         metric: str,
-        mode: str,
+        mode: Literal["min", "max"],
         space: Mapping[str, Any],
         *,
-        threshold: str | float = "relative",
+        threshold: Literal["relative", "auto", "median"] | float = "relative",
         graceful: bool = True,
         **terminator_kwargs: Any,
     ) -> None:
@@ -119,7 +119,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         self._graceful = errors.check_bool("graceful", graceful)
         seed = terminator_kwargs.pop("seed", None)
         self._seed = 0 if seed is None else errors.check_int("seed", seed, minimum=0)
-        if threshold == "cross-validation":
+        if str(threshold) == "cross-validation":  # not one of the words of the type
             rule = "another one, as there are no cross-validation scores in Ray's results"
             raise ValueError(errors.rule_message("threshold", rule, threshold))
         unknown = terminator_kwargs.keys() - StoppingRule.__dataclass_fields__.keys()
