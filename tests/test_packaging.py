@@ -59,7 +59,7 @@ def test_newer_pythons_get_pins_within_the_bounds(python: str) -> None:
 
 
 def test_dependencies_stay_small() -> None:
-    """The package itself needs numpy, scipy, Optuna and threadpoolctl; anything heavier is an extra."""
+    """The package needs numpy, scipy, Optuna and threadpoolctl; anything heavier is an extra."""
     names = {Requirement(line).name for line in PROJECT["dependencies"]}
     assert names == {"numpy", "scipy", "optuna", "threadpoolctl"}
 
