@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import optuna
 import pytest
 
+from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.optuna.logs import OURS
 
 if TYPE_CHECKING:
@@ -24,6 +25,23 @@ if find_spec("hypothesis") is not None:
     # Wall-clock deadlines fail on a busy machine for reasons no test can do anything about.
     settings.register_profile("bbo_plugins", deadline=None, derandomize=True)
     settings.load_profile("bbo_plugins")
+
+
+# Folders of tests that call what a suggestion calls, past the method that limits BLAS.
+BELOW_THE_LIMIT = {"acquisition", "benchmarks", "gp", "methods"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def blas_as_in_a_suggestion(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Limit BLAS to one thread where the package's parts are tested, as the whole does for them.
+
+    Nothing else is limited: the tests of the front doors run as a user's program does.
+    """
+    if request.path.parent.name in BELOW_THE_LIMIT and request.path.stem != "test_blas":
+        with one_blas_thread():
+            yield
+    else:
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -77,27 +77,6 @@ def test_integers_have_a_minimum() -> None:
         errors.check_int("n", 1, minimum=2)
 
 
-def test_words_are_listed() -> None:
-    """An unknown word is answered with the known ones."""
-    assert errors.check_word("mode", "a", ("a", "b")) == "a"
-    with pytest.raises(ValueError, match=r"^mode must be one of 'a' or 'b', but got 'c'\.$"):
-        errors.check_word("mode", "c", ("a", "b"))
-    with pytest.raises(ValueError, match=r"^mode must be 'a', but got 'c'\.$"):
-        errors.check_word("mode", "c", ("a",))
-    with pytest.raises(TypeError, match=r"^mode must be one of 'a' or 'b', but got 1\.$"):
-        errors.check_word("mode", 1, ("a", "b"))
-
-
-def test_functions_and_instances() -> None:
-    """What cannot be called, or is of another class, is of the wrong type."""
-    errors.check_callable("function", len, "a function")
-    errors.check_instance("path", "here", str, "a string")
-    with pytest.raises(TypeError, match=r"^function must be a function, but got 3\.$"):
-        errors.check_callable("function", 3, "a function")
-    with pytest.raises(TypeError, match=r"^path must be a string, but got 3\.$"):
-        errors.check_instance("path", 3, str, "a string")
-
-
 def test_missing_extra_names_the_command() -> None:
     """The error is an ImportError, says what to install, and survives pickling."""
     error = errors.MissingExtraError("bbo_plugins.ray", "ray")

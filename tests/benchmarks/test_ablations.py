@@ -1,19 +1,15 @@
 """The entrants that are parts of UHE-BO, and the paper's literal loss with its priors."""
 
 import numpy as np
-import optuna
 import pytest
 from scipy.stats import gamma
 
-from bbo_plugins.gp.fit import fit_map
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.losses import MARGINAL, NearestNeighborPseudoData
 from bbo_plugins.gp.prior import default_prior
 from bbo_plugins.methods.uhe_bo import DEFAULT_POLICY
 from benchmarks import ablations
-from benchmarks.functions import PROBLEMS
 from benchmarks.gp_samples import draw
-from benchmarks.peers import SAMPLERS
 
 FEATURES = FeatureMap((0, 0))
 
@@ -49,21 +45,6 @@ def test_literal_posterior_gradient() -> None:
     np.testing.assert_allclose(gradient, numerical, rtol=1e-5, atol=1e-6)
 
 
-def test_the_papers_priors_shorten_length_scales() -> None:
-    """A rate of ten pulls every hyperparameter down, so the estimates are below the default's."""
-    X, y = draw("uniform", 2, 25, 2)
-    z = (y - y.mean()) / y.std()
-    plain = fit_map(X, z, FEATURES, loss=NearestNeighborPseudoData()).hyperparameters
-    literal = fit_map(X, z, FEATURES, loss=ablations.LiteralLoss()).hyperparameters
-    assert (literal.length_scales < plain.length_scales).all()
-
-
-def test_every_ablation_is_an_entrant() -> None:
-    """The entrants of this module and the policies have the same names."""
-    entrants = {name for name, entrant in SAMPLERS.items() if entrant.module is not None}
-    assert entrants == set(ablations.POLICIES)
-
-
 def test_each_ablation_leaves_out_what_its_name_says() -> None:
     """The policies differ from the default in the part that is named."""
     default, policies = DEFAULT_POLICY, ablations.POLICIES
@@ -74,32 +55,3 @@ def test_each_ablation_leaves_out_what_its_name_says() -> None:
     assert policies["uhe-both"].loss == default.loss
     assert policies["uhe-both"].explores
     assert not policies["uhe-both"].on_stagnation
-
-
-@pytest.mark.parametrize("name", ablations.POLICIES)
-def test_ablations_run_by_their_policy(name: str) -> None:
-    """Each entrant's study differs from the plain sampler's as soon as its policy says so."""
-    problem = PROBLEMS["deceptive2"]
-    values = {}
-    for entrant in (name, "ours-map-ucb" if name == "uhe-literal" else "ours-map"):
-        study = optuna.create_study(sampler=SAMPLERS[entrant].build(1, 40))
-        study.optimize(
-            lambda trial: problem.value({p: trial.suggest_float(p, -5, 5) for p in problem.space}),
-            n_trials=22,
-        )
-        values[entrant] = [trial.value for trial in study.trials]
-    ours, plain = values.values()
-    assert ours[:10] == plain[:10]  # the start-up
-    if not ablations.POLICIES[name].on_stagnation:
-        assert ours != plain
-
-
-def test_only_the_literal_entrant_knows_the_budget() -> None:
-    """The paper's rate needs T; the others are built as a user would."""
-    for name in ablations.POLICIES:
-        sampler = ablations.build(name, seed=0, n_trials=77)
-        assert isinstance(sampler, ablations.PolicySampler)
-        literal = name == "uhe-literal"
-        assert sampler._n_trials == (77 if literal else None)
-        assert sampler._acquisition == ("ucb" if literal else "logei")
-        assert sampler._policy() is ablations.POLICIES[name]

@@ -224,12 +224,3 @@ def test_functions_are_standardized(name: str) -> None:
         assert np.sqrt(np.mean(values**2)) == pytest.approx(1.0, rel=0.12)
         if function not in task.constraints:
             assert values.mean() == pytest.approx(0.0, abs=0.1)
-
-
-@pytest.mark.parametrize("dimension", [5, 10])
-@pytest.mark.parametrize("number", range(1, 9))
-def test_the_suite_has_the_stated_dimensions(number: int, dimension: int) -> None:
-    """An SMD problem has as many parameters as its name says, over both levels."""
-    task = TASKS[f"smd{number}-{dimension}d"]
-    assert len(task.upper_space) + len(task.lower_space) == dimension
-    assert len(task.upper_space) == {5: 2, 10: 5}[dimension]

@@ -1,6 +1,5 @@
 """The estimation benchmark: exact sample paths, biased histories, estimates, and its tables."""
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +7,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from bbo_plugins.gp.likelihood import Hyperparameters
 from benchmarks import estimation, estimators, gp_samples
-from benchmarks.report import Report, read_records
+from benchmarks.report import Report
 
 LENGTH_SCALES = gp_samples.LENGTH_SCALES[2]
 
@@ -71,27 +69,6 @@ def test_histories_are_repeatable_and_biased(design: str) -> None:
         assert y.max() > 1.0
 
 
-def test_half_of_a_concentrated_history_is_at_the_maximum() -> None:
-    """Every second point is within a few spreads of the same place, where the values are high."""
-    X, y = gp_samples.draw("concentrated", 2, 60, 7)
-    center = np.median(X[1::2], axis=0)
-    assert (np.linalg.norm(X[1::2] - center, axis=1) < 0.4).all()
-    assert (np.linalg.norm(X[::2] - center, axis=1) > 0.4).mean() > 0.2
-    assert np.quantile(y[1::2], 0.1) > np.median(y[::2])
-
-
-@pytest.mark.parametrize("name", [*estimators.LOSSES, estimators.PEER])
-def test_estimates_have_the_units_of_the_targets(name: str) -> None:
-    """Shifted and scaled targets change the variances only, by the square of the scale."""
-    if name == estimators.PEER and estimators.peer_is_missing():
-        pytest.skip("scikit-learn is not installed")
-    X, y = gp_samples.draw("uniform", 2, 25, 0)
-    plain, scaled = estimators.estimate(name, X, y), estimators.estimate(name, X, 5.0 + 3.0 * y)
-    np.testing.assert_allclose(scaled.length_scales, plain.length_scales, rtol=1e-3)
-    assert scaled.signal_variance == pytest.approx(9.0 * plain.signal_variance, rel=1e-3)
-    assert scaled.noise_variance == pytest.approx(9.0 * plain.noise_variance, rel=1e-2)
-
-
 @pytest.mark.parametrize("name", ["marginal", estimators.PEER])
 def test_a_good_estimate_is_near_the_truth(name: str) -> None:
     """On 100 uniform points length-scales are right within a third, and the variances roughly."""
@@ -102,36 +79,6 @@ def test_a_good_estimate_is_near_the_truth(name: str) -> None:
     np.testing.assert_allclose(np.log(found.length_scales / LENGTH_SCALES), 0.0, atol=np.log(4 / 3))
     assert found.signal_variance == pytest.approx(1.0, rel=0.7)
     assert found.noise_variance < 20.0 * gp_samples.NOISE_VARIANCE
-
-
-def test_losses_differ() -> None:
-    """Each name stands for another loss: no two give the same estimate on a biased history."""
-    X, y = gp_samples.draw("concentrated", 2, 30, 3)
-    found = {tuple(estimators.estimate(name, X, y).length_scales) for name in estimators.LOSSES}
-    assert len(found) == len(estimators.LOSSES)
-
-
-def test_shorter_histories_are_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every estimate of every size sees the beginning of the same history."""
-    seen = []
-
-    def spied(name: str, X: np.ndarray, y: np.ndarray) -> Hyperparameters:
-        seen.append((name, X.copy()))
-        return original(name, X, y)
-
-    original = estimators.estimate
-    monkeypatch.setattr(estimation, "estimate", spied)
-    records = estimation.measure("uniform", 2, (5, 9), ("marginal", "thinned"), 0)
-    assert [(name, len(X)) for name, X in seen] == [
-        ("marginal", 5),
-        ("thinned", 5),
-        ("marginal", 9),
-        ("thinned", 9),
-    ]
-    assert all(np.array_equal(X, seen[-1][1][: len(X)]) for _, X in seen)
-    truth = original("marginal", *gp_samples.draw("uniform", 2, 9, 0)).length_scales
-    last = [r for r in records if (r["n"], r["estimate"]) == (9, "marginal")]
-    assert last[0]["length_scale_ratios"] == pytest.approx((truth / LENGTH_SCALES).tolist())
 
 
 def made_up(design: str, estimate: str, ratios: list[float], n: int = 100) -> dict[str, Any]:
@@ -167,16 +114,3 @@ def test_tables_and_goal(tmp_path: Path) -> None:
     assert "|marginal|1|1|1|1|1.11|met|" in text
     assert "|literal|1|1|0.6|0.9|" in text
     assert text.count("MISSED") == 1
-
-
-def test_a_small_run_writes_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without scikit-learn the peer is skipped by name and the rest is measured."""
-    monkeypatch.setattr(estimation, "peer_is_missing", lambda: True)
-    monkeypatch.setattr(estimation, "QUICK_SIZES", (12,))
-    report = Report(name="estimation", directory=tmp_path, command="test")
-    names = ["marginal", estimators.PEER]
-    estimation.run(argparse.Namespace(quick=True, seeds=1, estimates=names), report)
-    records = read_records(report.records_path)
-    assert {record["design"] for record in records} == set(gp_samples.DESIGNS)
-    assert {record["estimate"] for record in records} == {"marginal"}
-    assert "SKIPPED scikit-learn: not installed: sklearn." in report.text()

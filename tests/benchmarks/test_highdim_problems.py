@@ -104,19 +104,6 @@ def test_papers_functions_are_as_printed() -> None:
     )
 
 
-def test_fingerprints_tell_cases_apart() -> None:
-    """No two cases have the same digest, so no record is taken for another's."""
-    digests = [case.fingerprint() for case in CASES.values()]
-    assert len(set(digests)) == len(digests)
-
-
-def test_families_are_either_seen_or_held_out() -> None:
-    """Both kinds are in every part, and no family is of both."""
-    assert not set(SEEN) & set(HELD_OUT)
-    for part in ("d20", "d50", "d100"):
-        assert {CASES[name].seen for name in MOVED if CASES[name].part == part} == {True, False}
-
-
 @pytest.mark.parametrize("task, n", list(zip(TASKS, (7, 8, 11), strict=True)))
 def test_tuning_boxes_decode_as_in_the_paper(task: Task, n: int) -> None:
     """Equal parts for choices and integers, linear for floats, and corners are legal."""
@@ -142,13 +129,6 @@ def test_tuning_boxes_decode_as_in_the_paper(task: Task, n: int) -> None:
         shares = np.array([values.count(level) for level in levels]) / len(values)
         assert shares == pytest.approx(1.0 / len(levels), abs=0.05)
         assert values[:2] == [levels[0], levels[-1]]
-
-
-def test_forests_seventh_hyperparameter_is_the_papers_example() -> None:
-    """[0, 5) is True and [5, 10] is False, as in appendix D.2."""
-    forest = TASKS[0]
-    for x, expected in ((0.0, True), (4.99, True), (5.0, False), (10.0, False)):
-        assert forest.decoded(dict.fromkeys(forest.box, x))["bootstrap"] is expected
 
 
 @needs_sklearn

@@ -1,20 +1,17 @@
 """The horizon benchmark: trainings, the ways of spending steps, what is run, and the tables."""
 
-import argparse
 import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from optuna.pruners import BasePruner
 
-from benchmarks import horizon, horizon_methods
 from benchmarks.horizon_methods import METHODS, PEERS
 from benchmarks.horizon_tables import add_verdict, cells
-from benchmarks.horizon_tasks import LARGEST_LOSS, TASKS, Training, digits
+from benchmarks.horizon_tasks import TASKS, Training, digits
 from benchmarks.peers import quiet
-from benchmarks.report import Report, read_records
+from benchmarks.report import Report
 
 PARAMS: dict[str, dict[str, Any]] = {
     "logistic": {"rate": 0.1, "one_minus_momentum": 0.3, "decay": 1e-5},
@@ -28,34 +25,8 @@ def report(tmp_path: Path) -> Report:
     return Report(name="horizon", directory=tmp_path, command="test")
 
 
-def options(**values: object) -> argparse.Namespace:
-    """Return the options of a tiny run."""
-    given: dict[str, object] = {
-        "tasks": ["logistic"],
-        "totals": [300],
-        "methods": ["growing-ucb", "median"],
-        "ratios": False,
-        "paper": False,
-        "seeds": 1,
-        "quick": False,
-    }
-    return argparse.Namespace(**(given | values))
-
-
 def _training(task: str, **changes: Any) -> Training:
     return Training(digits(), {**PARAMS[task], **changes}, (0, 1))
-
-
-@pytest.mark.parametrize("task", PARAMS)
-def test_training_learns(task: str) -> None:
-    """From chance to most of the digits, on data it was not trained on."""
-    training = _training(task)
-    before = training.validation_loss()
-    training.train(600)
-    assert before > 2.0
-    assert training.validation_loss() < 0.7
-    assert training.test_error() < 0.2
-    assert training.n_steps == 600
 
 
 @pytest.mark.parametrize("task", PARAMS)
@@ -104,14 +75,6 @@ def test_step_follows_the_gradient(task: str) -> None:
         assert step == pytest.approx(-1e-3 * gradient, rel=1e-2, abs=2e-7)
 
 
-def test_diverged_training_has_the_largest_loss() -> None:
-    """However far the weights went, the loss is a number."""
-    training = _training("network", rate=10.0, init=10.0, one_minus_momentum=0.01)
-    training.train(50)
-    assert training.validation_loss() == LARGEST_LOSS
-    assert 0.0 <= training.test_error() <= 1.0
-
-
 @pytest.mark.parametrize("method", ["growing-ucb", "unpromoted-ei", "budget-ei", "T=5-ei", *PEERS])
 def test_methods_spend_what_they_are_given(method: str) -> None:
     """Every step that there is (a fixed horizon: but for the division's rest), and none more."""
@@ -125,78 +88,8 @@ def test_methods_spend_what_they_are_given(method: str) -> None:
     assert outcome.n_configurations >= 5
 
 
-def test_pruned_trial_is_not_trained_on() -> None:
-    """With a pruner that stops all at the first report, every trial has one 64th of R."""
-    quiet()
-
-    class Never(BasePruner):
-        def prune(self, study: Any, trial: Any) -> bool:
-            """Let nothing pass."""
-            del study, trial
-            return True
-
-    outcome = horizon_methods.by_pruner(TASKS["logistic"], 100, 0, pruner=Never)
-    assert (outcome.n_longest, outcome.n_configurations, outcome.spent) == (1, 100, 100)
-
-
-def test_nothing_is_computed_twice(
-    report: Report, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An interrupted run is resumed, and the tables are the same."""
-    horizon.run(options(), report)
-    assert len(read_records(report.records_path)) == 2
-    again = Report(name="horizon", directory=report.directory, command="test")
-    monkeypatch.setattr(horizon, "execute", lambda _: pytest.fail("this was computed already"))
-    capsys.readouterr()
-    horizon.run(options(), again)
-    assert "2 searches, 2 of them stored already" in capsys.readouterr().err
-    assert again.sections == report.sections
-    text = report.text()
-    assert "logistic on digits, 300 steps, 1 seeds" in text
-    assert "growing-ucb / peer" in text
-
-
-def test_ratios_are_reported(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row per T, with N and N / T, for both acquisition functions."""
-    monkeypatch.setattr(horizon, "OUTERS", (5, 10))
-    horizon.run(options(methods=["median"], ratios=True), report)
-    table = report.sections[-1]
-    assert "| logistic 300 | 5   | 60  | 12" in table
-    assert "| logistic 300 | 10  | 30  | 3" in table
-    assert "ucb: test error, %" in table
-
-
-def test_paper_table_has_fixed_trials(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One table per T with a row per N; each search spends T N steps, whatever the totals are."""
-    monkeypatch.setattr(horizon, "PAPER_TRIALS", {20: (6, 15)})
-    monkeypatch.setattr(horizon, "PAPER_TASK", "logistic")
-    horizon.run(options(methods=["median"], paper=True, seeds=2), report)
-    table = report.sections[-1]
-    assert "| 6   | 0.3   |" in table
-    assert "| 15  | 0.75  |" in table
-    found = [r for r in read_records(report.records_path) if r["method"] == "T=20-ei"]
-    assert sorted(r["spent"] for r in found) == [120, 120, 300, 300]
-    mean = np.mean([r["validation_loss"] for r in found if r["total"] == 120])
-    assert f"| {mean:.3f} ± " in table
-
-
 def _record(method: str, total: int, seed: int, loss: float) -> dict[str, Any]:
     return {"task": "a", "total": total, "method": method, "seed": seed, "test_loss": loss}
-
-
-def test_verdict_without_the_longer_peers_is_a_second_one() -> None:
-    """Ahead of p in both cells, of the longer q in one."""
-    report = Report(name="horizon", directory=Path(), command="test")
-    records = [
-        *(_record("ours", total, 0, 1.0) for total in (10, 20)),
-        *(_record("p", total, 0, 2.0) for total in (10, 20)),
-        *(_record("q", total, 0, loss) for total, loss in ((10, 4.0), (20, 0.5))),
-    ]
-    add_verdict(report, records, ours=["ours"], peers=["p", "q"], longer=["q"])
-    assert report.sections[1:] == [
-        "ours is ahead of all of p, q in 1 of 2 cells; the largest ratio is 2.000.",
-        "ours is ahead of all of p in 2 of 2 cells; the largest ratio is 0.500.",
-    ]
 
 
 def test_verdict_by_hand(report: Report) -> None:

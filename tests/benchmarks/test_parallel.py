@@ -1,6 +1,5 @@
 """The benchmark of parallel work: who shares what, what is counted, resuming, and its tables."""
 
-import argparse
 import datetime as dt
 import multiprocessing
 from collections.abc import Sequence
@@ -11,13 +10,10 @@ import numpy as np
 import pytest
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from benchmarks import parallel, parallel_tables
 from benchmarks.functions import PROBLEMS
-from benchmarks.parallel import execute_all, planned_runs
 from benchmarks.parallel_study import Meeting, Run, duration, n_repeated, record_of
-from benchmarks.peers import SAMPLERS
 from benchmarks.problem import from_unit
-from benchmarks.report import Report, read_records
+from benchmarks.report import Report
 
 BRANIN = PROBLEMS["branin"]
 NOON = dt.datetime(2024, 5, 17, 12)  # noqa: DTZ001 - Optuna's times have no zone
@@ -27,22 +23,6 @@ NOON = dt.datetime(2024, 5, 17, 12)  # noqa: DTZ001 - Optuna's times have no zon
 def report(tmp_path: Path) -> Report:
     """Return a report that writes to a temporary folder."""
     return Report(name="parallel", directory=tmp_path, command="test")
-
-
-def options(**values: object) -> argparse.Namespace:
-    """Return the options of a tiny run."""
-    given: dict[str, object] = {
-        "functions": ["branin"],
-        "samplers": ["random"],
-        "peers": [],
-        "workers": [1, 2],
-        "seeds": 1,
-        "trials": 12,
-        "seconds": 0.01,
-        "jobs": 3,
-        "quick": False,
-    }
-    return argparse.Namespace(**(given | values))
 
 
 def a_run(**values: Any) -> Run:
@@ -77,56 +57,6 @@ def trial(
 
 
 # ---------------------------------------------------------------------------------- whole benchmark
-
-
-def test_runs_share_their_trials_and_are_resumed(
-    report: Report, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each run has its trials whatever its workers; what is stored is not run again."""
-    parallel.run(options(), report)
-    records = read_records(report.records_path)
-    assert sorted(record["workers"] for record in records) == [1, 2]
-    for record in records:
-        assert len(record["curve"]) == len(record["times"]) == 12
-        assert record["curve"] == sorted(record["curve"], reverse=True)
-        assert record["regret"] == record["curve"][-1] >= 0.0
-        assert record["times"] == sorted(record["times"])
-        assert record["wall_seconds"] >= record["slept_seconds"] / record["workers"]
-        assert record["equal"] == 0
-    first, second = records
-    assert first["slept_seconds"] == second["slept_seconds"]
-
-    capsys.readouterr()
-    again = Report(name="parallel", directory=report.directory, command="test")
-    parallel.run(options(), again)
-    assert "2 runs, 2 of them stored already" in capsys.readouterr().err
-    assert again.sections == report.sections
-    titles = [section.splitlines()[0] for section in report.sections if section.startswith("##")]
-    assert len(titles) == 4  # no pairs without one of ours
-    assert "over 1 seeds" in titles[0]
-
-
-def test_more_runs_than_places_all_end() -> None:
-    """Runs wait for workers to be free; each one's record is that of its own study."""
-    runs = [a_run(workers=n, seed=seed, n_trials=11) for seed in range(2) for n in (2, 1)]
-    records = list(execute_all(runs, jobs=2))
-    assert {(r["workers"], r["seed"]) for r in records} == {(1, 0), (1, 1), (2, 0), (2, 1)}
-    assert all(len(record["curve"]) == 11 for record in records)
-
-
-def test_a_worker_that_fails_is_not_passed_over() -> None:
-    """Its error ends the benchmark."""
-    with pytest.raises(KeyError, match="nosuch"):
-        list(execute_all([a_run(sampler="nosuch", workers=1)], jobs=1))
-
-
-def test_plan_is_complete_and_seed_by_seed() -> None:
-    """Every combination once, all of one seed before the next, most workers first."""
-    entrants = [SAMPLERS["random"], SAMPLERS["tpe"]]
-    runs = planned_runs([BRANIN], entrants, [1, 4, 2], 2, n_trials=8, seconds=1.0)
-    assert len(set(runs)) == len(runs) == 12
-    assert [run.seed for run in runs] == [0] * 6 + [1] * 6
-    assert [run.workers for run in runs[:3]] == [4, 2, 1]
 
 
 # ---------------------------------------------------------------------------------------- its parts
@@ -194,27 +124,3 @@ def record(sampler: str, workers: int, seed: int, regret: float) -> dict[str, An
         "near_running": workers - 1,
         "equal": 0,
     }
-
-
-def test_tables_say_what_the_records_say(report: Report) -> None:
-    """Losses, ratios, speed-ups and repetitions of made-up records."""
-    records = [
-        record(sampler, workers, seed, factor * (2.5 if (sampler, workers) == ("tpe", 4) else 1.0))
-        for sampler, factor in (("ours-uhe", 1.0), ("tpe", 2.0))
-        for workers in (1, 4)
-        for seed in (0, 1)
-    ]
-    parallel_tables.add_tables(report, records, ["ours-uhe", "tpe"])
-    text = report.text()
-    assert "| ours-uhe | 1.00 [1.00, 1.00] |" in text
-    assert "| tpe      | 2.50 [2.50, 2.50] |" in text
-    assert "| ours-uhe / tpe | 0.50 [0.50, 0.50] | 0.20 [0.20, 0.20] |" in text
-    assert "| ours-uhe    | 8.0 (1.00x) | 2.0 (4.00x) | 50             |" in text
-    assert "| asleep only | 4.0         | 1.0         | 0              |" in text
-    assert "| ours-uhe | 0.00 / 0.00 | 3.00 / 0.00 |" in text
-
-
-def test_nothing_measured_is_said(report: Report) -> None:
-    """Without an entrant that can run here there are no tables."""
-    parallel_tables.add_tables(report, [], [])
-    assert "Nothing was measured." in report.text()

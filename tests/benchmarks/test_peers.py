@@ -8,7 +8,7 @@ import numpy as np
 import optuna
 import pytest
 
-from benchmarks import botorch_peer, imports
+from benchmarks import botorch_peer
 from benchmarks.functions import PROBLEMS
 from benchmarks.histories import history
 from benchmarks.problem import from_unit
@@ -96,18 +96,3 @@ def test_capturing_changes_no_suggestion() -> None:
         study.add_trials(trials)
         suggestions.append(study.ask(dict(problem.space)).params)
     assert suggestions[0] == suggestions[1]
-
-
-def test_closure_follows_requirements() -> None:
-    """Requirements of requirements are found, and a missing distribution is named."""
-    found, missing = imports.closure(["optuna", "no-such-distribution"])
-    assert {"optuna", "numpy", "sqlalchemy"} <= found
-    assert missing == {"no-such-distribution"}
-    assert imports.installed_bytes("numpy") > 1e6
-
-
-def test_probe_reports_what_was_loaded() -> None:
-    """A fresh interpreter reports its time and the watched modules."""
-    result = imports.probe("import json")
-    assert result["seconds"] >= 0.0
-    assert result["loaded"] == []

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from benchmarks import regret_groups, regret_paper
-from benchmarks.functions import PROBLEMS
-from benchmarks.problem import from_unit
 from benchmarks.report import Report
 
 
@@ -90,68 +88,8 @@ def test_group_tables(report: Report) -> None:
     assert ranks["ours-map-ucb"] == ["3.50", "2.00", "3.00"]
 
 
-def test_without_the_baseline_there_is_no_comparison(report: Report) -> None:
-    """An entrant whose baseline has not run, and one that has none, are in the ranks only."""
-    regrets = {("branin", "ours-uhe-ucb"): [1.0], ("branin", "ours-map"): [2.0]}
-    regret_groups.add_group_tables(report, records_of(regrets), ["ours-uhe-ucb", "ours-map"])
-    assert [section.split("\n")[0][:12] for section in report.sections] == ["## Mean rank"]
-    regret_groups.add_group_tables(report, [], ["ours-map"])
-    assert len(report.sections) == 1
-
-
 def test_prediction_error_goes_from_one_to_zero() -> None:
     """Many spread-out points predict nearly all of a smooth function, two points about nothing."""
     points = np.random.default_rng(0).random((60, 2))
     assert regret_paper.prediction_error("paper_branin", points, "marginal") < 0.01
     assert 0.3 < regret_paper.prediction_error("paper_branin", points[:2], "marginal") < 3.0
-
-
-def test_prediction_error_is_that_of_the_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With test points that coincide with the data the error is that of the fit, near zero."""
-    problem = PROBLEMS["paper_hartmann3"]
-    points = np.random.default_rng(1).random((30, 3))
-    truth = np.array([problem.value(from_unit(problem.space, point)) for point in points])
-    monkeypatch.setattr(regret_paper, "_test_data", lambda _name: (points, truth))
-    assert regret_paper.prediction_error("paper_hartmann3", points, "marginal") < 1e-3
-    monkeypatch.setattr(regret_paper, "_test_data", lambda _name: (points, truth + 3.0))
-    expected = 9.0 / truth.var()
-    found = regret_paper.prediction_error("paper_hartmann3", points, "marginal")
-    assert found == pytest.approx(expected, rel=1e-2)
-
-
-def test_paper_tables(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Means and standard errors are over seeds, at each number of trials up to the budget."""
-    used = []
-
-    def error(name: str, points: np.ndarray, loss: str) -> float:
-        used.append((name, len(points), loss))
-        return float(points[-1, 0])
-
-    monkeypatch.setattr(regret_paper, "prediction_error", error)
-    records = [
-        {
-            "function": "paper_branin",
-            "sampler": sampler,
-            "seed": seed,
-            "n_trials": 30,
-            "curve": [10.0] * 29 + [1.0 + 2.0 * seed],
-            "points": [[0.5, 0.5]] * 29 + [[0.2 + 0.1 * seed, 0.5]],
-        }
-        for sampler in ("uhe-literal", "random")
-        for seed in range(2)
-    ]
-    regret_paper.add_paper_tables(report, records, ["uhe-literal", "random"])
-    assert rows_of(report, "Simple regret") == [
-        ["paper_branin", "25", "10 ± 0", "10 ± 0"],
-        ["paper_branin", "30", "2 ± 1", "2 ± 1"],
-    ]
-    assert rows_of(report, "Relative prediction error") == [
-        ["paper_branin", "25", "0.5 ± 0", "0.5 ± 0"],
-        ["paper_branin", "30", "0.25 ± 0.05", "0.25 ± 0.05"],
-    ]
-    assert {(loss, n) for _, n, loss in used} == {
-        ("literal-gamma", 25),
-        ("literal-gamma", 30),
-        ("marginal", 25),
-        ("marginal", 30),
-    }

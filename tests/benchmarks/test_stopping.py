@@ -1,11 +1,6 @@
 """The stopping benchmark: what is run and what is not, outcomes, tables, and the cost."""
 
-import argparse
 import dataclasses
-import functools
-import operator
-import pickle
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +12,11 @@ from benchmarks import stopping, stopping_cost, stopping_tables
 from benchmarks.functions import PROBLEMS
 from benchmarks.histories import history
 from benchmarks.peers import SAMPLERS
-from benchmarks.report import Report, read_records
-from benchmarks.stopping_histories import History, execute, histories, planned_runs
+from benchmarks.report import Report
+from benchmarks.stopping_histories import History, planned_runs
 from benchmarks.stopping_problems import objective_of
-from benchmarks.stopping_rules import DEFAULT, DEFAULT_ENTRANTS, ENTRANTS
-from benchmarks.stopping_series import PEER, peer_is_missing
+from benchmarks.stopping_rules import DEFAULT
+from benchmarks.stopping_series import PEER
 from benchmarks.stopping_tables import Outcome, outcome_of
 
 
@@ -29,108 +24,6 @@ from benchmarks.stopping_tables import Outcome, outcome_of
 def report(tmp_path: Path) -> Report:
     """Return a report that writes to a temporary folder."""
     return Report(name="stopping", directory=tmp_path, command="test")
-
-
-def options(**values: object) -> argparse.Namespace:
-    """Return the options of a tiny run."""
-    given: dict[str, object] = {
-        "objectives": ["booth", "noisy_branin"],
-        "samplers": ["tpe", "random"],
-        "rules": ["gap-relative", "pi", "stagnation", "fixed"],
-        "peers": [],
-        "seeds": 1,
-        "trials": 22,
-        "jobs": 1,
-        "quick": False,
-        "no_cost": True,
-    }
-    return argparse.Namespace(**(given | values))
-
-
-def refuse(*_: object, **__: object) -> None:
-    """Stand in for what must not be called."""
-    pytest.fail("this was computed already")
-
-
-def test_nothing_is_computed_twice(
-    report: Report, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An interrupted run is resumed, another rule needs no new study, and the tables agree."""
-    stopping.run(options(), report)
-    kinds = Counter(record["kind"] for record in read_records(report.records_path))
-    assert kinds == {"history": 4, "series": 8}
-    lines = report.records_path.read_text(encoding="utf-8").splitlines(keepends=True)
-    report.records_path.write_text("".join(lines[:6]) + lines[6][:50], encoding="utf-8")
-    again = Report(name="stopping", directory=report.directory, command="test")
-    capsys.readouterr()
-    stopping.run(options(), again)
-    said = capsys.readouterr().err
-    assert "4 studies, 4 of them stored already" in said
-    assert "8 replays, 2 of them stored already" in said
-    assert again.sections == report.sections
-
-    monkeypatch.setattr(stopping, "execute", refuse)
-    stopping.run(options(rules=["ei-median", "bound-median"]), report)
-    said = capsys.readouterr().err
-    assert "8 replays, 4 of them stored already" in said
-
-
-def through_pickle(what: Any) -> Any:
-    """Return a copy as another process gets it."""
-    return pickle.loads(pickle.dumps(what))  # noqa: S301 - our own
-
-
-def test_work_is_shared_among_processes(tmp_path: Path) -> None:
-    """Two processes return what one does, and what they are to be sent can be sent."""
-    items = [([("n", n)],) for n in range(5)]
-    alone, together = (list(stopping._mapped(dict, items, jobs)) for jobs in (1, 2))
-    assert alone == sorted(together, key=operator.itemgetter("n")) == [{"n": n} for n in range(5)]
-    run = planned_runs([objective_of("booth", tmp_path)], [SAMPLERS["random"]], 1, 12)[0]
-    work, sent = through_pickle((functools.partial(execute, directory=tmp_path), run))
-    record = work(sent)
-    assert record == execute(run, tmp_path)
-    finished = histories([record])[run]
-    assert through_pickle(finished) == finished
-
-
-def test_what_is_missing_is_skipped_by_name(
-    report: Report, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without scikit-learn no table, without torch no peer and no cost; the rest is measured."""
-    monkeypatch.setattr(stopping, "tables_are_missing", lambda: True)
-    monkeypatch.setattr(stopping, "peer_is_missing", lambda: ("torch",))
-    names = ["booth", "svc_digits"]
-    chosen = options(objectives=names, samplers=["random"], peers=[PEER], trials=21, no_cost=False)
-    stopping.run(chosen, report)
-    text = report.text()
-    assert "SKIPPED svc_digits: not installed: sklearn." in text
-    assert f"SKIPPED {PEER}: not installed: torch." in text
-    assert f"SKIPPED the cost of a trial, against {PEER}: not installed: torch." in text
-    assert "held-out half (1)" not in text.lower()
-    assert "In-sample half (1): booth." in text
-
-
-def test_who_is_asked_of_what(tmp_path: Path) -> None:
-    """Determinism is not claimed of noise, folds are needed for Eq. (5), the peer sees few runs."""
-    booth, noisy = (objective_of(name, tmp_path) for name in ("booth", "noisy_branin"))
-    folds = dataclasses.replace(booth, fold_scores=lambda _: [1.0, 2.0])
-    samplers = [SAMPLERS["ours-map"], SAMPLERS["tpe"]]
-    runs = planned_runs([booth], samplers, stopping.PEER_SEEDS + 1, 20)
-    first = {run.sampler: run for run in runs if run.seed == 0}
-
-    def asked(name: str, objective: Any, run: Any = first["tpe"]) -> bool:
-        return stopping._is_asked_of(ENTRANTS[name], run, objective)
-
-    assert asked("gap-relative-deterministic", booth)
-    assert not asked("gap-relative-deterministic", noisy)
-    assert asked("bound-cv", folds)
-    assert not asked("bound-cv", booth)
-    assert all(asked(name, folds) for name in DEFAULT_ENTRANTS)
-    assert PEER not in DEFAULT_ENTRANTS
-    with_peer = [run for run in runs if asked(PEER, booth, run)]
-    assert [(run.sampler, run.seed) for run in with_peer] == [
-        ("ours-map", seed) for seed in range(stopping.PEER_SEEDS)
-    ]
 
 
 def test_scores_are_the_best_trials(tmp_path: Path) -> None:
@@ -210,12 +103,6 @@ def test_tables_and_goals(report: Report) -> None:
     assert "In-sample half (3): a, b, n." in report.text()
 
 
-def test_nothing_measured_is_said(report: Report) -> None:
-    """Without any outcome there is a note, not a crash."""
-    stopping_tables.add_tables(report, [])
-    assert "Nothing was measured." in report.text()
-
-
 def test_a_suggested_trial_is_taken_over() -> None:
     """Given what our sampler leaves with a trial, the terminator fits nothing."""
     trials = history(PROBLEMS[stopping_cost.PROBLEM], 30, 0)
@@ -246,13 +133,3 @@ def test_cost_ratios_by_hand() -> None:
     row = stopping_cost._row(timings, stopping_cost.OWN_FIT, 20.0)
     assert row == ["own fit", "20.0", "5.0 - 30.0", "20.0", "200.0", "10.00", ">= 20", "met"]
     assert stopping_cost._row(timings, stopping_cost.OWN_FIT, 21.0)[-1] == "MISSED"
-
-
-def test_cost_is_measured_in_turn() -> None:
-    """Every entrant is timed once a step, where the peer's packages are."""
-    if peer_is_missing():
-        pytest.skip("torch is not installed")
-    timings = stopping_cost.measure(20, 2, 0)
-    counts = Counter(timing.entrant for timing in timings)
-    assert counts == {PEER: 2, stopping_cost.OWN_FIT: 2, stopping_cost.SHARED: 2}
-    assert [timing.entrant for timing in timings[:3]] == [t.entrant for t in timings[:2:-1]]

@@ -1,7 +1,6 @@
 """Histories and what is replayed over them: the same as if the terminator had been there."""
 
 import dataclasses
-import importlib.util
 import json
 import math
 from pathlib import Path
@@ -11,7 +10,6 @@ import numpy as np
 import optuna
 import pytest
 
-from bbo_plugins.methods.stopping import StoppingRule
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
 from benchmarks import stopping_histories, stopping_problems, stopping_series
 from benchmarks.hpo_grids import GRIDS
@@ -128,23 +126,6 @@ def best_scores(history: History, directory: Path) -> list[list[float]]:
     return [fold_scores(history.params[first]) for first in firsts]
 
 
-def test_histories_start_alike_and_repeat(directory: Path) -> None:
-    """Samplers share start-up points and noise, then part; the same run has the same record."""
-    runs = [a_run("noisy_branin", name, directory, n_trials=14) for name in ("tpe", "random")]
-    tpe, other = (stopping_histories.execute(run, directory) for run in runs)
-    assert tpe["values"][:N_STARTUP] == other["values"][:N_STARTUP]
-    assert tpe["values"] != other["values"]
-    assert stopping_histories.execute(runs[0], directory) == tpe
-
-
-def test_records_hold_what_the_package_left(ours: History, random: History) -> None:
-    """Proposals and scores on the folds, and nothing of Optuna's own."""
-    names = {name for attributes in ours.attributes for name in attributes}
-    assert {"bbo_plugins:proposal:0", "bbo_plugins:cv_scores:0"} <= names
-    assert all(name.startswith("bbo_plugins:") for name in names)
-    assert all(not attributes for attributes in random.attributes)
-
-
 def test_regret_is_of_the_best_observed_trial(directory: Path, random: History) -> None:
     """With noise, that is not always the best of those seen; noise is not counted in it."""
     problem = objective_of("noisy_branin", directory).problem
@@ -155,68 +136,6 @@ def test_regret_is_of_the_best_observed_trial(directory: Path, random: History) 
     assert random.regrets(problem) == expected
     true = [problem.regret(params) for params in random.params]
     assert random.regrets(problem) != np.minimum.accumulate(true).tolist()
-
-
-def test_a_growing_study_has_one_more_trial_each_time(directory: Path, random: History) -> None:
-    """Each step has the trials so far, with their values and parameters."""
-    problem = objective_of("noisy_branin", directory).problem
-    lengths = [len(study.trials) for study in random.growing(problem)]
-    assert lengths == list(range(1, N_TRIALS + 1))
-    *_, study = random.growing(problem)
-    assert [trial.value for trial in study.trials] == random.values
-    assert [trial.params for trial in study.trials] == random.params
-
-
-def test_the_code_of_the_criteria_is_no_part_of_a_history(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The digest follows every file that suggestions may depend on, and no other."""
-    for place in ("gp/fit.py", "optuna/samplers.py", "methods/stopping.py", "ray/search.py"):
-        path = tmp_path / place
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("x = 1\n", encoding="utf-8")
-    (tmp_path / "__init__.py").touch()
-    spec = importlib.util.spec_from_file_location("bbo_plugins", tmp_path / "__init__.py")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: spec)
-    digest = stopping_histories.suggestion_digest()
-    for place in ("methods/stopping.py", "ray/search.py"):
-        (tmp_path / place).write_text("x = 2\n", encoding="utf-8")
-        assert stopping_histories.suggestion_digest() == digest
-    for place in ("gp/fit.py", "optuna/samplers.py"):
-        (tmp_path / place).write_text("x = 2\n", encoding="utf-8")
-        assert stopping_histories.suggestion_digest() != digest
-        digest = stopping_histories.suggestion_digest()
-
-
-def test_the_peer_is_asked_after_every_completion(
-    directory: Path, random: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its first yes is the stop; it is given the study as it was."""
-
-    class AtTwelve:
-        def should_terminate(self, study: optuna.Study) -> bool:
-            return len(study.trials) >= 12
-
-    monkeypatch.setattr(stopping_series, "optuna_terminator", lambda _: AtTwelve())
-    source = stopping_series.source_of(stopping_series.PEER)
-    record = stopping_series.evaluate(random, source, directory)
-    series = stopping_series.stored_series([record])[dataclasses.astuple(random.run), source]
-    assert series.stop == 12
-    assert source.code == f"optuna-{optuna.__version__}"
-
-
-def test_optunas_own_terminator_replays(directory: Path, random: History) -> None:
-    """It runs without a warning on a history, where its packages are."""
-    if stopping_series.peer_is_missing():
-        pytest.skip("torch is not installed")
-    short = dataclasses.replace(
-        random,
-        params=random.params[:22],
-        values=random.values[:22],
-        attributes=random.attributes[:22],
-    )
-    source = stopping_series.source_of(stopping_series.PEER)
-    assert stopping_series.evaluate(short, source, directory)["stop"] is None  # 30 needed at least
 
 
 @pytest.mark.filterwarnings(
@@ -237,29 +156,3 @@ def test_stagnation_is_optunas() -> None:
                 expected = n
                 break
         assert stagnation_stop(values, patience=9) == expected
-
-
-def test_without_a_signal_nothing_stops() -> None:
-    """A study whose values are all equal has infinite criteria and no terms."""
-    series = stopping_series.Series(values=[math.inf] * 40)
-    for entrant in ENTRANTS.values():
-        if entrant.rule is not None:
-            assert stop_of(entrant.rule, series, [[]] * 40) is None
-
-
-def test_without_scores_on_folds_eq_5_has_no_threshold() -> None:
-    """A bound of next to nothing stops a study with scores of its best trial, and no other."""
-    rule = StoppingRule(criterion="regret-bound", threshold="cross-validation")
-    series = stopping_series.Series(values=[1e-9] * 40)
-    assert stop_of(rule, series, [[]] * 40) is None
-    assert stop_of(rule, series, [[1.0, 2.0]] * 40) == rule.min_n_trials
-    # Only the best trial's count: scores known from the 30th trial on, three in a row needed.
-    assert stop_of(rule, series, [[]] * 29 + [[1.0, 2.0]] * 11) == 29 + rule.patience
-
-
-def test_the_median_needs_its_first_values() -> None:
-    """Values without a signal do not count; from the last of the first ones on it is fixed."""
-    rule = StoppingRule(threshold="median", n_initial=3, eta=0.5)
-    series = stopping_series.Series(values=[math.inf, 8.0, math.inf, 2.0, 4.0, 1.0])
-    thresholds = _thresholds(rule, series, [[]] * 6)
-    assert thresholds == [-math.inf] * 4 + [2.0, 2.0]

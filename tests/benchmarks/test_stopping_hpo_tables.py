@@ -1,17 +1,14 @@
 """Tables of cross-validated scores: what is in them, how they are stored and looked up."""
 
-import copy
 import dataclasses
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from optuna.distributions import FloatDistribution, IntDistribution
+from optuna.distributions import IntDistribution
 
 from benchmarks import hpo_tables
 from benchmarks.hpo_grids import GRIDS
-from benchmarks.hpo_tables import Grid, Table, table_of
+from benchmarks.hpo_tables import Table
 from benchmarks.problem import from_unit
 
 pytest.importorskip("sklearn")
@@ -22,21 +19,6 @@ SMALL = dataclasses.replace(
     name="small",
     space={"max_depth": IntDistribution(1, 3), "min_samples_leaf": IntDistribution(1, 21, step=10)},
 )
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
-    """Return a computed table."""
-    return table_of(SMALL, tmp_path_factory.mktemp("tables"))
-
-
-def test_grids_have_hundreds_of_configurations() -> None:
-    """All but the quick one have several hundred, all different."""
-    for grid in GRIDS.values():
-        configurations = grid.configurations
-        assert len({repr(params) for params in configurations}) == len(configurations)
-        assert len(configurations) >= 250 or grid is QUICK
-        assert len(configurations) <= 700
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -64,46 +46,6 @@ def test_scores_are_scikit_learns(name: str) -> None:
     assert found == pytest.approx(expected, rel=1e-6)
 
 
-def test_every_configuration_is_cross_validated(table: Table) -> None:
-    """The scores are those of scikit-learn's cross-validation on the same folds."""
-    from sklearn.model_selection import PredefinedSplit, cross_val_score  # noqa: PLC0415
-
-    X, y = hpo_tables._data(SMALL.data)
-    fold_of = np.random.default_rng(0).permutation(len(y)) % hpo_tables.N_FOLDS
-    folds = PredefinedSplit(fold_of)
-    assert table.scores.shape == (9, hpo_tables.N_FOLDS)
-    for params in SMALL.configurations[::3]:
-        accuracy = cross_val_score(SMALL.model(params), X, y, cv=folds)
-        np.testing.assert_allclose(table.fold_scores(params), 1.0 - accuracy, atol=1e-12)
-
-
-def test_a_stored_table_is_not_computed_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is read back exactly; another definition or a missing line makes it anew."""
-    computed: list[str] = []
-
-    def scores_of(grid: Grid, configurations: list[Any]) -> np.ndarray:
-        computed.append(grid.name)
-        return np.random.default_rng(len(computed)).random((len(configurations), 5))
-
-    monkeypatch.setattr(hpo_tables, "_computed", scores_of)
-    first = table_of(SMALL, tmp_path)
-    assert np.array_equal(table_of(SMALL, tmp_path).scores, first.scores)
-    assert computed == ["small"]
-
-    path = tmp_path / hpo_tables.FOLDER / "small.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    path.write_text("".join(lines[:-1]) + lines[-1][:10], encoding="utf-8")
-    table_of(SMALL, tmp_path)
-    wider = dataclasses.replace(SMALL, space={**SMALL.space, "max_depth": IntDistribution(2, 4)})
-    elsewhere = dataclasses.replace(SMALL, model=copy.copy)  # a function of another file
-    assert len({SMALL.digest, wider.digest, elsewhere.digest}) == 3
-    table_of(wider, tmp_path)
-    assert len(computed) == 3
-    assert [entry.name for entry in path.parent.iterdir()] == ["small.jsonl"]
-
-
 def test_look_up_finds_every_configuration() -> None:
     """Values of every kind of parameter, also as a sampler rounds them, lead to their own row."""
     for grid in GRIDS.values():
@@ -126,10 +68,3 @@ def test_typical_error_is_the_standard_error_of_the_mean() -> None:
     scores = np.tile([-1.0, 0.0, 1.0], (9, 1))
     scores[0] *= 100.0  # one odd configuration does not count
     assert Table(grid=SMALL, scores=scores).typical_error == pytest.approx(3.0**-0.5)
-
-
-def test_only_finite_spaces_have_levels() -> None:
-    """A parameter without steps is refused."""
-    grid = dataclasses.replace(SMALL, space={"rate": FloatDistribution(0.0, 1.0)})
-    with pytest.raises(TypeError, match="finitely many values"):
-        _ = grid.configurations

@@ -26,24 +26,13 @@ if TYPE_CHECKING:
 
 FACTORIES: dict[str, Callable[[], BaseSampler]] = {
     "uhe": lambda: UHEBOSampler(n_startup_trials=1, seed=0),
-    "uhe-ei": lambda: UHEBOSampler(n_startup_trials=1, acquisition="ei", seed=0),
-    "uhe-ucb": lambda: UHEBOSampler(n_startup_trials=1, acquisition="ucb", beta=2.0),
-    "uhe-map": lambda: UHEBOSampler(n_startup_trials=1, estimation="map", seed=0),
-    "uhe-deterministic": lambda: UHEBOSampler(n_startup_trials=1, deterministic_objective=True),
     "uhe-default": UHEBOSampler,
     "go-ucb": lambda: GOUCBSampler(n_startup_trials=1, hidden_units=5, seed=0),
-    "go-ucb-deterministic": lambda: GOUCBSampler(
-        n_startup_trials=1, hidden_units=5, deterministic_objective=True
-    ),
-    "go-ucb-default": GOUCBSampler,
 }
 INDEPENDENT: dict[str, Callable[[], BaseSampler]] = {
-    "uhe-independent": lambda: UHEBOSampler(
-        independent_sampler=optuna.samplers.RandomSampler(seed=0)
-    ),
     "go-ucb-independent": lambda: GOUCBSampler(
         independent_sampler=optuna.samplers.RandomSampler(seed=0)
-    ),
+    )
 }
 
 

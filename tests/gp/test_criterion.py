@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
 from bbo_plugins.gp.leave_one_out import LeaveOneOut
 from bbo_plugins.gp.likelihood import MarginalLikelihood
-from bbo_plugins.gp.losses import WeightedLikelihood
 from tests.gp.random_data import random_theta
 from tests.oracles.differences import numeric_gradient
 
@@ -28,9 +27,6 @@ Make: TypeAlias = "Callable[[FloatArray, FloatArray, FloatArray, FeatureMap, boo
 MAKERS: dict[str, Make] = {
     "likelihood": lambda X, y, _, features, fit_noise: MarginalLikelihood(
         X, y, features, fit_noise=fit_noise
-    ),
-    "weighted likelihood": lambda X, y, weights, features, fit_noise: WeightedLikelihood(
-        X, y, features, np.maximum(weights, 0.1), fit_noise=fit_noise
     ),
     "leave one out": lambda X, y, weights, features, fit_noise: LeaveOneOut(
         X, y, features, weights, fit_noise=fit_noise
@@ -95,17 +91,3 @@ def test_extreme_hyperparameters_give_a_value_or_minus_infinity(
     else:
         assert value == -math.inf
         assert not gradient.any()
-
-
-@every_criterion
-@pytest.mark.parametrize("damage", ["X", "y"])
-def test_data_that_is_not_finite_has_no_value(make: Make, damage: str) -> None:
-    """One NaN gives -inf with a zero gradient, which every optimizer can deal with."""
-    rng = np.random.default_rng(13)
-    X, y = rng.random((5, 2)), rng.standard_normal(5)
-    (X if damage == "X" else y)[2] = np.nan
-    criterion = make(X, y, np.ones(5), FeatureMap((0, 0)), True)
-    value, gradient = criterion(np.zeros(4))
-    assert value == -math.inf
-    assert gradient.tolist() == [0.0] * 4
-    assert criterion.factor_at(np.zeros(4)) is None

@@ -8,17 +8,14 @@ import json
 import math
 import subprocess
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bbo_plugins.gp.fit import Fit, WarmStart, fit_map
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
-from bbo_plugins.gp.likelihood import NOISE_FLOOR, MarginalLikelihood
+from bbo_plugins.gp.likelihood import MarginalLikelihood
 from bbo_plugins.gp.prior import NormalPrior, default_prior
 from tests.oracles.problems import branin, sample_prior
 from tests.oracles.search import multi_start_maximum
@@ -136,31 +133,6 @@ def test_fit_is_rarely_beaten_by_many_starts() -> None:
     assert max(gaps) < 5.0
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_fit_is_a_local_optimum_even_of_noise(seed: int) -> None:
-    """Where the posterior has many modes, the one that is returned has been climbed to its top."""
-    rng = np.random.default_rng(seed)
-    X, y = rng.random((60, 5)), rng.standard_normal(60)
-    objective = _log_posterior(X, y, (0,) * 5, fit_noise=True)
-    fit = fit_map(X, y, FeatureMap((0,) * 5))
-    polished = multi_start_maximum(objective, [fit.warm_start.theta], [(-20.0, 20.0)] * 7)
-    assert fit.log_posterior > polished - 0.02
-
-
-def test_hyperparameters_are_those_of_theta() -> None:
-    """The estimate in natural units and the stored logarithms say the same."""
-    X, y, counts = _problem("mixed", 30, 4)
-    fit = fit_map(X, y, FeatureMap(counts))
-    theta, estimate = fit.warm_start.theta, fit.hyperparameters
-    np.testing.assert_allclose(estimate.length_scales, np.exp(theta[:4]))
-    assert estimate.signal_variance == pytest.approx(math.exp(theta[4]))
-    assert estimate.noise_variance == pytest.approx(NOISE_FLOOR + math.exp(theta[5]))
-    assert fit.warm_start.n_points == 30
-    assert fit.warm_start.log_posterior_per_point == pytest.approx(fit.log_posterior / 30)
-    deterministic = fit_map(X, y, FeatureMap(counts), fit_noise=False)
-    assert deterministic.hyperparameters.noise_variance == NOISE_FLOOR
-
-
 @pytest.mark.parametrize("d", [1, 3])
 def test_length_scales_of_the_generating_process_are_recovered(d: int) -> None:
     """On samples of the model the estimate has the right magnitude: a factor of two in the median.
@@ -186,16 +158,6 @@ def test_noise_variance_is_recovered() -> None:
     X = rng.random((120, 2))
     y = sample_prior(X, np.array([0.4, 0.8]), rng, noise=0.5)
     assert 0.25 < fit_map(X, y, FeatureMap((0, 0))).hyperparameters.noise_variance < 1.0
-
-
-def test_irrelevant_dimension_gets_a_long_scale() -> None:
-    """Automatic relevance determination: what does not matter is stretched."""
-    rng = np.random.default_rng(3)
-    X = rng.random((50, 3))
-    y = np.sin(8.0 * X[:, 0])
-    scales = fit_map(X, y / y.std(), FeatureMap((0, 0, 3))).hyperparameters.length_scales
-    assert scales[1] > 3.0 * scales[0]
-    assert scales[2] > 3.0 * scales[0]
 
 
 def test_known_noise_is_not_estimated_again() -> None:
@@ -245,15 +207,6 @@ def test_warm_fits_are_short_and_as_good(name: str, d: int, fit_noise: bool) -> 
     # Another mode may win when one point comes in; a cold fit is due from time to time, not always.
     assert np.mean(np.array(losses) < 1e-2) >= 0.9
     assert max(losses) < 1.0
-
-
-def test_warm_fit_on_the_same_data_stays_where_it_is() -> None:
-    """Nothing is left to gain at the optimum: one or two evaluations."""
-    X, y, counts = _problem("sample", 50, 4)
-    first = fit_map(X, y, FeatureMap(counts))
-    second = fit_map(X, y, FeatureMap(counts), warm_start=first.warm_start)
-    assert second.n_evaluations <= 3
-    assert second.log_posterior == pytest.approx(first.log_posterior, abs=1e-3)
 
 
 def test_misleading_warm_start_is_found_out() -> None:
@@ -316,16 +269,6 @@ def test_indefinite_inverse_hessian_does_not_break_a_fit(inverse_hessian: FloatA
     assert np.isfinite(fit.warm_start.inverse_hessian).all()
 
 
-@pytest.mark.parametrize("value", [-np.eye(5), np.ones((5, 5)) - 3.0 * np.eye(5)])
-def test_indefinite_inverse_hessian_does_not_stop_a_fit(value: FloatArray) -> None:
-    """A direction that leads down is replaced by the gradient, and the optimum is reached."""
-    X, y, counts = _problem("sample", 40, 3)
-    cold = fit_map(X, y, FeatureMap(counts))
-    damaged = replace(cold.warm_start, theta=cold.warm_start.theta + 0.5, inverse_hessian=value)
-    fit = fit_map(X, y, FeatureMap(counts), warm_start=damaged)
-    assert fit.log_posterior > cold.log_posterior - 1e-2
-
-
 def _assert_identical(one: Fit, other: Fit) -> None:
     """Compare two fits bit by bit."""
     assert one.log_posterior == other.log_posterior
@@ -354,13 +297,6 @@ def test_warm_start_survives_json(n: int, d: int) -> None:
     assert again.to_json() == restored.to_json()
 
 
-def test_warm_start_is_small() -> None:
-    """Storage of many kinds limits a value; forty dimensions stay within a few kilobytes."""
-    p = 42
-    warm = WarmStart(np.full(p, -1.2345678901234567), np.eye(p) / 3.0, -1.5, 100)
-    assert len(json.dumps(warm.to_json())) < 6000
-
-
 def test_same_input_same_output() -> None:
     """Two calls agree bit by bit and leave their inputs as they were."""
     X, y, counts = _problem("mixed", 40, 4)
@@ -385,16 +321,18 @@ def test_same_input_same_output() -> None:
 _PROGRAM = """
 import hashlib, json
 import numpy as np
+from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.fit import WarmStart, fit_map
 from bbo_plugins.gp.kernels import FeatureMap
 
-rng = np.random.default_rng(5)
-X, y = rng.random((30, 3)), rng.standard_normal(30)
-features = FeatureMap((0, 3, 0))
-stored = json.loads(json.dumps(fit_map(X[:29], y[:29], features).warm_start.to_json()))
-fit = fit_map(X, y, features, warm_start=WarmStart.from_json(stored))
-parts = fit.warm_start.theta.tobytes() + fit.warm_start.inverse_hessian.tobytes()
-print(hashlib.sha256(parts).hexdigest())
+with one_blas_thread():
+    rng = np.random.default_rng(5)
+    X, y = rng.random((30, 3)), rng.standard_normal(30)
+    features = FeatureMap((0, 3, 0))
+    stored = json.loads(json.dumps(fit_map(X[:29], y[:29], features).warm_start.to_json()))
+    fit = fit_map(X, y, features, warm_start=WarmStart.from_json(stored))
+    parts = fit.warm_start.theta.tobytes() + fit.warm_start.inverse_hessian.tobytes()
+    print(hashlib.sha256(parts).hexdigest())
 """
 
 
@@ -412,45 +350,8 @@ def test_another_process_repeats_a_warm_fit_exactly() -> None:
     assert run.stdout.strip() == hashlib.sha256(parts).hexdigest()
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4)
-    ),
-    max_leaves=8,
-)
-HUGE = st.sampled_from([10**400, -(10**400), 1e308, -1e308, math.inf, math.nan])
-FIELD = (
-    JSON | HUGE | st.lists(JSON | HUGE | st.floats(), max_size=4) | st.text("AQ=+/é", max_size=12)
-)
 # A low value per point, so that a fit has no reason of its own to distrust it.
 VALID = WarmStart(np.array([0.1, -0.2, -3.0]), np.eye(3), -100.0, 9).to_json()
-
-
-@given(stored=JSON)
-def test_arbitrary_json_is_no_warm_start(stored: Any) -> None:
-    """What is not even of the right form is None, never an exception."""
-    assert WarmStart.from_json(stored) is None
-
-
-@given(changes=st.dictionaries(st.sampled_from(sorted(VALID)), FIELD, min_size=1))
-@settings(max_examples=300)
-def test_damaged_warm_start_is_refused_or_harmless(changes: dict[str, Any]) -> None:
-    """Each field replaced by anything JSON can hold: None, or a value that a fit can use."""
-    restored = WarmStart.from_json(VALID | changes)
-    if restored is None:
-        return
-    rng = np.random.default_rng(0)
-    fit = fit_map(rng.random((6, 1)), rng.standard_normal(6), FeatureMap((0,)), warm_start=restored)
-    assert math.isfinite(fit.log_posterior)
-    assert fit.note is None
-
-
-@pytest.mark.parametrize("missing", sorted(VALID))
-def test_incomplete_warm_start_is_refused(missing: str) -> None:
-    """Every field is needed."""
-    assert WarmStart.from_json(VALID) is not None
-    assert WarmStart.from_json({k: v for k, v in VALID.items() if k != missing}) is None
 
 
 def _packed(values: list[float]) -> str:
@@ -498,14 +399,6 @@ def _packed(values: list[float]) -> str:
 def test_named_damages_are_refused(change: dict[str, Any]) -> None:
     """The damages that one can think of, each alone."""
     assert WarmStart.from_json(VALID | change) is None
-
-
-def test_absurd_number_of_points_does_not_break_a_fit() -> None:
-    """An integer beyond the range of floats is refused, or at least harmless."""
-    restored = WarmStart.from_json(VALID | {"n_points": 10**400})
-    rng = np.random.default_rng(0)
-    fit = fit_map(rng.random((6, 1)), rng.standard_normal(6), FeatureMap((0,)), warm_start=restored)
-    assert math.isfinite(fit.log_posterior)
 
 
 @pytest.mark.parametrize("damage", [math.nan, math.inf])

@@ -78,18 +78,6 @@ def test_a_category_is_read_from_its_whole_cell(count: int) -> None:
     assert np.array_equal(columns[-1], columns[-2])
 
 
-@given(counts=COUNTS)
-def test_columns_are_summed_into_their_dimension(counts: tuple[int, ...]) -> None:
-    """A dimension collects its one column if numeric, those of all its categories otherwise."""
-    features = FeatureMap(counts)
-    widths = [max(1, count) for count in counts]
-    values = np.arange(1.0, sum(widths) + 1.0)
-    pieces = np.split(values, np.cumsum(widths)[:-1])
-    assert features.sum_by_dimension(values).tolist() == [float(piece.sum()) for piece in pieces]
-    assert features.all_numeric == (not any(counts))
-    assert features.numeric.tolist() == [i for i, count in enumerate(counts) if count == 0]
-
-
 def test_slope_is_the_derivative_by_squared_distance() -> None:
     """The second value is -2 dk/dR², here from the closed form, and 1/3 at R = 0."""
     R2 = np.array([0.0, 1e-16, 1e-8, 1e-3, 0.3, 1.0, 40.0, 1e4])
@@ -103,21 +91,6 @@ def test_slope_is_the_derivative_by_squared_distance() -> None:
         rise = dense.matern((value + step) / 5.0) - dense.matern((value - step) / 5.0)
         expected = -2.0 * rise / (2.0 * step)
         assert matern52_and_slope(np.array([value]))[1][0] == pytest.approx(expected, rel=1e-6)
-
-
-def test_given_arrays_change_nothing() -> None:
-    """The variants that spare an allocation return the same numbers."""
-    rng = np.random.default_rng(0)
-    left, right = left_factor(rng.random((9, 4))), right_factor(rng.random((7, 4)))
-    plain = squared_distances(left, right)
-    out = np.full(plain.shape, np.nan)
-    assert squared_distances(left, right, out=out) is out
-    assert np.array_equal(plain, out)
-    buffers = (np.full(plain.shape, np.nan), np.full(plain.shape, np.nan))
-    fresh = matern52_and_slope(plain.copy())
-    reused = matern52_and_slope(plain.copy(), buffers)
-    assert np.array_equal(fresh[0], reused[0])
-    assert np.array_equal(fresh[1], reused[1])
 
 
 @given(

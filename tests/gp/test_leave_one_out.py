@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from bbo_plugins.gp.kernels import FeatureMap, FloatArray
 from bbo_plugins.gp.leave_one_out import LeaveOneOut
-from bbo_plugins.gp.likelihood import MarginalLikelihood
 from tests.gp.random_data import Noise, random_data, random_theta
 from tests.oracles import dense
 from tests.oracles.differences import numeric_gradient
@@ -58,16 +57,6 @@ def test_value_and_gradient_agree_with_refits(
     numeric = numeric_gradient(lambda t: criterion(t)[0], theta)
     scale = max(1.0, float(np.abs(numeric).max()))
     np.testing.assert_allclose(gradient, numeric, atol=10.0 * tolerance * scale)
-
-
-def test_single_observation_has_its_marginal_density() -> None:
-    """With nothing to condition on, leaving one out is the marginal likelihood."""
-    X, y, theta = np.array([[0.3, 0.8]]), np.array([1.7]), np.log([0.4, 0.9, 2.0, 0.1])
-    features = FeatureMap((0, 0))
-    ours = LeaveOneOut(X, y, features, np.ones(1))(theta)
-    marginal = MarginalLikelihood(X, y, features)(theta)
-    assert ours[0] == pytest.approx(marginal[0])
-    np.testing.assert_allclose(ours[1], marginal[1], atol=1e-12)
 
 
 def test_observation_of_no_weight_still_informs_the_others() -> None:

@@ -83,20 +83,6 @@ def test_value_and_gradient_agree_with_the_dense_formula(
     np.testing.assert_allclose(gradient, numeric, atol=10.0 * tolerance * scale)
 
 
-def test_order_of_the_observations_does_not_matter() -> None:
-    """The likelihood is that of a set of observations, each with its own noise."""
-    rng = np.random.default_rng(5)
-    X, y, known = rng.random((30, 2)), rng.standard_normal(30), rng.uniform(0.01, 1.0, 30)
-    known[::3] = np.nan
-    order = rng.permutation(30)
-    theta = random_theta(rng, 2)
-    features = FeatureMap((0, 0))
-    one = MarginalLikelihood(X, y, features, known_noise=known)(theta)
-    other = MarginalLikelihood(X[order], y[order], features, known_noise=known[order])(theta)
-    assert one[0] == pytest.approx(other[0], rel=1e-10)
-    np.testing.assert_allclose(one[1], other[1], rtol=1e-8)
-
-
 def test_theta_is_read_as_documented() -> None:
     """Length-scales, signal variance, and noise above its floor; without an entry, at its floor."""
     theta = np.log([0.2, 0.4, 3.0, 0.05])
@@ -146,15 +132,3 @@ def test_factor_is_that_of_the_last_evaluation_only() -> None:
     noise = NOISE_FLOOR + math.exp(second[4])
     K = dense.covariance(X, X, np.exp(second[:3]), math.exp(second[3]), (0, 0, 0))
     np.testing.assert_allclose(factor, np.linalg.cholesky(K + noise * np.eye(25)), atol=1e-10)
-
-
-def test_failed_evaluation_leaves_no_factor() -> None:
-    """What an evaluation overwrote before it failed is not taken for the factor of the last θ."""
-    rng = np.random.default_rng(0)
-    X, y = rng.random((25, 3)), rng.standard_normal(25)
-    likelihood = MarginalLikelihood(X, y, FeatureMap((0, 0, 0)))
-    theta = random_theta(rng, 3)
-    likelihood(theta)
-    value, _ = likelihood(np.full(5, np.nan))
-    assert value == -math.inf
-    assert likelihood.factor_at(theta) is None

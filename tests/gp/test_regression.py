@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import mpmath
@@ -301,28 +300,6 @@ def test_nearly_interpolating_posterior_keeps_its_digits(noise: float) -> None:
     np.testing.assert_allclose(extended.predict(new)[1], variance, atol=1e-9)
 
 
-def test_far_away_the_prior_returns() -> None:
-    """Mean 0 and variance s² many length-scales from the data; no noise in the variance."""
-    parameters = Hyperparameters(np.array([0.01]), 2.5, 0.3)
-    process = GaussianProcess.from_data(
-        np.array([[0.0]]), np.array([4.0]), parameters, FeatureMap((0,))
-    )
-    mean, variance = process.predict(np.array([[1.0]]))
-    assert mean[0] == pytest.approx(0.0, abs=1e-12)
-    assert variance[0] == pytest.approx(2.5)
-
-
-def test_one_observation_by_hand() -> None:
-    """With n = 1, mean s²/(s² + σ²) y, variance s² - s⁴/(s² + σ²) at the observed point."""
-    parameters = Hyperparameters(np.array([0.5]), 2.0, 0.5)
-    process = GaussianProcess.from_data(
-        np.array([[0.3]]), np.array([3.0]), parameters, FeatureMap((0,))
-    )
-    mean, variance = process.predict(np.array([[0.3]]))
-    assert mean[0] == pytest.approx(2.0 / 2.5 * 3.0)
-    assert variance[0] == pytest.approx(2.0 - 4.0 / 2.5)
-
-
 def test_variance_stays_positive_at_the_data_of_a_noise_free_process() -> None:
     """Rounding may not turn a variance of almost zero into a negative one."""
     rng = np.random.default_rng(9)
@@ -353,12 +330,3 @@ def test_singular_covariance_gets_jitter(signal: float) -> None:
     np.testing.assert_allclose(child.noise[10:], 1e-6 + child.jitter, rtol=1.0)
     assert (child.noise[10:] >= process.noise[0]).all()
     assert np.isfinite(child.predict_mean(X)).all()
-
-
-def test_hopeless_covariance_is_refused() -> None:
-    """No jitter helps against NaN: a ValueError, which callers turn into a fallback."""
-    parameters = Hyperparameters(np.array([1.0]), 1.0, 1e-3)
-    with pytest.raises(ValueError, match="positive definite"):
-        GaussianProcess.from_data(
-            np.array([[math.nan], [0.5]]), np.zeros(2), parameters, FeatureMap((0,))
-        )

@@ -47,13 +47,6 @@ def rows_of(subset: Observations, whole: Observations) -> list[int]:
 # --------------------------------------------------------------------------------- size and change
 
 
-@pytest.mark.parametrize("n", [1, 19, 20])
-def test_up_to_the_limit_all_are_modeled(n: int) -> None:
-    """Below the limit nothing is different: not even a copy is made."""
-    study = random_study(n)
-    assert modeled(study, PLANE, limit=20) is study
-
-
 @given(st.integers(10, 60), st.integers(1, 200), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 def test_the_size_is_bounded(limit: int, excess: int, best: float, latest: float) -> None:
     """Between nine tenths of the limit and the limit, in order, each once, whatever the shares."""
@@ -134,17 +127,6 @@ def test_distances_are_the_kernels() -> None:
     features = FeatureMap((100, 0))
     subset = modeled(observed(X, y), features, limit=10, shares=Shares(best=0.1, latest=0.0))
     assert 17.0 in subset.y
-
-
-def test_a_long_rest_is_looked_at_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search for points far apart has a bounded cost, and still spans the whole history."""
-    monkeypatch.setattr(active_set, "_MAX_SPREAD_OUT", 80)
-    study = random_study(996)
-    rows = rows_of(modeled(study, PLANE, limit=60, shares=Shares(best=0.0, latest=0.0)), study)
-    assert len(rows) == 54
-    others = np.delete(np.arange(996), int(study.y.argmax()))
-    looked_at = others[np.linspace(0, 994, 80).astype(np.int64)]
-    assert set(rows) <= {int(study.y.argmax()), *looked_at.tolist()}
 
 
 @settings(max_examples=50)
@@ -231,27 +213,6 @@ def test_a_constraint_has_its_part_of_the_last_quarter() -> None:
         assert kept[-1] > 0.95
 
 
-def test_constraints_that_all_report_change_nothing() -> None:
-    """Best, latest and far apart are chosen as if each trial reported one number for all."""
-    study = random_study(400)
-    constraints = np.random.default_rng(1).random((400, 3)) - 2.0  # all satisfied
-    several = observed(study.X, study.y, constraints=constraints)
-    expected = rows_of(modeled(study, PLANE, limit=40), study)
-    assert rows_of(modeled(several, PLANE, limit=40), several) == expected
-
-
-def test_a_constraint_that_the_latest_report_takes_no_more() -> None:
-    """Those in the set for another reason count, so that the rest is far apart from all."""
-    study = random_study(400)
-    X = study.X.copy()
-    reports = np.arange(400) >= 200
-    X[:, 0] = np.where(reports, 0.4 * X[:, 0], 0.6 + 0.4 * X[:, 0])
-    constraints = np.where(reports, -1.0, math.nan)[:, None]
-    subset = modeled(observed(X, study.y, constraints=constraints), PLANE, limit=40)
-    assert subset.constraints is not None
-    assert np.isnan(subset.constraints[:, 0]).sum() >= 5
-
-
 @pytest.fixture
 def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let models have at most a hundred observations."""
@@ -265,17 +226,6 @@ def test_a_step_knows_what_few_have_reported() -> None:
     step = gp_bo.suggest(unit_box(2), few_reporting(10, 400), rng=rng)
     assert step.notes == ()
     assert [start.n_points for start in step.warm_starts] == [90, 10, 10]
-    assert (step.x < [0.3, 0.4]).all()
-
-
-@pytest.mark.usefixtures("short_memory")
-def test_a_network_step_knows_what_few_have_reported() -> None:
-    """GO-UCB has a network of each such constraint, and believes it."""
-    rng = np.random.default_rng(0)
-    study = few_reporting(10, 400)
-    step = go_ucb.suggest(unit_box(2), study, rng=rng, n_startup=400, hidden_units=4)
-    assert step.notes == ()
-    assert len(step.warm_starts) == 3
     assert (step.x < [0.3, 0.4]).all()
 
 
@@ -301,19 +251,6 @@ def test_the_mean_of_copies_counts() -> None:
     X = np.array([[0.1, 0.1]] * 3 + [[0.9, 0.9]] * 2)
     y = np.array([9.0, 0.0, 0.0, 4.0, 4.0])
     assert active_set._best_first(observed(X, y), 5).tolist() == [3, 4, 0, 1, 2]
-
-
-def test_huge_values_are_ranked() -> None:
-    """Sums of the largest floats overflow, the order survives, without a warning."""
-    X = np.array([[0.1, 0.1]] * 3 + [[0.9, 0.9]] * 3)
-    y = np.array([1e308] * 3 + [-1e308] * 3)
-    assert active_set._best_first(observed(X, y), 6).tolist() == [0, 1, 2, 3, 4, 5]
-
-
-def test_one_point_beyond_number() -> None:
-    """Where all observations coincide there is still a set of the right size."""
-    study = observed(np.full((500, 2), 0.5), np.arange(500.0))
-    assert len(set(modeled(study, PLANE, limit=100).y.tolist())) == 90
 
 
 # ---------------------------------------------------------------------------- in a step of a search

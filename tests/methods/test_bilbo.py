@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbo_plugins.methods import bilbo
 from bbo_plugins.methods.bilbo import Options, suggest, trusted_sets
-from bbo_plugins.methods.bilbo_candidates import anchors_of, best_pair
+from bbo_plugins.methods.bilbo_candidates import best_pair
 from bbo_plugins.methods.bilbo_model import BilevelModel, FunctionData
 from bbo_plugins.methods.bilbo_solution import solve
 from tests.oracles.bilbo_runs import SMOOTH, observations, run, step
-from tests.oracles.bilevel import box_problem, data_of, grid_problem, posterior, random_model
+from tests.oracles.bilevel import box_problem, data_of, grid_problem
 
 if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FloatArray
@@ -289,16 +288,3 @@ def test_data_must_be_of_the_problems_functions() -> None:
         suggest(problem, {**data, "D": data["C"]}, rng=rng)
     with pytest.raises(ValueError, match="points of 'C' must have 2 coordinates, but got 3"):
         suggest(problem, {**data, "C": data_of(np.ones((3, 3)), [1.0, 1.0, 1.0])}, rng=rng)
-
-
-def test_the_defaults_are_those_of_the_module() -> None:
-    """Without options: β = 4, P̄, decoupled, no ε."""
-    options = Options()
-    model = random_model(box_problem(1, 1), 4, 0)
-    trusted = trusted_sets(model, options)
-    assert (trusted.sqrt_beta, trusted.epsilon, trusted.many_responses) == (2.0, 0.0, False)
-    assert (options.n_initial, options.coupled) == (3, False)
-    assert bilbo.DEFAULT_BETA == 4.0
-    observed = model.observed
-    assert len(anchors_of(trusted, observed)) == 8
-    assert np.isfinite(posterior(model.upper, observed)).all()

@@ -17,7 +17,7 @@ from bbo_plugins.methods.bilbo_candidates import (
     most_feasible,
 )
 from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem
-from bbo_plugins.methods.bilbo_moves import climb, climbing_dimensions, perturbed
+from bbo_plugins.methods.bilbo_moves import climb, perturbed
 from bbo_plugins.methods.trusted_sets import TrustedSets
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.bilevel import (
@@ -141,15 +141,6 @@ def test_answers_in_a_finite_space_are_exact(many: bool) -> None:
         assert pairs.key[i] == pytest.approx(value.max())
 
 
-def test_the_same_generator_gives_the_same_pair() -> None:
-    """The search depends on its arguments alone."""
-    problem = box_problem(1, 2, **BOTH)
-    trusted = TrustedSets(random_model(problem, 10, 0), 2.0)
-    first, second, third = (_search(trusted, problem, seed) for seed in (1, 1, 2))
-    assert (first.point == second.point).all()
-    assert (first.point != third.point).any()
-
-
 def _flat(problem: BilevelProblem, **values: float) -> BilevelModel:
     """Return models that know each named function to have one value everywhere, others 0."""
     X = np.random.default_rng(0).random((60, len(problem.space)))
@@ -184,24 +175,6 @@ def test_empty_sets_are_told_by_the_tier(
     assert (slack < 0.0) == is_empty
 
 
-def test_a_small_feasible_region_is_found() -> None:
-    """A feasible ball of radius 0.1 in five dimensions is no reason to declare anything."""
-    problem = box_problem(2, 3, upper_constraints=("C",))
-    rng = np.random.default_rng(0)
-    center = rng.uniform(0.3, 0.7, size=5)
-    X = np.concatenate([rng.random((150, 5)), center + 0.05 * rng.standard_normal((50, 5))])
-    y = 0.01 - np.square(X - center).sum(axis=1)
-    models = {
-        "upper": known_model("upper", X, np.zeros(200), length_scale=1.0),
-        "lower": known_model("lower", X, np.zeros(200), length_scale=1.0),
-        "C": known_model("C", X, y, noise=1e-6, length_scale=1.0),
-    }
-    trusted = TrustedSets(assembled(problem, models), 1e-3)
-    point, slack = most_feasible(trusted, problem, rng=rng, anchors=np.empty((0, 5)))
-    assert slack >= 0.0
-    assert np.linalg.norm(point - center) < 0.12
-
-
 def test_a_violated_upper_constraint_is_preferred_to_no_response() -> None:
     """Where S ∩ P is empty, the least violated pair of P is taken (tier 1 before tier 2)."""
     problem = grid_problem(30, 30, **BOTH)
@@ -217,22 +190,6 @@ def test_a_violated_upper_constraint_is_preferred_to_no_response() -> None:
     assert pair.tier == 1
     assert 0.5 < pair.point[0] < 0.75
     assert pair.value < 0.0
-
-
-def test_climbing_moves_free_lower_coordinates_up() -> None:
-    """Each start ends at least as high, with x and the other coordinates where they were."""
-    problem = box_problem(2, 3, lower_constraints=("c",))
-    trusted = TrustedSets(random_model(problem, 20, 2), 1.0)
-    starts = np.random.default_rng(0).random((200, 5))
-    free = np.array([True, False, True])
-    heights = [trusted.penalized(starts)[0]]
-    for n_steps in (1, 2, 3, 4, 12):
-        summits = climb(trusted, starts, 2, free, n_steps)
-        heights.append(trusted.penalized(summits)[0])
-        assert (heights[-1] >= heights[-2] - 1e-9).all()
-    assert heights[-1].mean() > heights[0].mean() + 0.3
-    assert (summits[:, [0, 1, 3]] == starts[:, [0, 1, 3]]).all()
-    assert ((summits >= 0.0) & (summits <= 1.0)).all()
 
 
 def test_climbing_reaches_the_top_of_a_smooth_response() -> None:
@@ -261,49 +218,6 @@ def test_perturbations_stay_close_and_representable() -> None:
     assert (gaps[:, 1] > 0.0).mean() > 0.2
     assert len(np.unique(moved[:, 4])) == 3
     assert 0.3 < (gaps[:, 0] == 0.0).mean() < 0.5
-
-
-def test_what_climbs_is_numeric_with_many_levels() -> None:
-    """Categories and dimensions of a few levels do not climb."""
-    space = SearchSpace(
-        {
-            "float": Dimension.float(0.0, 1.0),
-            "few": Dimension.int(1, 16),
-            "many": Dimension.int(1, 17),
-            "kind": Dimension.categorical(list(range(40))),
-        }
-    )
-    assert climbing_dimensions(space).tolist() == [True, False, True, False]
-
-
-def test_a_best_response_is_that_of_its_upper_point() -> None:
-    """The answer to one x keeps x and maximizes u_f over z."""
-    problem = box_problem(1, 2)
-    trusted = TrustedSets(random_model(problem, 15, 3), 1.5)
-    x = np.array([0.37])
-    point = best_response(trusted, problem, x, np.random.default_rng(0))
-    others = np.concatenate(
-        [np.full((5000, 1), 0.37), np.random.default_rng(1).random((5000, 2))], axis=1
-    )
-    mean, sd = posterior(trusted.model.lower, np.concatenate([point[None], others]))
-    value = mean + 1.5 * sd
-    assert point[0] == 0.37
-    assert value[0] >= value[1:].max() - 1e-3
-
-
-def test_anchors_are_the_most_promising_observed_points() -> None:
-    """Points in S come first, by u_F; others by how little they violate."""
-    problem = box_problem(1, 1, upper_constraints=("C",))
-    model = random_model(problem, 15, 4)
-    trusted = TrustedSets(model, 0.5)
-    observed = model.observed
-    anchors = anchors_of(trusted, observed)
-    slack = np.dot((1.0, 0.5), posterior(model.constraints[0], observed))
-    value = np.dot((1.0, 0.5), posterior(model.upper, observed))
-    inside = slack >= 0.0
-    assert len(anchors) == 8
-    assert anchors[0] == pytest.approx(observed[np.argmax(np.where(inside, value, -np.inf))])
-    assert anchors_of(trusted, np.empty((0, 2))).shape == (0, 2)
 
 
 def test_a_response_of_another_kind_is_not_overlooked_near_a_parent() -> None:

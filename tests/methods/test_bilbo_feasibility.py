@@ -69,36 +69,6 @@ def test_where_nothing_feasible_is_known_it_is_looked_for(seed: int) -> None:
     assert query.function == min(violated, key=lambda name: bounds[name].max())
 
 
-def test_a_constraint_that_holds_at_the_point_is_not_the_bottleneck() -> None:
-    """A constraint may exclude most of the space, but what holds is not asked for once more."""
-    problem = grid_problem(20, 20, upper_constraints=("C",), lower_constraints=("c",))
-    points = problem.space.enumerate()
-    known = points[::7]
-    data = {
-        "upper": data_of(known, np.sin(7.0 * known[:, 0])),
-        "lower": data_of(known, np.cos(5.0 * known[:, 1])),
-        "C": data_of(known, 0.3 - known[:, 0]),
-        "c": data_of(points[:3], np.full(3, -1.0)),
-    }
-    model = BilevelModel.fit(problem, data)
-    trusted = trusted_sets(model, Options())
-    asked = {
-        x: bilbo.bottleneck(trusted, problem, np.array([x, 0.5]), np.random.default_rng(0))
-        for x in (0.025, 0.975)
-    }
-    assert asked == {0.025: "c", 0.975: "C"}
-
-
-def test_one_feasible_point_ends_the_search_for_feasibility() -> None:
-    """Once the means satisfy all constraints somewhere, queries are BILBO's."""
-    problem, data = _hopeless(3, 0, np.full((1, 2), 0.525))
-    assert not bilbo.feasibility_is_open(BilevelModel.fit(problem, data))
-    assert step(problem, data).reason not in {"feasibility", "infeasible"}
-    unconstrained = grid_problem(20, 20)
-    model = BilevelModel.fit(unconstrained, {name: data[name] for name in ("upper", "lower")})
-    assert not bilbo.feasibility_is_open(model)
-
-
 def test_feasibility_is_asked_for_first() -> None:
     """Where the mean says a constraint is violated, it is asked for, if it is uncertain at all."""
     problem = box_problem(1, 1, upper_constraints=("C",), lower_constraints=("c",))

@@ -55,14 +55,6 @@ def test_a_problem_checks_its_names(
         BilevelProblem(upper_space=upper, lower_space=lower, **names)
 
 
-def test_a_problem_joins_its_levels() -> None:
-    """The joint space has the upper level's parameters first, the functions F and f first."""
-    problem = box_problem(2, 3, upper_constraints=("C",), lower_constraints=("c",))
-    assert problem.space.names == ("x0", "x1", "z0", "z1", "z2")
-    assert problem.n_upper == 2
-    assert problem.functions == ("upper", "lower", "C", "c")
-
-
 @pytest.mark.parametrize(
     "wrong, message",
     [
@@ -155,19 +147,6 @@ def test_a_pending_query_is_not_known() -> None:
             )
 
 
-def test_success_compares_the_nearest_queries() -> None:
-    """It is the distance to the nearest failure less that to the nearest observation."""
-    failed = np.array([[0.9, 0.05], [0.2, 0.9]])
-    P = np.random.default_rng(1).random((40, 2))
-    expected = [
-        min(np.linalg.norm(failed - p, axis=1)) - min(np.linalg.norm(X - p, axis=1)) for p in P
-    ]
-    assert min(expected) < 0.0 < max(expected)
-    assert _fit(Y, pending=failed, failed=failed).success(P) == pytest.approx(expected)
-    assert (_fit(Y, pending=failed).success(P) == np.inf).all()
-    assert (_fit(Y, pending=failed, failed=failed[:0]).success(P) == np.inf).all()
-
-
 def test_known_noise_is_in_the_functions_own_units() -> None:
     """Observations said to be very noisy are smoothed, exact ones are met, whatever the units."""
     scale = 1e3
@@ -204,19 +183,6 @@ def test_bounds_are_mean_and_deviations() -> None:
     step = np.array([1e-4, 0.0])
     slope = (model.bound(P + step, 2.0) - model.bound(P - step, 2.0)) / 2e-4
     assert gradient[:, 0] == pytest.approx(slope, rel=1e-3, abs=1e-4)
-
-
-def test_each_function_has_its_own_data() -> None:
-    """The models of one problem are fitted to different points and values."""
-    problem = box_problem(1, 1, upper_constraints=("C",), lower_constraints=("c",))
-    data = {name: data_of(X[: 3 + i], Y[: 3 + i] + i) for i, name in enumerate(problem.functions)}
-    model = BilevelModel.fit(problem, data)
-    assert [f.name for f in model.functions] == ["upper", "lower", "C", "c"]
-    assert [f.n_observed for f in model.functions] == [3, 4, 5, 6]
-    assert [f.units.mean for f in model.constraints] == [0.0, 0.0]
-    zero = model.lower.units.inverse(np.zeros(1))
-    assert zero == pytest.approx([float(np.mean(Y[:4] + 1))])
-    assert len(model.observed) == 6
 
 
 def test_a_warm_start_is_passed_on() -> None:

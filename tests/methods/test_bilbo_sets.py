@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.bilbo_candidates import best_pair, joint, reduce_table
+from bbo_plugins.methods.bilbo_candidates import best_pair
 from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem, FunctionModel
 from bbo_plugins.methods.bilbo_units import Units
 from bbo_plugins.methods.trusted_sets import TrustedSets, penalized_bound
@@ -181,36 +181,6 @@ def _assert_lemmas(
             assert sets.p[i, solution]
 
 
-def test_with_infinite_epsilon_it_is_gp_ucb() -> None:
-    """Without lower constraints P⁺ is the whole space then, and u_F is maximized over it."""
-    problem = grid_problem(15, 12)
-    model = random_model(problem, 8, 3)
-    trusted = TrustedSets(model, 2.0, math.inf, many_responses=True)
-    points = problem.space.enumerate()
-    lower = trusted.lower_level(points)
-    assert (lower.reach >= lower.threshold.max()).all()  # Eq. (4.4), whichever z̄(x) is
-    assert (lower.slack >= 0.0).all()
-    pair = best_pair(trusted, problem, rng=np.random.default_rng(0), anchors=NO_ANCHORS)
-    mean, sd = posterior(model.upper, points)
-    assert pair.point == pytest.approx(points[np.argmax(mean + 2.0 * sd)])
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_with_one_response_it_is_constrained_gp_ucb(seed: int) -> None:
-    """If z has one value, u_F is maximized over where every u_c is at least zero."""
-    problem = grid_problem(60, 1, **CONSTRAINED)
-    model = random_model(problem, 5, seed)
-    pair = best_pair(
-        TrustedSets(model, 1.0), problem, rng=np.random.default_rng(0), anchors=NO_ANCHORS
-    )
-    points = problem.space.enumerate()
-    slack = np.min([np.dot((1.0, 1.0), posterior(c, points)) for c in model.constraints], axis=0)
-    mean, sd = posterior(model.upper, points)
-    value = np.where(slack >= 0.0, mean + sd, -np.inf)
-    assert np.isfinite(value).any()
-    assert pair.point == pytest.approx(points[np.argmax(value)])
-
-
 def test_regret_bounds_are_those_of_definition_4_7() -> None:
     """r̄ is 2√β σ, for f twice that term if the response is not the best one, in spreads."""
     problem = grid_problem(9, 9, **CONSTRAINED)
@@ -282,18 +252,3 @@ def test_penalized_value_has_its_gradient(multiplier: float) -> None:
         + 30.0 * sum(np.minimum(bound, 0.0) for bound in bounds),
         abs=1e-5,
     )
-
-
-def test_a_table_may_give_each_upper_point_its_own_responses() -> None:
-    """The best pair of each row depends on that row alone."""
-    problem = box_problem(1, 1, lower_constraints=("c",))
-    trusted = TrustedSets(random_model(problem, 8, 5), 1.0, 0.0, many_responses=True)
-    rng = np.random.default_rng(0)
-    X, Z = rng.random((5, 1)), rng.random((5, 7, 1))
-    whole = reduce_table(trusted, X, Z)
-    for i in range(5):
-        alone = reduce_table(trusted, X[i : i + 1], Z[i : i + 1])
-        assert whole.Z[i] == pytest.approx(alone.Z[0])
-        assert whole.best[i] == pytest.approx(alone.best[0])
-        assert (whole.tier[i], whole.key[i]) == (alone.tier[0], pytest.approx(alone.key[0]))
-    assert joint(X, Z)[8] == pytest.approx([X[1, 0], Z[1, 1, 0]])

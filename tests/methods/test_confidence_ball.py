@@ -102,17 +102,6 @@ def test_matrix_and_length_are_equations_3_and_6() -> None:
         assert length == pytest.approx(step @ matrix @ step, rel=1e-10)
 
 
-def test_dual_ball_without_observations_is_a_sphere_around_its_start() -> None:
-    """Σ is λI then."""
-    start = _network(seed=5).w
-    ball = DualBall.from_history(
-        np.empty((0, len(start))), np.empty(0), start, regularization=LAMBDA, beta=BETA
-    )
-    np.testing.assert_array_equal(ball.center, start)
-    gradient = _network(seed=6).jacobian(np.array([[0.3, -0.7]]))
-    np.testing.assert_allclose(ball.widths(gradient), np.linalg.norm(gradient) / np.sqrt(LAMBDA))
-
-
 def test_linear_model_is_linucb() -> None:
     """Without hidden units the bound is LinUCB's: ridge regression plus √β ‖φ(x)‖ in A⁻¹."""
     linear = _network(Scales(1.0, 1.0, 0.0, 0.0, 0.0, 1.0))

@@ -138,12 +138,6 @@ def test_optimum_of_a_hill_is_found() -> None:
     assert y.max() > -1e-3
 
 
-def test_optimum_in_a_corner_is_found() -> None:
-    """What is known before anything is seen, a hill in the middle, is unlearned."""
-    _, y = _optimize(lambda x: float(x @ np.array([1.0, 2.0, -1.0, 0.5])), 4, 25)
-    assert y.max() == pytest.approx(3.5, abs=1e-2)
-
-
 def test_optimum_of_a_mixed_space_is_found() -> None:
     """A category, a level and two numbers at once."""
     space = SearchSpace(
@@ -226,16 +220,6 @@ def test_failure_at_a_point_that_was_evaluated_does_not_count() -> None:
     np.testing.assert_array_equal(after, undisturbed)
 
 
-def test_incomplete_points_are_no_centers() -> None:
-    """The region is around the best complete point, however good an incomplete one looks."""
-    X = np.concatenate([np.full((1, 6), 0.1), np.random.default_rng(0).uniform(0.6, 1.0, (20, 6))])
-    y = np.concatenate([[5.0], np.linspace(0.0, 1.0, 20)])
-    complete = np.ones(21, dtype=bool)
-    complete[0] = False
-    x = _step(observe(X, y, complete=complete), n_startup=21).x
-    assert (x > 0.1).all()
-
-
 def test_constraints_are_kept_to() -> None:
     """Most suggestions satisfy a constraint that the unconstrained optimum violates."""
     space = unit_box(3)
@@ -262,16 +246,6 @@ def test_feasible_points_are_looked_for_first() -> None:
     assert x.sum() < X.sum(axis=1).min()
 
 
-def test_unknown_constraints_are_no_error() -> None:
-    """Trials that report no constraint, or not all of them, are still used."""
-    X = np.random.default_rng(0).random((8, 2))
-    constraints = np.full((8, 2), np.nan)
-    constraints[:4, 0] = [-1.0, 1.0, -1.0, 2.0]
-    suggestion = _step(observe(X, _hill(X), constraints=constraints))
-    assert not suggestion.notes
-    assert len(suggestion.warm_starts) == 2
-
-
 def test_known_noise_is_used() -> None:
     """An outlier that is known to be noisy does not attract the search."""
     X = np.concatenate([np.random.default_rng(0).uniform(0.4, 1.0, (20, 4)), np.full((1, 4), 0.05)])
@@ -291,25 +265,6 @@ def test_warm_start_is_continued() -> None:
     warm, again = (_step(observe(X, _hill(X)), warm_starts=stored) for _ in range(2))
     np.testing.assert_array_equal(warm.x, again.x)
     assert warm.warm_starts[0].n_cold == 25
-
-
-@pytest.mark.parametrize(
-    "y",
-    [
-        [0.0],
-        [1.0] * 5,
-        [1e300, -1e300, 0.0],
-        [1e308, -1e308],
-        [5e-324, 0.0, 1e-320],
-        [0.0] * 4 + [1.0],
-    ],
-)
-@pytest.mark.parametrize("d", [1, 3])
-def test_odd_data_give_a_suggestion(y: list[float], d: int) -> None:
-    """Single, constant, huge and tiny values; points that repeat."""
-    X = np.random.default_rng(0).random((len(y), d))
-    _step(observe(X, y))
-    _step(observe(X[:1].repeat(len(y), axis=0), y), deterministic=True)
 
 
 @settings(deadline=None, max_examples=15)

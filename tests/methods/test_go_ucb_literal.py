@@ -57,15 +57,6 @@ def test_network_is_the_formula_and_has_the_size_of_the_paper() -> None:
     np.testing.assert_allclose(by_x, numeric, rtol=1e-6, atol=1e-9)
 
 
-def test_initial_parameters_have_the_range_of_their_layer() -> None:
-    """Uniform on ±1/√d in the first layer and on ±1/√h in the second."""
-    network = PlainNetwork(400, 25)
-    w = network.initial(np.random.default_rng(0))
-    first, second = np.abs(w[: 401 * 25]), np.abs(w[401 * 25 :])
-    assert 0.049 < first.max() <= 0.05
-    assert 0.15 < second.max() <= 0.2
-
-
 def test_balls_are_the_equations_of_the_paper() -> None:
     """Round by round, Σ, ŵ, and β with their schedules, each round's gradient at its own ŵ."""
     _, X, y = _run(N_STARTUP + 4)
@@ -135,50 +126,3 @@ def test_exact_step_cannot_be_improved_by_moving_the_point() -> None:
         by_x = PlainNetwork(2, 4).gradients(w, x)[2]
         moved = np.clip(x + by_x, BOUNDS[:, 0], BOUNDS[:, 1])
         np.testing.assert_allclose(moved, x, atol=2e-3)
-
-
-def test_phase_one_is_as_long_as_the_root_of_phase_two_by_default() -> None:
-    """That is √T rounded up; before it has ended there is no ball."""
-    optimizer, _, _ = _run(3, n_startup=None, n_rounds=10)
-    with pytest.raises(ValueError, match="no ball before the 4 rounds of Phase I"):
-        optimizer.ball()
-    _run(4, n_startup=None, n_rounds=10)[0].ball()
-
-
-def test_points_stay_in_the_box_and_follow_from_the_generator() -> None:
-    """Two runs with the same generator agree, others do not; every point is in the box."""
-    for exact in (False, True):
-        _, X, _ = _run(N_STARTUP + 3, exact=exact)
-        np.testing.assert_array_equal(np.clip(X, *BOUNDS.T), X)
-        np.testing.assert_array_equal(_run(N_STARTUP + 3, exact=exact)[1], X)
-        others = _run(N_STARTUP + 3, seed=1, exact=exact)[1]
-        assert not np.isclose(others, X).all(axis=1).any()
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"bounds": [[1.0, 0.0]]}, "bounds must be finite and increasing"),
-        ({"bounds": [[0.0, math.inf]]}, "bounds must be finite and increasing"),
-        ({"bounds": [0.0, 1.0]}, r"bounds must have the shape \(d, 2\)"),
-        ({"n_rounds": 1}, "n_rounds must be an integer of at least 2"),
-        ({"n_startup": 0}, "n_startup must be an integer of at least 1"),
-        ({"hidden_units": 0}, "hidden_units must be an integer of at least 1"),
-        ({"value_bound": 0.0}, "value_bound must be a positive number"),
-    ],
-)
-def test_bad_arguments_are_refused_by_name(arguments: dict[str, Any], message: str) -> None:
-    """Each message names the argument and its rule."""
-    sound = {"bounds": BOUNDS, "n_rounds": 4, "rng": np.random.default_rng(0)}
-    with pytest.raises(ValueError, match=message):
-        LiteralGOUCB(**{**sound, **arguments})
-
-
-def test_bad_observations_are_refused() -> None:
-    """A point outside the box or of another size, and a value that is no number."""
-    optimizer, _, _ = _run(0)
-    for x in ([6.0, 1.0], [0.0], [math.nan, 1.0]):
-        with pytest.raises(ValueError, match="x must be a point of the box"):
-            optimizer.tell(np.array(x), 0.0)
-    with pytest.raises(ValueError, match="y must be a finite number"):
-        optimizer.tell(np.array([0.0, 1.0]), math.nan)

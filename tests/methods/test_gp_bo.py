@@ -93,18 +93,6 @@ def test_value_is_the_documented_formula(kind: AcquisitionName | None, n_constra
     np.testing.assert_allclose(acquisition.value(X), expected, rtol=1e-9, atol=1e-12)
 
 
-def test_constrained_bound_increases_in_the_bound() -> None:
-    """Where the constraints say the same, the replacement of the UCB ranks points as the UCB."""
-    acquisition = _constrained("ucb", unit_box(2), 0)
-    certain = ConstraintModel(random_process(unit_box(2), 3, 9), -1e3)
-    constrained = ConstrainedAcquisition(
-        "ucb", acquisition.objective, acquisition.incumbent, acquisition.beta, (certain,)
-    )
-    X = np.random.default_rng(3).random((200, 2))
-    order = np.argsort(acquisition.value(X))
-    assert (np.diff(constrained.value(X)[order]) >= -1e-12).all()
-
-
 # ------------------------------------------------------------------------------------- incumbent
 
 
@@ -236,15 +224,6 @@ def test_suggest_is_a_pure_function(acquisition: AcquisitionName, deterministic:
     assert len(cold[0].warm_starts) == 2
 
 
-def test_only_the_candidates_depend_on_the_generator() -> None:
-    """Another seed leads to nearly the same maximum of a benign acquisition function."""
-    X = np.random.default_rng(1).random((12, 2))
-    observations = observe(X, smooth(X))
-    suggestions = [step(observations, seed=seed, deterministic=True) for seed in range(4)]
-    assert np.ptp([s.x for s in suggestions], axis=0).max() < 0.05
-    assert len({s.warm_starts[0].theta.tobytes() for s in suggestions}) == 1
-
-
 def test_warm_starts_are_optional_and_interchangeable_with_json() -> None:
     """None, too few and too many warm starts are fine, and stored ones work like live ones."""
     rng = np.random.default_rng(2)
@@ -283,68 +262,6 @@ def test_units_of_constraints_and_noise_do_not_matter() -> None:
 
 
 # -------------------------------------------------------------------------------------- odd data
-
-ODD: dict[str, list[float]] = {
-    "constant": [4.0] * 8,
-    "zero": [0.0] * 8,
-    "tiny": [k * 1e-300 for k in range(8)],
-    "huge": [k * 1e300 for k in range(8)],
-    "opposite": [1e308, -1e308, 1e300, -1e300, 0.0, 1.0, -1.0, 1e-300],
-    "subnormal": [5e-324 * k for k in range(8)],
-    "scale 1e-9": [1e-9 * k for k in range(8)],
-    "scale 1e9": [1e9 * k for k in range(8)],
-    "offset": [1e15 + k for k in range(8)],
-    "one different": [0.0] * 7 + [1.0],
-    "diverged": [0.1, 0.3, 0.2, -1e5, 0.0, -1e30, 0.15, -1e250],
-}
-
-
-@pytest.mark.parametrize("name", ODD)
-@pytest.mark.parametrize("acquisition", NAMES)
-def test_odd_targets_give_a_suggestion(name: str, acquisition: AcquisitionName) -> None:
-    """A model of whatever finite values there are, without exception, warning or fallback."""
-    X = np.random.default_rng(0).random((8, 2))
-    for deterministic in (True, False):
-        suggestion = step(
-            observe(X, ODD[name]), acquisition=acquisition, deterministic=deterministic
-        )
-        assert suggestion.notes == ()
-        assert len(suggestion.warm_starts) == 1
-
-
-@pytest.mark.parametrize("name", ODD)
-def test_odd_targets_with_noise_and_constraints(name: str) -> None:
-    """The same values as objective with known noise, and as a constraint."""
-    X = np.random.default_rng(0).random((8, 2))
-    y = np.array(ODD[name])
-    noise = np.full(8, 0.01)
-    noise[::2] = math.nan
-    suggestions = [step(observe(X, y, noise_variance=noise))]
-    for acquisition in NAMES:
-        for sign in (1.0, -1.0):
-            observations = observe(X, smooth(X), constraints=sign * y[:, None])
-            suggestions.append(step(observations, acquisition=acquisition))
-    # A model was used for each: what falls back to a random point leaves no state behind.
-    assert [len(suggestion.warm_starts) for suggestion in suggestions] == [1] + 6 * [2]
-
-
-@pytest.mark.parametrize("acquisition", NAMES)
-@pytest.mark.parametrize("deterministic", [True, False])
-def test_one_observation(acquisition: AcquisitionName, deterministic: bool) -> None:
-    """With n = 1, away from the only point."""
-    X = np.array([[0.5, 0.5]])
-    suggestion = step(observe(X, [3.0]), acquisition=acquisition, deterministic=deterministic)
-    assert np.abs(suggestion.x - 0.5).max() > 0.1
-
-
-@pytest.mark.parametrize("deterministic", [True, False])
-@pytest.mark.parametrize("equal", [True, False])
-def test_ten_identical_points(deterministic: bool, equal: bool) -> None:
-    """Repeats, with equal or with different values, do not break the factorization."""
-    X = np.full((10, 3), 0.3)
-    y = np.ones(10) if equal else np.random.default_rng(0).standard_normal(10)
-    suggestion = step(observe(X, y), deterministic=deterministic)
-    assert np.abs(suggestion.x - 0.3).max() > 0.05
 
 
 @given(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.problems import observe, unit_box
 
 if TYPE_CHECKING:
@@ -59,14 +58,6 @@ def test_missing_constraint_values_are_unknown() -> None:
     assert 0.3 < step(observations).x[0] < 0.6
 
 
-def test_infinite_constraint_values_are_tolerated() -> None:
-    """They say feasible or not, and are left out of the model."""
-    X = np.random.default_rng(3).random((12, 2))
-    constraints = (X[:, 0] - 0.5)[:, None]
-    constraints[0], constraints[1] = math.inf, -math.inf
-    assert len(step(observe(X, X[:, 0], constraints=constraints)).warm_starts) == 2
-
-
 @pytest.mark.parametrize("acquisition", NAMES)
 def test_constraint_that_nobody_reports_changes_nothing(acquisition: AcquisitionName) -> None:
     """A column of NaN alone, or beside a reported one, is as good as no column."""
@@ -82,30 +73,6 @@ def test_constraint_that_nobody_reports_changes_nothing(acquisition: Acquisition
         plain = step(observe(X, y, constraints=without), acquisition=acquisition)
         padded = step(observe(X, y, constraints=with_column), acquisition=acquisition)
         np.testing.assert_allclose(padded.x, plain.x, atol=1e-12)
-
-
-def test_no_constraint_columns_is_no_constraint() -> None:
-    """An array without columns is the same as None."""
-    X = np.random.default_rng(4).random((10, 2))
-    empty = step(observe(X, smooth(X), constraints=np.empty((10, 0))))
-    assert np.array_equal(empty.x, step(observe(X, smooth(X))).x)
-
-
-@pytest.mark.parametrize("acquisition", NAMES)
-@pytest.mark.parametrize("level", [1.0, -1.0])
-@pytest.mark.parametrize("spread", [0.0, 1e-15, 1e-12, 1e-6])
-def test_nearly_constant_constraints_far_from_their_limit(
-    acquisition: AcquisitionName, level: float, spread: float
-) -> None:
-    """Slack of 1 with a spread of 1e-15 puts the limit 1e15 spreads away: no overflow, no NaN."""
-    rng = np.random.default_rng(5)
-    X = rng.random((12, 2))
-    constraints = level + spread * rng.standard_normal((12, 1))
-    observations = observe(X, -np.square(X - 0.3).sum(axis=1), constraints=constraints)
-    suggestion = step(observations, acquisition=acquisition)
-    if level < 0.0:  # surely feasible: as if there were no constraint
-        plain = step(observe(X, observations.y), acquisition=acquisition)
-        np.testing.assert_allclose(suggestion.x, plain.x, atol=0.02)
 
 
 # ------------------------------------------------------- partly reported constraints, held spaces
@@ -161,18 +128,3 @@ def test_held_slice_is_judged_by_the_constraint_models_there() -> None:
         constraints = (X[:, 0] - X[:, 1])[:, None]
     feasible = [x[0] for x in found if x[0] <= 0.3]
     assert max(feasible) > 0.28
-
-
-def test_points_evaluated_outside_the_slice_are_not_taken_inside() -> None:
-    """Deterministic, a = 0..7 with b held at another value: every point of the slice is free."""
-    space = SearchSpace({"a": Dimension.int(0, 7), "b": Dimension.categorical(("p", "q"))})
-    params: list[dict[str, Any]] = [{"a": a, "b": "p"} for a in range(8)]
-    held = space.held({"b": "q"})
-    for seed in range(3):
-        y = [-((p["a"] - 5.0) ** 2) for p in params]
-        made = step(observe(space.encode(params), y), held, seed=seed, deterministic=True)
-        params.append(held.decode(made.x))
-    suggested = [p["a"] for p in params[8:]]
-    assert all(p["b"] == "q" for p in params[8:])
-    assert 5 in suggested
-    assert len(set(suggested)) == 3

@@ -14,7 +14,7 @@ from bbo_plugins.gp.kernels import FeatureMap, FloatArray
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.gp_bo import suggest
-from bbo_plugins.space import CLOSE, Dimension, SearchSpace
+from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.problems import (
     BRANIN_MINIMUM,
     branin,
@@ -84,21 +84,6 @@ def test_the_best_mean_is_not_suggested_while_it_is_pending() -> None:
     assert np.array_equal(waiting.x, everything[7])
 
 
-def test_pending_points_may_repeat_and_coincide_with_observations() -> None:
-    """Workers may be sent to the same point; the model still stands."""
-    X = np.random.default_rng(0).random((8, 2))
-    pending = np.vstack([X[:2], X[:2], np.full((4, 2), 0.5)])
-    for deterministic in (True, False):
-        for acquisition in NAMES:
-            suggestion = step(
-                observe(X, smooth(X), pending=pending),
-                deterministic=deterministic,
-                acquisition=acquisition,
-            )
-            assert suggestion.notes == ()
-            assert np.linalg.norm(suggestion.x - 0.5) > 0.01
-
-
 # ----------------------------------------------------------------------- failures, parallel asks
 
 
@@ -135,26 +120,6 @@ def test_a_failure_that_was_repeated_with_success_is_forgotten() -> None:
     expected = step(observations).x
     again = step(dataclasses.replace(observations, failed=X[[np.argmax(smooth(X))]])).x
     assert np.array_equal(again, expected)
-
-
-@pytest.mark.parametrize("n", [10, 30, 60])
-@pytest.mark.parametrize("d", [1, 2, 6])
-@pytest.mark.parametrize("kind", ["logei", "ucb"])
-@pytest.mark.parametrize("noise", [0.0, 0.1])
-def test_four_pending_suggestions_are_well_apart(
-    n: int, d: int, kind: AcquisitionName, noise: float
-) -> None:
-    """Also when the model is good: a sphere, half of whose history is close to its optimum."""
-    rng = np.random.default_rng([n, d])
-    X = rng.random((n, d))
-    X[n // 2 :] = np.clip(0.4 + 0.05 * rng.standard_normal((n - n // 2, d)), 0.0, 1.0)
-    y = -np.square(X - 0.4).sum(axis=1) + noise * rng.standard_normal(n)
-    pending = np.empty((0, d))
-    for seed in range(4):
-        made = step(observe(X, y, pending=pending), seed=seed, acquisition=kind)
-        pending = np.vstack([pending, made.x])
-    gaps = np.linalg.norm(pending[:, None] - pending[None], axis=2)
-    assert gaps[~np.eye(4, dtype=bool)].min() >= CLOSE
 
 
 # ----------------------------------------------------------------------------------- convergence

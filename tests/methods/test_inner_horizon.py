@@ -62,11 +62,6 @@ def test_law_of_each_loss(loss: Any, constant: float, n_outer: int, expected: in
     assert [horizon.steps(number) for number in (0, 1, n_outer, 10 * n_outer)] == [expected] * 4
 
 
-def test_whole_numbers_are_not_rounded_up_by_the_last_bit() -> None:
-    """0.1 * 30 is 3.0000000000000004 in floating point; N is 3."""
-    assert InnerHorizon(n_outer=30, constant=0.1).n_inner == 3
-
-
 @given(
     st.sampled_from(sorted(LOSSES)),
     st.fractions(Fraction(1, 50), 50, max_denominator=50),
@@ -283,12 +278,6 @@ def test_impossible_budgets_are_refused(
     assert message in str(caught.value)
 
 
-def test_tiny_constant_of_a_budget_does_not_overflow() -> None:
-    """As many trials as steps, one step each."""
-    horizon = InnerHorizon.from_budget(100, constant=1e-308)
-    assert (horizon.n_outer, horizon.n_inner) == (100, 1)
-
-
 # --- growing --------------------------------------------------------------------------------------
 
 
@@ -314,13 +303,6 @@ def test_growing_horizon_has_no_single_number_of_steps() -> None:
     for name in ("n_inner", "step_size"):
         assert not hasattr(horizon, name)
     assert horizon.step_size_for(horizon.steps(1)) == 0.5
-
-
-def test_exponent_zero_is_a_constant_horizon() -> None:
-    """N does not grow, so nobody is ever promoted."""
-    horizon = InnerHorizon.growing(constant=9.0, exponent=0.0)
-    assert [horizon.steps(number) for number in (0, 1, 50)] == [9, 9, 9]
-    assert horizon.promotions([3.0, 2.0, 1.0], [9, 9, 9]) == []
 
 
 def test_limits_of_a_growing_horizon() -> None:
@@ -357,14 +339,6 @@ def test_best_with_too_little_training_are_promoted() -> None:
     assert horizon.promotions(values, [25, 25, 9, 25, 25]) == []
 
 
-def test_number_of_promoted_trials_is_the_argument() -> None:
-    """None, one, or more than there are."""
-    values, steps = [0.3, 0.2, 0.1], [1, 4, 9]
-    assert InnerHorizon.growing(constant=1.0, promote=0).promotions(values, steps) == []
-    assert InnerHorizon.growing(constant=1.0, promote=1).promotions(values, steps) == [0]
-    assert InnerHorizon.growing(constant=1.0, promote=9).promotions(values, steps) == [0, 1]
-
-
 def test_trials_without_a_value_count_but_are_not_promoted() -> None:
     """A running or failed configuration lets N grow; -inf is no value to build on either."""
     horizon = InnerHorizon.growing(constant=1.0)
@@ -374,21 +348,9 @@ def test_trials_without_a_value_count_but_are_not_promoted() -> None:
     assert horizon.promotions([], []) == []
 
 
-def test_earlier_of_equals_is_promoted_first() -> None:
-    """Ties are broken by number, so that workers agree."""
-    assert InnerHorizon.growing(promote=2).promotions([1.0, 1.0, 1.0], [4, 16, 1]) == [0, 1]
-
-
 def test_fixed_horizon_promotes_nobody() -> None:
     """Even where a trial stopped early."""
     assert InnerHorizon(n_outer=3).promotions([1.0, 2.0], [1, 24]) == []
-
-
-@pytest.mark.parametrize("horizon", [InnerHorizon(n_outer=3), InnerHorizon.growing()])
-def test_lengths_of_the_table_are_checked(horizon: InnerHorizon) -> None:
-    """A value without its steps is an error of the caller."""
-    with pytest.raises(ValueError, match="values and steps must be sequences of equal length"):
-        horizon.promotions([1.0, 2.0], [1])
 
 
 @given(
@@ -521,11 +483,6 @@ def test_weight_is_bounded_for_equal_orders_and_not_for_fewer_steps() -> None:
     assert at(100, "convex") == pytest.approx(at(10_000, "convex"), rel=1e-12)
     assert at(10_000, "nonconvex") == pytest.approx(1.0, abs=1e-3)
     assert at(160_000, "ucb-lean") / at(10_000, "ucb-lean") == pytest.approx(2.0, rel=0.01)
-
-
-def test_weight_without_excess_risk_is_the_norm_bound() -> None:
-    """φ = 0: the evaluations are exact."""
-    assert bilevel_beta(np.zeros(1000), norm_bound=1.5) == 1.5
 
 
 @pytest.mark.parametrize(

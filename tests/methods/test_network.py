@@ -116,14 +116,6 @@ def test_gradients_of_linearized_outputs_agree_with_numeric_ones(size: tuple[int
     np.testing.assert_allclose(gradients, numeric, rtol=1e-6, atol=1e-9)
 
 
-def test_quadratic_part_of_the_gram_matrix_is_a_squared_product() -> None:
-    """The factor √2 off the diagonal makes it s_q² (uᵀu'/D)² exactly."""
-    linear = _random(4, 2, Scales(0.0, 0.0, 1.5, 0.0, 0.0, 1.0))
-    U, V = _inputs(3, 4), _inputs(5, 4, seed=2)
-    expected = np.square(1.5 * (U @ V.T) / 4.0)
-    np.testing.assert_allclose(linear.jacobian(U) @ linear.jacobian(V).T, expected, atol=1e-12)
-
-
 def test_prior_mean_is_a_hill_in_the_middle() -> None:
     """With all parameters at their prior means the center is the best point of the box."""
     network = Network(3, 2, SCALES)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bbo_plugins.methods.exp3 import NO_ARM
-from bbo_plugins.methods.past import Past
 from tests.oracles.arms import Row, first_of, past_of
 
 ROWS = st.dictionaries(
@@ -53,15 +51,6 @@ def test_before_cuts_every_column_alike(rows: dict[int, Row], number: int) -> No
     np.testing.assert_array_equal(cut.expected_gains, expected.expected_gains)
 
 
-@given(rows=ROWS)
-def test_arms_are_counted(rows: dict[int, Row]) -> None:
-    """Every trial counts, finished or not, and no arm is none of the arms."""
-    arms = [row[0] for row in rows.values()]
-    past = past_of(rows)
-    assert [past.count(arm) for arm in (0, 1)] == [arms.count(0), arms.count(1)]
-    assert past.count(NO_ARM) == arms.count(None)
-
-
 @given(rows=ROWS, number=st.integers(0, 14))
 def test_an_arm_is_that_of_the_trial_with_the_number(rows: dict[int, Row], number: int) -> None:
     """Numbers have gaps, so they are no positions; a trial that is not known pulled no arm."""
@@ -69,10 +58,3 @@ def test_an_arm_is_that_of_the_trial_with_the_number(rows: dict[int, Row], numbe
     found = past_of(rows).arm_of(number)
     assert found == (NO_ARM if arm is None else arm)
     assert type(found) is int
-
-
-def test_one_expectation_per_trial() -> None:
-    """The message says both shapes."""
-    trials = past_of({1: (None, True, 1.0, None)}).trials
-    with pytest.raises(ValueError, match=r"^expected_gains must have shape \(1,\), but got \(2,\)"):
-        Past(trials=trials, expected_gains=np.zeros(2))

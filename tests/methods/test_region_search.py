@@ -64,13 +64,6 @@ def test_maximum_inside_the_region_is_found(d: int) -> None:
     np.testing.assert_allclose(x, top, atol=1e-3)
 
 
-def test_maximum_on_the_regions_wall_is_found() -> None:
-    """A hill whose top is outside is climbed to the nearest point of the box."""
-    region = TrustRegion(np.full(6, 0.3), 0.2)
-    x = _search(unit_box(6), np.full(6, 0.9), region)
-    np.testing.assert_allclose(x, region.high, atol=1e-6)
-
-
 def test_levels_inside_the_region_are_searched() -> None:
     """In a mixed space the best representable point of the box is found, categories free."""
     space = mixed_space()
@@ -90,14 +83,6 @@ def test_neighboring_levels_are_inside_the_smallest_region() -> None:
     assert space.decode(x) == {"a": 5, "b": 3}
 
 
-def test_held_dimensions_stay() -> None:
-    """A dimension that is held does not move."""
-    space = unit_box(3).held({"x1": 0.25})
-    region = TrustRegion(space.snap(np.full((1, 3), 0.5))[0], 0.8)
-    x = _search(space, np.full(3, 0.7), region)
-    np.testing.assert_allclose(x, [0.7, 0.25, 0.7], atol=1e-3)
-
-
 def test_known_points_are_not_repeated() -> None:
     """An excluded optimum is not returned again; nothing near a pending point is."""
     space = SearchSpace({"a": Dimension.int(0, 9), "b": Dimension.int(0, 9)})
@@ -107,11 +92,3 @@ def test_known_points_are_not_repeated() -> None:
     box, center = unit_box(3), np.full(3, 0.5)
     x = _search(box, center, TrustRegion(center, 0.8), pending=center[None, :])
     assert np.linalg.norm(x - center) >= CLOSE
-
-
-def test_search_is_a_function_of_its_arguments() -> None:
-    """The same generator gives the same point."""
-    rng = np.random.default_rng(3)
-    center, top = rng.random(8), rng.random(8)
-    first, again = (_search(unit_box(8), top, TrustRegion(center, 0.4)) for _ in range(2))
-    np.testing.assert_array_equal(first, again)

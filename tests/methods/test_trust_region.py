@@ -54,29 +54,6 @@ def test_improvements_are_on_the_best_value() -> None:
     assert length_after(y[: 1 + FAILURES], 1) == 0.5 * FIRST
 
 
-def test_tiny_region_starts_over() -> None:
-    """After so many failures that the region would be tiny it is as long as at first."""
-    lengths = [length_after(np.zeros(n), 1) for n in range(1, 200)]
-    assert min(lengths) >= trust_region._SHORTEST
-    assert lengths.count(FIRST) > FAILURES
-
-
-def test_tiny_improvements_are_failures() -> None:
-    """A rise of less than a thousandth of the best value's distance from the median is none."""
-    y = np.concatenate(
-        [[-3.0, 1.0, *[0.0] * 2 * FAILURES], 1.0 + 1e-5 * np.arange(1, FAILURES + 1)]
-    )
-    assert length_after(y, 2 + 2 * FAILURES) == 0.5 * FIRST
-
-
-def test_values_that_cannot_be_the_best_are_failures() -> None:
-    """-inf neither improves nor makes anything undefined; the first finite value improves."""
-    nothing = np.full(FAILURES, -np.inf)
-    assert length_after(np.concatenate([[-np.inf], nothing]), 1) == 0.5 * FIRST
-    y = np.concatenate([np.full(3, -np.inf), np.arange(float(SUCCESSES))])
-    assert length_after(y, 3) == 2.0 * FIRST
-
-
 @given(
     st.lists(st.floats(-100.0, 100.0), min_size=1, max_size=40),
     st.integers(1, 10),

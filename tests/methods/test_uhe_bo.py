@@ -15,12 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from bbo_plugins.gp.losses import (
-    MARGINAL,
-    ImportanceWeighted,
-    NearestNeighborPseudoData,
-    WeightedLeaveOneOut,
-)
+from bbo_plugins.gp.losses import MARGINAL, NearestNeighborPseudoData, WeightedLeaveOneOut
 from bbo_plugins.methods import gp_bo, uhe_bo
 from bbo_plugins.methods.uhe_bo import (
     DEFAULT_POLICY,
@@ -136,9 +131,7 @@ def test_while_the_search_moves_the_default_is_the_parent_method(policy: Policy)
         assert (step.arm, step.loss) == (None, MARGINAL)
 
 
-@pytest.mark.parametrize(
-    "loss", [ImportanceWeighted(), NearestNeighborPseudoData(), WeightedLeaveOneOut()]
-)
+@pytest.mark.parametrize("loss", [NearestNeighborPseudoData(), WeightedLeaveOneOut()])
 def test_fits_continue_from_those_of_the_same_loss(loss: Loss) -> None:
     """The fit starts from the state of the loss in use; borrowed noise, from the ordinary one."""
     asked: list[Loss] = []
@@ -262,35 +255,6 @@ def test_rest_does_not_depend_on_the_units_of_the_objective() -> None:
             assert is_asked(moved, REST) is expected
 
 
-@pytest.mark.parametrize("first", [0, 3, 4])
-@pytest.mark.parametrize("policy", [DEFAULT_POLICY, EVERY_PAIR], ids=["default", "every pair"])
-def test_only_the_first_of_a_pair_asks(first: int, policy: Policy) -> None:
-    """Pairs are counted from the first trial after start-up, be its number even or odd."""
-    rows: dict[int, Row] = {n: (None, True, float(min(n, 3)), None) for n in range(first)}
-    rows |= dict.fromkeys(range(first, first + 12), (None, True, 3.0, SMALL))
-    for number in range(first + 8, first + 12):
-        expected = (number - first) % 2 == 0
-        assert is_asked(rows, number, policy) is expected
-
-
-def test_pairs_are_counted_by_number_whatever_the_trials_are() -> None:
-    """Absent, failed, running and foreign trials count: numbers make pairs, not results."""
-    rows: dict[int, Row] = {
-        5: (None, True, 1.0, SMALL),
-        7: (None, True, None, None),
-        8: (None, False, None, None),
-        9: (None, True, 2.0, None),
-    }
-    assert [is_asked(rows, n, EVERY_PAIR) for n in range(10, 14)] == [False, True, False, True]
-
-
-def test_without_its_arm_the_bandit_is_not_asked() -> None:
-    """Nothing but the loss is left of the method."""
-    for number in (FIRST, FIRST + 1):
-        step = ask({}, number, Policy(explores=False, on_stagnation=False))
-        assert (step.arm, step.loss) == (None, DEFAULT_POLICY.loss)
-
-
 def test_the_papers_loss_is_minimized_for_every_trial_that_a_model_suggests() -> None:
     """With the policy of the paper, the loss does not wait, in either place of a pair.
 
@@ -346,40 +310,6 @@ def test_after_a_random_point_the_model_is_doubted(first: Row) -> None:
     point, _, *rest = by_model(0, n_drawn=0, loss=WeightedLeaveOneOut())
     assert state(second) == (point, None, *rest)
     assert point != by_model(0, n_drawn=0)[0]  # of the ordinary model
-
-
-@pytest.mark.parametrize(
-    "change, number",
-    [
-        pytest.param({REST: (RANDOM_ARM, True, 9.0, None)}, REST + 2, id="first of the next"),
-        pytest.param({REST: (RANDOM_ARM, True, 9.0, None)}, REST + 3, id="second of the next"),
-        pytest.param(
-            {LAST: (RANDOM_ARM, True, 9.0, None)}, REST, id="after a random second of a pair"
-        ),
-        pytest.param({REST: (MODEL_ARM, True, 1.0, SMALL)}, REST + 1, id="after the model's arm"),
-        pytest.param({REST: (None, True, 1.0, None)}, REST + 1, id="after one of another sampler"),
-        pytest.param({}, REST + 1, id="after one that is not known"),
-    ],
-)
-def test_only_the_second_of_such_a_pair_is_doubted(change: dict[int, Row], number: int) -> None:
-    """All else is ordinary."""
-    step = ask(at_rest() | change, number, seed=PULLS_MODEL)
-    assert step.loss is MARGINAL
-    assert step.expected_gain is not None
-
-
-def test_what_the_doubted_model_expects_does_not_end_the_rest() -> None:
-    """Pair after pair is asked as long as nothing improves, whatever the doubted model promises."""
-    rows = at_rest()
-    for number in range(REST, REST + 8):
-        step = ask(rows, number, seed=PULLS_RANDOM)
-        assert (step.arm == RANDOM_ARM) is (number % 2 == REST % 2)
-        rows[number] = (step.arm, True, 2.0, step.expected_gain)
-    promised = gp_bo.suggest(
-        unit_box(2), DATA, rng=np.random.default_rng(0), loss=WeightedLeaveOneOut()
-    ).expected_gain
-    assert promised is not None
-    assert promised > uhe_bo._SMALL_GAIN
 
 
 # --------------------------------------------------------------------------------------- the bandit
@@ -491,19 +421,6 @@ SPACES = {
 }
 
 
-@pytest.mark.parametrize("kind", [*SPACES])
-@pytest.mark.parametrize("n_draws", [1, DEFAULT_POLICY.n_draws])
-def test_random_points_can_be_evaluated(kind: str, n_draws: int) -> None:
-    """They have parameters (``ask`` checks), those that are held being where they are held."""
-    space = SPACES[kind]
-    X = random_points(space, 7, np.random.default_rng(1))
-    points = explore(20, space, observe(X, smooth(X)), n_draws)
-    assert len({row.tobytes() for row in points}) > 1
-    if kind == "held":
-        for x in points:
-            assert {name: space.decode(x)[name] for name in HELD} == HELD
-
-
 def test_the_papers_arm_is_uniform() -> None:
     """One draw, wherever the observations are: Kolmogorov and Smirnov have no objection."""
     points = explore(400, n_draws=1)
@@ -530,15 +447,6 @@ def test_random_points_keep_away_from_what_is_known(kind: str, held: float | Non
         for n in (1, DEFAULT_POLICY.n_draws)
     ]
     assert gaps[1] > 1.25 * gaps[0]
-
-
-def test_random_points_do_not_pile_up_in_the_corners() -> None:
-    """Around one known point in the middle, no more are near a wall than of uniform ones."""
-    X = np.full((1, 3), 0.5)
-    points = explore(150, unit_box(3), observe(X, smooth(X)))
-    near = (np.minimum(points, 1.0 - points) < 0.05).any(axis=1)
-    assert near.mean() < 1.0 - 0.9**3
-    assert (np.linalg.norm(points - 0.5, axis=1) > 0.2).all()  # they keep away from it all the same
 
 
 def test_random_points_prefer_choices_that_are_unknown() -> None:
@@ -572,13 +480,6 @@ def test_finite_spaces_are_exhausted_before_anything_repeats(
     assert len(found) == 2 or n_draws > 1  # of several draws the furthest one is taken
     exhausted = explore(12, space, observe(everything, smooth(everything)), n_draws)
     assert len({row.tobytes() for row in exhausted}) > 2
-
-
-def test_large_finite_spaces_are_not_listed() -> None:
-    """Ten draws of ten are known only if most of the space is: nothing is looked through."""
-    space = SearchSpace({name: Dimension.int(0, 10**5) for name in "ab"})
-    X = random_points(space, 5, np.random.default_rng(0))
-    assert len(explore(5, space, observe(X, smooth(X)))) == 5
 
 
 # ---------------------------------------------------------------------------------------- any study

@@ -111,14 +111,6 @@ def test_parameters_that_do_not_fit_are_named_at_the_first_trial(
     assert len(study.trials) == 1
 
 
-def test_a_conditional_parameter_is_refused_when_it_is_missing_first() -> None:
-    """The trial that leaves a parameter out ends the study with its name."""
-    sampler = sampler_of()
-    study = study_of(sampler, 3)
-    with pytest.raises(ValueError, match=r"one without \['z'\]"):
-        study.optimize(_suggesting(query=FUNCTIONS, x=1.0), n_trials=1)
-
-
 @needs_set_constraint
 def test_a_coupled_trial_without_its_constraint_is_refused() -> None:
     """A constraint that is never reported would leave the model without data for ever."""
@@ -142,14 +134,6 @@ def test_there_is_no_solution_without_values() -> None:
     study = study_of(sampler, 1)
     with pytest.raises(ValueError, match=r"but has none of \['lower'\]"):
         sampler.solution(study)
-
-
-def test_a_study_of_other_parameters_has_no_solution() -> None:
-    """What its trials lack is named, not that there are none."""
-    study = optuna.create_study()
-    study.optimize(_suggesting(query=FUNCTIONS, x=1.0, w=1.0), n_trials=2)
-    with pytest.raises(ValueError, match=r"one without \['z'\]"):
-        sampler_of().solution(study)
 
 
 @pytest.mark.parametrize("extra", [{"x": 1.0}, {"x": 1.0, "z": 1.0, "w": 1.0}])
@@ -189,14 +173,6 @@ def test_a_trial_without_a_parameter_is_never_the_best() -> None:
     assert len(study.trials) == 32
 
 
-def test_a_query_in_a_coupled_study_is_refused() -> None:
-    """Each trial gives all functions, so an objective that asks for one is mistaken."""
-    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler_of())
-    with pytest.raises(ValueError, match="in a study with two directions, but got 'query'"):
-        study.optimize(decoupled(sampler_of()), n_trials=1)
-    assert study.trials[0].state is TrialState.FAIL
-
-
 @needs_set_constraint
 def test_an_unknown_constraint_is_refused() -> None:
     """A misspelled or forgotten name would be a constraint that nobody heeds."""
@@ -217,12 +193,3 @@ def test_a_constraint_set_in_a_decoupled_trial_is_refused() -> None:
 
     with pytest.raises(ValueError, match=r"query 'query' asks for it, .* set \['C'\]"):
         optuna.create_study(sampler=sampler).optimize(objective, n_trials=3)
-
-
-def test_an_enqueued_query_of_no_function_is_refused() -> None:
-    """Optuna itself knows the choices."""
-    sampler = sampler_of()
-    study = study_of(sampler, 3)
-    study.enqueue_trial({"query": "middle"})
-    with pytest.raises(ValueError, match="middle"):
-        study.optimize(decoupled(sampler), n_trials=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import pickle
-import threading
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,6 @@ from tests.optuna.bilevel_studies import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
@@ -260,25 +258,6 @@ def test_running_trials_are_pending_queries() -> None:
     assert _smallest_distance([trial.params for trial in asked]) > 0.1
 
 
-def test_several_threads_share_a_sampler() -> None:
-    """With n_jobs = 2 no trial asks what the one that runs beside it asks."""
-    sampler = sampler_of()
-    objective, both_asked = decoupled(sampler), threading.Barrier(2, timeout=60.0)
-
-    def together(trial: Trial) -> float:
-        value = objective(trial)
-        both_asked.wait()
-        return value
-
-    study = optuna.create_study(sampler=sampler)
-    study.optimize(together, n_trials=24, n_jobs=2)
-    pairs = [study.trials[i : i + 2] for i in range(0, 24, 2)]
-    gaps = [_smallest_distance([trial.params for trial in pair]) for pair in pairs]
-    assert min(gaps[:8]) > 1e-3
-    assert min(gaps) > 0.0  # where the problem is solved, both look at the solution
-    assert {trial.state for trial in study.trials} == {TrialState.COMPLETE}
-
-
 def test_enqueued_parameters_are_kept_and_the_rest_fits_them() -> None:
     """With x fixed the model chooses function and response; with all fixed it says nothing."""
     sampler = sampler_of()
@@ -327,18 +306,6 @@ def test_a_partial_fixed_sampler_holds_a_parameter() -> None:
     assert {trial.params["x"] for trial in held} == {0.3}
     assert {trial.system_attrs[REASON_KEY]["reason"] for trial in held} != {"start"}
     assert min(abs(trial.params["z"] - 0.3) for trial in held) < 0.05
-
-
-def test_workers_that_open_a_stored_study_continue_it(tmp_path: Path) -> None:
-    """From a file, with samplers of their own: the same as without interruption."""
-    whole = queries_of(study_of(sampler_of(3), 14))
-    storage = f"sqlite:///{tmp_path / 'study.db'}"
-    optuna.create_study(storage=storage, study_name="bilevel")
-    for n_trials in (7, 4, 3):
-        sampler = sampler_of(3)
-        study = optuna.load_study(study_name="bilevel", storage=storage, sampler=sampler)
-        study.optimize(decoupled(sampler), n_trials=n_trials)
-    assert queries_of(study) == whole
 
 
 # ------------------------------------------------------------------------------ kinds of parameters
@@ -443,21 +410,6 @@ def test_no_solution_lies_where_the_lower_level_fails(seed: int) -> None:
     assert sampler.solution(study).upper_params["x"] < 0.66
     trusted = [t for t in study.trials if max(t.system_attrs.get("constraints", [1.0])) <= 0.0]
     assert all(trial.params["x"] < 0.66 for trial in trusted)
-
-
-def test_infinite_values_count_as_the_worst() -> None:
-    """A lower level that diverges somewhere is learned as bad there."""
-    sampler = sampler_of()
-    objective = decoupled(sampler)
-
-    def diverging(trial: Trial) -> float:
-        value = objective(trial)
-        return math.inf if trial.params["query"] == "lower" and value > 0.3 else value
-
-    study = optuna.create_study(sampler=sampler)
-    study.optimize(diverging, n_trials=30)
-    solution = sampler.solution(study)
-    assert solution.upper_params == pytest.approx({"x": 0.5}, abs=0.06)
 
 
 @pytest.mark.parametrize("far", [0.0, 1e9])

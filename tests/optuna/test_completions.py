@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import optuna
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +14,9 @@ from optuna.trial import TrialState
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.active_set import MAX_MODELED
 from bbo_plugins.optuna import completions
-from bbo_plugins.optuna.completions import StudyCompletions, continued, in_order
+from bbo_plugins.optuna.completions import StudyCompletions, in_order
 from bbo_plugins.optuna.proposals import Proposal
-from tests.optuna.stopping import PLANE, START, add, new_study
+from tests.optuna.stopping import PLANE, add, new_study
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -49,16 +47,6 @@ def test_recorded_places_are_kept_and_the_others_filled_by_time(
     assert all(order[place - 1] == number for place, number in recorded.items())
     rest = [number for number in order if number not in recorded.values()]
     assert rest == sorted(rest, key=lambda number: (minutes[number], number))
-
-
-def test_order_is_continued_by_what_is_new() -> None:
-    """Those read since come after all others, by time among themselves."""
-    study, reader = _study([5, 3, 4]), StudyCompletions()
-    order = in_order(reader.read(study)[0], {})
-    for minute in (2, 9, 1):
-        add(study, {"x": 0.5, "y": 0.5}, 0.0, minute=minute)
-    order = continued(order, reader.read(study)[0])
-    assert [completion.number for completion in order] == [1, 2, 0, 5, 3, 4]
 
 
 def test_each_trial_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,23 +160,3 @@ def test_a_range_that_changes_is_not_shared() -> None:
         assert observed is not None
         names.append(observed.space.names)
     assert names == [("x", "y"), ("x", "y"), ("y",), ("y",)]
-
-
-def test_trials_without_a_start_have_none() -> None:
-    """One that was added without times, or with a zone, is read all the same."""
-    study = new_study()
-    study.add_trial(optuna.trial.create_trial(value=1.0, params={}, distributions={}))
-    add(study, {"x": 0.5, "y": 0.5}, 1.0, minute=3)
-    trial = study.get_trials(deepcopy=False)[0]
-    trial.datetime_start, trial.datetime_complete = None, START.astimezone() + timedelta(hours=1)
-    complete, _ = StudyCompletions().read(study)
-    assert complete[0].started_at == -np.inf
-    assert [completion.number for completion in in_order(complete, {})] == [1, 0]
-
-
-def test_value_that_is_not_a_number_is_no_observation() -> None:
-    """Optuna stores none; a storage that was edited may hold one."""
-    study = _study([1, 2, 3])
-    study.get_trials(deepcopy=False)[1].values = [np.nan]
-    complete, _ = StudyCompletions().read(study)
-    assert sorted(complete) == [0, 2]

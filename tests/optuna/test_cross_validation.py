@@ -38,23 +38,6 @@ def test_scores_come_back(scores: Any, url: str | None, tmp_path: Path) -> None:
     assert max(len(json.dumps(value)) for value in attributes) <= 2_045
 
 
-def test_longest_scores_fit() -> None:
-    """Numbers with all their digits still fit into the storage's attributes."""
-    trial = optuna.create_study().ask()
-    report_cross_validation_scores(trial, [-1.2345678901234567e-300] * 4_096)
-    attributes = trial.study.trials[0].system_attrs.values()
-    assert max(len(json.dumps(value)) for value in attributes) <= 2_045
-    assert len(_stored(trial)) == 4_096
-
-
-def test_new_scores_replace_old_ones() -> None:
-    """Also fewer of them."""
-    trial = optuna.create_study().ask()
-    for n in (200, 3, 65):
-        report_cross_validation_scores(trial, [float(n)] * n)
-        assert _stored(trial) == (float(n),) * n
-
-
 def test_optunas_own_scores_are_read(tmp_path: Path) -> None:
     """Studies written with Optuna's function work, in memory (where arrays stay) and in SQLite."""
     with warnings.catch_warnings():
@@ -131,44 +114,3 @@ def test_bad_scores_are_refused(scores: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="scores must be two to 4096 finite numbers, but got"):
         report_cross_validation_scores(trial, scores)
     assert trial.study.trials[0].system_attrs == {}
-
-
-def test_what_is_no_trial_is_refused() -> None:
-    """A study, say."""
-    no_trial: Any = optuna.create_study()
-    with pytest.raises(TypeError, match="trial must be an Optuna trial"):
-        report_cross_validation_scores(no_trial, [1.0, 2.0])
-
-
-OURS = "bbo_plugins:cv_scores:0"
-
-
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {},
-        {OURS: None},
-        {OURS: "x"},
-        {OURS: {"n": 2}},
-        {OURS: {"n": 2, "scores": [1.0]}},
-        {OURS: {"n": 3, "scores": [1.0, 2.0]}},
-        {OURS: {"n": 2, "scores": [1.0, math.nan]}},
-        {OURS: {"n": 2, "scores": [1.0, "2"]}},
-        {OURS: {"n": "2", "scores": [1.0, 2.0]}},
-        {OURS: {"n": 2.0, "scores": [1.0, 2.0]}},
-        {OURS: {"n": 10**9, "scores": [1.0] * 64}},
-        {OURS: {"n": 65, "scores": [1.0] * 64}},
-        {OURS: {"n": 65, "scores": [1.0] * 65}, "bbo_plugins:cv_scores:1": {"scores": 1.0}},
-        {OURS: {"n": -1, "scores": []}},
-        {"terminator:cv_scores": [1.0]},
-        {"terminator:cv_scores": "12"},
-        {"terminator:cv_scores": [1.0, None]},
-        {"terminator:cv_scores": [1.0] * 100_000},
-        {"terminator:cv_scores": np.zeros((2, 2))},
-        {"terminator:cv_scores": np.zeros(100_000)},
-        {"terminator:cv_scores": [10**400, 1]},
-    ],
-)
-def test_malformed_scores_are_none(attributes: dict[str, Any]) -> None:
-    """The storage may hold anything."""
-    assert scores_of(attributes) == ()

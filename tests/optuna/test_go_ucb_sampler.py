@@ -25,7 +25,6 @@ from bbo_plugins.optuna import GOUCBSampler
 from bbo_plugins.optuna.proposals import Proposal
 from tests.optuna.studies import (
     BOX,
-    MIXED,
     conditional,
     constrained,
     points,
@@ -110,22 +109,6 @@ def test_bad_arguments_are_refused(argument: str, value: Any, error: type[Except
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        {},
-        {"beta": 4, "regularization": 1e-3},
-        {"beta": np.float64(0.25), "hidden_units": np.int64(2), "seed": np.uint64(3)},
-        {"noise_func": lambda _: 0.1, "deterministic_objective": np.True_},
-    ],
-)
-def test_good_arguments_are_accepted(arguments: dict[str, Any]) -> None:
-    """The sampler that results works past its start-up."""
-    study = optuna.create_study(sampler=GOUCBSampler(n_startup_trials=2, **arguments))
-    study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=4)
-    assert len(study.get_trials(states=[TrialState.COMPLETE])) == 4
-
-
-@pytest.mark.parametrize(
     "arguments, n",
     [
         ({}, 10),
@@ -145,27 +128,7 @@ def test_start_up_takes_the_root_of_the_planned_trials(arguments: dict[str, Any]
     assert fitted == [False] * n + [True]
 
 
-def test_several_objectives_are_refused() -> None:
-    """By name, with what to use instead."""
-    study = optuna.create_study(directions=["minimize", "maximize"], sampler=sampler())
-    with pytest.raises(ValueError, match=r"one objective for GOUCBSampler, but got 2"):
-        study.ask(BOX)
-
-
 # -------------------------------------------------------------------------------- reproducibility
-
-
-def test_same_seed_same_study() -> None:
-    """Two studies with one seed are equal, two seeds differ."""
-    assert run(REFERENCE) == run(REFERENCE)
-    assert points(started(6, seed=1).trials).tolist() != points(started(6).trials).tolist()
-
-
-def test_resumed_study_continues_the_sequence(tmp_path: Path) -> None:
-    """A study resumed during start-up, by a new sampler, is the uninterrupted one."""
-    url = f"sqlite:///{tmp_path / 'study.db'}"
-    run(2, storage=url, study_name="s")
-    assert run(REFERENCE - 2, storage=url, study_name="s") == run(REFERENCE)
 
 
 PROGRAM = """
@@ -239,17 +202,6 @@ def test_maximization_is_mirrored() -> None:
     np.testing.assert_allclose(points(study.trials), points(started(9).trials), rtol=1e-6)
 
 
-def test_mixed_spaces_are_suggested(caplog: pytest.LogCaptureFixture) -> None:
-    """Every kind of parameter has a value of its distribution, without a warning."""
-    study = optuna.create_study(sampler=sampler())
-    for i in range(10):
-        trial = study.ask(MIXED)
-        for name, distribution in MIXED.items():
-            assert distribution._contains(distribution.to_internal_repr(trial.params[name]))
-        study.tell(trial, float(i % 3) + trial.params["s"])
-    assert not warnings_in(caplog)
-
-
 def test_odd_trials_are_no_problem(caplog: pytest.LogCaptureFixture) -> None:
     """Failed, pruned and infinite trials leave the sampler usable."""
     study = started(5)
@@ -293,16 +245,6 @@ def test_known_noise_is_passed_on() -> None:
         return row
 
     assert last(1e-6) != last(10.0)
-
-
-@pytest.mark.parametrize(
-    "argument, value", [("beta", 25.0), ("regularization", 0.5), ("hidden_units", 2)]
-)
-def test_arguments_reach_the_method(argument: str, value: float) -> None:
-    """The first suggestion of the model is another one."""
-    ordinary, other = points(started(5).trials), points(started(5, **{argument: value}).trials)
-    np.testing.assert_array_equal(ordinary[:4], other[:4])
-    assert (ordinary[4] != other[4]).any()
 
 
 def test_region_knows_how_long_the_start_up_was(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,8 +25,6 @@ from bbo_plugins.optuna.continuations import (
     STEPS,
     STEPS_MADE,
     Continuations,
-    goal_of,
-    steps_of,
     steps_taken,
 )
 
@@ -271,19 +269,6 @@ def test_callback_survives_a_pickle() -> None:
     assert callback.promote(study) == [0]
 
 
-def test_only_complete_trials_are_guessed(caplog: pytest.LogCaptureFixture) -> None:
-    """One that runs, failed or was pruned before it asked for its steps has made none."""
-    horizon = InnerHorizon.growing(constant=1.0, total_steps=10)
-    study = optuna.create_study()
-    callback = PromotionCallback(horizon)
-    for state in (TrialState.FAIL, TrialState.PRUNED, TrialState.RUNNING):
-        study.add_trial(create_trial(state=state, params={"x": 0.1}, distributions=X))
-    assert not callback.is_spent(study)
-    assert not caplog.records
-    _add(study, 0.2, 0.2)  # number 3, 16 steps
-    assert callback.is_spent(study)
-
-
 def test_failed_continuation_is_tried_again_only_when_the_horizon_has_grown() -> None:
     """The trial it was to continue stays; the next attempt goes on from there to the new N."""
     horizon = InnerHorizon.growing(constant=1.0, promote=1)
@@ -303,21 +288,6 @@ def test_failed_continuation_is_tried_again_only_when_the_horizon_has_grown() ->
     assert callback.promote(study) == [0]
     trial = study.ask()
     assert inner_steps(trial, horizon) == range(1, 9)
-
-
-def test_pruned_continuation_is_the_last() -> None:
-    """The pruner's verdict counts: others take its place among the best."""
-    horizon = InnerHorizon.growing(constant=1.0, promote=1)
-    study = optuna.create_study()
-    callback = PromotionCallback(horizon)
-    _add(study, 0.1, 0.1, steps=1)
-    _add(study, 0.9, 0.9, steps=4)
-    assert callback.promote(study) == [0]
-    trial = study.ask()
-    trial.report(5.0, 3)
-    study.tell(trial, state=TrialState.PRUNED)
-    _add(study, 0.95, 0.95, steps=9)
-    assert callback.promote(study) == [1]
 
 
 def test_chain_goes_on_from_the_latest_complete_trial() -> None:
@@ -344,44 +314,6 @@ def test_infeasible_and_unfinished_configurations_are_not_continued() -> None:
     kept = _add(study, 0.4, 0.4, steps=16, system_attrs={"constraints": [-0.5]})
     inner_steps(study.ask(X), GROWING)
     assert callback.promote(study) == [kept]
-
-
-def test_waiting_trials_of_the_user_have_not_begun() -> None:
-    """Enqueued points do not let the horizon grow before they are run."""
-    study = optuna.create_study()
-    callback = PromotionCallback(GROWING)
-    _add(study, 0.1, 0.1, steps=1)
-    for x in (0.2, 0.3):
-        study.enqueue_trial({"x": x})
-    assert callback.promote(study) == []
-    trial = study.ask(X)
-    assert inner_steps(trial, GROWING) == range(4)
-    assert callback.promote(study) == [0]
-
-
-def test_conditional_and_categorical_parameters_are_repeated() -> None:
-    """A continuation has exactly the parameters of its source, asked by the same objective."""
-    horizon = InnerHorizon.growing(constant=1.0, promote=2)
-
-    def objective(trial: Trial) -> float:
-        kind = trial.suggest_categorical("kind", ["a", None, 2.5])
-        width = trial.suggest_int("width", 1, 9, log=True) if kind == "a" else 0
-        return float(width + inner_steps(trial, horizon).start % 3)
-
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=3))
-    study.optimize(objective, n_trials=25, callbacks=[PromotionCallback(horizon)])
-    continued = [
-        t for t in study.trials if t.state.is_finished() and t.number in _with_source(study)
-    ]
-    assert len(continued) > 5
-    for trial in continued:
-        source = continued_from(trial)
-        assert source is not None
-        assert trial.params == study.trials[source].params
-
-
-def _with_source(study: Study) -> set[int]:
-    return set(Continuations.of(study.trials).first)
 
 
 @pytest.mark.parametrize("sampler", [None, optuna.samplers.RandomSampler(seed=0)])
@@ -485,21 +417,6 @@ def test_checkpoints_may_go_through_the_artifact_store(tmp_path: Path) -> None:
     assert len(_sources(study.trials)) >= 2
 
 
-def test_unrecorded_continuation_goes_on_from_what_a_plain_loop_has_trained() -> None:
-    """By the number of the trial that it continues, not by that of the configuration."""
-    study = optuna.create_study()
-    callback = PromotionCallback(InnerHorizon.growing(constant=1.0, promote=1))
-    _add(study, 0.1, 0.1)
-    _add(study, 0.9, 0.9)
-    assert callback.promote(study) == [0]
-    continuation = study.ask()
-    study.tell(continuation, 0.05)  # trial 2: 9 steps if it trained range(horizon.steps(2))
-    for x in (0.8, 0.7):
-        _add(study, x, x)
-    assert callback.promote(study) == [continuation.number]
-    assert inner_steps(study.ask(), GROWING) == range(9, 16)
-
-
 @pytest.mark.parametrize("value", [True, -1, 7, 99, 1.0, "0", None, [0]])
 def test_malformed_attributes_mark_nothing(value: Any) -> None:
     """A source that is no earlier trial is none; the trial is an ordinary one."""
@@ -510,20 +427,6 @@ def test_malformed_attributes_mark_nothing(value: Any) -> None:
     assert continued_from(study.trials[7]) is None
     assert Continuations.of(study.trials).first == {}
     assert PromotionCallback(GROWING).promote(study) != [7]
-
-
-@pytest.mark.parametrize("key, value", [(GOAL, 10**400), (STEPS, [0, 10**400])])
-def test_counts_beyond_the_floats_are_no_counts(key: str, value: Any) -> None:
-    """Anyone may write to the storage: what cannot be a number of steps is as good as absent."""
-    study = optuna.create_study()
-    for number in range(7):
-        _add(study, 0.1 * number, 1.0)
-    given = {CONTINUED_FROM: 2, GOAL: 3, STEPS: [0, 3], key: value}
-    _add(study, 0.2, 1.0, user_attrs=given)
-    trial = study.trials[7]
-    assert continued_from(trial) == 2
-    assert (goal_of(trial) if key == GOAL else steps_of(trial)) is None
-    PromotionCallback(GROWING)(study, trial)
 
 
 @pytest.mark.parametrize(

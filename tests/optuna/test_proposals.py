@@ -6,7 +6,6 @@ import json
 import math
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
@@ -83,65 +82,8 @@ def test_long_proposals_are_cut_into_chunks() -> None:
     assert back.fits == proposal.fits
 
 
-VALID = {"v": 1, "params": {"x": 0.5}, "constraints": [], "fits": []}
-
-
-def test_the_valid_record_of_the_next_test_is_valid() -> None:
-    """What is damaged below is readable when it is not damaged."""
-    back = Proposal.from_attributes({f"{PREFIX}0": json.dumps(VALID)})
-    assert back == Proposal({"x": 0.5})
-    full = {**VALID, "loss": "", "arm": "random", "expected_gain": 0}
-    back = Proposal.from_attributes({f"{PREFIX}0": json.dumps(full)})
-    assert back == Proposal({"x": 0.5}, (), (), "", "random", 0)
-
-
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {},
-        {f"{PREFIX}1": json.dumps(VALID)},
-        {f"{PREFIX}0": ""},
-        {f"{PREFIX}0": None},
-        {f"{PREFIX}0": 3},
-        {f"{PREFIX}0": ["{"]},
-        {f"{PREFIX}0": "not JSON"},
-        {f"{PREFIX}0": "[" * 2_000},
-        {f"{PREFIX}{i}": "[" * 2_000 for i in range(200)},
-        {f"{PREFIX}{i}": " " * 2_000 for i in range(1_001)} | {f"{PREFIX}1001": json.dumps(VALID)},
-        {f"{PREFIX}0": " " * 3_000 + json.dumps(VALID)},
-        {f"{PREFIX}0": json.dumps(VALID)[:-1]},
-        {f"{PREFIX}0": json.dumps([VALID])},
-        {f"{PREFIX}0": json.dumps({**VALID, "v": 2})},
-        {f"{PREFIX}0": json.dumps({**VALID, "params": None})},
-        {f"{PREFIX}0": json.dumps({**VALID, "params": {"x": "0.5"}})},
-        {f"{PREFIX}0": json.dumps({**VALID, "params": {"x": True}})},
-        {f"{PREFIX}0": json.dumps({**VALID, "params": {"x": math.nan}})},
-        {f"{PREFIX}0": json.dumps({**VALID, "params": {"x": 10**400}})},
-        {f"{PREFIX}0": '{"v":1,"params":{"x":' + "9" * 2_000 + '},"constraints":[],"fits":[]}'},
-        {f"{PREFIX}0": json.dumps({**VALID, "fits": {}})},
-        {f"{PREFIX}0": json.dumps({**VALID, "constraints": [1]})},
-        {f"{PREFIX}0": json.dumps({**VALID, "loss": 1})},
-        {f"{PREFIX}0": json.dumps({**VALID, "arm": "no such arm"})},
-        {f"{PREFIX}0": json.dumps({**VALID, "arm": 0})},
-        {f"{PREFIX}0": json.dumps({**VALID, "expected_gain": "0.1"})},
-        {f"{PREFIX}0": json.dumps({**VALID, "expected_gain": True})},
-        {f"{PREFIX}0": json.dumps({**VALID, "expected_gain": math.inf})},
-        {f"{PREFIX}0": json.dumps({"v": 1})},
-    ],
-)
-def test_malformed_records_are_no_proposals(attributes: dict[str, Any]) -> None:
-    """Damage of any kind reads as nothing and raises nothing."""
-    assert Proposal.from_attributes(attributes) is None
-
-
 @given(st.dictionaries(st.sampled_from([f"{PREFIX}{i}" for i in range(3)]), JSON | st.text()))
 def test_reading_never_raises(attributes: dict[str, Any]) -> None:
     """Arbitrary stored values are read without an error."""
     proposal = Proposal.from_attributes(attributes)
     assert proposal is None or proposal.values(DISTRIBUTIONS) is not None
-
-
-@pytest.mark.parametrize("index", [-1, 3, 1.5])
-def test_stored_choices_that_do_not_exist_are_dropped(index: float) -> None:
-    """An index beyond the choices names no choice, and a negative one does not count backwards."""
-    assert Proposal({"c": index, "x": 0.5}).values(DISTRIBUTIONS) == {"x": 0.5}

@@ -15,7 +15,6 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.exp3 import NO_ARM
-from bbo_plugins.optuna import proposed
 from bbo_plugins.optuna.proposals import ARMS, PREFIX, Proposal
 from bbo_plugins.optuna.proposed import Proposed
 from bbo_plugins.optuna.trials import StudyHistory, store_constraints, store_proposal
@@ -116,26 +115,6 @@ def test_the_fits_of_constraints_are_continued_for_the_same_ones_only() -> None:
     assert fits(study, constraints=("k",)) == {"A": ("a", "k"), "B": ("b",)}
 
 
-def test_the_asking_trials_own_fits_are_not_continued() -> None:
-    """A second attempt starts from where the first one did."""
-    study = optuna.create_study()
-    add(study, record(fits=("a",), loss="A"))
-    asking = add(study, record(fits=("mine",), loss="A"))
-    found = Proposed().fits(study.trials, asking, names={"x"}, constraints=())
-    assert found == {"A": ("a",)}
-
-
-@pytest.mark.parametrize("n_between, found", [(-1, {"A": ("a",)}), (0, {})])
-def test_only_so_many_records_are_searched(n_between: int, found: dict[str, Any]) -> None:
-    """A loss that has not been used for long has to start from nothing; trials do not count."""
-    study = optuna.create_study()
-    add(study, record(fits=("a",), loss="A"))
-    for _ in range(proposed._MAX_RECORDS + n_between):
-        add(study, record())
-        add(study, {})
-    assert fits(study) == found
-
-
 # ------------------------------------------------------------------------------ arms, expectations
 
 
@@ -179,40 +158,6 @@ def test_what_a_retried_trial_inherits_is_not_counted_twice(n_retries: int) -> N
     np.testing.assert_array_equal(table.trials.arms, [NO_ARM, 0] + [NO_ARM] * n)
     np.testing.assert_array_equal(table.expected_gains, [0.25, 0.5] + [nan] * n)
     np.testing.assert_array_equal(table.trials.values, [3.0] + [nan] * n + [7.0])
-
-
-def test_an_empty_study_has_an_empty_past() -> None:
-    """The first trial of all can be asked about."""
-    table = past(optuna.create_study())
-    assert table.trials.numbers.shape == table.expected_gains.shape == (0,)
-
-
-GAINS: list[Any] = ["0.1", True, [0.1], {}, math.nan, math.inf, 10**400]
-MALFORMED: list[dict[str, Any]] = [
-    *({"arm": arm} for arm in ("Random", "", 0, 1, True, [RANDOM], {RANDOM: 1}, 0.5)),
-    *({"loss": loss} for loss in (1, True, ["A"], {"A": 1})),
-    *({"expected_gain": gain} for gain in GAINS),
-]
-
-
-@pytest.mark.parametrize("fields", MALFORMED, ids=lambda fields: repr(fields)[:30])
-def test_malformed_records_say_nothing(fields: dict[str, Any]) -> None:
-    """What is no arm, loss or expectation makes a record no proposal; others are still read."""
-    study = optuna.create_study()
-    add(study, raw(loss="B"), TrialState.COMPLETE)
-    add(study, raw(**{"arm": MODEL, "expected_gain": 0.5} | fields), TrialState.COMPLETE)
-    table = past(study)
-    np.testing.assert_array_equal(table.trials.arms[:2], [NO_ARM, NO_ARM])
-    assert np.isnan(table.expected_gains).all()
-    assert fits(study) == {"B": (["fit"],)}
-
-
-@pytest.mark.parametrize("gain", [0, -1, 1e300, -1e300, 10**300, 5e-324])
-def test_any_finite_number_is_an_expectation(gain: float) -> None:
-    """Whole and huge numbers too: nothing overflows on the way into the table."""
-    study = optuna.create_study()
-    add(study, raw(expected_gain=gain), TrialState.COMPLETE)
-    assert past(study).expected_gains.tolist() == [float(gain)]
 
 
 @given(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from bbo_plugins.optuna import randomness
@@ -24,21 +22,6 @@ def test_draws_differ_by_seed_trial_and_name() -> None:
 def test_purposes_do_not_share_numbers() -> None:
     """The model's first number is not the one an independent draw gets."""
     assert randomness.model_generator(0, 0).random() != randomness.uniform_value(UNIT, 0, 0, "")
-
-
-def test_uniform_draws_are_uniform() -> None:
-    """Over trials, the draws of one parameter fill the range evenly."""
-    draws = [randomness.uniform_value(UNIT, 3, number, "x") for number in range(2_000)]
-    counts = np.histogram(draws, bins=10, range=(0.0, 1.0))[0]
-    assert counts.min() > 140  # the mean is 200, its standard deviation 13
-    assert counts.max() < 260
-
-
-def test_fresh_entropy_is_fresh_and_mixing_depends_on_both() -> None:
-    """Mixed seeds differ when either part does."""
-    assert randomness.fresh_entropy() != randomness.fresh_entropy()
-    mixed = {randomness.mix(a, b) for a in range(3) for b in range(3)}
-    assert len(mixed) == 9
 
 
 def test_consecutive_trials_take_consecutive_points() -> None:
@@ -77,12 +60,3 @@ def test_finite_spaces_are_used_up_first() -> None:
     small = SearchSpace({"a": Dimension.int(0, 1)})
     everything = list(small.enumerate())
     assert randomness.design_point(small, 0, 0, everything)[0] in {0.25, 0.75}
-
-
-def test_threads_get_the_same_points() -> None:
-    """The table behind the sequence is built once, whoever asks first."""
-    space = SearchSpace({str(i): UNIT for i in range(37)})
-    with ThreadPoolExecutor(4) as pool:
-        points = list(pool.map(lambda i: randomness.design_point(space, 0, i, ()), range(16)))
-    for number, point in enumerate(points):
-        np.testing.assert_array_equal(point, randomness.design_point(space, 0, number, ()))

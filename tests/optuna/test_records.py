@@ -10,7 +10,7 @@ import numpy as np
 import optuna
 import pytest
 from optuna.distributions import FloatDistribution
-from optuna.samplers import PartialFixedSampler, RandomSampler
+from optuna.samplers import PartialFixedSampler
 from optuna.trial import TrialState, create_trial
 from scipy import stats
 
@@ -27,15 +27,7 @@ from bbo_plugins.optuna.study_posterior import StudyPosterior, posterior_of
 from bbo_plugins.visualization._lengthscales import lengthscales_info
 from tests.optuna import uhe_studies
 from tests.oracles import dense
-from tests.visualization.studies import (
-    MIXED,
-    N_STARTUP,
-    N_TRIALS,
-    copied,
-    loss,
-    modeled_study,
-    sampler,
-)
+from tests.visualization.studies import MIXED, N_STARTUP, N_TRIALS, loss, modeled_study, sampler
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -108,26 +100,6 @@ def test_stored_estimates_are_read() -> None:
         assert record.distributions == MIXED
 
 
-def test_columns_are_sorted_by_name() -> None:
-    """The first length-scale belongs to the first name, in whatever order they were stored."""
-    study = optuna.create_study()
-    proposal = Proposal({"b": 0.5, "a": 0.5}, (_fit(np.log([0.2, 3.0, 1.0, 0.1]).tolist()),))
-    _told(study, {"b": 0.5, "a": 0.5}, 1.0, **proposal.to_attributes())
-    (record,) = suggestions_of(study)
-    assert record.length_scales == pytest.approx({"a": 0.2, "b": 3.0})
-
-
-@pytest.mark.parametrize(
-    "fits", [(), (None,), ({"weights": [1.0]},), (_fit([0.0] * 2),), (_fit([0.0] * 5),)]
-)
-def test_foreign_fits_are_no_estimates(fits: tuple[Any, ...]) -> None:
-    """What another sampler stored, or a θ of another length, gives a record without estimates."""
-    study = optuna.create_study()
-    _told(study, {"b": 0.5, "a": 0.5}, 1.0, **Proposal({"b": 0.5, "a": 0.5}, fits).to_attributes())
-    (record,) = suggestions_of(study)
-    assert record.length_scales == {}
-
-
 def test_inherited_estimates_are_left_out() -> None:
     """A repeated trial inherits the attributes of the first; no model suggested it."""
     study = optuna.create_study()
@@ -137,11 +109,6 @@ def test_inherited_estimates_are_left_out() -> None:
     _told(study, {"b": 0.5, "a": 0.5}, 1.0, **proposal, fixed_params={"a": 0.5})
     _told(study, {"b": 0.5, "a": 0.5}, 1.0, **proposal, failed_trial=2, retry_history=[2])
     assert [record.number for record in suggestions_of(study)] == [0, 2]
-
-
-def test_studies_without_our_samplers_have_no_records() -> None:
-    """Trials of other samplers are passed over."""
-    assert suggestions_of(_plane()) == ()
 
 
 def test_posterior_is_that_of_the_stored_estimate() -> None:
@@ -179,18 +146,6 @@ def test_trials_are_listed_as_stored() -> None:
     np.testing.assert_array_equal(posterior.X, posterior.space.encode(posterior.params))
 
 
-def test_maximizing_the_negative_mirrors_everything() -> None:
-    """Intervals change their sign and their order of ends, the best trial stays the same."""
-    up = _posterior(copied(modeled_study(), negated=True))
-    down = _posterior(copied(modeled_study()))
-    X = np.random.default_rng(1).random((30, len(MIXED)))
-    np.testing.assert_allclose(up.quantiles(X), -down.quantiles(X)[::-1], rtol=1e-9)
-    assert (np.diff(down.quantiles(X), axis=0) > 0.0).all()
-    assert up.best == down.best
-    assert up.outlier_limit == pytest.approx(-down.outlier_limit)
-    assert down.outlier_limit > np.median(down.values)
-
-
 @pytest.mark.parametrize("stored", [(), (_fit([0.0] * 3),), ({"theta": "?"},)])
 def test_one_fit_where_none_is_stored(stored: tuple[Any, ...]) -> None:
     """Without a θ that can be read, a fit to the same data; one without a noise entry is used."""
@@ -219,20 +174,6 @@ def test_a_long_study_is_listed_in_full_and_modeled_in_part() -> None:
     assert len(posterior.values) == len(posterior.X) == MAX_MODELED + 51
     assert 0.9 * MAX_MODELED <= len(_model(posterior).process.y) <= MAX_MODELED
     assert posterior.X[posterior.best].tolist() in _model(posterior).process.X.tolist()
-
-
-def test_estimates_for_other_parameters_are_of_no_use() -> None:
-    """After the search space has changed, the latest estimate for the present one counts."""
-    study = _plane()
-    for params, fit in (
-        ({"b": 0.5, "a": 0.5}, _fit(np.log([0.2, 3.0, 1.0, 0.1]).tolist())),
-        ({"b": 0.5, "a": 0.6}, _fit(np.log([0.3, 2.0, 1.0, 0.1]).tolist())),
-        ({"a": 0.7}, _fit(np.log([0.1, 1.0, 0.1]).tolist())),
-    ):
-        attributes = Proposal(params, (fit,)).to_attributes()
-        _told(study, {"b": 0.5, **params}, 0.0, **attributes)
-    scales = _model(_posterior(study)).process.hyperparameters.length_scales
-    np.testing.assert_allclose(scales, [0.3, 2.0])
 
 
 @pytest.mark.parametrize(
@@ -327,35 +268,6 @@ def test_known_noise_is_the_samplers(wrapped: bool, n_modeled: int) -> None:
     )  # none was to be estimated
 
 
-def test_deterministic_objective_is_the_samplers() -> None:
-    """A fit for a sampler that was told so estimates no noise; for another it does."""
-    exact = UHEBOSampler(estimation="map", deterministic_objective=True)
-    noise = [
-        _model(_posterior(_plane(noise=0.3, sampler=s))).process.hyperparameters.noise_variance
-        for s in (exact, RandomSampler())
-    ]
-    assert noise[0] == 1e-6
-    assert noise[1] > 1e-5
-
-
-def test_trials_that_cannot_be_drawn() -> None:
-    """Pruned ones inform the model only, infinite ones too; failed, running ones do not count."""
-    study = _plane()
-    pruned = create_trial(
-        params={"b": 0.1, "a": 0.9},
-        distributions=PLANE,
-        state=TrialState.PRUNED,
-        intermediate_values={0: 9.0},
-    )
-    study.add_trial(pruned)
-    _told(study, {"b": 0.2, "a": 0.3}, math.inf)
-    study.tell(study.ask(PLANE), state=TrialState.FAIL)
-    study.ask(PLANE)
-    posterior = _posterior(study)
-    assert posterior.numbers == tuple(range(8))
-    assert len(_model(posterior).process.y) == 10
-
-
 def test_best_is_the_best_feasible_trial() -> None:
     """A violated constraint disqualifies, as does none at all where others report some."""
     study = _plane(n=0)
@@ -364,14 +276,6 @@ def test_best_is_the_best_feasible_trial() -> None:
         _told(study, {"b": value / 5.0, "a": 0.2}, value, **attributes)
     posterior = _posterior(study)
     assert posterior.values[posterior.best] == 2.0
-
-
-def test_best_of_all_where_none_is_feasible() -> None:
-    """There is always a best trial."""
-    study = _plane(n=0)
-    for value in (2.0, 1.0, 3.0):
-        _told(study, {"b": value / 5.0, "a": 0.2}, value, constraints=[value])
-    assert _posterior(study).best == 1
 
 
 def test_closeness_is_the_share_of_uncertainty_removed() -> None:

@@ -7,7 +7,6 @@ import math
 import re
 from typing import Any
 
-import numpy as np
 import optuna
 import pytest
 
@@ -94,25 +93,3 @@ def test_beta_without_ucb_is_refused(acquisition: Any) -> None:
     """A multiplier that would have no effect is an error, not a silent no-op."""
     with pytest.raises(ValueError, match=r"^beta must be None with .*'ucb'.*, but got 2\.0\.$"):
         UHEBOSampler(acquisition=acquisition, beta=2.0)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {},
-        {"estimation": "uhe"},
-        {"estimation": "map"},
-        {"acquisition": "ucb", "beta": np.float64(3.0)},
-        {"acquisition": "ucb", "beta": 2},
-        {"n_trials": np.int64(50), "n_startup_trials": np.int32(0), "seed": np.uint64(2**64 - 1)},
-        {"seed": 10**40},
-        {"deterministic_objective": np.True_, "warn_independent_sampling": np.False_},
-        {"noise_func": lambda _: 0.1, "constraints_func": lambda _: [0.0]},
-        {"independent_sampler": optuna.samplers.TPESampler(), "deterministic_objective": True},
-    ],
-)
-def test_good_arguments_are_accepted(arguments: dict[str, Any]) -> None:
-    """Numpy scalars are numbers too; the sampler that results works."""
-    study = optuna.create_study(sampler=UHEBOSampler(**arguments))
-    study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=3)
-    assert len(study.get_trials(states=[optuna.trial.TrialState.COMPLETE])) == 3

@@ -13,7 +13,7 @@ import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.proposals import PREFIX, Proposal
+from bbo_plugins.optuna.proposals import Proposal
 from tests.optuna.studies import BOX, constrained, quadratic, started, violation
 
 if TYPE_CHECKING:
@@ -89,17 +89,6 @@ def test_bad_constraints_are_errors(returned: Any, error: type[Exception]) -> No
     assert study.trials[0].system_attrs["constraints"] is None
 
 
-@pytest.mark.parametrize(
-    "returned",
-    [[1, -2.0], (1, -2), np.array([1.0, -2.0]), [np.float32(1.0), np.int8(-2)], [True, -2.0]],
-)
-def test_numbers_of_any_kind_are_constraints(returned: Any) -> None:
-    """Lists, tuples and arrays of anything that is a number are stored as floats."""
-    study = optuna.create_study(sampler=UHEBOSampler(constraints_func=lambda _: returned))
-    study.tell(study.ask(), 1.0)
-    assert study.trials[0].system_attrs["constraints"] == [1.0, -2.0]
-
-
 def test_errors_of_the_constraints_function_are_the_users() -> None:
     """As in Optuna, the error propagates and the trial is stored."""
 
@@ -113,16 +102,6 @@ def test_errors_of_the_constraints_function_are_the_users() -> None:
 
 
 # ------------------------------------------------------------------- enqueued and held parameters
-
-
-def test_fully_enqueued_trial_needs_no_model() -> None:
-    """If every parameter is given, nothing is fitted and nothing is stored."""
-    study = started(UHEBOSampler(n_startup_trials=3, seed=0))
-    params = {"x": 0.1, "y": 0.2, "z": 0.3}
-    study.enqueue_trial(params)
-    trial = study.ask(BOX)
-    assert trial.params == params
-    assert f"{PREFIX}0" not in study.trials[-1].system_attrs
 
 
 def test_partly_enqueued_trial_is_completed_around_what_is_given() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from tests.optuna.studies import BOX, points, quadratic, started
 
 if TYPE_CHECKING:
     from optuna.study import Study
-    from optuna.trial import FrozenTrial
 
     from bbo_plugins.optuna.trials import Snapshot
 
@@ -154,15 +152,6 @@ def test_method_is_told_the_number_of_the_configuration(monkeypatch: pytest.Monk
     assert told == [5]
 
 
-def test_horizon_alone_changes_no_suggestion() -> None:
-    """Without ``phi`` and beta="bilevel" a horizon has no effect on what is suggested."""
-    plain, with_horizon = (
-        started(UHEBOSampler(n_startup_trials=4, seed=1, horizon=horizon), 8)
-        for horizon in (None, HORIZON)
-    )
-    np.testing.assert_array_equal(points(plain.trials), points(with_horizon.trials))
-
-
 def test_growing_search_with_the_model_runs() -> None:
     """Start-up, continuations and suggestions of the model in one study, until it is spent."""
     horizon = InnerHorizon.growing(constant=1.0, total_steps=900)
@@ -284,29 +273,6 @@ def test_noise_of_a_horizon_is_known() -> None:
     noise = snapshot.observations.noise_variance
     assert noise is not None
     np.testing.assert_allclose(noise, [0.36 / n for n in steps])
-
-
-@pytest.mark.parametrize("known", [None, lambda trial: 0.01 * (trial.number + 1)])
-def test_known_noise_is_that_of_a_noise_func(known: Any) -> None:
-    """The suggestion is the one that a function gets; a function of the user's has precedence."""
-
-    def by_hand(trial: FrozenTrial) -> float:
-        return known(trial) if known else 0.36 / (trial.number + 1) ** 2
-
-    suggested = [
-        started(UHEBOSampler(n_startup_trials=4, seed=1, **options), 9)
-        for options in ({"noise_func": known, "horizon": KNOWN}, {"noise_func": by_hand}, {})
-    ]
-    by_horizon, by_function, estimated = (points(study.trials) for study in suggested)
-    np.testing.assert_array_equal(by_horizon, by_function)
-    assert not np.array_equal(by_horizon, estimated)
-
-
-def test_known_noise_survives_a_pickle() -> None:
-    """A sampler that a worker gets suggests the same."""
-    sampler = UHEBOSampler(n_startup_trials=4, seed=1, horizon=KNOWN)
-    copied = pickle.loads(pickle.dumps(sampler))  # noqa: S301 - our own
-    np.testing.assert_array_equal(*(points(started(s, 7).trials) for s in (sampler, copied)))
 
 
 @pytest.mark.parametrize("by_sampler", [False, True])

@@ -51,20 +51,6 @@ def test_proposals_are_seen_before_parameters_are_suggested() -> None:
     assert np.linalg.norm(np.subtract(*points([first, second]))) > 0.05
 
 
-def test_threads_share_a_sampler() -> None:
-    """With n_jobs=2, all trials complete, none is repeated, and the optimum comes near."""
-    sampler = UHEBOSampler(n_startup_trials=6, deterministic_objective=True, seed=0)
-    study = optuna.create_study(sampler=sampler)
-
-    def objective(trial: Trial) -> float:
-        return quadratic({name: trial.suggest_float(name, 0.0, 1.0) for name in BOX})
-
-    study.optimize(objective, n_trials=30, n_jobs=2)
-    assert all(trial.state == TrialState.COMPLETE for trial in study.trials)
-    assert len({tuple(row) for row in points(study.trials)}) == 30
-    assert study.best_value < 0.02
-
-
 def test_hyperband_works() -> None:
     """A pruner that hands the sampler a view of the study does not confuse it."""
     study = optuna.create_study(

@@ -80,13 +80,6 @@ def test_resumed_study_continues_the_sequence(
     assert resumed == run(REFERENCE)
 
 
-def test_eight_trials_are_four_and_four(tmp_path: Path) -> None:
-    """Four trials, a fresh sampler with the same seed, four more: as eight in one go."""
-    url = f"sqlite:///{tmp_path / 'study.db'}"
-    run(4, storage=url, study_name="s")
-    assert run(4, storage=url, study_name="s") == run(8)
-
-
 PROGRAM = """
 import json, optuna, sys
 sys.path.insert(0, sys.argv[1])

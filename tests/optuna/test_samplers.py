@@ -17,7 +17,7 @@ from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.proposals import PREFIX, Proposal
+from bbo_plugins.optuna.proposals import Proposal
 from tests.optuna.studies import BOX, MIXED, points, quadratic, started, warnings_in
 
 if TYPE_CHECKING:
@@ -146,22 +146,6 @@ def test_the_optimum_is_found(
     assert abs(study.best_value) < 2e-3
 
 
-def test_parameters_are_plain_python_values() -> None:
-    """Start-up and model return int, float and the choices themselves, on their grids."""
-    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
-    for _ in range(10):
-        trial = study.ask(MIXED)
-        study.tell(trial, float(trial.params["n"]) + trial.params["s"])
-        assert type(trial.params["lr"]) is float
-        assert type(trial.params["s"]) is float
-        assert round(trial.params["s"], 1) == trial.params["s"]
-        assert type(trial.params["n"]) is int
-        assert trial.params["n"] % 2 == 1
-        assert type(trial.params["u"]) is int
-        assert any(trial.params["c"] is choice for choice in MIXED["c"].choices)  # type: ignore[attr-defined]
-    assert {trial.params["n"] for trial in study.trials} <= {1, 3, 5, 7, 9}
-
-
 @pytest.mark.parametrize("deterministic", [True, False])
 @pytest.mark.parametrize("n_startup_trials", [2, 10, 30])
 @pytest.mark.parametrize("estimation", ["uhe", "map"])
@@ -247,31 +231,6 @@ def test_infinite_values_warn_once_and_do_no_harm(caplog: pytest.LogCaptureFixtu
     assert len(study.trials) == 10
 
 
-@pytest.mark.parametrize("n, words", [(1, "1 infinite value so"), (2, "2 infinite values so")])
-def test_one_and_many_are_worded_right(
-    n: int, words: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The warning reads well for a single value and for several."""
-    study = started(UHEBOSampler(n_startup_trials=9, seed=0), n=2)
-    trials = [study.ask(BOX) for _ in range(n)]
-    for trial in trials:
-        study.tell(trial, math.inf)
-    study.ask(BOX)
-    (warning,) = warnings_in(caplog)
-    assert words in warning
-
-
-@pytest.mark.parametrize("values", [[1e300] * 3, [1e-300, 2e-300, 0.0], [5.0] * 5, [math.inf] * 4])
-def test_odd_histories_do_not_stop_a_study(values: list[float]) -> None:
-    """Constant, huge, tiny and infinite histories still get complete suggestions."""
-    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=1, seed=0))
-    for value in values:
-        study.tell(study.ask(BOX), value)
-    trial = study.ask(BOX)
-    assert set(trial.params) == set(BOX)
-    assert all(0.0 <= value <= 1.0 for value in trial.params.values())
-
-
 def test_failed_and_nan_trials_are_passed_over() -> None:
     """Exceptions and NaN fail the trial and leave the study usable."""
     study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=2, seed=0))
@@ -304,21 +263,6 @@ def test_pruning_pays() -> None:
     study.optimize(objective, n_trials=30)
     assert any(trial.state == TrialState.PRUNED for trial in study.trials)
     assert study.best_value < 5e-3
-
-
-def test_hostile_attributes_are_survived() -> None:
-    """Garbage under our keys, in finished and running trials, raises nothing."""
-    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=3, seed=0))
-    garbage = ["{", '{"v": 1}', "[" * 2_000, '{"v":1,"params":{},"constraints":[],"fits":[0,{}]}']
-    for i in range(8):
-        trial = study.ask(BOX)
-        for chunk in range(3):
-            text = garbage[(i + chunk) % len(garbage)]
-            study._storage.set_trial_system_attr(trial._trial_id, f"{PREFIX}{chunk}", text)
-        if i != 6:
-            study.tell(trial, quadratic(trial.params))
-    trial = study.ask(BOX)
-    assert set(trial.params) == set(BOX)
 
 
 def test_several_objectives_are_refused() -> None:
@@ -366,20 +310,6 @@ def test_equal_choices_are_one_choice(n_startup_trials: int) -> None:
     assert set(seen) == {(c, n) for c in ("1", "0", "'a'") for n in (0, 1)}
 
 
-def test_all_choices_equal_is_no_choice(caplog: pytest.LogCaptureFixture) -> None:
-    """A parameter whose choices are all the same leaves the model, without a word."""
-    space = {**BOX, "c": CategoricalDistribution([1, 1.0, True])}
-    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=2, seed=0))
-    for _ in range(5):
-        trial = study.ask(space)
-        study.tell(trial, quadratic(trial.params))
-        assert trial.params["c"] is space["c"].choices[0]  # type: ignore[attr-defined]
-    proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
-    assert proposal is not None
-    assert set(proposal.params) == set(BOX)
-    assert not warnings_in(caplog)
-
-
 # ---------------------------------------------------------------------------- conditional params
 
 
@@ -401,35 +331,6 @@ def test_conditional_parameters_warn_once_each(caplog: pytest.LogCaptureFixture)
     assert odd.startswith("Parameter 'odd' of trial 5 is sampled by a uniform draw, not by")
     for part in ("conditional", "warn_independent_sampling=False", "UHEBOSampler"):
         assert part in even
-
-
-def test_conditional_parameters_can_be_silent(caplog: pytest.LogCaptureFixture) -> None:
-    """warn_independent_sampling=False is honored."""
-    study = optuna.create_study(
-        sampler=UHEBOSampler(n_startup_trials=2, seed=0, warn_independent_sampling=False)
-    )
-    study.optimize(conditional, n_trials=6)
-    assert not warnings_in(caplog)
-
-
-def test_conditional_parameters_go_to_the_users_sampler(caplog: pytest.LogCaptureFixture) -> None:
-    """The warning names the sampler that stands in."""
-    study = optuna.create_study(
-        sampler=UHEBOSampler(
-            n_startup_trials=2, seed=0, independent_sampler=optuna.samplers.TPESampler(seed=0)
-        )
-    )
-    study.optimize(conditional, n_trials=6)
-    assert len(warnings_in(caplog)) == 2
-    assert all("sampled by TPESampler" in line for line in warnings_in(caplog))
-
-
-def test_shared_parameters_do_not_warn(caplog: pytest.LogCaptureFixture) -> None:
-    """A study without conditional parameters is quiet."""
-    started(UHEBOSampler(n_startup_trials=2, seed=0))
-    given = UHEBOSampler(n_startup_trials=2, independent_sampler=optuna.samplers.RandomSampler(0))
-    started(given)
-    assert not warnings_in(caplog)
 
 
 def test_notes_of_the_model_are_logged_once_per_kind(caplog: pytest.LogCaptureFixture) -> None:

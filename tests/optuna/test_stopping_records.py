@@ -22,12 +22,9 @@ from bbo_plugins.optuna.stopping_records import (
     Settings,
     StoredRecord,
     attributes_of,
-    records_of,
     store_record,
-    store_settings,
     store_warm_start,
     stored_records,
-    stored_settings,
     stored_warm_start,
 )
 from tests.optuna.stopping import add_all, assert_same, converging, expected_records, new_study
@@ -144,20 +141,6 @@ def test_size_is_bounded() -> None:
     assert sum(len(json.dumps(trial.system_attrs)) for trial in study.trials) == 300 * len("{}")
 
 
-def test_longest_record_fits() -> None:
-    """One with all terms, all of their digits and the largest numbers is below 1,000 characters."""
-    names = ("mean_change", "incumbent_change", "information", "auto_threshold", *"abcde")
-    long = -1.2345678901234567e-300
-    record = StoppingRecord(
-        n_trials=10**9,
-        value=long,
-        threshold=long,
-        terms=dict.fromkeys(names, long),
-        terminate=False,
-    )
-    assert len(json.dumps(StoredRecord(10**9, record).to_json())) < 1_000
-
-
 @pytest.mark.parametrize("threshold", ["relative", "median"])
 def test_oldest_records_make_room(threshold: Any) -> None:
     """The last 1,024 are kept, in memory too, and those that gave way are not made again."""
@@ -224,105 +207,6 @@ def test_equal_settings_share_records(one: dict[str, Any], other: dict[str, Any]
 
 
 # ----------------------------------------------------------------------------------------- hostile
-GARBAGE: list[Any] = [
-    None,
-    7,
-    "",
-    "x" * 100_000,
-    [],
-    {},
-    [[[]]],
-    {"n": 4, "trial": 3},
-    {**_record(4).to_json(), "n": 5},
-    {**_record(4).to_json(), "n": True},
-    {**_record(4).to_json(), "n": 10**30},
-    {**_record(4).to_json(), "trial": -1},
-    {**_record(4).to_json(), "trial": 3.0},
-    {**_record(4).to_json(), "trial": 99},
-    {**_record(4).to_json(), "value": "0.5"},
-    {**_record(4).to_json(), "value": math.nan},
-    {**_record(4).to_json(), "value": 10**400},
-    {**_record(4).to_json(), "threshold": [1.0]},
-    {**_record(4).to_json(), "terms": None},
-    {**_record(4).to_json(), "terms": {"a": math.inf}},
-    {**_record(4).to_json(), "terms": {"a": "1"}},
-    {**_record(4).to_json(), "terms": {"a" * 1_000: 1.0}},
-    {**_record(4).to_json(), "terms": {str(i): 1.0 for i in range(10_000)}},
-    {**_record(4).to_json(), "terminate": 1},
-]
-
-
-@pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
-def test_malformed_records_are_made_again(garbage: Any) -> None:
-    """What is no record of this study is ignored and replaced, without a word."""
-    X, values = converging(6)
-    study = new_study()
-    add_all(study, X, values)
-    for key in (f"{SETTINGS.key}:4", SETTINGS.key, f"{SETTINGS.key}:warm:0"):
-        _set(study, key, garbage)
-    assert 4 not in records_of(attributes_of(study), SETTINGS, range(6))
-    assert stored_warm_start(attributes_of(study), SETTINGS) is None
-    assert stored_settings(attributes_of(study)) == []
-    terminator = RegretGapTerminator()
-    terminator.evaluate(study)
-    assert_same(terminator.history(study), expected_records(X, values))
-
-
-def test_lost_record_is_made_again() -> None:
-    """One that another worker has overwritten counts in its place, as for patience."""
-    X, values = converging(30)
-    terminator = RegretGapTerminator()
-    study = new_study()
-    while not terminator.should_terminate(study):
-        n = len(terminator.history(study))
-        add_all(study, X[[n]], values[[n]])
-    history = terminator.history(study)
-    _set(study, f"{SETTINGS.key}:{len(history)}", None)
-    _set(study, f"{SETTINGS.key}:{len(history) - 2}", None)
-    again = RegretGapTerminator()
-    assert again.should_terminate(study)
-    assert len(again.history(study)) == len(history)
-    for one, other in zip(again.history(study), history, strict=True):
-        assert one.n_trials == other.n_trials
-        assert one.value == pytest.approx(other.value, rel=0.1)
-    _set(study, f"{SETTINGS.key}:{len(history) - 2}", None)
-    add_all(study, X[[29]], values[[29]])
-    fresh = RegretGapTerminator()
-    assert fresh.evaluate(study).terminate
-    assert fresh.history(study)[:-1] == again.history(study)[:-1]
-
-
-@pytest.mark.parametrize(
-    "text", ["nonsense", "5:[" * 500, "5:{}", '5:{"theta": [1e999]}', "5:" + "[" * 1_990, ":"]
-)
-def test_malformed_warm_starts_are_none(text: str) -> None:
-    """A fit then starts from nothing."""
-    assert stored_warm_start({f"{SETTINGS.key}:warm:0": text}, SETTINGS) is None
-    endless = {f"{SETTINGS.key}:warm:{index}": f"5:{text}" for index in range(200)}
-    assert stored_warm_start(endless, SETTINGS) is None
-
-
-def test_settings_are_believed_only_under_their_own_name() -> None:
-    """Readable settings elsewhere, or unreadable ones, belong to nobody."""
-    good = Settings(StoppingRule(patience=5), 1)
-    study = new_study()
-    store_settings(study, good)
-    _set(study, SETTINGS.key, good.content)
-    _set(study, "bbo_plugins:stopping:0000000000000000", {**good.content, "patience": -1})
-    _set(study, "bbo_plugins:stopping:1111111111111111", {**good.content, "more": 1})
-    _set(study, "bbo_plugins:stopping:2222222222222222", {**good.content, "v": 2})
-    (found,) = stored_settings(attributes_of(study))
-    assert found.key == good.key
-
-
-def test_contradictory_records_are_resolved() -> None:
-    """Of two records of one trial the earlier counts, and none of more trials than there are."""
-    attributes = {
-        f"{SETTINGS.key}:{stored.record.n_trials}": stored.to_json()
-        for stored in (_record(1), _record(2, number=4), _record(3, number=4), _record(9, number=2))
-    }
-    kept = records_of(attributes, SETTINGS, range(5))
-    assert {n: stored.number for n, stored in kept.items()} == {1: 0, 2: 4}
 
 
 def test_next_study_under_the_same_identifier(tmp_path: Path) -> None:

@@ -128,44 +128,6 @@ def test_before_the_first_suggestion_it_is_the_samplers_model() -> None:
     assert isinstance(_posterior(study).model, ProcessModel)
 
 
-def _stored(**changes: Any) -> dict[str, Any]:
-    """Return the JSON form of a network of this study's, changed."""
-    proposal = Proposal.from_attributes(_suggested().trials[-1].system_attrs)
-    assert proposal is not None
-    return {**proposal.fits[0], **changes}
-
-
-@pytest.mark.parametrize(
-    "fit",
-    [
-        None,
-        {},
-        {"theta": [0.0] * 8},
-        [1, 2],
-        "AAAA",
-        _stored(theta=[50.0] * 8),
-        _stored(hidden=""),
-        _stored(hidden="AAAA" * 2),
-    ],
-    ids=range(8),
-)
-def test_a_stored_network_that_cannot_be_read_is_fitted_anew(fit: Any) -> None:
-    """Whatever is stored in its place; what is no fit at all leaves the sampler's kind of model."""
-    study = _copied(_suggested(), _go_ucb())
-    proposal = Proposal.of(
-        study.trials[-1].params, SPACE, fits=(fit,), loss="GO-UCB", constraints=()
-    )
-    study.add_trial(
-        optuna.trial.create_trial(
-            params=study.trials[-1].params,
-            distributions=SPACE,
-            value=1.0,
-            system_attrs=dict(proposal.to_attributes()),
-        )
-    )
-    assert len(_network(study).warm_start.hidden) == HIDDEN * (5 + 2)
-
-
 def test_correlation_is_that_of_the_differences_from_the_average() -> None:
     """Cosines of Jacobian rows less their mean, by Monte Carlo, for more pairs than fit at once."""
     network = _network(_suggested())
@@ -184,20 +146,6 @@ def test_correlation_is_that_of_the_differences_from_the_average() -> None:
     assert np.ptp(cosine) > 1.0
 
 
-def test_trials_far_from_the_slice_are_faint() -> None:
-    """In ten dimensions a random point says little of the slice; the reference all, exactly."""
-    study = optuna.create_study(sampler=_go_ucb())
-    space: dict[str, BaseDistribution] = {f"x{i}": FloatDistribution(-1.0, 1.0) for i in range(10)}
-    for _ in range(40):
-        trial = study.ask(space)
-        study.tell(trial, sum((x - 0.3) ** 2 for x in trial.params.values()))
-    posterior = _posterior(study)
-    closeness = posterior.closeness(posterior.X[posterior.best], 0)
-    assert closeness[posterior.best] == pytest.approx(1.0, abs=1e-6)
-    assert np.median(closeness[:N_STARTUP]) < 0.5
-    assert np.median(closeness[-10:]) > 0.5
-
-
 def test_what_the_sampler_was_told_of_noise_holds_for_the_picture() -> None:
     """Known variances are those of noise_func; a deterministic objective has next to none."""
     given = _copied(_suggested(), _go_ucb(noise_func=lambda trial: 0.01 * (1 + trial.number)))
@@ -207,11 +155,3 @@ def test_what_the_sampler_was_told_of_noise_holds_for_the_picture() -> None:
     np.testing.assert_allclose(network.ball.noise, expected, rtol=1e-9)
     exact = _network(_copied(_suggested(), _go_ucb(deterministic_objective=True)))
     np.testing.assert_allclose(exact.ball.noise, 1e-6)
-
-
-def test_a_picture_before_the_first_suggestion_is_the_same_each_time() -> None:
-    """A network that is fitted from nothing starts from the same random one."""
-    study = optuna.create_study(sampler=_go_ucb())
-    _tell(study, N_STARTUP - 1)
-    X = _posterior(study).X
-    np.testing.assert_array_equal(_posterior(study).quantiles(X), _posterior(study).quantiles(X))

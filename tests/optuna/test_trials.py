@@ -13,7 +13,6 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.proposals import PREFIX, Proposal
 from bbo_plugins.optuna.trials import (
     Histories,
@@ -134,16 +133,6 @@ def test_pruned_trial_is_capped_in_the_direction_of_the_study() -> None:
         direction="minimize",
     )
     np.testing.assert_array_equal(look(study).observations.y, [-1.0, -3.0, -3.0])
-
-
-@pytest.mark.parametrize("values", [[1e308, 1e308, -1e308], [1e308, 1e308], [-1e308, -1.5e308]])
-@pytest.mark.parametrize("n_pruned", [0, 1])
-def test_huge_values_do_not_overflow_the_median(values: list[float], n_pruned: int) -> None:
-    """The cap is one of the values; nothing is added up on the way to it."""
-    pruned = [finished(1.0, None, TrialState.PRUNED, {0: 1.7e308})] * n_pruned
-    seen = look(study_of(*[finished(1.0, value) for value in values], *pruned)).observations
-    cap = sorted(values)[(len(values) - 1) // 2]
-    np.testing.assert_array_equal(seen.y, [*values, *[cap] * n_pruned])
 
 
 @pytest.mark.parametrize(
@@ -295,11 +284,6 @@ def test_shared_parameters_ignore_trials_that_are_not_complete() -> None:
     assert list(StudyHistory().shared_distributions(study)) == ["c", "n", "x"]
 
 
-def test_shared_parameters_of_an_empty_study_are_none() -> None:
-    """Nothing is known before the first complete trial."""
-    assert StudyHistory().shared_distributions(optuna.create_study()) == {}
-
-
 def test_callers_may_change_the_shared_parameters() -> None:
     """PartialFixedSampler deletes from the dictionary it gets; that must not stick."""
     study = study_of(finished(1.0, 1.0))
@@ -344,15 +328,6 @@ def test_infinite_constraints_keep_their_sign(values: list[float], expected: lis
     seen = look(study).observations.constraints
     assert seen is not None
     np.testing.assert_array_equal(seen[:, 0], expected)
-
-
-@pytest.mark.parametrize(
-    "stored", ["no list", {"a": 1}, ["a"], [None], [math.nan], [10**400], [[1]], 3.0]
-)
-def test_malformed_constraints_are_unknown(stored: Any) -> None:
-    """What is no number is no constraint value."""
-    study = study_of(finished(1.0, 1.0, attributes={"constraints": stored, "constraints:k": "?"}))
-    assert look(study).observations.constraints is None
 
 
 def test_stored_constraints_are_read_by_optuna_and_by_us() -> None:
@@ -626,12 +601,3 @@ def test_histories_do_not_keep_storages_alive() -> None:
     histories.of(optuna.create_study())
     gc.collect()
     assert not histories._of_storage
-
-
-def test_once_is_once() -> None:
-    """The first call with a key differs from all later ones."""
-    once = Once()
-    assert ("a", 1) not in once
-    assert [once.first_time("a", 1) for _ in range(3)] == [True, False, False]
-    assert once.first_time("a", 2)
-    assert ("a", 1) in once

@@ -12,12 +12,11 @@ from optuna.trial import TrialState
 from bbo_plugins.gp import losses
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods import gp_bo
-from bbo_plugins.methods.uhe_bo import DEFAULT_POLICY, MODEL_ARM, RANDOM_ARM, Policy
+from bbo_plugins.methods.uhe_bo import DEFAULT_POLICY, RANDOM_ARM, Policy
 from bbo_plugins.optuna.model_sampler import ModelSuggestion
-from bbo_plugins.optuna.proposals import ARMS, Proposal
+from bbo_plugins.optuna.proposals import ARMS
 from bbo_plugins.optuna.randomness import model_generator
 from bbo_plugins.optuna.samplers import UHEBOSampler, _name_of
-from bbo_plugins.optuna.trials import store_proposal
 from tests.optuna.uhe_studies import (
     EVERY_PAIR,
     MODEL,
@@ -40,7 +39,6 @@ from tests.optuna.uhe_studies import (
 from tests.oracles.arms import first_of, random_probability
 
 if TYPE_CHECKING:
-    from optuna.study import Study
     from optuna.trial import Trial
 
     from bbo_plugins.optuna.trials import Snapshot
@@ -258,58 +256,3 @@ def test_four_asks_before_any_tell() -> None:
         study.tell(trial, plateau(trial.params))
     step(study)
     assert arm_of(study.trials[-1]) is not None
-
-
-class Overtaken(Chosen):
-    """A sampler that is beaten to its first suggestion by another process."""
-
-    study: Study
-    n_suggested = 0
-
-    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
-        suggestion = super()._suggest(snapshot, rng)
-        self.n_suggested += 1
-        if self.n_suggested == 1:
-            storage = self.study._storage
-            other = storage.get_trial(storage.create_new_trial(self.study._study_id))
-            made = Proposal.of(snapshot.params_at(suggestion.x), SQUARE)
-            store_proposal(self.study, other, made)
-        return suggestion
-
-
-@pytest.mark.parametrize("pulls", [(MODEL_ARM, RANDOM_ARM), (RANDOM_ARM, MODEL_ARM)])
-def test_a_second_attempt_draws_its_arm_anew(pulls: tuple[int, int]) -> None:
-    """What is stored in the end is of the second attempt alone."""
-    policy = Policy(losses.MARGINAL, on_stagnation=False)  # p = 1/2 at first
-    seed = next(
-        seed
-        for seed in range(100)
-        if pulls
-        == tuple(int(model_generator(seed, N_STARTUP, i).random() >= 0.5) for i in range(2))
-    )
-    sampler = Overtaken(policy, seed=seed)
-    study = sampler.study = optuna.create_study(sampler=Chosen(policy, seed=seed))
-    for _ in range(N_STARTUP):
-        step(study)
-    study.sampler = sampler
-    trial = study.ask(SQUARE)
-    assert sampler.n_suggested == 2
-    proposal = proposal_of(study.trials[N_STARTUP])
-    assert proposal is not None
-    assert proposal.params == trial.params
-    assert proposal.arm == ARMS[pulls[1]]
-    by_model = pulls[1] == MODEL_ARM
-    assert bool(proposal.fits) is (proposal.expected_gain is not None) is by_model
-    assert (proposal.loss is not None) is by_model
-
-
-def test_two_threads_explore_too() -> None:
-    """With n_jobs=2, all trials complete and the bandit is asked."""
-    study = optuna.create_study(sampler=Chosen(EVERY_PAIR, seed=0))
-
-    def objective(trial: Trial) -> float:
-        return plateau({name: trial.suggest_float(name, 0.0, 1.0) for name in SQUARE})
-
-    study.optimize(objective, n_trials=24, n_jobs=2)
-    assert all(trial.state is TrialState.COMPLETE for trial in study.trials)
-    assert len(arms(study)) >= 5

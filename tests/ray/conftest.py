@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Read when Ray is imported or started: no token in the home folder, no usage report, no log files
-# but Tune's own state, that state as soon as something happens, and one thread for each worker.
+# but Tune's own state, and that state as soon as something happens.
 SETTINGS = {
-    "OMP_NUM_THREADS": "1",
     "RAY_AUTH_MODE": "disabled",
     "RAY_USAGE_STATS_ENABLED": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections import Counter
@@ -18,7 +17,6 @@ from optuna.trial import TrialState
 
 from bbo_plugins.optuna.bilevel_reasons import REASON_KEY
 from bbo_plugins.optuna.cross_validation import report_cross_validation_scores
-from bbo_plugins.optuna.proposals import PREFIX
 from bbo_plugins.optuna.records import suggestions_of
 from bbo_plugins.optuna.stopping_history import histories_of
 from bbo_plugins.optuna.study_posterior import posterior_of
@@ -37,7 +35,7 @@ from tests.reliability.front_door import (
 from tests.reliability.hostile import copy_of, cut, damaged_attributes, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
@@ -120,7 +118,6 @@ def assert_said_once(messages: list[str]) -> None:
 
 
 _FEW = settings(max_examples=12, suppress_health_check=list(HealthCheck))
-_MANY = settings(_FEW, max_examples=300)
 
 
 def check_damaged_trials(name: str, data: st.DataObject) -> None:
@@ -159,18 +156,6 @@ def test_damaged_attributes_of_trials(name: str, data: st.DataObject) -> None:
 def test_damaged_attributes_of_the_study(name: str, data: st.DataObject) -> None:
     """Settings, records and states of the terminator's fits: nothing raises, nothing stops."""
     check_damaged_study(name, data)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("check", [check_damaged_trials, check_damaged_study])
-@pytest.mark.parametrize("name", SAMPLERS)
-@_MANY
-@given(data=st.data())
-def test_much_damage(
-    name: str, check: Callable[[str, st.DataObject], None], data: st.DataObject
-) -> None:
-    """Both of them, more often."""
-    check(name, data)
 
 
 @pytest.mark.parametrize(
@@ -294,42 +279,6 @@ def test_damaged_scores_are_no_scores(name: str, caplog: pytest.LogCaptureFixtur
 
 
 # ----------------------------------------------------------------------------------------- enormous
-
-
-class Counting:
-    """Counts the characters that are parsed as JSON."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Listen to every reader of this package."""
-        self.n_characters = 0
-        loads = json.loads
-
-        def counted(text: str) -> Any:
-            self.n_characters += len(text)
-            return loads(text)
-
-        monkeypatch.setattr(json, "loads", counted)
-
-
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_enormous_attributes_cost_little(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two megabytes with each trial at most half a megabyte is parsed, and only once."""
-    study = original(name)
-    texts = (f'{{"v":1,"params":{{"a":[{"0," * 1_000}' for _ in study.trials)
-    huge = {f"{PREFIX}{chunk}": "[0,0,0]," * 250 for chunk in range(1_000)}
-    long = {f"{PREFIX}{chunk}": "[0,0,0]," * 250 for chunk in range(256)}
-    attributes = {
-        trial.number: huge if trial.number % 2 else {**long, f"{PREFIX}0": text}
-        for trial, text in zip(study.trials, texts, strict=True)
-    }
-    made = copy_of(study, name, attributes, {})
-    counting = Counting(monkeypatch)
-    ask(made)
-    n_at_first = counting.n_characters
-    assert n_at_first < 5 * 2**19 + 2**16
-    for _ in range(3):
-        ask(made)
-    assert counting.n_characters < n_at_first + 2**16
 
 
 @pytest.mark.parametrize("name", ESTIMATIONS)

@@ -13,7 +13,6 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import create_trial
 
 import bbo_plugins.visualization as ours
-from bbo_plugins.methods.bilbo_model import BilevelModel
 from bbo_plugins.optuna import BILBOSampler, UHEBOSampler
 from bbo_plugins.optuna.bilevel_solution import BilevelPosterior
 from bbo_plugins.visualization import _bilevel as records
@@ -221,36 +220,6 @@ def _panels(upper: int, lower: int) -> dict[str, Panel]:
 ANSWERED, RESPONSES = "upper, with the lower level's answers", "lower, at the solution"
 
 
-@pytest.mark.parametrize(
-    "levels, titles",
-    [
-        ((1, 2), [ANSWERED, RESPONSES, "answer: z0", "answer: z1"]),
-        ((2, 1), [ANSWERED, RESPONSES, "answer: z0"]),
-        ((2, 2), [ANSWERED, RESPONSES, "answer: z0", "answer: z1"]),
-        ((3, 1), [f"{ANSWERED} (slice)", RESPONSES, "answer: z0 (slice)"]),
-    ],
-)
-def test_panels_of_more_parameters(levels: tuple[int, int], titles: list[str]) -> None:
-    """What each level sees, and the answers; a slice is called one."""
-    panels = _panels(*levels)
-    assert list(panels) == titles
-    for panel in panels.values():
-        assert len(panel.axes) <= 2
-        assert panel.values is not None or panel.answer is not None
-    title = _info(*levels).title
-    assert title.endswith("; slices through it") == (sum(levels) > 3 and levels != (2, 2))
-
-
-def test_parameters_that_matter_most_are_drawn() -> None:
-    """Of three, the two with the shortest length-scales in the level's objective."""
-    study, sampler = _levels(3, 1)
-    scales = BilevelPosterior.of(study, sampler).model.upper.process.hyperparameters.length_scales
-    longest = int(np.argmax(scales[:3]))
-    drawn = [axis.name for axis in _info(3, 1).panels[0].axes]
-    assert drawn == [name for name in ("x0", "x1", "x2") if name != f"x{longest}"]
-    assert scales[:3].max() > 1.2 * scales[0]
-
-
 def test_a_curve_goes_through_the_answers() -> None:
     """With one upper parameter: the objective's mean where x is answered, and its deviation."""
     study, sampler = _levels(1, 2)
@@ -275,59 +244,6 @@ def test_a_curve_goes_through_the_answers() -> None:
     assert choices.axes[1].labels == ("a", "b", "None")
     assert choices.answer is not None
     assert set(choices.answer[1]) <= {0.0, 1.0, 2.0}
-
-
-def test_lower_panel_is_at_the_solution() -> None:
-    """The lower objective at the reported x, over each z; choices by their place in the list."""
-    study, sampler = _levels(2, 2)
-    posterior = BilevelPosterior.of(study, sampler)
-    panel = _panels(2, 2)[RESPONSES]
-    z0, z1 = panel.axes
-    assert panel.values is not None
-    assert panel.values.shape == (3, len(z0.positions))
-    point = posterior.pair.point.copy()
-    for row, position in enumerate(z1.positions):
-        point[2:] = z0.positions[11], position
-        value = posterior.mean("lower", point[None])[0]
-        assert panel.values[row, 11] == pytest.approx(value, rel=1e-6)
-    solution = sampler.solution(study)
-    place = ["a", "b", None].index(solution.lower_params["z1"])
-    assert panel.solution == pytest.approx((solution.lower_params["z0"], place))
-    best = np.unravel_index(np.argmax(panel.values), panel.values.shape)
-    assert (z0.values[best[1]], z1.values[best[0]]) == pytest.approx(panel.solution, abs=0.03)
-
-
-def test_answers_over_two_parameters() -> None:
-    """A surface of the answer itself, on the answer's whole range; log scales as exponents."""
-    panels = _panels(2, 2)
-    amount, choice = panels["answer: z0"], panels["answer: z1"]
-    assert amount.value_range == (0.0, 1.0)
-    assert choice.value_labels == ("a", "b", "None")
-    assert not amount.is_smooth
-    assert amount.values is not None
-    log10 = np.log10(amount.axes[0].values)
-    expected = np.broadcast_to(1.0 + log10 / 4.0, amount.values.shape)
-    assert np.abs(amount.values - expected).mean() < 0.1
-
-
-def test_observations_off_the_slice_are_fainter() -> None:
-    """Closeness is between 0 and 1 and grows as an observation comes nearer to its answer."""
-    study, sampler = _levels(1, 2)
-    (queries,) = _panels(1, 2)[ANSWERED].queries
-    posterior = BilevelPosterior.of(study, sampler)
-    X, _ = posterior.observations("upper")
-    gaps = np.abs(posterior.answers(X[:, :1]) - X)[:, 1]
-    assert ((queries.closeness >= 0.0) & (queries.closeness <= 1.0)).all()
-    same = X[:, 2] == posterior.answers(X[:, :1])[:, 2]
-    order = np.argsort(gaps[same])
-    assert (np.diff(queries.closeness[same][order]) <= 1e-9).all()
-
-
-def test_parameters_can_be_chosen() -> None:
-    """One of each level makes joint slices, whose answers are those to the held parameters."""
-    panels = bilevel_info(*_levels(2, 2), ["x1", "z0"]).panels
-    assert [panel.title for panel in panels] == ["upper (slice)", "lower (slice)"]
-    assert [axis.name for axis in panels[0].axes] == ["x1", "z0"]
 
 
 # ----------------------------------------------------------------------------------------- drawing
@@ -366,47 +282,6 @@ def test_both_packages_name_the_same() -> None:
     assert sorted(shown) == sorted(names)
     surface = next(trace for trace in figure.data if trace.type == "contour")
     np.testing.assert_allclose(surface.z, np.asarray(info.panels[0].values))
-
-
-@pytest.mark.parametrize("plot", PLOTS)
-def test_models_are_fitted_once(plot: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plot fits one set of models, however many panels it has."""
-    fits = []
-    fit = BilevelModel.fit
-
-    def counted(*args: Any) -> BilevelModel:
-        fits.append(args)
-        return fit(*args)
-
-    monkeypatch.setattr(BilevelModel, "fit", counted)
-    plot(*_levels(1, 2))
-    assert len(fits) == 1
-
-
-@pytest.mark.parametrize("plot", PLOTS)
-def test_a_flat_objective_is_drawn(plot: Any) -> None:
-    """There are no contours of a constant."""
-    sampler = BILBOSampler(["x"], ["z"], seed=0)
-    functions: dict[str, Callable[..., float]] = {
-        "upper": lambda x, z: 3.0,  # noqa: ARG005
-        "lower": lambda x, z: x * z,
-    }
-    assert plot(_study(sampler, {"x": UNIT, "z": UNIT}, functions, 4), sampler) is not None
-
-
-@pytest.mark.parametrize("plot", PLOTS)
-def test_a_coupled_study_is_drawn(plot: Any) -> None:
-    """Every trial is an observation of both functions."""
-    sampler = BILBOSampler(["x"], ["z"], lower_direction="maximize", seed=0)
-    study = optuna.create_study(directions=["minimize", "maximize"], sampler=sampler)
-    for _ in range(6):
-        trial = study.ask({"x": UNIT, "z": UNIT})
-        value = trial.params["x"] - trial.params["z"]
-        study.tell(trial, [value, -value])
-    info = bilevel_info(study, sampler)
-    assert [len(panel.queries[0].x) for panel in info.panels] == [6, 6]
-    assert info.panels[1].queries[0].values[0] == pytest.approx(study.trials[0].values[1])
-    assert plot(study, sampler) is not None
 
 
 # --------------------------------------------------------------------------------------- bad input

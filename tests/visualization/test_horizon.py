@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,11 +17,9 @@ from bbo_plugins.methods.inner_horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, inner_steps
 from bbo_plugins.optuna.continuations import CONTINUED_FROM, STEPS
 from bbo_plugins.visualization import matplotlib as ours_matplotlib
-from bbo_plugins.visualization._horizon import horizon_info, joined
+from bbo_plugins.visualization._horizon import horizon_info
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from optuna.study import Study
 
 SPACE: dict[str, optuna.distributions.BaseDistribution] = {
@@ -151,30 +148,6 @@ def test_trials_without_recorded_steps_need_the_horizon() -> None:
     assert info.horizon == ((0, 10), (1, 10))
 
 
-def test_infinite_values_and_outliers_do_not_spoil_the_scale() -> None:
-    """What is not finite is left out; one that is much worse is out of sight."""
-    study = optuna.create_study()
-    for value in (1.0, 1.1, 1.2, 1.3, 1.4, 1e6, math.inf):
-        _add(study, (0, 10), value)
-    info = horizon_info(study, **DEFAULTS)
-    assert info is not None
-    assert len(info.single) == 5
-    assert info.value_range[1] < 2.0
-    assert info.value_range[0] < 1.0
-
-
-@pytest.mark.parametrize("plot", [ours.plot_horizon, ours_matplotlib.plot_horizon])
-def test_nothing_to_show_is_said(
-    plot: Callable[..., Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    """An empty figure with its title, and a warning."""
-    with caplog.at_level(logging.WARNING, logger="bbo_plugins"):
-        figure = plot(optuna.create_study())
-    assert "nothing to plot" in caplog.text
-    title = figure.layout.title.text if hasattr(figure, "layout") else figure.get_title()
-    assert title == "Inner horizon"
-
-
 # --- results of Ray Tune --------------------------------------------------------------------------
 
 
@@ -243,13 +216,3 @@ def test_impossible_arguments_are_refused(
         with pytest.raises(error) as caught:
             plot(results, **options)
         assert message in str(caught.value)
-
-
-def test_courses_are_separated_by_gaps() -> None:
-    """One gap after each course, in all three lists."""
-    info = horizon_info(_study(), **DEFAULTS)
-    assert info is not None
-    index, steps, values = joined(info.single, None)
-    assert index == [2, None, 3, None]
-    assert steps == [9, None, 16, None]
-    assert values == [4.0, None, 2.2, None]

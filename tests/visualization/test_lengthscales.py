@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,17 +21,14 @@ from bbo_plugins.visualization._lengthscales import (
     RANDOM_LABEL,
     LengthscalesInfo,
     ScaleLine,
-    lengthscales_info,
 )
 from bbo_plugins.visualization._plotly import lengthscales as by_plotly
-from bbo_plugins.visualization._style import line_styles, marked
 from bbo_plugins.visualization.matplotlib import _lengthscales as by_matplotlib
 from tests.visualization.studies import MIXED, N_STARTUP, N_TRIALS, modeled_study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FIT = WarmStart(np.zeros(3), np.eye(3), -1.0, 5).to_json()
 LABELS = {
     "choice": "choice (categorical)",
     "layers": "layers",
@@ -107,26 +103,6 @@ def test_the_arms_have_different_marks() -> None:
     assert marks[RANDOM_LABEL].get_marker() != marks[MODEL_LABEL].get_marker()
 
 
-def test_arms_are_read() -> None:
-    """The arms that a bandit stored are marked; other trials are not."""
-    study = optuna.create_study()
-    for proposal in (
-        Proposal({"x": 0.5}),
-        Proposal({"x": 0.5}, (FIT,), arm="model"),
-        Proposal({"x": 0.5}, arm="random"),
-        Proposal({"x": 0.5}, (FIT,)),
-        Proposal({"x": 0.5}, arm="random"),
-    ):
-        attributes = proposal.to_attributes()
-        study.add_trial(optuna.trial.create_trial(value=1.0, system_attrs=attributes))
-    info = lengthscales_info(study)
-    assert info.random == (2, 4)
-    assert info.model == (1,)
-    assert info.last == 4
-    assert [line.points for line in info.lines] == [((1, 1.0), (3, 1.0))]
-    assert lengthscales_info(modeled_study()).random == ()
-
-
 def _suggested(loss: str, log_scale: float) -> Proposal:
     fit = WarmStart(np.array([log_scale, 0.0, 0.0]), np.eye(3), -1.0, 5).to_json()
     return Proposal({"x": 0.5}, (fit,), loss=loss)
@@ -158,60 +134,6 @@ def test_other_losses_are_hollow() -> None:
     (legend,) = axes.figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["x", label]
     assert axes.get_ylim()[1] > np.exp(2.0)
-
-
-def test_neighboring_lines_differ_without_color() -> None:
-    """No two of forty lines share dash and marker, and the legend has them all."""
-    styles = list(line_styles(40))
-    assert len({(style.dash, style.marker) for style in styles}) == 40
-    lines = tuple(ScaleLine(f"x{i}", f"x{i}", ((1, 1.0), (2, 2.0 + i))) for i in range(40))
-    info = LengthscalesInfo(lines, (), 2)
-    figure, axes = by_plotly.draw(info), by_matplotlib.draw(info)
-    looks = {(trace.line.dash, trace.marker.symbol) for trace in figure.data}
-    assert len(looks) == 40
-    drawn = list(_by_label(axes).values())[1:]  # the first is the line at 1
-    assert len({(str(line._dash_pattern), line.get_marker()) for line in drawn}) == 40
-    assert len({style.color for style in itertools.islice(line_styles(40), 7)}) == 7
-
-
-@pytest.mark.parametrize("n", [1, 40, 41, 200, 1000])
-def test_markers_do_not_crowd(n: int) -> None:
-    """Short lines have a marker at each point; long ones some twenty, lines taking turns."""
-    shown = [list(range(n))[marked(n, line)] for line in range(4)]
-    assert all(shown)
-    if n <= 40:
-        assert all(len(points) == n for points in shown)
-    else:
-        assert all(15 <= len(points) <= 21 for points in shown)
-        assert shown[0] != shown[1]
-    line = ScaleLine("x", "x", tuple((number, 1.0) for number in range(n)))
-    info = LengthscalesInfo((line,) * 2, (), n)
-    for trace, points in zip(by_plotly.draw(info).data, shown[:2], strict=True):
-        assert np.flatnonzero(trace.marker.size).tolist() == points
-    for index, drawn in enumerate(by_matplotlib.draw(info).get_lines()[1:]):
-        assert drawn.get_markevery() == marked(n, index)
-
-
-@pytest.mark.parametrize("scales", [(0.1, 0.3), (2.0, 70.0), (1.0,)])
-def test_axis_always_shows_the_whole_range(scales: tuple[float, ...]) -> None:
-    """A length-scale of 1 is what others are compared with; never an empty axis."""
-    line = ScaleLine("x", "x", tuple(enumerate(scales)))
-    low, high = LengthscalesInfo((line,), (), 1).log10_range
-    assert low < min(0.0, *np.log10(scales))
-    assert high > max(0.0, *np.log10(scales))
-    assert high - low > 0.05
-
-
-def test_no_estimates(caplog: pytest.LogCaptureFixture) -> None:
-    """As Optuna's plots do: a warning in the log, and a figure without data."""
-    for plot in (ours.plot_lengthscales, ours_matplotlib.plot_lengthscales):
-        caplog.clear()
-        figure: Any = plot(optuna.create_study())
-        (record,) = caplog.records
-        assert record.levelno == logging.WARNING
-        assert "no stored estimates" in record.getMessage()
-        drawn = figure.data if plot is ours.plot_lengthscales else figure.get_lines()
-        assert len(drawn) == 0
 
 
 @pytest.mark.parametrize("n_trials", [2, 6])

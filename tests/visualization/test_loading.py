@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-import bbo_plugins
-from bbo_plugins import visualization
-
 BLOCK = """
 import json, sys
 class Blocker:
@@ -99,10 +96,3 @@ def test_public_names(package: str) -> None:
         assert getattr(module, name) is getattr(module, name)
     with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'plot_all'"):
         module.plot_all  # noqa: B018 - the access is what is tested
-
-
-def test_both_packages_have_the_same_plots() -> None:
-    """Each plot of plotly has its twin of the same name in matplotlib."""
-    twins = set(visualization.matplotlib.__all__)
-    assert twins == set(visualization.__all__) - {"matplotlib"}
-    assert bbo_plugins.visualization is visualization

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
 import pytest
 from matplotlib.axes import Axes
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import FloatDistribution
 
 import bbo_plugins.visualization as ours
 from bbo_plugins.optuna.study_posterior import posterior_of
@@ -94,18 +93,6 @@ def test_what_is_drawn_for_each_kind() -> None:
         assert x[-1] == pytest.approx(high)
         assert (np.diff(x) > 0.0).all()
     assert (kinds["units"].x % 1.0 == 0.0).all()
-
-
-@pytest.mark.parametrize("n_points", [2, 20, 101])
-def test_number_of_points(n_points: int) -> None:
-    """As many as asked for, and one more exactly at the reference trial."""
-    best = modeled_study().best_params
-    x = _slice_of("x", n_points=n_points).x
-    assert len(x) == n_points + 1
-    assert np.abs(x - best["x"]).min() < 1e-12
-    np.testing.assert_allclose(
-        np.delete(x, np.abs(x - best["x"]).argmin()), np.linspace(-1, 1, n_points)
-    )
 
 
 def test_trials_are_where_they_were() -> None:
@@ -253,26 +240,6 @@ def test_labels_of_logarithmic_axes_do_not_overlap() -> None:
             assert len(shown) > 1, axes.get_xlabel()
 
 
-def test_legend_names_each_thing_once() -> None:
-    """However many panels there are; toggling an entry of plotly's toggles it in all of them."""
-    study = modeled_study()
-    figure = ours.plot_posterior(study)
-    shown = [trace.name for trace in figure.data if trace.showlegend]
-    assert len(shown) == len(set(shown)) == 5
-    assert all(trace.legendgroup == trace.name for trace in figure.data)
-    panels: Any = ours_matplotlib.plot_posterior(study)
-    (legend,) = panels[0].figure.legends
-    assert {text.get_text() for text in legend.get_texts()} == set(shown)
-
-
-def test_one_parameter_is_one_panel() -> None:
-    """Then matplotlib's function returns the axes themselves; names keep their order, once each."""
-    study = modeled_study()
-    assert isinstance(ours_matplotlib.plot_posterior(study, ["lr"]), Axes)
-    assert len(ours.plot_posterior(study, ["lr"]).data) == 4
-    assert [s.name for s in _info(study, ["x", "lr", "x"]).slices] == ["x", "lr"]
-
-
 def _unit(n: int) -> dict[str, BaseDistribution]:
     return {f"x{i}": FloatDistribution(0.0, 1.0) for i in range(n)}
 
@@ -315,75 +282,6 @@ def test_outliers_do_not_flatten_the_rest(negated: bool) -> None:
     np.testing.assert_allclose(axes.get_ylim(), info.value_range)
     assert info.trials_label in [trace.name for trace in figure.data]
     assert info.trials_label in axes.get_legend_handles_labels()[1]
-
-
-@pytest.mark.parametrize("plot", PLOTS)
-def test_the_largest_floats_can_be_drawn(plot: Any) -> None:
-    """An axis whose length would overflow ends before it does."""
-    rows = [{"x0": x} for x in np.linspace(0.0, 1.0, 6).tolist()]
-    values = [1.7e308, -1.7e308, 1.7e308, -1.7e308, 0.0, 1.0]
-    study = _study(_unit(1), rows, values)
-    low, high = _info(study).value_range
-    assert np.isfinite(high - low)
-    plot(study, n_points=5)
-
-
-def test_axis_holds_everything_where_there_are_no_outliers() -> None:
-    """All values and the ends of all intervals, with a margin."""
-    rows = [{"x0": x} for x in np.linspace(0.0, 1.0, 12).tolist()]
-    values = [row["x0"] for row in rows]
-    info = _info(_study(_unit(1), rows, values))
-    (drawn,) = info.slices
-    low, high = info.value_range
-    assert low < min(drawn.low.min(), *values)
-    assert high > max(drawn.high.max(), *values)
-    assert "beyond" not in info.trials_label
-
-
-@pytest.mark.parametrize(
-    "choices, labels",
-    [
-        (["a", "b"], ("a", "b")),
-        ([1, "1"], ("1", "'1'")),
-        (["the longest of all choices", "b"], ("the longest of …", "b")),
-        (
-            ["the longest of all choices", "the longest of all"],
-            ("the longest of all choices", "the longest of all"),
-        ),
-    ],
-)
-def test_labels_of_choices(choices: list[Any], labels: tuple[str, ...]) -> None:
-    """Short and distinct; in full where the beginnings are the same."""
-    distributions: dict[str, BaseDistribution] = {"c": CategoricalDistribution(choices)}
-    study = _study(distributions, [{"c": choice} for choice in choices], [1.0, 2.0])
-    (drawn,) = _info(study).slices
-    assert drawn.labels == labels
-    for plot in PLOTS:
-        plot(study)
-
-
-def test_many_choices_are_all_drawn() -> None:
-    """Unlike numbers, choices cannot be thinned out."""
-    names = [f"choice {i}" for i in range(40)]
-    distributions: dict[str, BaseDistribution] = {
-        "c": CategoricalDistribution(names),
-        "n": IntDistribution(0, 39),
-    }
-    rows = [{"c": names[i], "n": i} for i in (3, 7, 31)]
-    info = _info(_study(distributions, rows, [1.0, 2.0, 3.0]))
-    assert len(info.slices[0].x) == 40
-    assert info.slices[1].kind == "curve"
-    assert len(info.slices[1].x) <= 21
-
-
-@pytest.mark.parametrize("plot", PLOTS)
-def test_nothing_to_model(plot: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """As Optuna's plots do: a warning in the log, and a figure without data."""
-    figure = plot(optuna.create_study())
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    assert "no posterior to plot" in record.getMessage()
-    assert not (figure.get_lines() if isinstance(figure, Axes) else figure.data)
 
 
 @pytest.mark.parametrize("plot", PLOTS)

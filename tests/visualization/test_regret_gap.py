@@ -140,14 +140,6 @@ def test_axes_and_stop() -> None:
     assert label in [text.get_text() for text in legend.get_texts()]
 
 
-def test_no_stop_no_line() -> None:
-    """A study that was not stopped has none."""
-    study = _study_with([_record(n, 1.0 / n) for n in range(1, 6)], RegretGapTerminator())
-    assert not ours.plot_regret_gap(study).layout.shapes
-    panels: Any = ours_matplotlib.plot_regret_gap(study)
-    assert not [label for label in _by_label(panels[0]) if "stop" in label]
-
-
 def test_what_a_log_axis_cannot_show_leaves_gaps() -> None:
     """No signal, no threshold yet and zero are no points, and do not stretch the axes."""
     rows = [(math.inf, -math.inf), (2.0, -math.inf), (0.0, 0.5), (1.0, 0.5)]
@@ -170,36 +162,6 @@ def test_what_a_log_axis_cannot_show_leaves_gaps() -> None:
         by_matplotlib.draw(drawn)
 
 
-def test_small_terms_do_not_squeeze_the_criterion() -> None:
-    """Terms are shown down to two decades below it; the rest of the axis is the criterion's."""
-    study = _watched_study()
-    info = regret_gap_info(study, None)
-    assert info is not None
-    points = [value for _, value in (*info.criterion.points, *info.threshold.points) if value > 0]
-    low, high = info.log10_range
-    assert -2.5 < low - np.log10(min(points)) < -2.0
-    assert 0.0 < high - np.log10(max(points)) < 0.5
-
-
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_outliers_on_the_worse_side_are_out_of_sight(sign: float) -> None:
-    """A diverged trial does not flatten the rest; the best one is always to be seen."""
-    values = [*np.linspace(1.0, 2.0, 12), 1e9, math.inf, -5.0]
-    direction: Any = "minimize" if sign > 0.0 else "maximize"
-    study = optuna.create_study(direction=direction)
-    for value in values:
-        study.tell(study.ask(), sign * float(value))
-    terminator = RegretGapTerminator()
-    _store(study, [_record(n, 1.0) for n in range(1, 16)], terminator)
-    info = regret_gap_info(study, None)
-    assert info is not None
-    near, far = sorted(sign * end for end in info.value_range)
-    assert near < -5.0
-    assert 2.0 < far < 6.0
-    by_plotly.draw(info)
-    by_matplotlib.draw(info)
-
-
 def test_terminator_can_be_chosen(caplog: pytest.LogCaptureFixture) -> None:
     """By default the one that came furthest, with a warning if there are several."""
     short, long = RegretGapTerminator(patience=1), RegretGapTerminator(threshold=7.5)
@@ -215,15 +177,6 @@ def test_terminator_can_be_chosen(caplog: pytest.LogCaptureFixture) -> None:
     assert "2 terminators with different settings" in record.getMessage()
     chosen = ours.plot_regret_gap(study, short).data[-4]
     assert list(chosen.y) == [2.0] * 4
-
-
-def test_units_of_a_probability() -> None:
-    """It has none, and says so."""
-    criterion: Any = "probability-of-improvement"
-    study = _study_with([_record(1, 0.5)], RegretGapTerminator(criterion=criterion))
-    info = regret_gap_info(study, None)
-    assert info is not None
-    assert info.y_title == "Probability of improvement"
 
 
 def test_nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,221 @@
+"""The scripts in ``examples/``, run the way a user runs them; that for Ray: ``tests/ray``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+from bbo_plugins.methods.stopping import StoppingRecord
+from bbo_plugins.optuna import RegretGapTerminator, continued_from
+from bbo_plugins.optuna.continuations import steps_of
+from bbo_plugins.optuna.stopping_records import StoredRecord, store_record, store_settings
+from benchmarks.bilevel_problems import branin_goldstein_price
+from tests.example_scripts import load_example, run_example
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _run(name: str, folder: Path, *arguments: str) -> tuple[str, str]:
+    done = run_example(name, folder, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def _study(folder: Path, script: str, name: str) -> optuna.Study:
+    storage = f"sqlite:///{folder / 'result' / script}.db"
+    return optuna.load_study(study_name=name, storage=storage)
+
+
+def _is_picture(path: Path) -> bool:
+    return path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    "name, option, number, least",
+    [
+        ("quickstart", "--n-trials", "many", 1),
+        ("bilevel", "--n-trials", "1", 2),
+        ("many_hyperparameters", "--n-trials", "0", 1),
+        ("horizon_optuna", "--total-steps", "0", 1),
+    ],
+)
+def test_impossible_budget_is_refused(
+    name: str, option: str, number: str, least: int, tmp_path: Path
+) -> None:
+    """A budget without trials is a usage error, and nothing is written."""
+    run = run_example(name, tmp_path, option, number)
+    assert run.returncode == 2
+    assert option in run.stderr
+    assert number == "many" or f"must be at least {least}, but got {number}" in run.stderr
+    assert not (tmp_path / "result").exists()
+
+
+def test_quickstart_resumes(tmp_path: Path) -> None:
+    """Run it, raise the budget: the studies hold the trials that were asked for, no more."""
+    first, progress = _run("quickstart", tmp_path, "--n-trials", "3")
+    table = re.findall(r"^(\S.*?)  +(0\.\d{4})  (0\.\d{4})$", first, flags=re.MULTILINE)
+    assert [name for name, _, _ in table] == [
+        "scikit-learn's defaults",
+        "random search, 3 trials",
+        "UHEBOSampler, 3 trials",
+    ]
+    assert "3/3" in progress, "Optuna's progress bar is shown"
+    assert _is_picture(tmp_path / "result" / "optimization_history.png")
+    second, _ = _run("quickstart", tmp_path, "--n-trials", "4")
+    assert "UHEBOSampler: 3 trials stored, 1 to run" in second
+    storage = f"sqlite:///{tmp_path / 'result' / 'quickstart.db'}"
+    summaries = optuna.get_all_study_summaries(storage)
+    assert [summary.n_trials for summary in summaries] == [4, 4]
+
+
+def test_stopping_resumes(tmp_path: Path) -> None:
+    """Too small a budget for a stop: the study says so, is stored with its records, and resumed."""
+    first, _ = _run("stopping", tmp_path, "--n-trials", "3", "--seed", "4")
+    assert "did not stop by itself within 3 trials" in first
+    assert _is_picture(tmp_path / "result" / "regret_gap.png")
+    second, _ = _run("stopping", tmp_path, "--n-trials", "4", "--seed", "4")
+    assert "3 trials stored, 1 to run" in second
+    study = _study(tmp_path, "stopping", "digits, seed 4")
+    assert len(RegretGapTerminator().history(study)) == len(study.trials) == 4
+
+
+def test_stop_is_reported_and_its_cost(tmp_path: Path) -> None:
+    """A stored study that stopped after 2 of 3 trials: the third is run to compare with."""
+    (tmp_path / "result").mkdir()
+    storage = f"sqlite:///{tmp_path / 'result' / 'stopping.db'}"
+    study = optuna.create_study(study_name="digits, seed 0", storage=storage, direction="maximize")
+    settings = RegretGapTerminator().settings
+    store_settings(study, settings)
+    space: dict[str, optuna.distributions.BaseDistribution] = {
+        "alpha": optuna.distributions.FloatDistribution(1e-6, 1e-1, log=True),
+        "eta0": optuna.distributions.FloatDistribution(1e-2, 10.0, log=True),
+        "power_t": optuna.distributions.FloatDistribution(0.0, 0.75),
+    }
+    for n, value in ((1, 0.5), (2, 0.4)):
+        params = {"alpha": 1e-4, "eta0": 0.1 * n, "power_t": 0.3}
+        study.add_trial(optuna.trial.create_trial(params=params, distributions=space, value=value))
+        record = StoppingRecord(n_trials=n, value=0.1, threshold=0.2, terms={}, terminate=n == 2)
+        store_record(study, settings, StoredRecord(n - 1, record))
+    out, _ = _run("stopping", tmp_path, "--n-trials", "3")
+    assert "Stopped by itself after 2 of 3 trials." in out
+    assert "Trials saved: 1 (33%)" in out
+    rows = dict(re.findall(r"^(best of .*?)  +\S+ +(0\.\d{4})$", out, flags=re.MULTILINE))
+    (regret,) = re.findall(r"Regret against the full budget, on fresh folds: (\S+)", out)
+    difference = float(rows["best of all 3 trials"]) - float(rows["best of the first 2"])
+    assert float(regret) == pytest.approx(difference, abs=2e-4)
+
+
+def test_horizon_goes_on_with_the_first_run(tmp_path: Path) -> None:
+    """Stopped after some trials, the study spends the rest of its steps, and then is finished."""
+    arguments = ("--total-steps", "120", "--seed", "4")
+    _, messages = _run("horizon_optuna", tmp_path, "--n-trials", "7", *arguments)
+    assert "is to be continued to" in messages
+    assert _is_picture(tmp_path / "result" / "horizon.png")
+    second, _ = _run("horizon_optuna", tmp_path, *arguments)
+    assert "7 trials stored" in second
+    study = _study(tmp_path, "horizon", "digits, seed 4")
+    trials = study.get_trials(states=[optuna.trial.TrialState.COMPLETE])
+    assert sum(len(steps_of(trial) or ()) for trial in trials) == 120
+    n_continued = sum(continued_from(trial) is not None for trial in trials)
+    assert n_continued > 0
+    counts = f"{len(trials) - n_continued} configurations, {n_continued} continuations"
+    assert counts in second
+
+
+def test_registration_reports_both_estimates(tmp_path: Path) -> None:
+    """A small budget gives one line for either sampler and two pictures."""
+    out, _ = _run("registration", tmp_path, "--n-trials", "14")
+    truth = re.search(r"correlation is (0\.\d+)", out)
+    assert truth is not None
+    found = dict(re.findall(r"(\w+): right in [01] of 1, median best value (0\.\d+)", out))
+    assert set(found) == {"uhe", "map"}
+    assert all(0.0 < float(value) <= float(truth[1]) for value in found.values())
+    assert _is_picture(tmp_path / "result" / "registration.png")
+    assert _is_picture(tmp_path / "result" / "lengthscales.png")
+
+
+def test_many_hyperparameters_compares_samplers(tmp_path: Path) -> None:
+    """A row for each, none worse than guessing, and the means are those of the columns."""
+    out, _ = _run("many_hyperparameters", tmp_path, "--n-trials", "5", "--n-seeds", "2")
+    assert _is_picture(tmp_path / "result" / "many_hyperparameters.png")
+    rows = re.findall(r"^(\w+Sampler) +(\S+) +(\S+) +(\S+) +(\S+)$", out, re.MULTILINE)
+    assert [row[0] for row in rows] == ["GOUCBSampler", "TPESampler", "RandomSampler"]
+    for row in rows:
+        first, second, mean, fresh = map(float, row[1:])
+        assert mean == pytest.approx((first + second) / 2, abs=1.01e-4)
+        assert 0.0 < max(first, second, fresh) < np.log(2.0)
+
+
+def test_many_hyperparameters_reach_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are twenty; a group's settings change its columns, and the weights of the parts."""
+    example = load_example("many_hyperparameters", monkeypatch)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    params: dict[str, Any] = example.suggest(study.ask())
+    assert len(params) == 20
+    params |= {"mean_components": 3, "error_components": 1, "worst_components": 7}
+    params |= {"worst_weight": 0.01, "worst_whiten": True, "mean_clip": 1.5}
+    X, y = load_breast_cancer(return_X_y=True)
+    pipeline = example.pipeline(params).fit(X, y)
+    inputs = pipeline[0].transform(X)
+    assert inputs.shape == (len(X), 11)
+    np.testing.assert_allclose(inputs[:, 4:].std(axis=0, ddof=1), 0.01)
+    clipped = pipeline[0].named_transformers_["mean"][:-1].transform(X[:, :10])
+    assert np.abs(clipped).max() == 1.5
+    assert pipeline[1].transform(inputs).shape == (len(X), 11 + params["n_landmarks"])
+
+
+def test_bilevel_finds_the_solution(tmp_path: Path) -> None:
+    """It prints the solution it found beside the true one and writes both pictures."""
+    out, _ = _run("bilevel", tmp_path, "--n-trials", "45", "--html")
+    found, true = re.findall(r"^(?:BILBO|true) +(\S+) +(\S+) +(\S+) +(\S+)$", out, re.MULTILINE)
+    assert float(found[1]) == pytest.approx(float(found[2]), abs=0.05)
+    assert float(found[3]) == pytest.approx(float(true[3]), abs=2.0)
+    assert _is_picture(tmp_path / "result" / "bilevel.png")
+    assert (tmp_path / "result" / "bilevel.html").is_file()
+
+
+def test_bilevel_has_the_papers_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to shift and scale, those of the benchmark; so is the solution."""
+    module = load_example("bilevel", monkeypatch)
+    task = branin_goldstein_price()
+    points = np.random.default_rng(0).random((20, 2))
+    for name, function in (("upper", module.branin), ("lower", module.goldstein_price)):
+        ours = [function(x, z) for x, z in points.tolist()]
+        theirs = [task.value(name, {"x0": x, "z0": z}) for x, z in points.tolist()]
+        assert np.corrcoef(ours, theirs)[0, 1] == pytest.approx(1.0, abs=1e-12)
+    assert task.solution is not None
+    expected = (task.solution["x0"], task.solution["z0"])
+    assert module.true_solution() == pytest.approx(expected, abs=0.01)
+
+
+def test_robust_digits_compares_and_checks_the_whole_grid(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With little data and a coarse grid: shifts, the worst of them, the table and its ratio."""
+    robust = load_example("robust_digits", monkeypatch)
+    monkeypatch.setattr(robust, "N_TRAIN", 250)
+    monkeypatch.setattr(robust, "GRID", (5, 3))
+    images = np.random.default_rng(0).random((3, 8, 8))
+    np.testing.assert_allclose(robust.shifted(images, 0.0, 0.0), images, atol=1e-12)
+    assert np.abs(robust.shifted(images, 0.01, 0.0) - images).max() < 0.01
+    digits = robust.Digits.split(0)
+    model = robust.train(digits, {"C": 10.0, "augmentation": 0.0})
+    largest, tilt, blur = robust.worst(model, digits, "validation")
+    assert largest == robust.loss(model, digits, "validation", tilt, blur)
+    for tilt, blur in ((40.0, 0.0), (-40.0, 0.8), (0.0, 0.0), (20.0, 0.4)):
+        assert robust.loss(model, digits, "validation", tilt, blur) <= largest
+    monkeypatch.setattr("sys.argv", ["robust_digits", "--n-trials", "8", "--out", str(tmp_path)])
+    robust.main()
+    out = capsys.readouterr().out
+    line = r"^(naive tuning|against the worst) +\S+ +\S+ +\S+ +(\S+)"
+    rows = dict(re.findall(line, out, re.MULTILINE))
+    (ratio,) = re.findall(r"worst case is (\S+) times", out)
+    expected = float(rows["naive tuning"]) / float(rows["against the worst"])
+    assert float(ratio) == pytest.approx(expected, abs=0.06 + 0.01 * expected)
+    assert _is_picture(tmp_path / "bilevel.png")
