@@ -1,12 +1,16 @@
 """Bayesian-optimization papers as plugins for Optuna and Ray Tune.
 
 Importing this package loads no framework and no array library: a public name is looked up in the
-module that defines it when it is first used.
+module that defines it when it is first used. ``from bbo_plugins import *`` gives all names in
+``__all__``; without Ray Tune these are the others, and a name of Ray's front door raises an
+ImportError with the command that installs the extra where it is asked for by itself.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -68,6 +72,18 @@ _FRONT_DOORS: Final = ("optuna", "ray", "visualization")
 _EXTRAS: Final = {"plot": ("matplotlib", "plotly"), "ray": ("ray.tune",)}
 
 
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):  # an import hook refuses it, or it was put there by hand
+        return package in sys.modules
+
+
+if not _is_installed("ray"):
+    # What cannot be had is no part of `import *`, which would raise for all other names with it.
+    __all__ = [name for name in __all__ if _MODULE_OF.get(name) != "bbo_plugins.ray"]
+
+
 def __getattr__(name: str) -> Any:
     if name in _FRONT_DOORS:
         return import_module(f"{__name__}.{name}")  # which makes it an ordinary attribute
@@ -89,4 +105,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_FRONT_DOORS})
+    return sorted({*globals(), *_MODULE_OF, *_FRONT_DOORS})

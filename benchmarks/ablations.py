@@ -17,7 +17,7 @@ the hyperparameters is ours.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from optuna.samplers import BaseSampler
@@ -97,7 +97,12 @@ class PolicySampler(UHEBOSampler):
     """Our sampler with a policy of ``POLICIES``."""
 
     def __init__(
-        self, policy: Policy, *, acquisition: str, n_trials: int | None, seed: int
+        self,
+        policy: Policy,
+        *,
+        acquisition: Literal["logei", "ei", "ucb"],
+        n_trials: int | None,
+        seed: int,
     ) -> None:
         """Keep the policy; the rest is the sampler's."""
         super().__init__(acquisition=acquisition, n_trials=n_trials, seed=seed)

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import optuna
 from optuna.samplers import BaseSampler
@@ -22,6 +22,7 @@ from benchmarks.report import Report, file_digest, package_digest
 
 # From a seed and the planned number of trials, which most entrants neither know nor need.
 Build: TypeAlias = Callable[[int, int | None], BaseSampler]
+Acquisition: TypeAlias = Literal["logei", "ei", "ucb"]
 
 _OURS = "bbo-plugins"
 _NEEDED_BY_OURS = ("bbo_plugins", "bbo_plugins.optuna")
@@ -71,7 +72,7 @@ def _importable(module: str) -> bool:
         return False
 
 
-def _ours(estimation: str, acquisition: str) -> Build:
+def _ours(estimation: Literal["uhe", "map"], acquisition: Literal["logei", "ei", "ucb"]) -> Build:
     def build(seed: int, _n_trials: int | None) -> BaseSampler:
         from bbo_plugins.optuna import UHEBOSampler  # noqa: PLC0415 - a missing package is reported by name
 
@@ -113,7 +114,8 @@ def _botorch(seed: int, _n_trials: int | None) -> BaseSampler:
 def _our_entries() -> tuple[Sampler, ...]:
     """Return our entrants: each acquisition function with each estimation."""
     entries = []
-    for acquisition, suffix in (("logei", ""), ("ucb", "-ucb"), ("ei", "-ei")):
+    kinds: tuple[tuple[Acquisition, str], ...] = (("logei", ""), ("ucb", "-ucb"), ("ei", "-ei"))
+    for acquisition, suffix in kinds:
         plain = Sampler(
             name=f"ours-map{suffix}",
             build=_ours("map", acquisition),

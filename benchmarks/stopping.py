@@ -221,7 +221,9 @@ def _source_of(entrant: Entrant) -> Source | None:
     """Return what makes the series of a rule, None for a control."""
     if entrant.criterion is None:
         return None
-    return source_of(entrant.criterion, deterministic=entrant.is_deterministic)
+    return source_of(
+        entrant.criterion, threshold=entrant.threshold, deterministic=entrant.is_deterministic
+    )
 
 
 def _outcome(

@@ -44,6 +44,13 @@ class Entrant:
         return self.rule.criterion
 
     @property
+    def threshold(self) -> str:
+        """The threshold that decides on the series' smallest noise; all share it but of the gap."""
+        if self.rule is None or self.rule.criterion != "regret-gap":
+            return "relative"
+        return str(self.rule.threshold)
+
+    @property
     def is_deterministic(self) -> bool:
         """Whether the criterion is told that the objective is free of noise."""
         return self.rule is not None and self.rule.deterministic_objective

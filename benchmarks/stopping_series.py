@@ -1,6 +1,7 @@
 """What each criterion says after every completion of a history, whatever rule then decides.
 
-A criterion's values do not depend on the threshold, so they are computed once per history, by
+A criterion's values depend on the threshold by the model's smallest noise only, so they are
+computed once per history and smallest noise, by
 :class:`bbo_plugins.optuna.RegretGapTerminator` on a study that grows trial by trial, and rules are
 applied to them afterwards (``benchmarks.stopping_rules``). Where the history's sampler is ours the
 terminator takes over its hyperparameters, else it fits its own, as in any study.
@@ -44,11 +45,13 @@ class Source:
 
     Attributes:
         criterion: One of the package's criteria, or the peer.
+        threshold: The threshold that the model's smallest noise is that of.
         deterministic: Whether it is told that the objective is free of noise.
         code: Identifies the code: a digest of the package, or the peer's release.
     """
 
     criterion: str
+    threshold: str = "relative"
     deterministic: bool = False
     code: str
 
@@ -73,11 +76,15 @@ class Series:
         return [absent if value is None else value for value in column]
 
 
-def source_of(criterion: str, *, deterministic: bool = False) -> Source:
+def source_of(
+    criterion: str, *, threshold: str = "relative", deterministic: bool = False
+) -> Source:
     """Return the source of today's code."""
     if criterion == PEER:
         return Source(criterion=criterion, code=f"optuna-{optuna.__version__}")
-    return Source(criterion=criterion, deterministic=deterministic, code=package_digest())
+    return Source(
+        criterion=criterion, threshold=threshold, deterministic=deterministic, code=package_digest()
+    )
 
 
 def peer_is_missing() -> tuple[str, ...]:
@@ -105,9 +112,8 @@ def evaluate(history: History, source: Source, directory: Path) -> dict[str, Any
     record = {"kind": KIND, "run": asdict(history.run), **asdict(source)}
     if source.criterion == PEER:
         return record | {"stop": _peer_stop(history, problem)}
-    terminator = RegretGapTerminator(
-        criterion=source.criterion, deterministic_objective=source.deterministic
-    )
+    rule: dict[str, Any] = {"criterion": source.criterion, "threshold": source.threshold}
+    terminator = RegretGapTerminator(**rule, deterministic_objective=source.deterministic)
     found = [terminator.evaluate(study) for study in history.growing(problem)]
     names = dict.fromkeys(name for one in found for name in one.terms)
     return record | {
@@ -136,7 +142,8 @@ def stored_series(
     for record in records:
         if record.get("kind") != KIND:
             continue
-        source = Source(**{name: record[name] for name in Source.__dataclass_fields__})
+        fields = Source.__dataclass_fields__
+        source = Source(**{name: record[name] for name in fields if name in record})
         found[tuple(record["run"].values()), source] = Series(
             values=[math.inf if value is None else value for value in record.get("values", [])],
             terms=record.get("terms", {}),

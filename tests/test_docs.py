@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import optuna
 import pytest
 
 PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
@@ -32,3 +36,29 @@ def test_block_runs(block: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     """Each one by itself, as if pasted into a new file."""
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "docs", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own
+
+
+def test_workers_on_one_new_sqlite_file(tmp_path: Path) -> None:
+    """The page's program, with SQLite, in the page's shell commands: no worker dies."""
+    page = next(page for page in PAGES if page.stem == "parallel").read_text(encoding="utf-8")
+    program, commands = (
+        re.findall(rf"^```{language}\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)[0]
+        for language in ("python", "bash")
+    )
+    journal, url = 'JournalStorage(JournalFileBackend("study.log"))', "sqlite:///study.db"
+    assert journal in program
+    program = program.replace(journal, f'"{url}"').replace("Callback(40)", "Callback(8)")
+    (tmp_path / "tune.py").write_text(program, encoding="utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["/bin/sh", "-ec", commands],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    study = optuna.load_study(study_name=None, storage=f"sqlite:///{tmp_path}/study.db")
+    complete = study.get_trials(states=[optuna.trial.TrialState.COMPLETE])
+    assert len(complete) >= 8

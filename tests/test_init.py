@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -31,7 +32,59 @@ def test_tables_of_public_names_agree() -> None:
         for alias in node.names
     }
     assert typed == bbo_plugins._MODULE_OF
-    assert set(bbo_plugins.__all__) == {*typed, "__version__"}
+    literal = next(
+        ast.literal_eval(block.value)
+        for block in source.body
+        if isinstance(block, ast.Assign) and ast.unparse(block.targets[0]) == "__all__"
+    )
+    assert set(literal) == {*typed, "__version__"}
+
+
+HIDE_RAY = {
+    "absent": "sys.modules['ray'] = None",
+    "refused": """
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "ray":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refusing())
+""",
+}
+STAR = """
+from bbo_plugins import *
+
+names = {name for name in dir() if not name.startswith("_")} - {"sys", "Refusing"}
+import bbo_plugins
+print(*sorted(names))
+assert names == set(bbo_plugins.__all__) - {"__version__"}, bbo_plugins.__all__
+try:
+    bbo_plugins.BBOSearch
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("how", HIDE_RAY)
+def test_star_without_ray_gives_everything_else(how: str) -> None:
+    """A name of Ray's front door still says how to install what it needs."""
+    program = f"import sys\n{HIDE_RAY[how]}\n{STAR}"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    names, message = done.stdout.splitlines()
+    others = {n for n, module in bbo_plugins._MODULE_OF.items() if module != "bbo_plugins.ray"}
+    assert set(names.split()) == others
+    assert "pip install 'bbo-plugins[ray]'" in message
+
+
+def test_star_with_ray_gives_everything() -> None:
+    """All that the table of public names has."""
+    _skip_without_ray("bbo_plugins.ray")
+    names: dict[str, object] = {}
+    exec("from bbo_plugins import *", names)  # noqa: S102 - the statement is what is tested
+    assert names.keys() >= bbo_plugins._MODULE_OF.keys()
 
 
 @pytest.mark.parametrize("name", bbo_plugins._MODULE_OF)

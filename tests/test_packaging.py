@@ -84,3 +84,11 @@ def test_citation_names_this_version() -> None:
     """The version is written once in the package; the citation repeats it, as its format asks."""
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.findall(r"^version: (.*)$", citation, flags=re.MULTILINE) == [bbo_plugins.__version__]
+
+
+def test_addresses_are_those_of_the_readme_and_the_citation() -> None:
+    """The package index shows addresses, and none that the project does not give elsewhere."""
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CITATION.cff")]
+    known = "\n".join(texts).replace("arXiv:", "https://arxiv.org/abs/")
+    assert PROJECT["urls"]
+    assert all(url in known for url in PROJECT["urls"].values())

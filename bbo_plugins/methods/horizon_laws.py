@@ -91,18 +91,21 @@ def checked_table(
 
 
 def bilevel_beta(
-    t: int, n_inner: int, *, phi: float = 1.0, norm_bound: float = 1.0, noise_variance: float = 0.1
+    squared_errors: Sequence[float] | np.ndarray[Any, np.dtype[np.float64]],
+    *,
+    norm_bound: float = 1.0,
+    noise_variance: float = 0.1,
 ) -> float:
-    """Return β_t = √(B² + σ⁻² t φ²(N) / N) of Theorems 3 and 4, the multiplier of σ in UCB.
+    """Return β_t = √(B² + σ⁻² Σᵢ φ²(Nᵢ) / Nᵢ), the multiplier of σ in UCB.
+
+    This is Lemma 2 before its last step: (C.8) bounds ‖ε_t‖², the sum over the t evaluations. With
+    the same N in all of them it is t φ²(N) / N, as Theorems 3 and 4 have it.
 
     The bound on the outer objective and the noise are in standardized units, the defaults those
-    that worked there; ``phi`` depends on the problem. Its square divided by N is a variance: that
-    of an evaluation's noise.
+    that worked there.
 
     Args:
-        t: The trial's number, from 1.
-        n_inner: N, its number of SGD steps.
-        phi: φ(N), not negative.
+        squared_errors: φ²(Nᵢ) / Nᵢ of each evaluation, not negative, shape (t,).
         norm_bound: B, positive.
         noise_variance: σ², positive.
 
@@ -110,10 +113,10 @@ def bilevel_beta(
         TypeError: An argument has the wrong type.
         ValueError: An argument has a value outside its range.
     """
-    t = errors.check_int("t", t, minimum=1)
-    n_inner = errors.check_int("n_inner", n_inner, minimum=1)
-    rule = "a finite number of at least 0"
-    phi = errors.check_real("phi", phi, rule, lambda number: 0.0 <= number < math.inf)
+    errors_made = np.asarray(squared_errors, dtype=np.float64)
+    if not ((errors_made >= 0.0) & np.isfinite(errors_made)).all():
+        rule = "finite numbers of at least 0"
+        raise ValueError(errors.rule_message("squared_errors", rule, squared_errors))
     bound = errors.check_positive("norm_bound", norm_bound)
     sigma = math.sqrt(errors.check_positive("noise_variance", noise_variance))
-    return math.hypot(bound, phi / sigma * math.sqrt(t / n_inner))  # Theorem 4
+    return math.hypot(bound, math.sqrt(float(errors_made.sum())) / sigma)  # (C.8), Theorem 4

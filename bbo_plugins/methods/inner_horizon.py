@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -70,10 +70,22 @@ class InnerHorizon:
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument has a value outside its range, or N would be beyond the floats.
+
+    Example:
+        .. code-block:: python
+
+            from bbo_plugins import InnerHorizon
+
+            plan = InnerHorizon(n_outer=50)  # T is known
+            assert plan.n_inner == 400
+            plan = InnerHorizon.from_budget(20_000, n_params=3)  # all steps are known
+            assert plan.n_outer * plan.n_inner <= 20_000
+            plan = InnerHorizon.growing()  # nothing is known
+            assert [plan.steps(number) for number in range(3)] == [4, 16, 36]
     """
 
     n_outer: int | None
-    loss: str = "convex"
+    loss: Literal["convex", "nonconvex", "ucb-lean"] = "convex"
     constant: float = _CONSTANT
     minimum: int = 1
     maximum: int | None = None
@@ -104,7 +116,7 @@ class InnerHorizon:
         cls,
         total_steps: int,
         *,
-        loss: str = "convex",
+        loss: Literal["convex", "nonconvex", "ucb-lean"] = "convex",
         constant: float = _CONSTANT,
         minimum: int = 1,
         maximum: int | None = None,
@@ -261,7 +273,11 @@ class InnerHorizon:
         return errors.check_int("n_steps", n_steps, minimum=0)
 
     def promotions(
-        self, values: Sequence[float], steps: Sequence[int], *, direction: str = "maximize"
+        self,
+        values: Sequence[float],
+        steps: Sequence[int],
+        *,
+        direction: Literal["maximize", "minimize"] = "maximize",
     ) -> list[int]:
         """Return which trials should be continued now, the best first: here none, as N stays.
 
@@ -310,10 +326,20 @@ class GrowingHorizon(InnerHorizon):
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument has a value outside its range.
+
+    Example:
+        .. code-block:: python
+
+            from bbo_plugins import InnerHorizon
+
+            horizon = InnerHorizon.growing(constant=1.0, promote=1)
+            losses, steps = [0.3, 0.1, 0.2], [1, 4, 9]  # of three configurations
+            assert horizon.promotions(losses, steps, direction="minimize") == [1]
+            assert horizon.steps(2) == 9  # to which the second one is continued
     """
 
     n_outer: int | None = field(default=None, init=False)
-    loss: str = field(default="growing", init=False)
+    loss: Literal["growing"] = field(default="growing", init=False)  # type: ignore[assignment]
     constant: float = _GROWING_CONSTANT
     exponent: float = 2.0
     promote: int = 3
@@ -367,7 +393,11 @@ class GrowingHorizon(InnerHorizon):
         return wanted if self.total_steps is None else max(min(wanted, self.total_steps - spent), 0)
 
     def promotions(
-        self, values: Sequence[float], steps: Sequence[int], *, direction: str = "maximize"
+        self,
+        values: Sequence[float],
+        steps: Sequence[int],
+        *,
+        direction: Literal["maximize", "minimize"] = "maximize",
     ) -> list[int]:
         """Return which of the best ``promote`` configurations have less training than the newest.
 

@@ -12,6 +12,9 @@ little is too little; the study is over when the criterion has been at or below 
 | "cross-validation" | standard deviation of the best trial's cross-validated value, Eq. (5) |
 | a number           | that number, in the objective's units (or a probability)              |
 
+The noise variance λ⁻¹ of the regret gap is the fitted one, but at least 1e-2 of the variance of the
+values, 1e-4 with "median" and 1e-6 with "auto" (:attr:`StoppingRule.noise_floor`).
+
 :func:`evaluate` makes the record of the n-th completion from the first n completions and the
 records before it, all in the objective's own units and once and for all: a later record never
 changes an earlier one. It is a pure function, so that whoever stores the records may compute them
@@ -65,10 +68,13 @@ if TYPE_CHECKING:
 CRITERIA = ("regret-gap", "regret-bound", "expected-improvement", "probability-of-improvement")
 THRESHOLDS = ("relative", "auto", "median", "cross-validation")
 _WITH_ETA = ("relative", "median")
-# Smallest noise for the regret gap, of the variance of the standardized targets. The KL divergence
-# grows without limit as the noise vanishes: with next to none the gap of a study that has converged
-# would hardly fall. The rivals have no such term, and take the noise as it was fitted.
+# Smallest noise variance for the regret gap, of the variance of the standardized targets, by the
+# threshold; chosen by measurement, docs/terminator.md. The KL divergence grows without limit as the
+# noise vanishes: with next to none the gap of a study that has converged hardly falls below a
+# share of the values' deviation. Thresholds made of gaps, or of Eq. (7), move with the noise, and
+# do with less of it. The rivals have no such term, and take the noise as it was fitted.
 _GAP_NOISE = 1e-2
+_GAP_NOISE_OF = {"median": 1e-4, "auto": NOISE_FLOOR}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,10 +151,26 @@ class StoppingRule:
             return 0.01
         return 0.2 if self.deterministic_objective else 0.1
 
+    @property
+    def noise_floor(self) -> float:
+        """The smallest λ⁻¹ that the model has, of the variance of the standardized targets."""
+        if self.criterion != "regret-gap" or self.deterministic_objective:
+            return NOISE_FLOOR
+        return _GAP_NOISE_OF.get(str(self.threshold), _GAP_NOISE)
+
     def decides(self, record: StoppingRecord, previous: Sequence[StoppingRecord]) -> bool:
         """Return whether ``record`` is the last of enough consecutive ones below the threshold."""
-        if record.n_trials < self.min_n_trials or not record.is_below:
+        if record.n_trials < self.min_n_trials:
             return False
+        return self.n_agreeing(record, previous) == self.patience
+
+    def n_agreeing(self, record: StoppingRecord, previous: Sequence[StoppingRecord]) -> int:
+        """Return how many consecutive records, ``record`` the last, are below the threshold.
+
+        No more than ``patience`` are counted.
+        """
+        if not record.is_below:
+            return 0
         agreeing = 1
         for earlier in reversed(previous):
             if agreeing == self.patience or not earlier.is_below:
@@ -156,7 +178,7 @@ class StoppingRule:
             if earlier.n_trials != record.n_trials - agreeing:
                 break
             agreeing += 1
-        return agreeing == self.patience
+        return agreeing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +193,18 @@ class StoppingRecord:
         threshold: What it is compared with; minus infinity where there is none (yet).
         terms: What the criterion is made of, by name; empty without a signal.
         terminate: Whether the rule says to stop.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import RegretGapTerminator
+
+            study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+            study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0) ** 2, n_trials=8)
+            record = RegretGapTerminator().evaluate(study)
+            assert record.n_trials == 8
+            assert record.is_below == (record.value <= record.threshold)
     """
 
     n_trials: int
@@ -244,7 +278,7 @@ def evaluate(
                 X[told],
                 targets.z[told],
                 features,
-                minimum_noise=_GAP_NOISE if rule.criterion == "regret-gap" else NOISE_FLOOR,
+                minimum_noise=rule.noise_floor,
                 deterministic=rule.deterministic_objective,
                 shared=shared,
                 warm_start=warm_start,

@@ -11,7 +11,7 @@ import logging
 import math
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.samplers import BaseSampler
 from optuna.trial import TrialState
@@ -28,7 +28,12 @@ from bbo_plugins.optuna.dimensions import dimension_of
 from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.placement import PlacedTrials, fixed_params
 from bbo_plugins.optuna.proposals import Proposal
-from bbo_plugins.optuna.trials import held_params, store_constraints, store_proposal
+from bbo_plugins.optuna.trials import (
+    failing_if_refused,
+    held_params,
+    store_constraints,
+    store_proposal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +46,15 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _N_INITIAL = 3
+_WITHOUT_MODEL = ("start", "fallback")  # reasons of queries that no model has made
 _MAX_ATTEMPTS = 3
+
+# What is not to be taken for the solution, by whether a trial observes all functions.
+_NO_RESULT = {
+    False: "study.best_trial, a single evaluation whose response is near the lower level's answer "
+    "and not at it, so that its value may be better than the optimum",
+    True: "study.best_trials, a Pareto front of the two levels",
+}
 
 
 class BILBOSampler(BaseSampler):
@@ -73,7 +86,10 @@ class BILBOSampler(BaseSampler):
 
     ``study.best_trial`` of a study with one direction is the best evaluation of the upper objective
     at which the lower level's answer and the constraints were known well (all other trials are
-    marked by a constraint value above zero); the solution, from the models, is usually better.
+    marked by a constraint value above zero). Its response is near the lower level's answer, not at
+    it, so its value may be better than the optimum; take the solution, which is from the models. A
+    line in the log (INFO) says so at the first suggestion by the models, and another one when the
+    study is stopped from within the objective: of any other end Optuna tells a sampler nothing.
 
     It does not work where the lower level's best answer is a narrow peak or jumps wildly: a model
     of a few hundred values cannot see it.
@@ -101,6 +117,28 @@ class BILBOSampler(BaseSampler):
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of its range, or a name is used twice.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import BILBOSampler
+
+            sampler = BILBOSampler(["price"], ["amount"], upper_direction="maximize", seed=1)
+
+
+            def objective(trial):
+                query = trial.suggest_categorical("query", sampler.functions)
+                price = trial.suggest_float("price", 0.0, 1.0)
+                amount = trial.suggest_float("amount", 0.0, 1.0)
+                if query == "upper":
+                    return price * amount  # the seller's income
+                return (amount - (1.0 - price)) ** 2  # the buyer's discontent
+
+
+            study = optuna.create_study(direction="maximize", sampler=sampler)
+            study.optimize(objective, n_trials=20)
+            print(sampler.solution(study))
     """
 
     def __init__(
@@ -111,8 +149,8 @@ class BILBOSampler(BaseSampler):
         query_param: str = "query",
         upper: str = "upper",
         lower: str = "lower",
-        upper_direction: str = "minimize",
-        lower_direction: str = "minimize",
+        upper_direction: Literal["minimize", "maximize"] = "minimize",
+        lower_direction: Literal["minimize", "maximize"] = "minimize",
         upper_constraints: Sequence[str] = (),
         lower_constraints: Sequence[str] = (),
         many_responses: bool = False,
@@ -173,13 +211,13 @@ class BILBOSampler(BaseSampler):
         self._seed = randomness.mix(self._seed, randomness.fresh_entropy())
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Refuse a study whose directions do not fit, before anything is sampled.
+        """Refuse a study whose directions do not fit; the trial made for it ends as failed.
 
         Raises:
             ValueError: They do not fit.
         """
-        del trial
-        self._roles.is_coupled(study)
+        with failing_if_refused(study, trial):
+            self._roles.is_coupled(study)
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
@@ -243,6 +281,14 @@ class BILBOSampler(BaseSampler):
             if not trials.has_new_query_near(query.point, query.function, since=before):
                 break
         self._log(before, query, trial.number)
+        if query.reason not in _WITHOUT_MODEL and self._once.first_time("model", study.study_name):
+            _logger.info(
+                "%s: start-up is over; models suggest from trial %d on. The result of this study "
+                "is sampler.solution(study), not %s.",
+                self,
+                trial.number,
+                _NO_RESULT[coupled],
+            )
         return params
 
     def sample_independent(
@@ -286,6 +332,14 @@ class BILBOSampler(BaseSampler):
         """
         del values
         coupled = self._roles.is_coupled(study)
+        # The only end of `optimize` that a sampler can see: study.stop() while a trial ran.
+        is_stopping = getattr(study, "_stop_flag", False)
+        if is_stopping and self._once.first_time("end", study.study_name):
+            _logger.info(
+                "%s: the study is stopped. Its result is sampler.solution(study), not %s.",
+                self,
+                _NO_RESULT[coupled],
+            )
         if state is TrialState.FAIL:
             everything = "all functions" if coupled else "not chosen yet"
             asked = trial.params.get(self._roles.query_param, everything)

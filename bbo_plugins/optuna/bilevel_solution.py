@@ -48,6 +48,30 @@ class BilevelSolution:
             optimistic one, which need not be the lower level's answer.
         feasible: Whether all constraints hold, as far as their posterior means tell, and no query
             failed nearer to the solution than one of the same function succeeded.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import BILBOSampler
+
+            sampler = BILBOSampler(["x"], ["z"], seed=0)
+
+
+            def objective(trial):
+                query = trial.suggest_categorical("query", sampler.functions)
+                x, z = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("z", 0.0, 1.0)
+                return (x - 0.8) ** 2 + z**2 if query == "upper" else (z - x) ** 2
+
+
+            study = optuna.create_study(sampler=sampler)
+            study.optimize(objective, n_trials=16)
+            solution = sampler.solution(study)
+            if solution.feasible:
+                print(solution.upper_params, solution.lower_params)
+                print(
+                    f"{solution.upper_value:.3f}, at most {solution.regret_bound:.3f} from the best"
+                )
     """
 
     upper_params: Mapping[str, Any]

@@ -73,6 +73,21 @@ class GOUCBSampler(ModelSampler):
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument has a value outside its range.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import GOUCBSampler
+
+
+            def objective(trial):
+                return sum(trial.suggest_float(f"x{i}", -1.0, 1.0) ** 2 for i in range(20))
+
+
+            study = optuna.create_study(sampler=GOUCBSampler(seed=0))
+            study.optimize(objective, n_trials=15)
+            print(study.best_value)
     """
 
     def __init__(

@@ -27,7 +27,13 @@ from bbo_plugins.optuna.dimensions import dimension_of, is_single
 from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.placement import fixed_params
 from bbo_plugins.optuna.proposals import Proposal
-from bbo_plugins.optuna.trials import Histories, held_params, store_constraints, store_proposal
+from bbo_plugins.optuna.trials import (
+    Histories,
+    failing_if_refused,
+    held_params,
+    store_constraints,
+    store_proposal,
+)
 from bbo_plugins.optuna.values import MAX_CONSTRAINTS, OTHERS, checked_constraints
 from bbo_plugins.space import CLOSE
 
@@ -156,12 +162,13 @@ class ModelSampler(BaseSampler):
             self._independent_sampler.reseed_rng()
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Refuse a study with several objectives before anything is sampled for it.
+        """Refuse a study with several objectives; the trial made for it ends as failed.
 
         Raises:
             ValueError: The study has more than one objective.
         """
-        self._refuse_multi_objective(study)
+        with failing_if_refused(study, trial):
+            self._refuse_multi_objective(study)
         if self._independent_sampler is not None:
             self._independent_sampler.before_trial(study, trial)
 

@@ -98,6 +98,30 @@ class PromotionCallback:
 
     Raises:
         TypeError: ``horizon`` is not an :class:`~bbo_plugins.InnerHorizon`.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import InnerHorizon, PromotionCallback, UHEBOSampler
+            from bbo_plugins.optuna import continued_from, inner_steps
+
+            horizon = InnerHorizon.growing(total_steps=1_000)
+            checkpoints = {}
+
+
+            def objective(trial):
+                rate = trial.suggest_float("rate", 1e-3, 1.0, log=True)
+                source = continued_from(trial)
+                weight = 0.0 if source is None else checkpoints[source]
+                for _ in inner_steps(trial, horizon):
+                    weight -= rate * (weight - 1.0)
+                checkpoints[trial.number] = weight
+                return (weight - 1.0) ** 2
+
+
+            study = optuna.create_study(sampler=UHEBOSampler(horizon=horizon, seed=0))
+            study.optimize(objective, callbacks=[PromotionCallback(horizon)])
     """
 
     def __init__(self, horizon: InnerHorizon) -> None:

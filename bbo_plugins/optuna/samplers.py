@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-import math
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
@@ -68,11 +67,12 @@ class UHEBOSampler(ModelSampler):
         estimation: "uhe", the method of UHE-BO, or "map": maximum a posteriori estimates only, and
             no exploration but the acquisition function's.
         beta: Multiplier of the standard deviation for "ucb"; None for 1.96. "bilevel" for Theorem 4
-            of Fu et al. (2024), which needs a ``horizon``: √(1 + 10 t s²) for the t-th
-            configuration, where s² is the squared error of the inner training in units of the
-            values' variance: φ² / N if the horizon has a ``phi``, else the noise variance that the
-            model estimated for the trial before (1.96 where there is none). About as good as the
-            best constant in experiments, no better.
+            of Fu et al. (2024), which needs a ``horizon``: √(1 + 10 s²), where s² is the sum of
+            the squared errors of the inner training over the trials so far and the next one, in
+            units of the values' variance. The error of a value after N steps is φ² / N if the
+            horizon has a ``phi``, else the noise variance that the model estimated for the trial
+            before, the same for all (β is 1.96 where there is none). About as good as the best
+            constant in experiments, no better.
         horizon: The :class:`~bbo_plugins.InnerHorizon` by which the objective trains. If it has a
             ``phi``, the noise variance of a value after n steps is known to be φ² / n, unless
             ``noise_func`` is given; else only ``beta="bilevel"`` needs a horizon. With one that
@@ -103,14 +103,31 @@ class UHEBOSampler(ModelSampler):
         TypeError: An argument has the wrong type.
         ValueError: An argument has a value outside its range, ``beta`` is given without "ucb", or
             "bilevel" without a horizon.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import UHEBOSampler
+
+
+            def objective(trial):
+                x = trial.suggest_float("x", -3.0, 3.0)
+                kind = trial.suggest_categorical("kind", ["a", "b"])
+                return (x - 1.0) ** 2 + (kind == "b")
+
+
+            study = optuna.create_study(sampler=UHEBOSampler(seed=0))
+            study.optimize(objective, n_trials=20)
+            print(study.best_params)
     """
 
     def __init__(
         self,
         *,
-        acquisition: str = "logei",
-        estimation: str = "uhe",
-        beta: float | str | None = None,
+        acquisition: Literal["logei", "ei", "ucb"] = "logei",
+        estimation: Literal["uhe", "map"] = "uhe",
+        beta: float | Literal["bilevel"] | None = None,
         horizon: InnerHorizon | None = None,
         noise_func: Callable[[FrozenTrial], float] | None = None,
         n_trials: int | None = None,
@@ -126,10 +143,12 @@ class UHEBOSampler(ModelSampler):
             "AcquisitionName", errors.check_word("acquisition", acquisition, _ACQUISITIONS)
         )
         self._estimation = errors.check_word("estimation", estimation, ("uhe", "map"))
+        self._noise_is_horizons = False
         if horizon is not None:
             errors.check_instance("horizon", horizon, InnerHorizon, "an InnerHorizon or None")
             if horizon.phi is not None and noise_func is None:
                 noise_func = functools.partial(known_noise, horizon)
+                self._noise_is_horizons = True
         self._horizon = horizon
         self._beta = _checked_beta(beta, acquisition, horizon)
         self._n_trials = (
@@ -158,17 +177,31 @@ class UHEBOSampler(ModelSampler):
 
         if self._horizon is None or self._beta != _BILEVEL:
             return DEFAULT_BETA if self._beta is None else float(self._beta)
-        n_inner = self._horizon.steps(snapshot.configuration)
         if self._horizon.phi is not None:
-            phi = min(self._horizon.phi / _spread(snapshot.observations.y), _LARGEST_PHI)
+            return bilevel_beta(self._squared_errors(self._horizon, self._horizon.phi, snapshot))
+        fits = snapshot.fits.get(_name_of(MARGINAL), ())
+        noise = _noise_variance(fits[0], len(snapshot.space)) if fits else None
+        if noise is None:
+            return DEFAULT_BETA
+        # The excess risk is the outer level's noise: φ²(N) / N is what the model made of it.
+        return bilevel_beta(np.full(snapshot.configuration + 1, noise))
+
+    def _squared_errors(self, horizon: InnerHorizon, phi: float, snapshot: Snapshot) -> FloatArray:
+        """Return φ² / Nᵢ of each evaluation that Lemma 2 sums over, the next one the last, (t,).
+
+        They are in units of the values' variance. Nᵢ are the steps behind the i-th value: all that
+        a continued configuration has had, or those that a pruned one has made. If the noise is a
+        function of the user's they are the horizon's.
+        """
+        known = snapshot.observations.noise_variance
+        if self._noise_is_horizons and known is not None:
+            shares = np.square(np.sqrt(known) / phi)  # 1 / Nᵢ
+            shares = np.append(shares, 1.0 / horizon.steps(snapshot.configuration))
         else:
-            fits = snapshot.fits.get(_name_of(MARGINAL), ())
-            noise = _noise_variance(fits[0], len(snapshot.space)) if fits else None
-            if noise is None:
-                return DEFAULT_BETA
-            # The excess risk is the outer level's noise: φ²(N) / N is what the model made of it.
-            phi = math.sqrt(noise * n_inner)
-        return bilevel_beta(snapshot.configuration + 1, n_inner, phi=phi)
+            steps = [horizon.steps(number) for number in range(snapshot.configuration + 1)]
+            shares = 1.0 / np.array(steps, dtype=np.float64)
+        in_units = min(phi / _spread(snapshot.observations.y), _LARGEST_PHI)
+        return in_units**2 * shares
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
         # Imported when first needed: SciPy's linear algebra would double the package's import time.

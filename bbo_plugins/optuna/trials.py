@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import math
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,7 @@ from bbo_plugins.optuna.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
@@ -357,6 +358,20 @@ def store_constraints(study: Study, trial: FrozenTrial, values: Sequence[float] 
     """Write constraint values where Optuna looks for them, None if there are none to be had."""
     stored = None if values is None else list(values)
     study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS_KEY, stored)
+
+
+@contextmanager
+def failing_if_refused(study: Study, trial: FrozenTrial) -> Iterator[None]:
+    """End ``trial`` as FAIL if its study is refused, with a ValueError, before anything is sampled.
+
+    Optuna creates a trial before it asks the sampler, and leaves it RUNNING after an error there.
+    """
+    try:
+        yield
+    except ValueError:
+        if not study._storage.get_trial(trial._trial_id).state.is_finished():
+            study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+        raise
 
 
 def held_params(study: Study, sampler: BaseSampler) -> dict[str, Any]:

@@ -106,6 +106,35 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         TypeError: An argument has the wrong type.
         ValueError: An argument has a value outside its range, ``horizon`` is given together with
             arguments to make one, or it grows and the base scheduler is population based training.
+
+    Example:
+        .. code-block:: python
+
+            from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler
+            from ray import tune
+
+
+            def trainable(config):
+                weight = 0.0
+                for step in range(config["inner_horizon"]):
+                    weight -= config["rate"] * (weight - 1.0)
+                    tune.report({"loss": abs(weight - 1.0), "sgd_steps": step + 1})
+
+
+            tuner = tune.Tuner(
+                trainable,
+                param_space={"rate": tune.loguniform(1e-2, 1.0)},
+                tune_config=tune.TuneConfig(
+                    search_alg=BBOSearch(seed=0),
+                    scheduler=InnerHorizonScheduler(constant=2.0),
+                    metric="loss",
+                    mode="min",
+                    num_samples=4,
+                    max_concurrent_trials=2,
+                ),
+                run_config=tune.RunConfig(verbose=0),
+            )
+            print(tuner.fit().get_best_result().config)
     """
 
     def __init__(

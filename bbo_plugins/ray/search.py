@@ -12,7 +12,7 @@ import logging
 import uuid
 import warnings
 from itertools import repeat, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
@@ -91,6 +91,31 @@ class BBOSearch(RestoringSearch):
         TypeError: An argument has the wrong type.
         ValueError: An argument has a value outside its range, the space has a domain that cannot be
             searched, a point is not in the space, or the stored study has another direction.
+
+    Example:
+        .. code-block:: python
+
+            from bbo_plugins.ray import BBOSearch
+            from ray import tune
+
+
+            def trainable(config):
+                tune.report({"loss": (config["x"] - 3.0) ** 2})
+
+
+            tuner = tune.Tuner(
+                trainable,
+                param_space={"x": tune.uniform(0.0, 20.0)},
+                tune_config=tune.TuneConfig(
+                    search_alg=BBOSearch(seed=0),
+                    metric="loss",
+                    mode="min",
+                    num_samples=4,
+                    max_concurrent_trials=2,
+                ),
+                run_config=tune.RunConfig(verbose=0),
+            )
+            print(tuner.fit().get_best_result().config)
     """
 
     # What is used of OptunaSearch beside its public methods; a test pins each.
@@ -104,7 +129,7 @@ class BBOSearch(RestoringSearch):
         self,
         space: Mapping[str, Any] | Callable[[Any], dict[str, Any] | None] | None = None,
         metric: str | None = None,
-        mode: str | None = None,
+        mode: Literal["min", "max"] | None = None,
         *,
         sampler: BaseSampler | None = None,
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,

@@ -9,7 +9,7 @@ trial that has ended. It is pickled with Ray's checkpoints and goes on from ther
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from ray.tune.result import DONE
@@ -72,15 +72,36 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         TypeError: An argument has the wrong type, or is not known.
         ValueError: An argument has a value outside its range, or the space has a domain that
             cannot be searched, or none with more than one value.
+
+    Example:
+        .. code-block:: python
+
+            from bbo_plugins.ray import RegretGapStopper
+            from ray import tune
+
+
+            def trainable(config):
+                tune.report({"loss": (config["x"] - 3.0) ** 2})
+
+
+            space = {"x": tune.uniform(0.0, 20.0)}
+            stopper = RegretGapStopper("loss", "min", space, threshold="relative")
+            tuner = tune.Tuner(
+                trainable,
+                param_space=space,
+                tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=4),
+                run_config=tune.RunConfig(stop=stopper, verbose=0),
+            )
+            print(tuner.fit().get_best_result().config)
     """
 
     def __init__(
         self,
         metric: str,
-        mode: str,
+        mode: Literal["min", "max"],
         space: Mapping[str, Any],
         *,
-        threshold: str | float = "relative",
+        threshold: Literal["relative", "auto", "median"] | float = "relative",
         graceful: bool = True,
         **terminator_kwargs: Any,
     ) -> None:
@@ -98,7 +119,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         self._graceful = errors.check_bool("graceful", graceful)
         seed = terminator_kwargs.pop("seed", None)
         self._seed = 0 if seed is None else errors.check_int("seed", seed, minimum=0)
-        if threshold == "cross-validation":
+        if str(threshold) == "cross-validation":  # not one of the words of the type
             rule = "another one, as there are no cross-validation scores in Ray's results"
             raise ValueError(errors.rule_message("threshold", rule, threshold))
         unknown = terminator_kwargs.keys() - StoppingRule.__dataclass_fields__.keys()

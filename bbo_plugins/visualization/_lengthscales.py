@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from optuna.distributions import CategoricalDistribution
 
+from bbo_plugins.optuna.go_ucb_sampler import FIT_NAME, GOUCBSampler
 from bbo_plugins.optuna.records import suggestions_of
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class LengthscalesInfo:
 
 
 def lengthscales_info(study: Study) -> LengthscalesInfo:
-    """Read the estimates from the storage of ``study``; logs a warning if there are none.
+    """Read the estimates from the storage of ``study``; a warning in the log says if it has none.
 
     Raises:
         TypeError: ``study`` is not a study.
@@ -100,10 +101,18 @@ def lengthscales_info(study: Study) -> LengthscalesInfo:
     records = suggestions_of(study)
     names = sorted({name for record in records for name in record.length_scales})
     if not names:
-        _logger.warning(
-            "The study has no stored estimates, so there is no length-scale to plot: samplers of "
-            "bbo_plugins store one with each trial that a model suggests."
-        )
+        by_network = any(record.loss == FIT_NAME for record in records)
+        if by_network or isinstance(study.sampler, GOUCBSampler):
+            _logger.warning(
+                "There is no length-scale to plot: the model of GOUCBSampler is a network, which "
+                "has none. plot_posterior(study) shows how the network's prediction varies along "
+                "each parameter."
+            )
+        else:
+            _logger.warning(
+                "The study has no stored estimates, so there is no length-scale to plot: "
+                "UHEBOSampler stores one with each trial that its model suggests."
+            )
         return LengthscalesInfo((), (), 0)
     losses = Counter(record.loss for record in records if record.length_scales)
     usual = losses.most_common(1)[0][0]

@@ -103,7 +103,9 @@ def test_a_rule_decides_as_the_terminator_does(
     objective = objective_of(history.run.function, directory)
     terminator = RegretGapTerminator(**dataclasses.asdict(rule))
     live = [terminator.evaluate(study) for study in history.growing(objective.problem)]
-    source = stopping_series.source_of(entrant.criterion, deterministic=entrant.is_deterministic)
+    source = stopping_series.source_of(
+        entrant.criterion, threshold=entrant.threshold, deterministic=entrant.is_deterministic
+    )
     record = json.loads(json.dumps(stopping_series.evaluate(history, source, directory)))
     series = stopping_series.stored_series([record])[dataclasses.astuple(history.run), source]
     scores = best_scores(history, directory)

@@ -6,14 +6,18 @@ import copy
 import math
 from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bbo_plugins.methods.horizon_laws import bilevel_beta
 from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FloatArray
 
 LOSSES = {"convex": 1.0, "nonconvex": 2.0, "ucb-lean": 0.5}
 
@@ -51,7 +55,7 @@ def _simulated(horizon: GrowingHorizon, quality: list[float]) -> tuple[list[int]
         ("ucb-lean", 1.0, 50, 8),  # 7.07
     ],
 )
-def test_law_of_each_loss(loss: str, constant: float, n_outer: int, expected: int) -> None:
+def test_law_of_each_loss(loss: Any, constant: float, n_outer: int, expected: int) -> None:
     """N = ceil(c T), ceil(c T²), ceil(c √T): worked by hand."""
     horizon = InnerHorizon(n_outer=n_outer, loss=loss, constant=constant)
     assert horizon.n_inner == expected
@@ -63,7 +67,7 @@ def test_law_of_each_loss(loss: str, constant: float, n_outer: int, expected: in
     st.fractions(Fraction(1, 50), 50, max_denominator=50),
     st.integers(1, 1000),
 )
-def test_law_is_the_ceiling_of_exact_arithmetic(loss: str, constant: Fraction, n: int) -> None:
+def test_law_is_the_ceiling_of_exact_arithmetic(loss: Any, constant: Fraction, n: int) -> None:
     """Against rational arithmetic, which has no rounding (the root by squares of integers)."""
     horizon = InnerHorizon(n_outer=n, loss=loss, constant=float(constant))
     if loss == "ucb-lean":
@@ -74,7 +78,7 @@ def test_law_is_the_ceiling_of_exact_arithmetic(loss: str, constant: Fraction, n
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_orders_are_those_of_the_paper(loss: str) -> None:
+def test_orders_are_those_of_the_paper(loss: Any) -> None:
     """Four times as many trials: 4 times the steps if convex, 16 if not, 2 for the lean rule."""
     few, many = (InnerHorizon(n_outer=n, loss=loss, constant=10.0).n_inner for n in (256, 1024))
     assert many / few == 4.0 ** LOSSES[loss]
@@ -209,7 +213,7 @@ def test_budget_is_divided(
     n_params=st.none() | st.integers(1, 100),
 )
 def test_budget_is_never_exceeded_and_hardly_wasted(
-    total: int, loss: str, constant: float, minimum: int, more: int | None, n_params: int | None
+    total: int, loss: Any, constant: float, minimum: int, more: int | None, n_params: int | None
 ) -> None:
     """T N <= B, and what is left would not do for another step of each trial or another trial.
 
@@ -246,7 +250,7 @@ def test_budget_is_never_exceeded_and_hardly_wasted(
 
 
 @given(st.integers(1_000, 10**9), st.sampled_from(sorted(LOSSES)))
-def test_budget_follows_the_law(total: int, loss: str) -> None:
+def test_budget_follows_the_law(total: int, loss: Any) -> None:
     """Without limits N is c Tᵖ or, as the rest goes into it, up to one trial's worth more."""
     horizon = InnerHorizon.from_budget(total, loss=loss, constant=1.0)
     n_outer, exponent = horizon.n_outer or 0, LOSSES[loss]
@@ -400,9 +404,10 @@ def test_losses_are_promoted_as_their_negatives_are(losses: list[float], steps: 
 
 def test_unknown_directions_are_refused() -> None:
     """By name, by both kinds of horizon."""
+    bad: Any = "min"
     for horizon in (InnerHorizon(n_outer=3), InnerHorizon.growing()):
         with pytest.raises(ValueError, match="direction must be one of 'maximize' or 'minimize'"):
-            horizon.promotions([1.0], [1], direction="min")
+            horizon.promotions([1.0], [1], direction=bad)
 
 
 def test_steps_within_the_budget() -> None:
@@ -422,17 +427,58 @@ def test_steps_within_the_budget() -> None:
 
 def test_weight_by_hand() -> None:
     """√(B² + t φ² / (σ² N)) with round numbers: √(9 + 8 · 4 / (0.5 · 4)) = 5."""
-    beta = bilevel_beta(8, 4, phi=2.0, norm_bound=3.0, noise_variance=0.5)
+    beta = bilevel_beta([4 / 4] * 8, norm_bound=3.0, noise_variance=0.5)
     assert beta == pytest.approx(math.sqrt(9.0 + 8 * 4 / (0.5 * 4)), rel=1e-15)
     assert beta == pytest.approx(5.0, rel=1e-15)
+
+
+def test_weight_of_a_growing_horizon_is_lemma_2s_sum() -> None:
+    """N_t = 4 t²: the squared errors add up to 0.399 at t = 20, not to t / N_t = 0.0125.
+
+    The independent computation is the quantity that (C.8) bounds: ‖ε‖² where every ε_i is as large
+    as Theorem 1 allows, |ε_i| = 1 / √N_i.
+    """
+    horizon = InnerHorizon.growing(constant=4.0, phi=1.0)
+    variances = [horizon.noise_variance(horizon.steps(i)) for i in range(20)]
+    epsilon = np.array([1.0 / math.sqrt(4.0 * t * t) for t in range(1, 21)])
+    assert float(epsilon @ epsilon) == pytest.approx(0.399, abs=5e-4)
+    expected = math.sqrt(1.0 + float(epsilon @ epsilon) / 0.1)
+    assert bilevel_beta([v for v in variances if v is not None]) == pytest.approx(expected)
+
+
+def test_confidence_bound_of_lemma_2_holds_where_the_horizon_grows() -> None:
+    """|μ_t - f| <= √(B² + ‖ε‖²/σ²) σ_t for a function of norm B and errors at Theorem 1's limit.
+
+    With t φ²/N_t in place of the sum of all errors, which early ones dominate, it is broken.
+    """
+    rng = np.random.default_rng(3)
+    steps = np.array([4 * t * t for t in range(1, 21)])
+    X, grid = rng.random((20, 1)), np.linspace(0.0, 1.0, 201)[:, None]
+    sigma2, scale, phi = 0.1, 0.1, 3.0
+
+    def kernel(A: FloatArray, B: FloatArray) -> FloatArray:
+        gaps: FloatArray = np.exp(-0.5 * np.square((A - B.T) / scale))
+        return gaps
+
+    weight = 1.0  # f = k(·, 0.5), of norm 1
+    f = weight * kernel(grid, np.array([[0.5]]))[:, 0]
+    errors = phi / np.sqrt(steps)
+    y = weight * kernel(X, np.array([[0.5]]))[:, 0] + errors
+    inverse = np.linalg.inv(kernel(X, X) + sigma2 * np.eye(20))
+    cross = kernel(grid, X)
+    mean = cross @ inverse @ y
+    deviation = np.sqrt(1.0 - np.einsum("ij,jk,ik->i", cross, inverse, cross))
+    ratio = float((np.abs(mean - f) / deviation).max())
+    assert ratio <= bilevel_beta(np.square(errors), noise_variance=sigma2)
+    assert ratio > bilevel_beta(np.full(20, phi**2 / steps[-1]), noise_variance=sigma2)
 
 
 def test_weight_is_bounded_for_equal_orders_and_not_for_fewer_steps() -> None:
     """Section 4.2: constant in T with N ≍ T, towards B with more steps, T^(1/4) with N ≍ √T."""
 
-    def at(n_outer: int, loss: str) -> float:
+    def at(n_outer: int, loss: Any) -> float:
         n_inner = InnerHorizon(n_outer=n_outer, loss=loss, constant=1.0).n_inner
-        return bilevel_beta(n_outer, n_inner)
+        return bilevel_beta(np.full(n_outer, 1.0 / n_inner))
 
     assert at(100, "convex") == pytest.approx(at(10_000, "convex"), rel=1e-12)
     assert at(10_000, "nonconvex") == pytest.approx(1.0, abs=1e-3)
@@ -442,9 +488,8 @@ def test_weight_is_bounded_for_equal_orders_and_not_for_fewer_steps() -> None:
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"t": 0}, "t must be an integer of at least 1"),
-        ({"n_inner": 0}, "n_inner must be an integer of at least 1"),
-        ({"phi": -1.0}, "phi must be a finite number of at least 0, but got -1.0."),
+        ({"squared_errors": [-1.0]}, "squared_errors must be finite numbers of at least 0, but"),
+        ({"squared_errors": [math.inf]}, "squared_errors must be finite numbers of at least 0"),
         ({"norm_bound": 0.0}, "norm_bound must be a positive number"),
         ({"noise_variance": 0.0}, "noise_variance must be a positive number"),
     ],
@@ -452,4 +497,4 @@ def test_weight_is_bounded_for_equal_orders_and_not_for_fewer_steps() -> None:
 def test_impossible_weights_are_refused(arguments: dict[str, Any], message: str) -> None:
     """By name, with the rule."""
     with pytest.raises(ValueError, match=message):
-        bilevel_beta(**{"t": 1, "n_inner": 1, **arguments})
+        bilevel_beta(**{"squared_errors": [1.0], **arguments})

@@ -156,15 +156,29 @@ def test_kappa_bounds_the_regret_before_the_observation(newest: str) -> None:
         assert lower[20] > lower[levels[:-1]].max()
 
 
-@pytest.mark.parametrize("deterministic", [True, False])
-def test_gap_is_that_of_its_parts(deterministic: bool) -> None:
+@pytest.mark.parametrize(
+    "threshold, deterministic, floor",
+    [
+        ("relative", False, 1e-2),
+        (0.5, False, 1e-2),
+        ("cross-validation", False, 1e-2),
+        ("median", False, 1e-4),
+        ("auto", False, 1e-6),
+        ("relative", True, 1e-6),
+        ("median", True, 1e-6),
+    ],
+)
+def test_gap_is_that_of_its_parts(
+    threshold: str | float, deterministic: bool, floor: float
+) -> None:
     """The change of the mean, KL and the sum, from posteriors with and without the newest value.
 
-    The noise is at least a hundredth of the variance, or next to none if the user says so.
+    The noise is the fitted one, but at least what belongs to the threshold.
     """
     X, y = _history(7, n=8)
     y[-1] = y.max() + 1.0
-    rule = StoppingRule(deterministic_objective=deterministic)
+    rule = StoppingRule(threshold=threshold, deterministic_objective=deterministic)
+    assert rule.noise_floor == floor
     record = evaluate(unit_box(2), X, y, rule=rule, shared=SMOOTH).record
     terms = record.terms
     targets = StandardizedTargets.of(y)
@@ -172,11 +186,12 @@ def test_gap_is_that_of_its_parts(deterministic: bool) -> None:
         X,
         targets.z,
         FeatureMap((0, 0)),
-        minimum_noise=1e-2,
+        minimum_noise=floor,
         deterministic=deterministic,
         shared=SMOOTH,
     )
     before, found = model.before(), model.after.hyperparameters
+    assert found.noise_variance >= floor
     prior = dense.covariance(X, X, found.length_scales, found.signal_variance)
     kl = posteriors.kl_of_posteriors(prior, found.noise_variance, targets.z)
     assert terms["kl"] == pytest.approx(kl, rel=1e-7)

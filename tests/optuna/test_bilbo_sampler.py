@@ -64,6 +64,53 @@ def test_a_decoupled_study_is_solved(solved: tuple[BILBOSampler, Study]) -> None
     assert {trial.params["query"] for trial in study.trials} == {"upper", "lower"}
 
 
+def _pointers(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the lines for whoever watches that name the solution."""
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno == logging.INFO and "is sampler.solution(study), not" in record.message
+    ]
+
+
+def test_the_log_points_to_the_solution(caplog: pytest.LogCaptureFixture) -> None:
+    """Once per study at the first suggestion of the models, and when the objective stops it."""
+    sampler = sampler_of()
+    objective = decoupled(sampler)
+
+    def stopping(trial: Trial) -> float:
+        if trial.number == 9:
+            trial.study.stop()
+        return objective(trial)
+
+    for _ in range(2):
+        caplog.clear()
+        study = optuna.create_study(sampler=sampler)
+        with caplog.at_level(logging.INFO, "bbo_plugins"):
+            study.optimize(objective, n_trials=6)
+            assert _pointers(caplog) == []
+            study.optimize(objective, n_trials=2)
+            (first,) = _pointers(caplog)
+            assert "models suggest from trial 6 on" in first
+            assert "not study.best_trial, a single evaluation" in first
+            study.optimize(stopping, n_trials=9)
+        assert len(study.trials) == 10
+        last = _pointers(caplog)[-1]
+        assert _pointers(caplog) == [first, last]
+        assert "the study is stopped" in last
+
+
+@needs_set_constraint
+def test_the_log_of_a_coupled_study_names_its_front(caplog: pytest.LogCaptureFixture) -> None:
+    """There, Optuna has no best trial."""
+    sampler = sampler_of(lower_constraints=["C"])
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler)
+    with caplog.at_level(logging.INFO, "bbo_plugins"):
+        study.optimize(coupled, n_trials=5)
+    (line,) = _pointers(caplog)
+    assert "not study.best_trials, a Pareto front" in line
+
+
 @needs_set_constraint
 def test_a_coupled_study_is_solved() -> None:
     """Two directions: a trial returns both objectives and reports the constraint."""

@@ -89,7 +89,7 @@ def test_bad_arguments_are_refused(argument: str, value: Any, error: type[Except
 
 
 @pytest.mark.parametrize("acquisition", ["logei", "ei"])
-def test_beta_without_ucb_is_refused(acquisition: str) -> None:
+def test_beta_without_ucb_is_refused(acquisition: Any) -> None:
     """A multiplier that would have no effect is an error, not a silent no-op."""
     with pytest.raises(ValueError, match=r"^beta must be None with .*'ucb'.*, but got 2\.0\.$"):
         UHEBOSampler(acquisition=acquisition, beta=2.0)

@@ -275,15 +275,43 @@ def test_noise_of_a_horizon_is_known() -> None:
     np.testing.assert_allclose(noise, [0.36 / n for n in steps])
 
 
+@pytest.mark.parametrize("by_sampler", [False, True])
 @pytest.mark.parametrize("scale", [1.0, 1e3])
-def test_beta_takes_known_noise_in_units_of_the_values(scale: float) -> None:
-    """√(1 + 10 t (φ² / N) / var y), whatever the fits say; the unit of the objective cancels."""
+def test_beta_takes_known_noise_in_units_of_the_values(scale: float, by_sampler: bool) -> None:
+    """√(1 + 10 Σ (φ² / Nᵢ) / var y), whatever the fits say; the unit of the objective cancels."""
     study = optuna.create_study()
     values = [scale * value for value in (1.0, 2.0, 4.0, 9.0)]
     for row, value in zip(_configurations(4), values, strict=True):
         _add(study, row, value)
     horizon = InnerHorizon.growing(constant=1.0, phi=0.6 * scale)
-    snapshot = _snapshot_for(study, study.ask())
-    noise = (0.36 / 25) / np.var([1.0, 2.0, 4.0, 9.0])  # the fifth configuration has 25 steps
-    expected = math.sqrt(1.0 + 10.0 * 5 * noise)
-    assert _bilevel(horizon)._beta_of(snapshot) == pytest.approx(expected, rel=1e-12)
+    trial = study.ask()
+    sampler = _bilevel(horizon)
+    frozen = study._storage.get_trial(trial._trial_id)
+    by = sampler._histories.of(study).snapshot(study, frozen, BOX, {})
+    snapshot = by if by_sampler else _snapshot_for(study, trial)
+    noise = sum(0.36 / t**2 for t in range(1, 6)) / np.var([1.0, 2.0, 4.0, 9.0])
+    expected = math.sqrt(1.0 + 10.0 * noise)  # the fifth configuration has 25 steps
+    assert sampler._beta_of(snapshot) == pytest.approx(expected, rel=1e-12)
+
+
+def test_beta_counts_the_steps_that_are_behind_the_values() -> None:
+    """A continued configuration with all it has had, a pruned one with those that it made."""
+    sampler = _bilevel(KNOWN)
+    study, steps = _study_of_steps(sampler)
+    trial = study.ask()
+    frozen = study._storage.get_trial(trial._trial_id)
+    snapshot = sampler._histories.of(study).snapshot(study, frozen, BOX, {})
+    own = KNOWN.steps(snapshot.configuration)
+    noise = sum(0.36 / n for n in [*steps, own]) / np.var(snapshot.observations.y)
+    expected = math.sqrt(1.0 + 10.0 * noise)
+    assert sampler._beta_of(snapshot) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("values", [[3.0, 3.0], [1e-320, 0.0], [1e308, -1e308]])
+def test_beta_is_finite_for_any_values(values: list[float]) -> None:
+    """Equal, tiny and huge ones."""
+    study = optuna.create_study()
+    for row, value in zip(_configurations(2), values, strict=True):
+        _add(study, row, value)
+    beta = _bilevel(KNOWN)._beta_of(_snapshot_for(study, study.ask()))
+    assert 1.0 <= beta < math.inf

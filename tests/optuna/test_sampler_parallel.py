@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("acquisition", ["logei", "ucb"])
 @pytest.mark.parametrize("estimation", ["uhe", "map"])
 def test_asks_without_tells_are_well_apart(
-    acquisition: str, n_startup_trials: int, estimation: str
+    acquisition: Any, n_startup_trials: int, estimation: Any
 ) -> None:
     """Four trials that run at once are at least 0.05 apart in the unit cube."""
     sampler = UHEBOSampler(

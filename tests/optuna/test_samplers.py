@@ -132,7 +132,7 @@ def test_failing_points_of_the_startup_are_not_repeated() -> None:
 @pytest.mark.parametrize("direction, sign", [("minimize", 1.0), ("maximize", -1.0)])
 @pytest.mark.parametrize("estimation", ["uhe", "map"])
 def test_the_optimum_is_found(
-    acquisition: str, direction: Any, sign: float, estimation: str
+    acquisition: Any, direction: Any, sign: float, estimation: Any
 ) -> None:
     """Twenty-five trials go far below what random search reaches, in either direction."""
     sampler = UHEBOSampler(
@@ -150,7 +150,7 @@ def test_the_optimum_is_found(
 @pytest.mark.parametrize("n_startup_trials", [2, 10, 30])
 @pytest.mark.parametrize("estimation", ["uhe", "map"])
 def test_finite_space_is_exhausted_before_anything_repeats(
-    deterministic: bool, n_startup_trials: int, estimation: str
+    deterministic: bool, n_startup_trials: int, estimation: Any
 ) -> None:
     """Twelve points take twelve trials if the objective is deterministic, then repeats are fine."""
     study = optuna.create_study(

@@ -142,7 +142,7 @@ def test_size_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("threshold", ["relative", "median"])
-def test_oldest_records_make_room(threshold: str) -> None:
+def test_oldest_records_make_room(threshold: Any) -> None:
     """The last 1,024 are kept, in memory too, and those that gave way are not made again."""
     study = new_study()
     add_all(study, np.full((1_030, 2), 0.5), np.ones(1_030))

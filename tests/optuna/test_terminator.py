@@ -89,7 +89,7 @@ def test_catching_up_is_the_same_as_keeping_up() -> None:
 
 @pytest.mark.parametrize("threshold, first", [("relative", []), ("median", [1, 2, 3, 4, 5])])
 def test_long_history_is_caught_up_in_part(
-    threshold: str, first: list[int], monkeypatch: pytest.MonkeyPatch
+    threshold: Any, first: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of many trials without records the last get one, and for "median" the first few too."""
     monkeypatch.setattr("bbo_plugins.optuna.terminator._MAX_CATCH_UP", 8)
@@ -138,7 +138,7 @@ def test_directions_mirror_each_other() -> None:
 
 
 @pytest.mark.parametrize("criterion, threshold", _COMBINATIONS)
-def test_units_of_the_objective_change_no_decision(criterion: str, threshold: str) -> None:
+def test_units_of_the_objective_change_no_decision(criterion: Any, threshold: Any) -> None:
     """For a y + b, values and thresholds are a times as large and all decisions the same."""
     X, values = converging(10)
     a, b = 250.0, -7.0
@@ -320,7 +320,7 @@ def _latest_estimate(study: Study, number: int) -> Hyperparameters | None:
 
 
 @pytest.mark.parametrize("estimation", ["map", "uhe"])
-def test_estimates_of_our_sampler_are_used(estimation: str) -> None:
+def test_estimates_of_our_sampler_are_used(estimation: Any) -> None:
     """No fit of its own once a model suggests: the hyperparameters behind the trial itself."""
     sampler = UHEBOSampler(estimation=estimation, n_startup_trials=6, seed=1)
     study, terminator = new_study(sampler=sampler), RegretGapTerminator()
@@ -395,6 +395,49 @@ def _objective(trial: Trial) -> float:
     return quadratic({name: trial.suggest_float(name, 0.0, 1.0) for name in BOX})
 
 
+def _lines_in(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
+    records = [r for r in caplog.records if r.name.endswith("terminator") and r.levelno == level]
+    return [record.getMessage() for record in records]
+
+
+def _stops_in(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [text for text in _lines_in(caplog, logging.INFO) if "stops the study" in text]
+
+
+def test_how_far_it_is_can_be_followed(caplog: pytest.LogCaptureFixture) -> None:
+    """Each evaluation is a line for debugging, every tenth one for whoever watches."""
+    caplog.set_level(logging.DEBUG, logger="bbo_plugins.optuna.terminator")
+    terminator = RegretGapTerminator(patience=2)
+    X, values = converging(30)
+    study = _told(X, values, terminator)
+    debug, info = _lines_in(caplog, logging.DEBUG), _lines_in(caplog, logging.INFO)
+    history = terminator.history(study)
+    assert len(debug) == len(history) == 30
+    assert info == [debug[9], debug[19], debug[29]]
+    agreeing = 0
+    for record, line in zip(history, debug, strict=True):
+        agreeing = min(agreeing + 1, 2) if record.is_below else 0
+        assert f", {record.n_trials} complete trials (" in line
+        value = f"{record.value:.4g}" if record.value < math.inf else "not known yet"
+        assert f"regret gap {value}, threshold {record.threshold:.4g} (0.1 times" in line
+        assert line.endswith(f"{agreeing} of 2 in a row at or below it.")
+        assert ("no stop before 20" in line) == (record.n_trials < 20)
+    assert {line.rsplit(", ", 1)[1][0] for line in debug} == {"0", "1", "2"}
+
+
+def test_what_is_caught_up_on_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """A long study that ran without it is not told from its beginning; nothing is said twice."""
+    caplog.set_level(logging.DEBUG, logger="bbo_plugins.optuna.terminator")
+    X, values = converging(25)
+    study = new_study()
+    add_all(study, X, values)
+    for terminator in (RegretGapTerminator(), RegretGapTerminator()):  # as in two workers
+        terminator.evaluate(study)
+    assert len(_lines_in(caplog, logging.DEBUG)) == 25
+    (line,) = _lines_in(caplog, logging.INFO)
+    assert ", 20 complete trials (" in line
+
+
 def test_callback_stops_the_study(caplog: pytest.LogCaptureFixture) -> None:
     """A study that has converged ends early, with one line that says why and in which units."""
     caplog.set_level(logging.INFO, logger="bbo_plugins.optuna.terminator")
@@ -406,7 +449,7 @@ def test_callback_stops_the_study(caplog: pytest.LogCaptureFixture) -> None:
     assert 20 <= n < 60
     assert [record.terminate for record in history] == [False] * (n - 1) + [True]
     assert study.best_value < 0.01
-    (message,) = (r.getMessage() for r in caplog.records if r.name.endswith("terminator"))
+    (message,) = _stops_in(caplog)
     for part in (
         f"after {n} complete trials",
         f"trial {n - 1}",
@@ -432,10 +475,10 @@ def test_one_stop_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
 
     study.optimize(_objective, n_trials=9, callbacks=[terminator, other_thread])
     assert [r.n_trials for r in terminator.history(study) if r.terminate] == [3, 4]
-    (record,) = (r for r in caplog.records if r.name.endswith("terminator"))
-    assert "after 3 complete trials" in record.getMessage()
+    (message,) = _stops_in(caplog)
+    assert "after 3 complete trials" in message
     study.optimize(_objective, n_trials=9, callbacks=[terminator])  # continued, and stopped again
-    messages = [r.getMessage() for r in caplog.records if r.name.endswith("terminator")]
+    messages = _stops_in(caplog)
     assert len(messages) == 2
     assert "after 5 complete trials" in messages[1]
 

@@ -55,7 +55,7 @@ def sampler_of(name: str, seed: int = 0, **arguments: Any) -> BaseSampler:
         return BILBOSampler(*levels, seed=seed, **arguments)
     if name == "go-ucb":
         return GOUCBSampler(seed=seed, **arguments)
-    return UHEBOSampler(estimation=name, seed=seed, **arguments)
+    return UHEBOSampler(**{"estimation": name, "seed": seed, **arguments})
 
 
 def terminator_of(**arguments: Any) -> RegretGapTerminator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import bbo_plugins.visualization as ours
 from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.optuna import GOUCBSampler
 from bbo_plugins.optuna.proposals import Proposal
 from bbo_plugins.optuna.records import suggestions_of
 from bbo_plugins.visualization import matplotlib as ours_matplotlib
@@ -132,6 +134,22 @@ def test_other_losses_are_hollow() -> None:
     (legend,) = axes.figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["x", label]
     assert axes.get_ylim()[1] > np.exp(2.0)
+
+
+@pytest.mark.parametrize("n_trials", [2, 6])
+def test_a_network_has_something_else(n_trials: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The warning of a GO-UCB study, in start-up and after it, names the plot of its network."""
+    sampler = GOUCBSampler(n_startup_trials=3, hidden_units=3, seed=0)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=n_trials)
+    if n_trials > 3:  # whoever looks at it later
+        study.sampler = optuna.samplers.RandomSampler()
+    for plot in (ours.plot_lengthscales, ours_matplotlib.plot_lengthscales):
+        caplog.clear()
+        plot(study)
+        (record,) = caplog.records
+        assert record.levelno == logging.WARNING
+        assert "GOUCBSampler is a network, which has none. plot_posterior(" in record.getMessage()
 
 
 def test_what_is_no_study_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tests.visualization.studies import MIXED, copied, modeled_study
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.figure import Figure
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
@@ -199,6 +201,43 @@ def test_axes_of_both() -> None:
         assert axes.get_ylabel() == ("Objective value" if index % 3 == 0 else "")
     ticks = [label.get_text() for label in panels[0].get_xticklabels()]
     assert ticks == list(layout.xaxis.ticktext) == ["a", "None", "True"]
+
+
+def _overlapping_labels(figure: Figure) -> list[str]:
+    """Return the tick labels that lie on one another when ``figure`` is drawn."""
+    figure.canvas.draw()
+    found = []
+    for axis in [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]:
+        low, high = sorted(axis.get_view_interval())
+        shown = [
+            label
+            for tick in axis.get_major_ticks()
+            if low <= tick.get_loc() <= high
+            and (label := tick.label1).get_visible()
+            and label.get_text()
+        ]
+        boxes = [label.get_window_extent() for label in shown]
+        found += [
+            f"{left.get_text()} on {right.get_text()}"
+            for (i, left), (j, right) in itertools.combinations(enumerate(shown), 2)
+            if boxes[i].overlaps(boxes[j])
+        ]
+    return found
+
+
+def test_labels_of_logarithmic_axes_do_not_overlap() -> None:
+    """In one panel and in many, whatever the range: short, long, of small and of large numbers."""
+    ranges = [(1e-3, 1.0), (1e2, 9e4), (16.0, 256.0), (0.2, 0.9), (2.1, 4.9), (1e-5, 1.0)]
+    logs = {f"x{i}": FloatDistribution(*ends, log=True) for i, ends in enumerate(ranges)}
+    rows = [{name: one.low if row else one.high for name, one in logs.items()} for row in range(3)]
+    study = _study(dict(logs), rows, [3.0, 1.0, 2.0])
+    for params in (None, *([name] for name in logs)):
+        panels = np.ravel(np.array(ours_matplotlib.plot_posterior(study, params), dtype=object))
+        assert _overlapping_labels(panels[0].figure) == []
+        for axes in panels:
+            low, high = axes.get_xlim()
+            shown = [tick for tick in axes.get_xticks() if low <= tick <= high]
+            assert len(shown) > 1, axes.get_xlabel()
 
 
 def _unit(n: int) -> dict[str, BaseDistribution]:

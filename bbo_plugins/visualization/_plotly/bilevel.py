@@ -76,6 +76,27 @@ def plot_bilevel(
         TypeError: An argument has the wrong type.
         ValueError: There is no solution yet, the study does not fit the sampler, or ``params`` is
             not possible.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import BILBOSampler
+            from bbo_plugins.visualization import plot_bilevel
+
+            sampler = BILBOSampler(["x"], ["z"], seed=0)
+
+
+            def objective(trial):
+                query = trial.suggest_categorical("query", sampler.functions)
+                x, z = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("z", 0.0, 1.0)
+                return (x - 0.8) ** 2 + z**2 if query == "upper" else (z - x) ** 2
+
+
+            study = optuna.create_study(sampler=sampler)
+            study.optimize(objective, n_trials=12)
+            figure = plot_bilevel(study, sampler)
+            figure.write_html("bilevel.html")
     """
     return draw(records.bilevel_info(study, sampler, params))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
@@ -21,7 +21,7 @@ def plot_horizon(
     *,
     horizon: InnerHorizon | None = None,
     metric: str | None = None,
-    mode: str = "min",
+    mode: Literal["min", "max"] = "min",
     steps: str = "sgd_steps",
 ) -> go.Figure:
     """Plot how long each configuration was trained, and what came of it.
@@ -45,6 +45,30 @@ def plot_horizon(
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: The study has several objectives, or ``metric`` or ``steps`` is not reported.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import InnerHorizon, PromotionCallback, inner_steps
+            from bbo_plugins.visualization import plot_horizon
+
+            horizon = InnerHorizon.growing(total_steps=300)
+
+
+            def objective(trial):
+                rate, weight = trial.suggest_float("rate", 0.01, 1.0), 0.0
+                for _ in inner_steps(
+                    trial, horizon
+                ):  # a continuation would load a checkpoint first
+                    weight -= rate * (weight - 1.0)
+                return abs(weight - 1.0)
+
+
+            study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+            study.optimize(objective, callbacks=[PromotionCallback(horizon)])
+            figure = plot_horizon(study)
+            figure.write_html("horizon.html")
     """
     info = records.horizon_info(results, horizon=horizon, metric=metric, mode=mode, steps=steps)
     if info is None:

@@ -38,6 +38,18 @@ def plot_lengthscales(study: Study) -> go.Figure:
 
     Raises:
         TypeError: ``study`` is not a study.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import UHEBOSampler
+            from bbo_plugins.visualization import plot_lengthscales
+
+            study = optuna.create_study(sampler=UHEBOSampler(seed=0))
+            study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0) ** 2, n_trials=14)
+            figure = plot_lengthscales(study)
+            figure.write_html("lengthscales.html")
     """
     return draw(records.lengthscales_info(study))
 

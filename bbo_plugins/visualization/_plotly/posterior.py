@@ -67,6 +67,18 @@ def plot_posterior(
         TypeError: An argument has the wrong type.
         ValueError: The study has several objectives, a name is not one of the model's parameters,
             or there is no such trial.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import UHEBOSampler
+            from bbo_plugins.visualization import plot_posterior
+
+            study = optuna.create_study(sampler=UHEBOSampler(seed=0))
+            study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0) ** 2, n_trials=14)
+            figure = plot_posterior(study)
+            figure.write_html("posterior.html")
     """
     info = records.posterior_info(study, params, at=at, n_points=n_points)
     if info is None:

@@ -37,6 +37,23 @@ def plot_regret_gap(study: Study, terminator: RegretGapTerminator | None = None)
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: The study has several objectives.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import RegretGapTerminator
+            from bbo_plugins.visualization import plot_regret_gap
+
+            study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+            terminator = RegretGapTerminator()
+            study.optimize(
+                lambda trial: trial.suggest_float("x", 0.0, 1.0) ** 2,
+                n_trials=14,
+                callbacks=[terminator],
+            )
+            figure = plot_regret_gap(study)
+            figure.write_html("regret_gap.html")
     """
     info = records.regret_gap_info(study, terminator)
     if info is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from matplotlib import pyplot as plt
 from matplotlib.ticker import MaxNLocator
@@ -27,7 +27,7 @@ def plot_horizon(
     *,
     horizon: InnerHorizon | None = None,
     metric: str | None = None,
-    mode: str = "min",
+    mode: Literal["min", "max"] = "min",
     steps: str = "sgd_steps",
 ) -> Axes | NDArray[np.object_]:
     """Plot how long each configuration was trained, and what came of it.
@@ -50,6 +50,30 @@ def plot_horizon(
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: The study has several objectives, or ``metric`` or ``steps`` is not reported.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import InnerHorizon, PromotionCallback, inner_steps
+            from bbo_plugins.visualization.matplotlib import plot_horizon
+
+            horizon = InnerHorizon.growing(total_steps=300)
+
+
+            def objective(trial):
+                rate, weight = trial.suggest_float("rate", 0.01, 1.0), 0.0
+                for _ in inner_steps(
+                    trial, horizon
+                ):  # a continuation would load a checkpoint first
+                    weight -= rate * (weight - 1.0)
+                return abs(weight - 1.0)
+
+
+            study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+            study.optimize(objective, callbacks=[PromotionCallback(horizon)])
+            axes = plot_horizon(study)
+            axes[0].figure.savefig("horizon.png")
     """
     info = records.horizon_info(results, horizon=horizon, metric=metric, mode=mode, steps=steps)
     if info is None:
