@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from bbo_plugins.methods.inner_horizon import InnerHorizon
+    from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
     from bbo_plugins.optuna import (
         BILBOSampler,
         BilevelSolution,
@@ -37,7 +37,7 @@ _MODULE_OF: Final = {
     "BILBOSampler": "bbo_plugins.optuna",
     "BilevelSolution": "bbo_plugins.optuna",
     "GOUCBSampler": "bbo_plugins.optuna",
-    "InnerHorizon": "bbo_plugins.methods.inner_horizon",
+    "InnerHorizon": "bbo_plugins.methods.inner_horizon.horizon",
     "InnerHorizonScheduler": "bbo_plugins.ray",
     "PromotionCallback": "bbo_plugins.optuna",
     "RegretGapStopper": "bbo_plugins.ray",

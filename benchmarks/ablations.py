@@ -22,12 +22,13 @@ from typing import ClassVar, Literal, cast
 import numpy as np
 from optuna.samplers import BaseSampler
 
-from bbo_plugins.gp.kernels import FeatureMap, FloatArray
-from bbo_plugins.gp.likelihood import Criterion
-from bbo_plugins.gp.losses import MARGINAL, NearestNeighborPseudoData
-from bbo_plugins.gp.prior import default_prior
-from bbo_plugins.methods.uhe_bo import Policy
+from bbo_plugins.gp.fit import default_prior
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.likelihood import MARGINAL, Criterion
+from bbo_plugins.methods.uhe_bo.algorithm import Policy
+from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
 from bbo_plugins.optuna import UHEBOSampler
+from bbo_plugins.space.dimension import FloatArray
 
 GAMMA_SHAPE, GAMMA_RATE = 1e-3, 10.0  # of every hyperparameter, appendix C
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from optuna.distributions import FloatDistribution
 
-from bbo_plugins.methods import bilbo
-from bbo_plugins.methods.bilbo_model import BilevelProblem
+from bbo_plugins.methods.bilbo import algorithm as bilbo
+from bbo_plugins.methods.bilbo.problem import BilevelProblem
 from benchmarks.bilevel_entrants import STRATEGIES, Campaign, can_nest, problem_of
 from benchmarks.bilevel_problems import TASKS
 from benchmarks.bilevel_task import LOWER, UPPER, BilevelTask

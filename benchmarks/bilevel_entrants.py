@@ -28,19 +28,16 @@ import numpy as np
 from optuna.distributions import CategoricalDistribution, IntDistribution
 from scipy.optimize import minimize
 
-from bbo_plugins.acquisition.quasirandom import shifted_sobol
+from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.methods import bilbo, bilbo_solution
-from bbo_plugins.methods.bilbo_candidates import Pairs, reduce_table
-from bbo_plugins.methods.bilbo_model import (
-    BilevelModel,
-    BilevelProblem,
-    FunctionData,
-    FunctionModel,
-)
-from bbo_plugins.methods.trusted_sets import TrustedSets
-from bbo_plugins.optuna.dimensions import dimension_of
+from bbo_plugins.methods.bilbo import algorithm as bilbo
+from bbo_plugins.methods.bilbo import solution
+from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
+from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
+from bbo_plugins.methods.bilbo.search import Pairs, reduce_table
+from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets
+from bbo_plugins.optuna.study.points import dimension_of
 from bbo_plugins.space import SearchSpace
 from benchmarks.bilevel_task import LOWER, UPPER, Array, BilevelTask
 
@@ -125,7 +122,7 @@ class Campaign:
     def solution(self) -> Array:
         """Return our read-out, a joint point (d,)."""
         rng = np.random.default_rng([self.seed, self.n_queries])
-        return bilbo_solution.solve(
+        return solution.solve(
             self.model(), self.problem, rng=rng, many_responses=self.task.many_responses
         ).point
 

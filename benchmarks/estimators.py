@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bbo_plugins.gp import losses, surrogate
+from bbo_plugins.gp import likelihood, surrogate
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import Hyperparameters
-from bbo_plugins.gp.losses import Loss
+from bbo_plugins.gp.likelihood import Hyperparameters, Loss
+from bbo_plugins.methods.uhe_bo import losses
 from benchmarks.ablations import LiteralLoss
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -22,7 +22,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 # the paper's.
 LOSSES: Mapping[str, Loss] = MappingProxyType(
     {
-        "marginal": losses.MARGINAL,
+        "marginal": likelihood.MARGINAL,
         "literal": losses.NearestNeighborPseudoData(),
         "literal-gamma": LiteralLoss(),
         "weighted": losses.ImportanceWeighted(),

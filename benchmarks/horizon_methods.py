@@ -19,7 +19,7 @@ import optuna
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, SuccessiveHalvingPruner
 from optuna.samplers import BaseSampler, TPESampler
 
-from bbo_plugins.methods.inner_horizon import InnerHorizon
+from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, UHEBOSampler, continued_from, inner_steps
 from benchmarks.horizon_tasks import Task, Training
 

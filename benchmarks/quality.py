@@ -26,13 +26,13 @@ from optuna.distributions import (
 from optuna.samplers import GPSampler
 from optuna.trial import FrozenTrial
 
-from bbo_plugins.acquisition.optimize import maximize
+from bbo_plugins.acquisition.functions import ConstrainedAcquisition
+from bbo_plugins.acquisition.maximize import maximize
 from bbo_plugins.gp.fit import WarmStart, fit_map
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import NOISE_FLOOR, Hyperparameters, MarginalLikelihood
-from bbo_plugins.gp.regression import GaussianProcess
+from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods import gp_bo
-from bbo_plugins.methods.constrained import ConstrainedAcquisition
 from bbo_plugins.space import Dimension, SearchSpace
 
 FloatArray = NDArray[np.float64]

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.regression import GaussianProcess
-from bbo_plugins.methods.uhe_bo import DEFAULT_POLICY
+from bbo_plugins.gp.posterior import GaussianProcess
+from bbo_plugins.methods.uhe_bo.algorithm import DEFAULT_POLICY
 from benchmarks.estimators import LOSSES, FloatArray, estimate
 from benchmarks.functions import PROBLEMS
 from benchmarks.problem import from_unit

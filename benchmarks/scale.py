@@ -28,7 +28,7 @@ import optuna
 from optuna.trial import TrialState
 from scipy.stats import rankdata
 
-from bbo_plugins.methods import active_set
+from bbo_plugins.methods import training_subset
 from bbo_plugins.optuna import UHEBOSampler
 from benchmarks.functions import PROBLEMS
 from benchmarks.histories import history
@@ -95,16 +95,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @contextlib.contextmanager
 def modeling(rule: Rule, limit: int) -> Iterator[None]:
     """Let the models of this process have what ``rule`` chooses."""
-    usual = active_set.modeled
+    usual = training_subset.modeled
 
     def by_rule(observations: Any, features: Any) -> Any:
         return rule(observations, features, limit)
 
-    active_set.modeled = by_rule  # type: ignore[assignment]
+    training_subset.modeled = by_rule  # type: ignore[assignment]
     try:
         yield
     finally:
-        active_set.modeled = usual
+        training_subset.modeled = usual
 
 
 def execute(run: Run) -> dict[str, Any]:
@@ -223,7 +223,7 @@ def short_memory(options: argparse.Namespace, report: Report) -> None:
 
 def real_limit(options: argparse.Namespace, report: Report) -> None:
     """Continue a long history with the package's model and with that of all trials."""
-    limit = active_set.MAX_MODELED
+    limit = training_subset.MAX_MODELED
     n_given, n_trials = (limit + 100, 2) if options.quick else (2 * limit, 50)
     functions = CONTINUED[:1] if options.quick else CONTINUED
     seeds = 1 if options.quick else min(options.seeds or DEFAULT_SEEDS, 2)

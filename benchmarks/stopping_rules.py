@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from bbo_plugins.methods.regret_gap import cross_validation_threshold
-from bbo_plugins.methods.stopping import StoppingRecord, StoppingRule
+from bbo_plugins.methods.regret_gap.bound import cross_validation_threshold
+from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 from benchmarks.stopping_series import PEER, Series
 
 DEFAULT = "gap-relative"

@@ -1,6 +1,7 @@
 """Rules that say which observations a model has if there may only be so many.
 
-The package's own is :mod:`bbo_plugins.methods.active_set`; the others are what it was chosen from.
+The package's own is :mod:`bbo_plugins.methods.training_subset`; the others are what it was chosen
+from.
 All change slowly in the same way: what is chosen stays for a tenth of the limit, and observations
 that come meanwhile are added. All but ``all`` keep the best observation.
 
@@ -20,19 +21,18 @@ from typing import TypeAlias
 
 import numpy as np
 
+from bbo_plugins.gp.fit import default_prior
 from bbo_plugins.gp.kernels import (
     FeatureMap,
-    FloatArray,
-    IntArray,
     left_factor,
     matern52,
     right_factor,
     squared_distances,
 )
-from bbo_plugins.gp.prior import default_prior
-from bbo_plugins.methods import active_set
-from bbo_plugins.methods.active_set import Shares, modeled
+from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.observations import Observations
+from bbo_plugins.methods.training_subset import Shares, modeled
+from bbo_plugins.space.dimension import FloatArray, IntArray
 
 Rule: TypeAlias = Callable[[Observations, FeatureMap, int], Observations]
 # From the feature columns (n, D), the values (n,) and the size: the indices (size,).
@@ -83,7 +83,7 @@ def _nearest(columns: FloatArray, values: FloatArray, size: int) -> IntArray:
     near = np.argsort(np.square(columns - columns[best[0]]).sum(axis=1), kind="stable")
     chosen = np.union1d(near[: size // 2], best[: size // 4])
     others = np.setdiff1d(np.arange(len(values)), chosen)
-    far = active_set._far_apart(  # noqa: SLF001 - the package's own way
+    far = training_subset._far_apart(  # noqa: SLF001 - the package's own way
         columns[others], columns[chosen], size - len(chosen)
     )
     return np.concatenate([chosen, others[far]])

@@ -29,7 +29,7 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from _script import add_count, add_out, add_seed, save_plot, timed
-from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
+from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, UHEBOSampler, continued_from, inner_steps
 from bbo_plugins.visualization.matplotlib import plot_horizon
 

@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from _script import add_count, add_out, add_seed, save_plot, timed
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.records import suggestions_of
+from bbo_plugins.visualization._data.objective import suggestions_of
 from bbo_plugins.visualization.matplotlib import plot_lengthscales
 
 if TYPE_CHECKING:

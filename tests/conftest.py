@@ -10,7 +10,7 @@ import optuna
 import pytest
 
 from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.optuna.logs import OURS
+from bbo_plugins.optuna.messages import OURS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

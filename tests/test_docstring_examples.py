@@ -11,9 +11,9 @@ from matplotlib import pyplot as plt
 
 import bbo_plugins.optuna
 import bbo_plugins.visualization as plotly_plots
-from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
-from bbo_plugins.methods.stopping import StoppingRecord
-from bbo_plugins.visualization import matplotlib as matplotlib_plots
+from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon
+from bbo_plugins.methods.regret_gap.rule import StoppingRecord
+from bbo_plugins.visualization import matplotlib
 from tests.docstrings import example_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ CLASSES: list[Any] = [
 ]
 PLOTS: list[Any] = [
     getattr(package, name)
-    for package in (plotly_plots, matplotlib_plots)
+    for package in (plotly_plots, matplotlib)
     for name in package.__all__
     if name.startswith("plot_")
 ]

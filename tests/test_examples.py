@@ -10,10 +10,10 @@ import optuna
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from bbo_plugins.methods.stopping import StoppingRecord
+from bbo_plugins.methods.regret_gap.rule import StoppingRecord
 from bbo_plugins.optuna import RegretGapTerminator, continued_from
-from bbo_plugins.optuna.continuations import steps_of
-from bbo_plugins.optuna.stopping_records import StoredRecord, store_record, store_settings
+from bbo_plugins.optuna.stopping.records import StoredRecord, store_record, store_settings
+from bbo_plugins.optuna.study.continuations import steps_of
 from benchmarks.bilevel_problems import branin_goldstein_price
 from tests.example_scripts import load_example, run_example
 

@@ -17,7 +17,7 @@ from bbo_plugins import (
     RegretGapTerminator,
     UHEBOSampler,
 )
-from bbo_plugins.visualization import matplotlib as matplotlib_plots
+from bbo_plugins.visualization import matplotlib
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ WORDS: list[tuple[Callable[..., Any], dict[str, Any], tuple[str, ...]]] = [
     (InnerHorizon(n_outer=3).promotions, {"values": [], "steps": []}, ("direction",)),
     (InnerHorizon.growing().promotions, {"values": [], "steps": []}, ("direction",)),
     (plotly_plots.plot_horizon, {"results": []}, ("mode",)),
-    (matplotlib_plots.plot_horizon, {"results": []}, ("mode",)),
+    (matplotlib.plot_horizon, {"results": []}, ("mode",)),
 ]
 
 

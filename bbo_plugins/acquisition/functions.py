@@ -19,27 +19,49 @@ Sources: log EI after Ament et al. (2023), "Unexpected Improvements to Expected 
 Bayesian Optimization", section 4; UCB and the incumbent μ⁺ = max over observed points of the
 posterior mean after Fu et al. (2024), "Convergence of Bayesian Bilevel Optimization", Algorithm 1
 and section 3.2 (there for minimization).
+
+An acquisition function of the objective, weighted by the probability of feasibility.
+
+Source: the product of expected improvement and probability of feasibility after Gardner et al.
+(2014), "Bayesian Optimization with Inequality Constraints".
+
+Deviation: with constraints, the upper confidence bound is replaced by log softplus(UCB - μ⁺) +
+Σ log PoF, which is increasing in UCB and needs no sign convention.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from scipy import special
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.gp.posterior import GaussianProcess
+    from bbo_plugins.space.dimension import FloatArray
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
 _SQRT_HALF = math.sqrt(0.5)
+
+
 _SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
+
+
 _MIDDLE = -1.0  # z below which φ(z) + z Φ(z) is no longer computed directly
+
+
 _TAIL = -25.0  # z below which the asymptotic series is more accurate than log1p
+
+
 # Coefficients of the asymptotic series Φ(z)/φ(z) = |z|⁻¹ Σ a_k z⁻²ᵏ and h(z)/φ(z) = z⁻² Σ b_k z⁻²ᵏ,
 # the highest power first.
 _RATIO_SERIES = (10395.0, -945.0, 105.0, -15.0, 3.0, -1.0, 1.0)
+
+
 _H_SERIES = (135135.0, -10395.0, 945.0, -105.0, 15.0, -3.0, 1.0)
 
 
@@ -150,3 +172,95 @@ def chain(
         derivatives.by_mean[:, None] * mean_gradient
         + derivatives.by_variance[:, None] * variance_gradient
     )
+
+
+AcquisitionName = Literal["logei", "ei", "ucb"]
+
+
+@dataclass(frozen=True)
+class ConstraintModel:
+    """The posterior of one constraint's slack -c.
+
+    Attributes:
+        process: Posterior of the transformed slack.
+        limit: t, the transformed slack from which on a point is feasible.
+    """
+
+    process: GaussianProcess
+    limit: float
+
+
+@dataclass(frozen=True)
+class ConstrainedAcquisition:
+    """An acquisition function of the objective, weighted by the probability of feasibility.
+
+    Attributes:
+        kind: Which acquisition function; None for the probability of feasibility alone.
+        objective: Posterior of the transformed objective.
+        incumbent: μ⁺ in transformed units.
+        beta: Multiplier of σ, used by "ucb".
+        constraints: Models of the constraints.
+    """
+
+    kind: AcquisitionName | None
+    objective: GaussianProcess
+    incumbent: float
+    beta: float
+    constraints: tuple[ConstraintModel, ...] = ()
+
+    def value(self, X: FloatArray) -> FloatArray:
+        """Return the acquisition values at ``X`` (m, d), shape (m,)."""
+        log_feasibility = np.zeros(len(X))
+        for constraint in self.constraints:
+            mean, variance = constraint.process.predict(X)
+            log_feasibility += log_probability_of_feasibility(
+                mean, variance, constraint.limit
+            ).value
+        if self.kind is None:
+            return log_feasibility
+        return self._combine(self._of_objective(*self.objective.predict(X)).value, log_feasibility)
+
+    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
+        log_feasibility, feasibility_gradient = np.zeros(len(X)), np.zeros(X.shape)
+        for constraint in self.constraints:
+            mean, variance, *gradients = constraint.process.predict_with_gradients(X)
+            derivatives = log_probability_of_feasibility(mean, variance, constraint.limit)
+            log_feasibility += derivatives.value
+            feasibility_gradient += chain(derivatives, *gradients)
+        if self.kind is None:
+            return log_feasibility, feasibility_gradient
+        mean, variance, *gradients = self.objective.predict_with_gradients(X)
+        derivatives = self._of_objective(mean, variance)
+        gradient = chain(derivatives, *gradients)
+        value = self._combine(derivatives.value, log_feasibility)
+        if self.kind == "ei" and self.constraints:
+            weight = np.exp(log_feasibility)[:, None]
+            return value, weight * gradient + value[:, None] * feasibility_gradient
+        return value, gradient + feasibility_gradient
+
+    def expected_gain(self, x: FloatArray) -> float:
+        """Return expected improvement times probability of feasibility at ``x`` (d,).
+
+        In transformed units, in which good targets have a standard deviation of about one. Where
+        no observed point is feasible, so that ``kind`` is None, the probability of feasibility.
+        """
+        if self.kind is None:
+            return math.exp(float(self.value(x[None, :])[0]))
+        return float(replace(self, kind="ei").value(x[None, :])[0])
+
+    def _of_objective(self, mean: FloatArray, variance: FloatArray) -> Derivatives:
+        if self.kind == "logei":
+            return log_expected_improvement(mean, variance, self.incumbent)
+        if self.kind == "ei":
+            return expected_improvement(mean, variance, self.incumbent)
+        bound = upper_confidence_bound(mean, variance, self.beta)
+        if not self.constraints:
+            return bound
+        value, slope = log_softplus(bound.value - self.incumbent)
+        return Derivatives(value, slope * bound.by_mean, slope * bound.by_variance)
+
+    def _combine(self, value: FloatArray, log_feasibility: FloatArray) -> FloatArray:
+        if self.kind == "ei":
+            return value * np.exp(log_feasibility)
+        return value + log_feasibility

@@ -96,6 +96,8 @@ def _set(library: Any, number: int) -> None:
 
 
 _LIMIT: Final = SharedLimit()
+
+
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_LIMIT.after_fork)
 

@@ -3,7 +3,7 @@
 The log posterior (marginal likelihood plus prior) is maximized in log space by a dense BFGS that
 can start from the optimum *and the inverse Hessian* of an earlier fit: with one more observation
 the posterior hardly moves, so a warm fit takes a handful of evaluations where a cold one takes
-tens. Another :class:`bbo_plugins.gp.losses.Loss` may take the place of the marginal likelihood;
+tens. Another :class:`bbo_plugins.gp.likelihood.Loss` may take the place of the marginal likelihood;
 "log posterior" then means that loss plus the log prior.
 
 A fit is cold (several starts, none of them trusted) when there is no earlier fit, when the number
@@ -15,6 +15,15 @@ falls back to the prior's location and says so in :attr:`Fit.note`; nothing here
 The state that makes a fit warm (:class:`WarmStart`) is a small value that a caller stores with the
 study: the result depends on the data and on that value alone, so that a fresh process repeats the
 fit exactly.
+
+Independent normal priors on the logarithms of the kernel's hyperparameters.
+
+    log ℓ_i ~ N(log(0.35 √d), 1),    log s² ~ N(0, 1),    log σ_n² ~ N(log 1e-3, 2²)
+
+on standardized targets and unit-cube inputs. The length-scale's location grows with √d, as typical
+distances in the cube do (the argument of Hvarfner, Hellsten & Nardi 2024, "Vanilla Bayesian
+Optimization Performs Great in High Dimensions"). The constants are a choice of this project, not of
+one of its papers.
 """
 
 from __future__ import annotations
@@ -24,28 +33,46 @@ import binascii
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from bbo_plugins.gp.kernels import FeatureMap, FloatArray
-from bbo_plugins.gp.likelihood import Criterion, Hyperparameters
-from bbo_plugins.gp.losses import MARGINAL, Loss
-from bbo_plugins.gp.prior import LogPrior, default_prior
+from bbo_plugins.gp.likelihood import MARGINAL, Criterion, Hyperparameters, Loss
+from bbo_plugins.space.dimension import FloatArray
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FeatureMap
 
 _MAX_EVALUATIONS = 100
+
+
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale
+
+
 _TOLERANCE = 5e-4  # predicted gain in nats below which the search ends
+
+
 _ARMIJO = 1e-4
+
+
 _MAX_DROP = 0.1  # nats per observation by which a warm fit may fall behind the earlier one
+
+
 _COARSE_SIZE = 100  # observations on which the starts of a cold fit are compared
+
+
 _MAX_POINTS = 10**9  # more observations than a stored fit can have come from
+
+
 _MAX_ABS_THETA = 50.0  # stored values beyond e^±50 are not hyperparameters but damage
+
 
 # Fractions of the prior's spread added to its location for the starts of a cold fit: the location
 # itself, then short length-scales with little noise (wiggly function), then long ones with much
 # noise (trend).
 _COLD_STARTS = ((0.0, 0.0), (-1.0, -1.0), (1.0, 1.0))
+
+
 _Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
@@ -156,7 +183,7 @@ def fit_map(
         features: The kernel's feature map for the d dimensions.
         known_noise: Known noise variances in squared units of ``y``, NaN where unknown, shape (n,).
         fit_noise: False fixes the unknown noise variance at its floor (deterministic objective).
-        prior: Log prior over θ; :func:`bbo_plugins.gp.prior.default_prior` when None.
+        prior: Log prior over θ; :func:`bbo_plugins.gp.fit.default_prior` when None.
         warm_start: What an earlier fit on nearly the same data left, with the same loss.
         loss: What takes the place of the log marginal likelihood; the latter by default.
     """
@@ -303,3 +330,50 @@ def _bfgs_update(H: FloatArray, s: FloatArray, y: FloatArray) -> FloatArray:
         + rho * (rho * float(y @ Hy) + 1.0) * np.outer(s, s)
     )
     return updated
+
+
+LENGTH_SCALE_LOCATION = 0.35
+
+
+NOISE_LOCATION = 1e-3
+
+
+class LogPrior(Protocol):
+    """A log density over log hyperparameters θ = (log ℓ_1..log ℓ_d, log s², log σ_n²)."""
+
+    @property
+    def location(self) -> FloatArray:
+        """A point of high density, where a cold fit starts, shape (d + 2,)."""
+
+    @property
+    def scale(self) -> FloatArray:
+        """A typical spread around the location, shape (d + 2,)."""
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the log density (up to a constant) and its gradient at ``theta`` (d + 2,)."""
+
+
+@dataclass(frozen=True)
+class NormalPrior:
+    """Independent normal distributions over θ, the default of :func:`bbo_plugins.gp.fit.fit_map`.
+
+    Attributes:
+        location: Means, shape (d + 2,).
+        scale: Standard deviations, shape (d + 2,).
+    """
+
+    location: FloatArray
+    scale: FloatArray
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the log density (without its constant) and its gradient at ``theta`` (d + 2,)."""
+        z = (theta - self.location) / self.scale
+        return -0.5 * float(z @ z), -z / self.scale
+
+
+def default_prior(n_dimensions: int) -> NormalPrior:
+    """Return the prior of this module's docstring for ``n_dimensions`` length-scales."""
+    length_scale = math.log(LENGTH_SCALE_LOCATION * math.sqrt(n_dimensions))
+    location = np.array([length_scale] * n_dimensions + [0.0, math.log(NOISE_LOCATION)])
+    scale = np.array([1.0] * n_dimensions + [1.0, 2.0])
+    return NormalPrior(location=location, scale=scale)

@@ -26,14 +26,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+if TYPE_CHECKING:
+    from bbo_plugins.space.dimension import FloatArray, IntArray
 
 _SQRT_5 = math.sqrt(5.0)
+
+
 _CENTER = (
     0.5  # distances are computed from centered columns: less cancellation in |a|² + |b|² - 2ab
 )

@@ -22,21 +22,28 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
 from bbo_plugins.gp.kernels import (
     FeatureMap,
-    FloatArray,
     left_factor,
     matern52_and_slope,
     right_factor,
     squared_distances,
 )
 
+if TYPE_CHECKING:
+    from bbo_plugins.space.dimension import FloatArray
+
 NOISE_FLOOR = 1e-6
+
+
 _SQRT_5 = math.sqrt(5.0)
+
+
 LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -208,3 +215,61 @@ class MarginalLikelihood(Criterion):
             return None
         M = blas.dsyr(-1.0, alpha, lower=1, a=self._inverse(L), overwrite_a=1)
         return value, M, n - fit
+
+
+class Loss(Protocol):
+    """What is maximized, together with the log prior, to estimate the hyperparameters.
+
+    Attributes:
+        covers_observations: Whether the criterion's covariance matrix is that of all observations,
+            so that its Cholesky factor can serve the posterior.
+        borrows_noise: Whether the unknown noise variance is estimated by the marginal likelihood
+            instead, before the rest.
+    """
+
+    covers_observations: ClassVar[bool]
+    borrows_noise: ClassVar[bool]
+
+    def criterion(
+        self,
+        X: FloatArray,
+        y: FloatArray,
+        features: FeatureMap,
+        *,
+        known_noise: FloatArray | None = None,
+        fit_noise: bool = True,
+    ) -> Criterion:
+        """Return the function of θ for one data set.
+
+        Args:
+            X: Points of the unit cube, shape (n, d), n >= 1.
+            y: Standardized targets, shape (n,).
+            features: The kernel's feature map.
+            known_noise: Known noise variances in squared units of ``y``, NaN where unknown, shape
+                (n,), or None.
+            fit_noise: Whether θ has an entry for the unknown noise variance. Where none of the data
+                that the loss looks at has unknown noise, it has none all the same.
+        """
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """The log marginal likelihood of the observations: the ordinary MAP estimate, the default."""
+
+    covers_observations: ClassVar[bool] = True
+    borrows_noise: ClassVar[bool] = False
+
+    def criterion(
+        self,
+        X: FloatArray,
+        y: FloatArray,
+        features: FeatureMap,
+        *,
+        known_noise: FloatArray | None = None,
+        fit_noise: bool = True,
+    ) -> Criterion:
+        """Return the likelihood of the data as they are."""
+        return MarginalLikelihood(X, y, features, known_noise=known_noise, fit_noise=fit_noise)
+
+
+MARGINAL: Final = Marginal()

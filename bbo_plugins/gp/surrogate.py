@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bbo_plugins.gp.fit import Fit, WarmStart, fit_map
-from bbo_plugins.gp.likelihood import noise_diagonal
-from bbo_plugins.gp.losses import MARGINAL
-from bbo_plugins.gp.outputs import OutputTransform
-from bbo_plugins.gp.regression import GaussianProcess
+from bbo_plugins.gp.likelihood import MARGINAL, Loss, noise_diagonal
+from bbo_plugins.gp.posterior import GaussianProcess
+from bbo_plugins.gp.targets import OutputTransform
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FeatureMap, FloatArray
-    from bbo_plugins.gp.losses import Loss
+    from bbo_plugins.gp.kernels import FeatureMap
+    from bbo_plugins.space.dimension import FloatArray
 
 _LARGEST_NOISE = 1e12  # of a variance, on standardized targets
 

@@ -16,9 +16,9 @@ Source: the incumbent after Fu et al. (2024), "Convergence of Bayesian Bilevel O
 Algorithm 1 (there a minimum).
 
 Deviations: pending and failed points are accounted for, which the paper leaves open. Targets go
-through :class:`bbo_plugins.gp.outputs.OutputTransform`. As long as no observed point is feasible,
+through :class:`bbo_plugins.gp.targets.OutputTransform`. As long as no observed point is feasible,
 the probability of feasibility alone is maximized. Of more than a thousand observations the model
-has a part (:mod:`bbo_plugins.methods.active_set`).
+has a part (:mod:`bbo_plugins.methods.training_subset`).
 """
 
 from __future__ import annotations
@@ -28,14 +28,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bbo_plugins.acquisition.optimize import maximize
-from bbo_plugins.acquisition.quasirandom import shifted_sobol
+from bbo_plugins.acquisition.candidates import shifted_sobol
+from bbo_plugins.acquisition.functions import (
+    AcquisitionName,
+    ConstrainedAcquisition,
+    ConstraintModel,
+)
+from bbo_plugins.acquisition.maximize import maximize
 from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.gp.kernels import FeatureMap, FloatArray
-from bbo_plugins.gp.losses import MARGINAL, Loss
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.likelihood import MARGINAL, Loss
 from bbo_plugins.gp.surrogate import Surrogate
-from bbo_plugins.methods import active_set
-from bbo_plugins.methods.constrained import AcquisitionName, ConstrainedAcquisition, ConstraintModel
+from bbo_plugins.methods import training_subset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,11 +47,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.gp.regression import GaussianProcess
+    from bbo_plugins.gp.posterior import GaussianProcess
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
+    from bbo_plugins.space.dimension import FloatArray
 
 DEFAULT_BETA = 1.96
+
+
 _N_ANCHORS = 5
 
 
@@ -133,7 +140,7 @@ def _suggest_by_model(
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
     features = FeatureMap(tuple(space.n_categories.tolist()))
     failed, evaluated = _failed(observations), observations.X
-    observations = active_set.modeled(observations, features)
+    observations = training_subset.modeled(observations, features)
     n_models = 1 + len(_constraint_columns(observations))
     starts = [*warm_starts, *([None] * n_models)][:n_models]
     surrogate = Surrogate.fit(

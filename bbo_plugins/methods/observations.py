@@ -1,4 +1,7 @@
-"""What a method knows of a study: arrays in the unit cube, maximized."""
+"""What a method knows of a study: arrays in the unit cube, maximized.
+
+What a study's other trials say about the search itself: arms pulled, values, expectations.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,48 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bbo_plugins import errors
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bbo_plugins.gp.kernels import FloatArray, IntArray
+    from bbo_plugins.space.dimension import FloatArray, IntArray
+
+NO_ARM = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialTable:
+    """What the rewards need to know of a study's trials, start-up included, one row per trial.
+
+    Attributes:
+        numbers: Trial numbers, increasing; some may be absent, shape (n,).
+        arms: The arm recorded with the trial, or ``NO_ARM``, shape (n,).
+        finished: False while a trial runs or waits, shape (n,).
+        values: Objective values, maximized, possibly infinite; NaN for a trial that finished
+            without one. Not looked at where ``finished`` is False. Shape (n,).
+
+    Raises:
+        ValueError: The shapes disagree, the numbers do not increase or an arm is below ``NO_ARM``.
+    """
+
+    numbers: NDArray[np.int64]
+    arms: NDArray[np.int64]
+    finished: NDArray[np.bool_]
+    values: FloatArray
+
+    def __post_init__(self) -> None:
+        """Check shapes and order."""
+        shape = (self.numbers.size,)
+        for name in ("numbers", "arms", "finished", "values"):
+            array = getattr(self, name)
+            if array.shape != shape:
+                message = f"{name} must have shape {shape}, but got {array.shape}."
+                raise ValueError(message)
+        if (np.diff(self.numbers) <= 0).any():
+            raise ValueError(errors.rule_message("numbers", "increasing", self.numbers))
+        if (self.arms < NO_ARM).any():
+            raise ValueError(errors.rule_message("arms", f"at least {NO_ARM}", self.arms))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,3 +116,55 @@ class Observations:
             noise_variance=None if noise is None else noise[rows],
             constraints=None if constraints is None else constraints[rows],
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Past:
+    """A study's trials but the one to be suggested, start-up included, by number.
+
+    Attributes:
+        trials: Numbers, arms, states and values of the n trials.
+        expected_gains: What a model expected of each trial when it suggested it, NaN for a trial
+            that no model suggested, shape (n,).
+
+    Raises:
+        ValueError: The shapes disagree.
+    """
+
+    trials: TrialTable
+    expected_gains: FloatArray
+
+    def __post_init__(self) -> None:
+        """Check the shape."""
+        shape = self.trials.numbers.shape
+        if self.expected_gains.shape != shape:
+            message = (
+                f"expected_gains must have shape {shape}, but got {self.expected_gains.shape}."
+            )
+            raise ValueError(message)
+
+    def first_suggested(self, number: int) -> int:
+        """Return the first trial that an arm or a model suggested, ``number`` if none before it."""
+        suggested = (self.trials.arms != NO_ARM) | ~np.isnan(self.expected_gains)
+        numbers: list[int] = self.trials.numbers[suggested].tolist()
+        return min([number, *numbers[:1]])
+
+    def before(self, number: int) -> Past:
+        """Return the trials with smaller numbers."""
+        known = self.trials.numbers < number
+        trials = TrialTable(
+            numbers=self.trials.numbers[known],
+            arms=self.trials.arms[known],
+            finished=self.trials.finished[known],
+            values=self.trials.values[known],
+        )
+        return Past(trials=trials, expected_gains=self.expected_gains[known])
+
+    def count(self, arm: int) -> int:
+        """Return how many trials pulled ``arm``."""
+        return int((self.trials.arms == arm).sum())
+
+    def arm_of(self, number: int) -> int:
+        """Return the arm that trial ``number`` pulled, ``NO_ARM`` if none or not known."""
+        arms: list[int] = self.trials.arms[self.trials.numbers == number].tolist()
+        return arms[0] if arms else NO_ARM

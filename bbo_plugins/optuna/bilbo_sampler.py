@@ -1,8 +1,8 @@
 """BILBO as an Optuna sampler: two decision-makers, one function per trial.
 
 The rule behind it is in :mod:`bbo_plugins.methods.bilbo`. Stored with a trial are its proposal
-(:mod:`bbo_plugins.optuna.proposals`) and why it was made
-(:mod:`bbo_plugins.optuna.bilevel_reasons`).
+(:mod:`bbo_plugins.optuna.study.proposal`) and why it was made
+(:mod:`bbo_plugins.optuna.bilevel.trials`).
 """
 
 from __future__ import annotations
@@ -14,40 +14,47 @@ import threading
 from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.samplers import BaseSampler
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.methods.bilbo import DEFAULT_BETA, Options, suggest
-from bbo_plugins.optuna import randomness
-from bbo_plugins.optuna.bilevel_reasons import doubt, store_reason
-from bbo_plugins.optuna.bilevel_roles import Roles
-from bbo_plugins.optuna.bilevel_solution import BilevelPosterior, BilevelSolution
-from bbo_plugins.optuna.bilevel_trials import BilevelTrials, shared_distributions
-from bbo_plugins.optuna.dimensions import dimension_of
-from bbo_plugins.optuna.once import Once
-from bbo_plugins.optuna.placement import PlacedTrials, fixed_params
-from bbo_plugins.optuna.proposals import Proposal
-from bbo_plugins.optuna.trials import (
+from bbo_plugins.methods.bilbo.algorithm import DEFAULT_BETA, Options, Query, suggest
+from bbo_plugins.optuna.bilevel.posterior import BilevelPosterior, BilevelSolution
+from bbo_plugins.optuna.bilevel.roles import Roles
+from bbo_plugins.optuna.bilevel.trials import (
+    BilevelTrials,
+    doubt,
+    shared_distributions,
+    store_reason,
+)
+from bbo_plugins.optuna.messages import Once
+from bbo_plugins.optuna.sampling import randomness
+from bbo_plugins.optuna.sampling.snapshot import (
     failing_if_refused,
     held_params,
     store_constraints,
     store_proposal,
 )
+from bbo_plugins.optuna.study.points import PlacedTrials, dimension_of, fixed_params
+from bbo_plugins.optuna.study.proposal import Proposal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
-    from optuna.trial import FrozenTrial
-
-    from bbo_plugins.methods.bilbo import Query
 
 _logger = logging.getLogger(__name__)
+
+
 _N_INITIAL = 3
+
+
 _WITHOUT_MODEL = ("start", "fallback")  # reasons of queries that no model has made
+
+
 _MAX_ATTEMPTS = 3
+
 
 # What is not to be taken for the solution, by whether a trial observes all functions.
 _NO_RESULT = {
@@ -361,13 +368,28 @@ class BILBOSampler(BaseSampler):
         self._roles.check_constraints(attributes, coupled=coupled)
 
     @one_blas_thread()
+    def posterior(self, study: Study) -> BilevelPosterior:
+        """Fit the models to a study's trials and look for the solution.
+
+        Args:
+            study: The study.
+
+        Returns:
+            The models of all functions, and the solution they say.
+
+        Raises:
+            ValueError: A function has no observation yet, or the study does not fit.
+        """
+        return BilevelPosterior.fit(study, self._roles, self._options, self._seed)
+
+    @one_blas_thread()
     def solution(self, study: Study) -> BilevelSolution:
         """Return the best pair of upper-level parameters and lower-level answer, by the models.
 
         Raises:
             ValueError: A function has no observation yet, or the study does not fit.
         """
-        return BilevelPosterior.of(study, self).solution()
+        return self.posterior(study).solution()
 
     def _options_for(self, *, coupled: bool, start: bool = False) -> Options:
         n_initial = sys.maxsize if start else _N_INITIAL

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.model_sampler import UNREADABLE_FIT, ModelSampler, ModelSuggestion
+from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, ModelSampler, ModelSuggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.trial import FrozenTrial
 
-    from bbo_plugins.optuna.trials import Snapshot
+    from bbo_plugins.optuna.sampling.snapshot import Snapshot
 
 FIT_NAME = "GO-UCB"  # name under which the networks are stored with a trial
+
+
 _N_STARTUP = 10  # of a study of unknown length
 
 
@@ -129,8 +131,8 @@ class GOUCBSampler(ModelSampler):
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
-        from bbo_plugins.methods import go_ucb  # noqa: PLC0415
-        from bbo_plugins.methods.network_surrogate import WarmNetwork  # noqa: PLC0415
+        from bbo_plugins.methods.go_ucb import algorithm as go_ucb  # noqa: PLC0415
+        from bbo_plugins.methods.go_ucb.surrogate import WarmNetwork  # noqa: PLC0415
 
         warm_starts = [WarmNetwork.from_json(fit) for fit in snapshot.fits.get(FIT_NAME, ())]
         step = go_ucb.suggest(

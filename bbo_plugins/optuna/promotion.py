@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import optuna
 from optuna.study import Study, StudyDirection
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
 from bbo_plugins import errors
-from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
-from bbo_plugins.optuna.continuations import (
+from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon
+from bbo_plugins.optuna.study.continuations import (
     CONTINUED_FROM,
     GOAL,
     STEPS,
@@ -27,15 +27,15 @@ from bbo_plugins.optuna.continuations import (
     steps_of,
     steps_taken,
 )
-from bbo_plugins.optuna.finished import FinishedTrial
-from bbo_plugins.optuna.study_lock import StudyLock
+from bbo_plugins.optuna.study.lock import StudyLock
+from bbo_plugins.optuna.study.trials import FinishedTrial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from optuna.trial import FrozenTrial
-
 _logger = logging.getLogger(__name__)
+
+
 _RULE = "an InnerHorizon"
 
 

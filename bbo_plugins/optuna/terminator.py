@@ -1,7 +1,8 @@
 """Stopping a study of any sampler when nothing more is to be gained.
 
-Each completion gets one record (:mod:`bbo_plugins.methods.stopping`), made by whichever worker
-looks first and kept in the study's storage (:mod:`bbo_plugins.optuna.stopping_records`), where all
+Each completion gets one record (:mod:`bbo_plugins.methods.regret_gap.algorithm`), made by
+whichever worker
+looks first and kept in the study's storage (:mod:`bbo_plugins.optuna.stopping.records`), where all
 others find it. A record depends on the settings and on what the storage held, on nothing else:
 workers that make the same one at the same time make it equal, and a restarted study goes on as if
 it had not been interrupted. The terminator itself keeps caches only, which copies and pickles drop.
@@ -18,13 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from optuna.study import Study, StudyDirection
 
 from bbo_plugins import errors
-from bbo_plugins.methods import stopping
-from bbo_plugins.methods.stopping import StoppingRecord, StoppingRule
-from bbo_plugins.optuna.completions import seconds_of
-from bbo_plugins.optuna.per_study import PerStudy
-from bbo_plugins.optuna.stopping_history import history_of
-from bbo_plugins.optuna.stopping_progress import StudyProgress
-from bbo_plugins.optuna.stopping_records import CAPACITY, Settings, StoredRecord
+from bbo_plugins.methods.regret_gap import algorithm as stopping
+from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
+from bbo_plugins.optuna.stopping.completions import seconds_of
+from bbo_plugins.optuna.stopping.progress import StudyProgress, history_of
+from bbo_plugins.optuna.stopping.records import CAPACITY, Settings, StoredRecord
+from bbo_plugins.optuna.study.memory import PerStudy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,10 +32,16 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 _logger = logging.getLogger(__name__)
+
+
 # Where a study has no records yet, they are made of its latest completions: so many, and of a long
 # study so few that their models cover no more observations than this in all.
 _MAX_CATCH_UP, _MAX_CATCH_UP_OBSERVATIONS = 128, 64_000
+
+
 _LOGGED_EVERY = 10  # completions for each line in the log at the level INFO
+
+
 _MAX_NEEDED = 1_000  # records that a decision can depend on; no more than CAPACITY are kept
 
 

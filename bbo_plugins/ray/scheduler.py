@@ -16,7 +16,8 @@ A trial that ends below N has not been trained as it should be. If it was a base
 :class:`~bbo_plugins.ray.RegretGapStopper` that stopped it, our search algorithm is told so.
 
 Tune does not save schedulers, so all there is to know of a trial is kept with the trial
-(:mod:`bbo_plugins.ray.horizons`); one that waits is one that is paused and has made its N steps.
+(:mod:`bbo_plugins.ray.tune.horizons`); one that waits is one that is paused and has made its N
+steps.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from bbo_plugins import errors
-from bbo_plugins.methods.inner_horizon import InnerHorizon
-from bbo_plugins.optuna.once import Once
-from bbo_plugins.ray.controllers import (
+from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
+from bbo_plugins.optuna.messages import Once
+from bbo_plugins.ray.tune.conversions import STOPPED_EARLY, field, finite
+from bbo_plugins.ray.tune.horizons import (
     ControllerView,
+    TrialHorizons,
     bbo_search,
     can_be_saved,
     can_checkpoint,
@@ -42,8 +45,6 @@ from bbo_plugins.ray.controllers import (
     has_checkpoint,
     is_for_bohb,
 )
-from bbo_plugins.ray.horizons import TrialHorizons
-from bbo_plugins.ray.results import STOPPED_EARLY, field, finite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

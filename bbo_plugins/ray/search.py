@@ -2,8 +2,8 @@
 
 Conversion of search spaces, define-by-run spaces and the format of saved states are those of Ray's
 :class:`~ray.tune.search.optuna.OptunaSearch`, from which :class:`BBOSearch` derives. How results
-get into the study is in :mod:`bbo_plugins.ray.recording`, what a restore does after a crash in
-:mod:`bbo_plugins.ray.restoring`.
+get into the study is in :mod:`bbo_plugins.ray.tune.recording`, what a restore does after a crash in
+:mod:`bbo_plugins.ray.tune.restoring`.
 """
 
 from __future__ import annotations
@@ -16,26 +16,31 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
-from optuna.study import StudyDirection
+from optuna.study import Study, StudyDirection
 from optuna.trial import TrialState, create_trial
 from ray.tune.search import Searcher
 from ray.tune.utils.util import merge_dicts, unflatten_dict
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.once import Once
-from bbo_plugins.optuna.samplers import UHEBOSampler
+from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.terminator import RegretGapTerminator
-from bbo_plugins.ray.points import check_objective, check_points, params_of
-from bbo_plugins.ray.recording import OWNER_KEY, owner_of
-from bbo_plugins.ray.restoring import FIXED_PARAMS, RestoringSearch
-from bbo_plugins.ray.results import finite
-from bbo_plugins.ray.spaces import example_of_domain, flattened, split_space
+from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
+from bbo_plugins.ray.tune.conversions import (
+    check_objective,
+    check_points,
+    example_of_domain,
+    finite,
+    flattened,
+    params_of,
+    split_space,
+)
+from bbo_plugins.ray.tune.recording import OWNER_KEY, owner_of
+from bbo_plugins.ray.tune.restoring import FIXED_PARAMS, RestoringSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
-    from optuna.study import Study
 
 _logger = logging.getLogger(__name__)
 

@@ -9,16 +9,17 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bbo_plugins import errors
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    FloatArray: TypeAlias = NDArray[np.float64]
-    IntArray: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
 
 # Inside Dimension, "float" and "int" name constructors; annotations there need other names.
 Float: TypeAlias = float

@@ -13,10 +13,20 @@ if TYPE_CHECKING:
 
 # The palette of Okabe and Ito (2008), told apart by the color-blind too; its yellow is too light.
 BLUE, RED, GRAY = "#0072B2", "#D55E00", "#555555"
+
+
 _COLORS = (BLUE, RED, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+
 COLORMAP = "viridis"  # gets lighter all the way, so that it can be read without colors
+
+
 BAND_OPACITY = 0.2
+
+
 FAINTEST = 0.12  # opacity of a trial that tells nothing about what is drawn
+
+
 _MAX_MARKED = 40  # points of a line that all get a marker; of longer ones about half as many do
 
 
@@ -37,6 +47,8 @@ _DASHES = (
     _Dash("dashdot", "-."),
     _Dash("longdash", (0, (9, 3))),
 )
+
+
 _MARKERS = (
     _Marker("circle", "o"),
     _Marker("square", "s"),

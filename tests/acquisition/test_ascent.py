@@ -16,7 +16,7 @@ from bbo_plugins.acquisition.ascent import ascend
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 
 @dataclass

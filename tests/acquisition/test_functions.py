@@ -19,7 +19,7 @@ from tests.oracles.problems import random_process, unit_box
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 # Both sides of the two switches at -1 and -25, and tails as far as the issue asks.
 Z = [

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bbo_plugins.acquisition import functions
-from bbo_plugins.acquisition.optimize import maximize
+from bbo_plugins.acquisition.maximize import maximize
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.problems import mixed_space, random_process, unit_box
 from tests.oracles.search import multi_start_maximum
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
-    from bbo_plugins.gp.regression import GaussianProcess
+    from bbo_plugins.gp.posterior import GaussianProcess
+    from bbo_plugins.space.dimension import FloatArray
 
 
 @dataclass(frozen=True)

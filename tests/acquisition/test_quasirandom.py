@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
-from bbo_plugins.acquisition.quasirandom import shifted_sobol
+from bbo_plugins.acquisition.candidates import shifted_sobol
 
 
 @pytest.mark.parametrize("n, d", [(1, 1), (2, 3), (100, 2), (1024, 6), (64, 100)])

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import gamma
 
+from bbo_plugins.gp.fit import default_prior
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.losses import MARGINAL, NearestNeighborPseudoData
-from bbo_plugins.gp.prior import default_prior
-from bbo_plugins.methods.uhe_bo import DEFAULT_POLICY
+from bbo_plugins.gp.likelihood import MARGINAL
+from bbo_plugins.methods.uhe_bo.algorithm import DEFAULT_POLICY
+from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
 from benchmarks import ablations
 from benchmarks.gp_samples import draw
 

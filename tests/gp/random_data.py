@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+    from bbo_plugins.gp.kernels import FeatureMap
+    from bbo_plugins.space.dimension import FloatArray
 
 Noise: TypeAlias = Literal["fitted", "floor", "partly known", "known"]
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.gp.kernels import FeatureMap, FloatArray
-from bbo_plugins.gp.leave_one_out import LeaveOneOut
+from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MarginalLikelihood
+from bbo_plugins.methods.uhe_bo.losses import LeaveOneOut
 from tests.gp.random_data import random_theta
 from tests.oracles.differences import numeric_gradient
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bbo_plugins.gp.likelihood import Criterion
+    from bbo_plugins.space.dimension import FloatArray
 
 Make: TypeAlias = "Callable[[FloatArray, FloatArray, FloatArray, FeatureMap, bool], Criterion]"
 

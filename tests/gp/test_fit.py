@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbo_plugins.gp.fit import Fit, WarmStart, fit_map
-from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.gp.fit import Fit, NormalPrior, WarmStart, default_prior, fit_map
+from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MarginalLikelihood
-from bbo_plugins.gp.prior import NormalPrior, default_prior
 from tests.oracles.problems import branin, sample_prior
 from tests.oracles.search import multi_start_maximum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from bbo_plugins.space.dimension import FloatArray
 
 
 def _ackley(X: FloatArray) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from sklearn.gaussian_process.kernels import Matern
 
 from bbo_plugins.gp.kernels import (
     FeatureMap,
-    FloatArray,
     left_factor,
     matern52,
     matern52_and_slope,
@@ -21,6 +21,9 @@ from bbo_plugins.gp.kernels import (
     squared_distances,
 )
 from tests.oracles import dense
+
+if TYPE_CHECKING:
+    from bbo_plugins.space.dimension import FloatArray
 
 COUNTS = st.lists(st.integers(0, 6), min_size=1, max_size=6).map(tuple)
 

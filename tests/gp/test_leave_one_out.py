@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.gp.kernels import FeatureMap, FloatArray
-from bbo_plugins.gp.leave_one_out import LeaveOneOut
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.methods.uhe_bo.losses import LeaveOneOut
 from tests.gp.random_data import Noise, random_data, random_theta
 from tests.oracles import dense
 from tests.oracles.differences import numeric_gradient
+
+if TYPE_CHECKING:
+    from bbo_plugins.space.dimension import FloatArray
 
 
 def _refitted_densities(K: FloatArray, y: FloatArray) -> FloatArray:

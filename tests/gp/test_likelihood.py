@@ -18,7 +18,7 @@ from bbo_plugins.gp.likelihood import (
     MarginalLikelihood,
     noise_diagonal,
 )
-from bbo_plugins.gp.regression import GaussianProcess
+from bbo_plugins.gp.posterior import GaussianProcess
 from tests.gp.random_data import Noise, random_data, random_theta
 from tests.oracles import dense
 from tests.oracles.differences import numeric_gradient

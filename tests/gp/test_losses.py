@@ -6,28 +6,29 @@ import hashlib
 import math
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from bbo_plugins.gp import losses
-from bbo_plugins.gp.fit import WarmStart, fit_map
-from bbo_plugins.gp.kernels import FeatureMap, FloatArray
-from bbo_plugins.gp.leave_one_out import LeaveOneOut
-from bbo_plugins.gp.likelihood import NOISE_FLOOR, MarginalLikelihood
-from bbo_plugins.gp.losses import (
-    Loss,
-    Marginal,
+from bbo_plugins.gp.fit import WarmStart, default_prior, fit_map
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.likelihood import NOISE_FLOOR, Loss, Marginal, MarginalLikelihood
+from bbo_plugins.gp.surrogate import Surrogate
+from bbo_plugins.methods.uhe_bo import losses
+from bbo_plugins.methods.uhe_bo.losses import (
+    LeaveOneOut,
     NearestNeighborPseudoData,
     WeightedLeaveOneOut,
     voronoi_volumes,
 )
-from bbo_plugins.gp.prior import default_prior
-from bbo_plugins.gp.surrogate import Surrogate
 from tests.gp.random_data import random_theta
 from tests.oracles import dense
 from tests.oracles.differences import numeric_gradient
 from tests.oracles.problems import sample_prior
+
+if TYPE_CHECKING:
+    from bbo_plugins.space.dimension import FloatArray
 
 LOSSES: tuple[Loss, ...] = (Marginal(), NearestNeighborPseudoData(), WeightedLeaveOneOut())
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
@@ -125,7 +126,7 @@ import numpy as np
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.fit import fit_map
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
+from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
 
 with one_blas_thread():
     rng = np.random.default_rng(5)

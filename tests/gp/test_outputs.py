@@ -11,10 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bbo_plugins.gp.outputs import OutputTransform
+from bbo_plugins.gp.targets import OutputTransform
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TARGETS = st.lists(FINITE, min_size=1, max_size=15).map(np.array)

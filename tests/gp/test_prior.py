@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bbo_plugins.gp.prior import NormalPrior, default_prior
+from bbo_plugins.gp.fit import NormalPrior, default_prior
 from tests.oracles.differences import numeric_gradient
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mpmath
 import numpy as np
@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import Hyperparameters
-from bbo_plugins.gp.regression import GaussianProcess
+from bbo_plugins.gp.posterior import GaussianProcess
 from tests.oracles import dense
 from tests.oracles.differences import numeric_gradients
+
+if TYPE_CHECKING:
+    from bbo_plugins.space.dimension import FloatArray
 
 COUNTS = st.lists(st.sampled_from([0, 0, 1, 2, 5]), min_size=1, max_size=5).map(tuple)
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from bbo_plugins.gp.fit import WarmStart, fit_map
-from bbo_plugins.gp.kernels import FeatureMap, FloatArray
-from bbo_plugins.gp.likelihood import NOISE_FLOOR
-from bbo_plugins.gp.losses import MARGINAL, Loss, NearestNeighborPseudoData, WeightedLeaveOneOut
-from bbo_plugins.gp.regression import GaussianProcess
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.likelihood import MARGINAL, NOISE_FLOOR, Loss
+from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate
+from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
 from tests.oracles.problems import sample_prior
+
+if TYPE_CHECKING:
+    from bbo_plugins.space.dimension import FloatArray
 
 NUMERIC = FeatureMap((0, 0))
 LEAVE_ONE_OUT = WeightedLeaveOneOut()

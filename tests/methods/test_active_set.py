@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import Hyperparameters
-from bbo_plugins.methods import active_set, go_ucb, gp_bo
-from bbo_plugins.methods.active_set import MAX_MODELED, Shares, modeled
+from bbo_plugins.methods import gp_bo, training_subset
+from bbo_plugins.methods.go_ucb import algorithm as go_ucb
 from bbo_plugins.methods.observations import Observations
-from bbo_plugins.methods.stopping import StoppingRule, evaluate
+from bbo_plugins.methods.regret_gap.algorithm import evaluate
+from bbo_plugins.methods.regret_gap.rule import StoppingRule
+from bbo_plugins.methods.training_subset import MAX_MODELED, Shares, modeled
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.problems import unit_box
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 PLANE = FeatureMap((0, 0))
 
@@ -161,7 +163,7 @@ def test_feasible_ones_are_better_than_infeasible_ones() -> None:
     constraints[15, 1] = 5.0  # the largest there is
     constraints[30:] = math.nan
     study = observed(random_study(40).X, y, constraints=constraints)
-    order = active_set._best_first(study, 40).tolist()
+    order = training_subset._best_first(study, 40).tolist()
     assert order[:11] == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 16]
     assert order[11:29] == [29 - i for i in range(20) if 29 - i not in {15, 16}]
     assert order[29] == 15
@@ -171,7 +173,7 @@ def test_feasible_ones_are_better_than_infeasible_ones() -> None:
 def test_pruned_ones_come_after_complete_ones() -> None:
     """A value that is not final cannot be the best one."""
     study = observed(random_study(5).X, np.arange(5.0), complete=np.array([1, 1, 1, 0, 0], bool))
-    assert active_set._best_first(study, 5).tolist() == [2, 1, 0, 4, 3]
+    assert training_subset._best_first(study, 5).tolist() == [2, 1, 0, 4, 3]
 
 
 # ------------------------------------------------------------------------------------- constraints
@@ -216,7 +218,7 @@ def test_a_constraint_has_its_part_of_the_last_quarter() -> None:
 @pytest.fixture
 def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let models have at most a hundred observations."""
-    monkeypatch.setattr(active_set, "modeled", functools.partial(modeled, limit=100))
+    monkeypatch.setattr(training_subset, "modeled", functools.partial(modeled, limit=100))
 
 
 @pytest.mark.usefixtures("short_memory")
@@ -250,7 +252,7 @@ def test_the_mean_of_copies_counts() -> None:
     """
     X = np.array([[0.1, 0.1]] * 3 + [[0.9, 0.9]] * 2)
     y = np.array([9.0, 0.0, 0.0, 4.0, 4.0])
-    assert active_set._best_first(observed(X, y), 5).tolist() == [3, 4, 0, 1, 2]
+    assert training_subset._best_first(observed(X, y), 5).tolist() == [3, 4, 0, 1, 2]
 
 
 # ---------------------------------------------------------------------------- in a step of a search
@@ -298,7 +300,7 @@ def test_the_newest_comes_last_and_the_best_is_there(n: int, n_points: int) -> N
     rng = np.random.default_rng(n)
     X = rng.random((n_points, 2))[rng.integers(n_points, size=n)]
     study = observed(X, rng.standard_normal(n))
-    chosen = active_set.indices(study, PLANE, limit=20)
+    chosen = training_subset.indices(study, PLANE, limit=20)
     assert chosen[-1] == n - 1
     assert (np.diff(chosen) > 0).all()
     means = [study.y[(x == X).all(axis=1)].mean() for x in X]
@@ -312,13 +314,13 @@ def test_unmodeled_values_do_not_move_the_networks() -> None:
     X = rng.random((n, 2))
     y = -np.square(X - 0.6).sum(axis=1)
     study = observed(X, y)
-    left_out = np.setdiff1d(np.arange(n), active_set.indices(study, PLANE))
+    left_out = np.setdiff1d(np.arange(n), training_subset.indices(study, PLANE))
     assert len(left_out) >= 150
     changed = y.copy()
     changed[left_out] -= 0.1
     other = observed(X, changed)
-    kept = active_set.indices(study, PLANE)
-    np.testing.assert_array_equal(active_set.indices(other, PLANE), kept)
+    kept = training_subset.indices(study, PLANE)
+    np.testing.assert_array_equal(training_subset.indices(other, PLANE), kept)
 
     def suggestion(observations: Observations) -> FloatArray:
         rng = np.random.default_rng(1)
@@ -333,7 +335,7 @@ def test_unmodeled_values_do_not_move_the_criterion() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((n, 2))
     y = -np.square(X - 0.6).sum(axis=1)
-    kept = active_set.indices(observed(X, y), PLANE)
+    kept = training_subset.indices(observed(X, y), PLANE)
     shared = Hyperparameters(np.array([0.3, 0.3]), 1.0, 1e-4)
 
     def criterion(y: FloatArray) -> float:
@@ -343,7 +345,7 @@ def test_unmodeled_values_do_not_move_the_criterion() -> None:
     swapped = y.copy()
     left_out = np.setdiff1d(np.arange(n), kept)
     swapped[left_out] = swapped[left_out][::-1]  # the same mean and deviation
-    np.testing.assert_array_equal(active_set.indices(observed(X, swapped), PLANE), kept)
+    np.testing.assert_array_equal(training_subset.indices(observed(X, swapped), PLANE), kept)
     assert math.isfinite(criterion(y))
     assert criterion(swapped) == pytest.approx(criterion(y), rel=1e-9)
     moved = y.copy()

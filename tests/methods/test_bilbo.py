@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbo_plugins.methods.bilbo import Options, suggest, trusted_sets
-from bbo_plugins.methods.bilbo_candidates import best_pair
-from bbo_plugins.methods.bilbo_model import BilevelModel, FunctionData
-from bbo_plugins.methods.bilbo_solution import solve
+from bbo_plugins.methods.bilbo.algorithm import Options, suggest, trusted_sets
+from bbo_plugins.methods.bilbo.model import BilevelModel
+from bbo_plugins.methods.bilbo.problem import FunctionData
+from bbo_plugins.methods.bilbo.search import best_pair
+from bbo_plugins.methods.bilbo.solution import solve
 from tests.oracles.bilbo_runs import SMOOTH, observations, run, step
 from tests.oracles.bilevel import box_problem, data_of, grid_problem
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 
 # ----------------------------------------------------------------------------------------- start

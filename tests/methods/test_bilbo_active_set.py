@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from bbo_plugins.methods import bilbo, bilbo_active_set
-from bbo_plugins.methods.bilbo_active_set import MAX_MODELED, told_and_untold
-from bbo_plugins.methods.bilbo_model import BilevelModel, FunctionData, FunctionModel
-from bbo_plugins.methods.bilbo_solution import solve
+from bbo_plugins.methods.bilbo import algorithm as bilbo
+from bbo_plugins.methods.bilbo import model
+from bbo_plugins.methods.bilbo.model import (
+    MAX_MODELED,
+    BilevelModel,
+    FunctionModel,
+    told_and_untold,
+)
+from bbo_plugins.methods.bilbo.solution import solve
 from tests.oracles.bilevel import box_problem, data_of
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.methods.bilbo.problem import FunctionData
+    from bbo_plugins.space.dimension import FloatArray
 
 PAIR = box_problem(1, 1)
 FEATURES = PAIR.features
@@ -24,7 +30,7 @@ FEATURES = PAIR.features
 @pytest.fixture
 def limit(monkeypatch: pytest.MonkeyPatch) -> int:
     """Let each model have at most forty observations."""
-    monkeypatch.setattr(bilbo_active_set, "MAX_MODELED", 40)
+    monkeypatch.setattr(model, "MAX_MODELED", 40)
     return 40
 
 

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from bbo_plugins.methods.bilbo_candidates import (
+from bbo_plugins.methods.bilbo.model import BilevelModel
+from bbo_plugins.methods.bilbo.problem import BilevelProblem
+from bbo_plugins.methods.bilbo.search import (
     SOLUTION,
     Pair,
     anchors_of,
     best_pair,
     best_pairs,
     best_response,
+    climb,
     most_feasible,
+    perturbed,
 )
-from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem
-from bbo_plugins.methods.bilbo_moves import climb, perturbed
-from bbo_plugins.methods.trusted_sets import TrustedSets
+from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.bilevel import (
     assembled,
@@ -31,7 +33,7 @@ from tests.oracles.bilevel import (
 )
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 BOTH = {"upper_constraints": ("C",), "lower_constraints": ("c",)}
 

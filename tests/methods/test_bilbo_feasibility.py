@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbo_plugins.methods import bilbo
-from bbo_plugins.methods.bilbo import Options, trusted_sets
-from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem
-from bbo_plugins.methods.bilbo_solution import solve
+from bbo_plugins.methods.bilbo import algorithm as bilbo
+from bbo_plugins.methods.bilbo.algorithm import Options, trusted_sets
+from bbo_plugins.methods.bilbo.model import BilevelModel
+from bbo_plugins.methods.bilbo.solution import solve
 from tests.oracles.bilbo_runs import SMOOTH, run, step
 from tests.oracles.bilevel import box_problem, data_of, grid_problem
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.methods.bilbo.problem import BilevelProblem
+    from bbo_plugins.space.dimension import FloatArray
 
 
 def test_an_infeasible_problem_is_declared_and_the_constraint_asked_for() -> None:

@@ -9,18 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.bilbo_model import (
-    BilevelModel,
-    BilevelProblem,
-    FunctionData,
-    FunctionModel,
-)
-from bbo_plugins.methods.bilbo_units import Units
+from bbo_plugins.gp.targets import Units
+from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
+from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.bilevel import box_problem, data_of
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 FEATURES = box_problem(1, 1).features
 X = np.random.default_rng(0).random((12, 2))

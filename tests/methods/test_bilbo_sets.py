@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.bilbo_candidates import best_pair
-from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem, FunctionModel
-from bbo_plugins.methods.bilbo_units import Units
-from bbo_plugins.methods.trusted_sets import TrustedSets, penalized_bound
+from bbo_plugins.gp.targets import Units
+from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
+from bbo_plugins.methods.bilbo.search import best_pair
+from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets, penalized_bound
 from tests.oracles.bilevel import (
     box_problem,
     draw,
@@ -28,7 +28,8 @@ from tests.oracles.differences import numeric_gradients
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.methods.bilbo.problem import BilevelProblem
+    from bbo_plugins.space.dimension import FloatArray
 
 NO_ANCHORS = np.empty((0, 2))
 CONSTRAINED = {"upper_constraints": ("C",), "lower_constraints": ("c", "k")}

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from bbo_plugins.methods.bilbo_solution import (
+from bbo_plugins.methods.bilbo.solution import (
     CautiousView,
     smallest_bound_query,
     solve,
     verification,
 )
-from bbo_plugins.methods.trusted_sets import TrustedSets
+from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets
 from tests.oracles.bilevel import (
     assembled,
     box_problem,
@@ -27,9 +27,10 @@ from tests.oracles.bilevel import (
 BOTH = {"upper_constraints": ("C",), "lower_constraints": ("c",)}
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
-    from bbo_plugins.methods.bilbo_candidates import Pair
-    from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem
+    from bbo_plugins.methods.bilbo.model import BilevelModel
+    from bbo_plugins.methods.bilbo.problem import BilevelProblem
+    from bbo_plugins.methods.bilbo.search import Pair
+    from bbo_plugins.space.dimension import FloatArray
 
 
 def _known(problem: BilevelProblem, n: int = 200, **formulas: str) -> BilevelModel:

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.gp.kernels import FeatureMap, FloatArray
-from bbo_plugins.methods.bilbo_model import FunctionData, FunctionModel
-from bbo_plugins.methods.bilbo_units import Units
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.targets import Units
+from bbo_plugins.methods.bilbo.model import FunctionModel
+from bbo_plugins.methods.bilbo.problem import FunctionData
+from bbo_plugins.space.dimension import FloatArray
 
 BULK = np.linspace(-1.0, 1.0, 21)
 

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from bbo_plugins.methods.confidence_ball import (
+from bbo_plugins.methods.go_ucb.ball import (
     ConfidenceBall,
     DualBall,
     NetworkBall,
     linear_targets,
     maximize_in_ball,
 )
-from bbo_plugins.methods.network import LinearizedNetwork, Network, Scales
+from bbo_plugins.methods.go_ucb.network import LinearizedNetwork, Network, Scales
 from tests.oracles.differences import numeric_gradients
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 
 SCALES = Scales(constant=1.0, linear=0.7, quadratic=0.5, hill=0.4, output=2.0, hidden=1.5)

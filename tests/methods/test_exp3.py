@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.exp3 import (
-    NO_ARM,
+from bbo_plugins.methods.observations import NO_ARM, TrialTable
+from bbo_plugins.methods.uhe_bo.bandit import (
     Bandit,
     RewardRule,
     Round,
-    TrialTable,
     exploration_rate,
     pair_rewards,
     probabilities,

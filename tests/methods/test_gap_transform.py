@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.gap_transform import GapTransform
+from bbo_plugins.gp.targets import GapTransform
 from tests.oracles.differences import numeric_gradient
 
 POWERS = (1.0, 0.5, 0.0)

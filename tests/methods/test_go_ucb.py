@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bbo_plugins.acquisition.maximize import maximize_in_region
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.methods.go_ucb import Optimism, Suggestion, suggest
-from bbo_plugins.methods.network_surrogate import NetworkSurrogate, WarmNetwork
-from bbo_plugins.methods.region_search import maximize_in_region
+from bbo_plugins.methods.go_ucb.algorithm import Optimism, Suggestion, suggest
+from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork
 from bbo_plugins.space import CLOSE, Dimension, SearchSpace
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, unit_box
@@ -21,8 +21,8 @@ from tests.oracles.problems import mixed_space, observe, random_points, unit_box
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bbo_plugins.gp.kernels import FloatArray
     from bbo_plugins.methods.observations import Observations
+    from bbo_plugins.space.dimension import FloatArray
 
 
 def _step(
@@ -105,7 +105,7 @@ def test_multiplier_is_the_root_of_beta(monkeypatch: pytest.MonkeyPatch) -> None
         seen.append(acquisition)
         return maximize_in_region(acquisition, *arguments, **options)
 
-    monkeypatch.setattr("bbo_plugins.methods.go_ucb.maximize_in_region", watched)
+    monkeypatch.setattr("bbo_plugins.methods.go_ucb.algorithm.maximize_in_region", watched)
     X = np.random.default_rng(0).random((6, 2))
     _step(observe(X, _hill(X)), beta=9.0)
     assert [acquisition.multiplier for acquisition in seen] == [3.0]

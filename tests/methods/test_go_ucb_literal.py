@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbo_plugins.methods.confidence_ball import maximize_in_ball
-from bbo_plugins.methods.go_ucb_literal import LiteralGOUCB, PlainNetwork
+from bbo_plugins.methods.go_ucb.ball import maximize_in_ball
+from bbo_plugins.methods.go_ucb.literal import LiteralGOUCB, PlainNetwork
 from tests.oracles.differences import numeric_gradient
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
-    from bbo_plugins.methods.confidence_ball import DualBall
+    from bbo_plugins.methods.go_ucb.ball import DualBall
+    from bbo_plugins.space.dimension import FloatArray
 
 
 BOUNDS = np.array([[-5.0, 5.0], [0.0, 2.0]])

@@ -11,15 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bbo_plugins.acquisition.functions import (
+    AcquisitionName,
+    ConstrainedAcquisition,
+    ConstraintModel,
+)
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.methods.constrained import AcquisitionName, ConstrainedAcquisition, ConstraintModel
 from tests.oracles import normal
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, random_process, unit_box
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
     from bbo_plugins.space import SearchSpace
+    from bbo_plugins.space.dimension import FloatArray
 from tests.oracles.steps import NAMES, bound_acquisition, dense_mean, smooth, step
 
 # ------------------------------------------------------------------------- the acquisition itself

@@ -11,8 +11,8 @@ import pytest
 from tests.oracles.problems import observe, unit_box
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
-    from bbo_plugins.methods.constrained import AcquisitionName
+    from bbo_plugins.acquisition.functions import AcquisitionName
+    from bbo_plugins.space.dimension import FloatArray
 from tests.oracles.steps import NAMES, bound_acquisition, dense_mean, smooth, step
 
 # ----------------------------------------------------------------------------------- constraints

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.gp_bo import suggest
@@ -26,8 +26,9 @@ from tests.oracles.problems import (
 )
 
 if TYPE_CHECKING:
+    from bbo_plugins.acquisition.functions import AcquisitionName
     from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.methods.constrained import AcquisitionName
+    from bbo_plugins.space.dimension import FloatArray
 from tests.oracles.steps import NAMES, smooth, step
 
 # --------------------------------------------------------------------------------------- pending

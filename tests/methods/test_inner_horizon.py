@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.horizon_laws import bilevel_beta
-from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
+from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon
+from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 LOSSES = {"convex": 1.0, "nonconvex": 2.0, "ucb-lean": 0.5}
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from bbo_plugins.methods.least_squares import Regression, factorize, fit, solve
-from bbo_plugins.methods.network import Network, Scales
+from bbo_plugins.methods.go_ucb.network import Network, Scales
+from bbo_plugins.methods.go_ucb.regression import Regression, factorize, fit, solve
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 
 SCALES = Scales(constant=1.0, linear=0.7, quadratic=0.5, hill=0.4, output=2.0, hidden=1.5)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from bbo_plugins.methods.network import LinearizedNetwork, Network, Scales
+from bbo_plugins.methods.go_ucb.network import LinearizedNetwork, Network, Scales
 from tests.oracles.differences import numeric_gradient, numeric_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 
 SCALES = Scales(constant=1.0, linear=0.7, quadratic=1.2, hill=1.1, output=2.0, hidden=1.5)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bbo_plugins.methods.least_squares import fit
-from bbo_plugins.methods.network_scales import (
+from bbo_plugins.methods.go_ucb.evidence import (
     GROWTH,
     LOG_NOISE,
     N_THETA,
@@ -21,10 +20,11 @@ from bbo_plugins.methods.network_scales import (
     maximize,
     network_with,
 )
+from bbo_plugins.methods.go_ucb.regression import fit
 from tests.oracles.differences import numeric_gradient
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 
 N = 12

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.methods.network_scales import NOISE_FLOOR, NoiseModel, ScaleEvidence
-from bbo_plugins.methods.network_surrogate import POWERS, NetworkSurrogate, WarmNetwork, inputs
+from bbo_plugins.methods.go_ucb.evidence import NOISE_FLOOR, NoiseModel, ScaleEvidence
+from bbo_plugins.methods.go_ucb.surrogate import POWERS, NetworkSurrogate, WarmNetwork, inputs
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 
 def _quadratic(X: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.exp3 import NO_ARM
+from bbo_plugins.methods.observations import NO_ARM
 from tests.oracles.arms import Row, first_of, past_of
 
 ROWS = st.dictionaries(

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from bbo_plugins.methods.region_search import maximize_in_region
-from bbo_plugins.methods.trust_region import TrustRegion
+from bbo_plugins.acquisition.maximize import TrustRegion, maximize_in_region
 from bbo_plugins.space import CLOSE, Dimension, SearchSpace
 from tests.oracles.problems import mixed_space, unit_box
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from bbo_plugins.methods.regret_gap import (
+from bbo_plugins.methods.regret_gap.bound import (
     GapTerms,
     Update,
     confidence_multiplier,

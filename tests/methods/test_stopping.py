@@ -14,22 +14,16 @@ from hypothesis import strategies as st
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import Hyperparameters
-from bbo_plugins.methods.regret_gap import confidence_multiplier, cross_validation_threshold
-from bbo_plugins.methods.stopping import (
-    CRITERIA,
-    THRESHOLDS,
-    Evaluation,
-    StoppingRecord,
-    StoppingRule,
-    evaluate,
-)
-from bbo_plugins.methods.stopping_model import StandardizedTargets, StoppingModel
+from bbo_plugins.methods.regret_gap.algorithm import Evaluation, evaluate
+from bbo_plugins.methods.regret_gap.bound import confidence_multiplier, cross_validation_threshold
+from bbo_plugins.methods.regret_gap.model import StandardizedTargets, StoppingModel
+from bbo_plugins.methods.regret_gap.rule import CRITERIA, THRESHOLDS, StoppingRecord, StoppingRule
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles import dense, normal, posteriors
 from tests.oracles.problems import unit_box
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.kernels import FloatArray
+    from bbo_plugins.space.dimension import FloatArray
 
 SHARED = Hyperparameters(np.array([0.3, 0.6]), 1.5, 0.05)
 SMOOTH = Hyperparameters(np.array([0.3, 0.6]), 1.5, 1e-4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,10 +13,10 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from bbo_plugins.gp.fit import fit_map
-from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import NOISE_FLOOR, Hyperparameters
-from bbo_plugins.gp.regression import GaussianProcess
-from bbo_plugins.methods.stopping_model import (
+from bbo_plugins.gp.posterior import GaussianProcess
+from bbo_plugins.methods.regret_gap.model import (
     StandardizedTargets,
     StoppingModel,
     candidates,
@@ -23,6 +24,9 @@ from bbo_plugins.methods.stopping_model import (
 )
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.problems import categories_of, mixed_space, random_points, unit_box
+
+if TYPE_CHECKING:
+    from bbo_plugins.space.dimension import FloatArray
 
 FLOOR = 1e-2
 

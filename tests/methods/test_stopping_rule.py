@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bbo_plugins.methods.stopping import StoppingRecord, StoppingRule
+from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 
 
 def _record(n: int, value: float, threshold: float = 1.0) -> StoppingRecord:

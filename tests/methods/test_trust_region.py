@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bbo_plugins.methods import trust_region
-from bbo_plugins.methods.trust_region import TrustRegion, length_after
+from bbo_plugins.acquisition.maximize import TrustRegion
+from bbo_plugins.methods.go_ucb import algorithm as go_ucb
+from bbo_plugins.methods.go_ucb.algorithm import length_after
 
-FIRST = trust_region._FIRST
-SUCCESSES, FAILURES = trust_region._N_SUCCESSES, trust_region._N_FAILURES
+FIRST = go_ucb._FIRST
+SUCCESSES, FAILURES = go_ucb._N_SUCCESSES, go_ucb._N_FAILURES
 
 
 def test_box_is_cut_off_at_the_cube() -> None:
@@ -35,7 +36,7 @@ def test_improvements_in_a_row_lengthen_it() -> None:
     y = np.concatenate([np.zeros(5), np.arange(1.0, 30.0)])
     assert length_after(y[: 5 + SUCCESSES - 1], 5) == FIRST
     assert length_after(y[: 5 + SUCCESSES], 5) == 2.0 * FIRST
-    assert length_after(y, 5) == trust_region._LONGEST
+    assert length_after(y, 5) == go_ucb._LONGEST
 
 
 def test_failures_in_a_row_shorten_it() -> None:
@@ -63,5 +64,5 @@ def test_units_do_not_matter(values: list[float], n_startup: int, scale: float) 
     """The length lies between its limits and does not change with the objective's scale."""
     y = np.round(np.array(values), 3)
     length = length_after(y, n_startup)
-    assert trust_region._SHORTEST <= length <= trust_region._LONGEST
+    assert go_ucb._SHORTEST <= length <= go_ucb._LONGEST
     assert length_after(scale * y, n_startup) == pytest.approx(length)

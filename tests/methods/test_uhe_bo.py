@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from bbo_plugins.gp.losses import MARGINAL, NearestNeighborPseudoData, WeightedLeaveOneOut
-from bbo_plugins.methods import gp_bo, uhe_bo
-from bbo_plugins.methods.uhe_bo import (
+from bbo_plugins.gp.likelihood import MARGINAL
+from bbo_plugins.methods import gp_bo
+from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo
+from bbo_plugins.methods.uhe_bo.algorithm import (
     DEFAULT_POLICY,
     MODEL_ARM,
     PLAIN_POLICY,
@@ -25,6 +26,7 @@ from bbo_plugins.methods.uhe_bo import (
     Policy,
     Suggestion,
 )
+from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.arms import Row, first_of, past_of, random_probability
 from tests.oracles.problems import mixed_space, observe, random_points, unit_box
@@ -33,11 +35,11 @@ from tests.oracles.steps import NAMES, assert_valid, smooth
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from bbo_plugins.acquisition.functions import AcquisitionName
     from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.gp.kernels import FloatArray
-    from bbo_plugins.gp.losses import Loss
-    from bbo_plugins.methods.constrained import AcquisitionName
+    from bbo_plugins.gp.likelihood import Loss
     from bbo_plugins.methods.observations import Observations
+    from bbo_plugins.space.dimension import FloatArray
 
 LITERAL = Policy(loss=NearestNeighborPseudoData(), on_stagnation=False, n_draws=1, reward="scaled")
 # The rules of the bandit without the cost of the paper's loss.

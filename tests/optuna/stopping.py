@@ -12,7 +12,8 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.methods.stopping import StoppingRule, evaluate
+from bbo_plugins.methods.regret_gap.algorithm import evaluate
+from bbo_plugins.methods.regret_gap.rule import StoppingRule
 from bbo_plugins.space import Dimension, SearchSpace
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage
     from optuna.study import Study
 
-    from bbo_plugins.gp.kernels import FloatArray
-    from bbo_plugins.methods.stopping import StoppingRecord
+    from bbo_plugins.methods.regret_gap.rule import StoppingRecord
+    from bbo_plugins.space.dimension import FloatArray
 
 PLANE: dict[str, BaseDistribution] = {
     "x": FloatDistribution(0.0, 1.0),

@@ -15,10 +15,8 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
-from bbo_plugins.optuna.bilevel_reasons import REASON_KEY, doubt
-from bbo_plugins.optuna.bilevel_solution import BilevelPosterior
-from bbo_plugins.optuna.bilevel_trials import BilevelTrials, shared_distributions
-from bbo_plugins.optuna.placement import PlacedTrials
+from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, doubt, shared_distributions
+from bbo_plugins.optuna.study.points import PlacedTrials
 from tests.optuna.bilevel_studies import (
     FUNCTIONS,
     HAS_SET_CONSTRAINT,
@@ -373,7 +371,7 @@ def test_trials_without_a_value_teach_nothing(state: TrialState) -> None:
     sampler = sampler_of()
     study = study_of(sampler, 16)
     P = np.array([[0.95, 0.95], [0.9, 0.3]])
-    before = BilevelPosterior.of(study, sampler)
+    before = sampler.posterior(study)
     for name in sampler.functions:
         for x, z in P.tolist():
             study.add_trial(
@@ -384,7 +382,7 @@ def test_trials_without_a_value_teach_nothing(state: TrialState) -> None:
                 )
             )
     study.ask()  # which is the one that is asking
-    after = BilevelPosterior.of(study, sampler)
+    after = sampler.posterior(study)
     for name in sampler.functions:
         assert len(after.trials.data[name].pending) == 2
         assert after.deviation(name, P) == pytest.approx(before.deviation(name, P), rel=1e-6)
@@ -451,7 +449,7 @@ def test_the_regret_bound_is_that_of_the_trusted_set() -> None:
 
     for _ in range(3):
         study.optimize(objective, n_trials=8)
-        posterior = BilevelPosterior.of(study, sampler)
+        posterior = sampler.posterior(study)
         space = posterior.trials.problem.space
         P = space.encode([{"x": x, "z": z} for x in levels for z in levels])
         low, high = {}, {}

@@ -14,11 +14,10 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.methods import bilbo_active_set
-from bbo_plugins.methods.bilbo_active_set import MAX_MODELED
-from bbo_plugins.optuna.bilevel_reasons import REASON_KEY
-from bbo_plugins.optuna.bilevel_solution import BilevelPosterior
-from bbo_plugins.optuna.proposals import Proposal
+from bbo_plugins.methods.bilbo import model
+from bbo_plugins.methods.bilbo.model import MAX_MODELED
+from bbo_plugins.optuna.bilevel.trials import REASON_KEY
+from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.bilevel_studies import FUNCTIONS, sampler_of
 from tests.optuna.studies import warnings_in
 
@@ -87,7 +86,7 @@ def test_ten_thousand_trials(caplog: pytest.LogCaptureFixture) -> None:
     assert all(0.9 * MAX_MODELED <= size <= MAX_MODELED for size in sizes)
     assert study.trials[-1].system_attrs[REASON_KEY]["reason"] != "fallback"
     with one_blas_thread():  # as in ``BILBOSampler.solution``
-        posterior = BilevelPosterior.of(study, sampler)
+        posterior = sampler.posterior(study)
         solution = posterior.solution()
     assert max(len(posterior.observations(name)[1]) for name in FUNCTIONS) <= MAX_MODELED
     assert solution.feasible
@@ -111,7 +110,7 @@ def test_another_process_suggests_the_same() -> None:
 
 def test_failures_among_many_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Failed queries are pending ones for models of bounded size, too, and the solution holds."""
-    monkeypatch.setattr(bilbo_active_set, "MAX_MODELED", 60)
+    monkeypatch.setattr(model, "MAX_MODELED", 60)
     sampler = sampler_of(seed=3)
     study = study_of(history(400, every_fails=20), sampler)
     solution = sampler.solution(study)

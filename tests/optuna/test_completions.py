@@ -12,16 +12,16 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.methods.active_set import MAX_MODELED
-from bbo_plugins.optuna import completions
-from bbo_plugins.optuna.completions import StudyCompletions, in_order
-from bbo_plugins.optuna.proposals import Proposal
+from bbo_plugins.methods.training_subset import MAX_MODELED
+from bbo_plugins.optuna.stopping import completions
+from bbo_plugins.optuna.stopping.completions import StudyCompletions, in_order
+from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.stopping import PLANE, add, new_study
 
 if TYPE_CHECKING:
     from optuna.study import Study
 
-    from bbo_plugins.optuna.completions import Completion
+    from bbo_plugins.optuna.stopping.completions import Completion
 
 
 def _study(minutes: list[int]) -> Study:

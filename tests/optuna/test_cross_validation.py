@@ -13,7 +13,7 @@ import pytest
 from optuna.trial import FixedTrial
 
 from bbo_plugins.optuna import RegretGapTerminator, report_cross_validation_scores
-from bbo_plugins.optuna.cross_validation import scores_of
+from bbo_plugins.optuna.stopping.cross_validation import scores_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,9 +20,9 @@ import pytest
 from optuna.distributions import IntDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.methods.go_ucb import Suggestion, suggest
+from bbo_plugins.methods.go_ucb.algorithm import Suggestion, suggest
 from bbo_plugins.optuna import GOUCBSampler
-from bbo_plugins.optuna.proposals import Proposal
+from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.studies import (
     BOX,
     conditional,
@@ -255,7 +255,7 @@ def test_region_knows_how_long_the_start_up_was(monkeypatch: pytest.MonkeyPatch)
         seen.append(options["n_startup"])
         return suggest(*arguments, **options)
 
-    monkeypatch.setattr("bbo_plugins.methods.go_ucb.suggest", watched)
+    monkeypatch.setattr("bbo_plugins.methods.go_ucb.algorithm.suggest", watched)
     started(5)
     assert seen == [4]
 

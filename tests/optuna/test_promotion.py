@@ -17,9 +17,9 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState, create_trial
 
-from bbo_plugins.methods.inner_horizon import GrowingHorizon, InnerHorizon
+from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, continued_from, inner_steps
-from bbo_plugins.optuna.continuations import (
+from bbo_plugins.optuna.study.continuations import (
     CONTINUED_FROM,
     GOAL,
     STEPS,

@@ -14,10 +14,14 @@ from hypothesis import strategies as st
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.methods.exp3 import NO_ARM
-from bbo_plugins.optuna.proposals import ARMS, PREFIX, Proposal
-from bbo_plugins.optuna.proposed import Proposed
-from bbo_plugins.optuna.trials import StudyHistory, store_constraints, store_proposal
+from bbo_plugins.methods.observations import NO_ARM
+from bbo_plugins.optuna.sampling.snapshot import (
+    Proposed,
+    StudyHistory,
+    store_constraints,
+    store_proposal,
+)
+from bbo_plugins.optuna.study.proposal import ARMS, PREFIX, Proposal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
-    from bbo_plugins.methods.past import Past
+    from bbo_plugins.methods.observations import Past
 
 X = FloatDistribution(0.0, 10.0)
 RANDOM, MODEL = "random", "model"

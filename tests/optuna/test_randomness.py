@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bbo_plugins.optuna import randomness
+from bbo_plugins.optuna.sampling import randomness
 from bbo_plugins.space import Dimension, SearchSpace
 
 BOX = SearchSpace({"x": Dimension.float(0.0, 1.0), "y": Dimension.float(0.0, 1.0)})

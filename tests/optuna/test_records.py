@@ -18,13 +18,16 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import Hyperparameters
 from bbo_plugins.gp.surrogate import Surrogate
-from bbo_plugins.methods.active_set import MAX_MODELED
-from bbo_plugins.methods.objective_models import ProcessModel
+from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.proposals import PREFIX, Proposal
-from bbo_plugins.optuna.records import suggestions_of
-from bbo_plugins.optuna.study_posterior import StudyPosterior, posterior_of
-from bbo_plugins.visualization._lengthscales import lengthscales_info
+from bbo_plugins.optuna.study.proposal import PREFIX, Proposal
+from bbo_plugins.visualization._data.lengthscales import lengthscales_info
+from bbo_plugins.visualization._data.objective import (
+    ProcessModel,
+    StudyPosterior,
+    posterior_of,
+    suggestions_of,
+)
 from tests.optuna import uhe_studies
 from tests.oracles import dense
 from tests.visualization.studies import MIXED, N_STARTUP, N_TRIALS, loss, modeled_study, sampler

@@ -13,7 +13,7 @@ import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.proposals import Proposal
+from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.studies import BOX, constrained, quadratic, started, violation
 
 if TYPE_CHECKING:

@@ -12,17 +12,17 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.methods import uhe_bo
-from bbo_plugins.methods.inner_horizon import InnerHorizon
+from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
+from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo
 from bbo_plugins.optuna import PromotionCallback, UHEBOSampler, inner_steps
-from bbo_plugins.optuna.continuations import CONTINUED_FROM, STEPS, STEPS_MADE
-from bbo_plugins.optuna.proposals import Proposal
+from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, STEPS, STEPS_MADE
+from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.studies import BOX, points, quadratic, started
 
 if TYPE_CHECKING:
     from optuna.study import Study
 
-    from bbo_plugins.optuna.trials import Snapshot
+    from bbo_plugins.optuna.sampling.snapshot import Snapshot
 
 HORIZON = InnerHorizon(n_outer=20)
 GROWING = InnerHorizon.growing(constant=1.0)

@@ -11,16 +11,16 @@ import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.proposals import Proposal
-from bbo_plugins.optuna.trials import store_proposal
+from bbo_plugins.optuna.sampling.snapshot import store_proposal
+from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.studies import BOX, points, quadratic, started
 
 if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import Trial
 
-    from bbo_plugins.optuna.model_sampler import ModelSuggestion
-    from bbo_plugins.optuna.trials import Snapshot
+    from bbo_plugins.optuna.sampling.base import ModelSuggestion
+    from bbo_plugins.optuna.sampling.snapshot import Snapshot
 
 
 @pytest.mark.parametrize("n_startup_trials", [3, 100])

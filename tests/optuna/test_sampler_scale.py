@@ -11,9 +11,9 @@ import optuna
 import pytest
 from optuna.trial import TrialState, create_trial
 
-from bbo_plugins.methods.active_set import MAX_MODELED
+from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
-from bbo_plugins.optuna.proposals import Proposal
+from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.studies import MIXED, quadratic, warnings_in
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
-    from bbo_plugins.optuna.model_sampler import ModelSampler
+    from bbo_plugins.optuna.sampling.base import ModelSampler
 
 N_LONG = 10_000
 KB = 1024

@@ -17,7 +17,7 @@ from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.proposals import Proposal
+from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.studies import BOX, MIXED, points, quadratic, started, warnings_in
 
 if TYPE_CHECKING:
@@ -354,5 +354,5 @@ def test_import_is_light() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     loaded = set(run.stdout.split())
-    assert "bbo_plugins.optuna.samplers" in loaded
+    assert "bbo_plugins.optuna.uhe_bo_sampler" in loaded
     assert not loaded & {"scipy", "sqlalchemy", "pandas", "torch"}

@@ -14,10 +14,10 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.methods.stopping import StoppingRecord, StoppingRule
+from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 from bbo_plugins.optuna import RegretGapTerminator
-from bbo_plugins.optuna.stopping_history import histories_of
-from bbo_plugins.optuna.stopping_records import (
+from bbo_plugins.optuna.stopping.progress import histories_of
+from bbo_plugins.optuna.stopping.records import (
     CAPACITY,
     Settings,
     StoredRecord,

@@ -14,8 +14,8 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
-from bbo_plugins.optuna import study_lock
-from bbo_plugins.optuna.study_lock import LIFETIME, PREFIX, StudyLock
+from bbo_plugins.optuna.study import lock
+from bbo_plugins.optuna.study.lock import LIFETIME, PREFIX, StudyLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up after the second attempt."""
-    monkeypatch.setattr(study_lock, "_N_ATTEMPTS", 2)
+    monkeypatch.setattr(lock, "_N_ATTEMPTS", 2)
 
 
 def _set(study: optuna.Study, name: str, value: Any) -> None:

@@ -12,11 +12,15 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from scipy import stats
 
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.methods.network_surrogate import NetworkSurrogate, WarmNetwork, inputs
-from bbo_plugins.methods.objective_models import NetworkModel, ProcessModel
+from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
-from bbo_plugins.optuna.proposals import Proposal
-from bbo_plugins.optuna.study_posterior import StudyPosterior, posterior_of
+from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.visualization._data.objective import (
+    NetworkModel,
+    ProcessModel,
+    StudyPosterior,
+    posterior_of,
+)
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

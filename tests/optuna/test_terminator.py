@@ -15,11 +15,12 @@ from optuna.distributions import IntDistribution
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
-from bbo_plugins.methods.stopping import CRITERIA, THRESHOLDS, StoppingRule, evaluate
+from bbo_plugins.methods.regret_gap.algorithm import evaluate
+from bbo_plugins.methods.regret_gap.rule import CRITERIA, THRESHOLDS, StoppingRule
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, report_cross_validation_scores
-from bbo_plugins.optuna.records import suggestions_of
-from bbo_plugins.optuna.stopping_records import attributes_of
+from bbo_plugins.optuna.stopping.records import attributes_of
 from bbo_plugins.space import Dimension, SearchSpace
+from bbo_plugins.visualization._data.objective import suggestions_of
 from tests.optuna.stopping import (
     PLANE,
     UNIT_SQUARE,

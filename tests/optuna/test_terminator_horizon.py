@@ -9,21 +9,16 @@ import optuna
 import pytest
 
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.methods.inner_horizon import InnerHorizon
-from bbo_plugins.methods.stopping import StoppingRule, evaluate
-from bbo_plugins.optuna import (
-    PromotionCallback,
-    RegretGapTerminator,
-    UHEBOSampler,
-    completions,
-    continuations,
-    inner_steps,
-)
-from bbo_plugins.optuna.completions import StudyCompletions, in_order
-from bbo_plugins.optuna.continuations import CONTINUED_FROM, Continuations
-from bbo_plugins.optuna.cross_validation import report_cross_validation_scores
-from bbo_plugins.optuna.proposals import Proposal
-from bbo_plugins.optuna.stopping_history import history_of
+from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
+from bbo_plugins.methods.regret_gap.algorithm import evaluate
+from bbo_plugins.optuna import PromotionCallback, RegretGapTerminator, UHEBOSampler, inner_steps
+from bbo_plugins.optuna.stopping import completions
+from bbo_plugins.optuna.stopping.completions import StudyCompletions, in_order
+from bbo_plugins.optuna.stopping.cross_validation import report_cross_validation_scores
+from bbo_plugins.optuna.stopping.progress import history_of
+from bbo_plugins.optuna.study import continuations
+from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, Continuations
+from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.stopping import UNIT_SQUARE, add, assert_same, converging, new_study
 
 if TYPE_CHECKING:
@@ -32,7 +27,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import Trial
 
-    from bbo_plugins.methods.stopping import StoppingRecord
+    from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 
 X, VALUES = converging(14)
 # What completes, in order: a new configuration, or (configuration, value) of a continuation.

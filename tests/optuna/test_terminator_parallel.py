@@ -13,9 +13,9 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
-from bbo_plugins.methods import stopping
+from bbo_plugins.methods.regret_gap import algorithm as stopping
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
-from bbo_plugins.optuna.stopping_history import history_of
+from bbo_plugins.optuna.stopping.progress import history_of
 from tests.optuna.stopping import (
     PLANE,
     add_all,

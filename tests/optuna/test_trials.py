@@ -13,8 +13,7 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.proposals import PREFIX, Proposal
-from bbo_plugins.optuna.trials import (
+from bbo_plugins.optuna.sampling.snapshot import (
     Histories,
     Snapshot,
     StudyHistory,
@@ -22,6 +21,7 @@ from bbo_plugins.optuna.trials import (
     store_constraints,
     store_proposal,
 )
+from bbo_plugins.optuna.study.proposal import PREFIX, Proposal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,14 +9,15 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from bbo_plugins.gp import losses
+from bbo_plugins.gp import likelihood
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods import gp_bo
-from bbo_plugins.methods.uhe_bo import DEFAULT_POLICY, RANDOM_ARM, Policy
-from bbo_plugins.optuna.model_sampler import ModelSuggestion
-from bbo_plugins.optuna.proposals import ARMS
-from bbo_plugins.optuna.randomness import model_generator
-from bbo_plugins.optuna.samplers import UHEBOSampler, _name_of
+from bbo_plugins.methods.uhe_bo import losses
+from bbo_plugins.methods.uhe_bo.algorithm import DEFAULT_POLICY, RANDOM_ARM, Policy
+from bbo_plugins.optuna.sampling.base import ModelSuggestion
+from bbo_plugins.optuna.sampling.randomness import model_generator
+from bbo_plugins.optuna.study.proposal import ARMS
+from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler, _name_of
 from tests.optuna.uhe_studies import (
     EVERY_PAIR,
     MODEL,
@@ -41,7 +42,7 @@ from tests.oracles.arms import first_of, random_probability
 if TYPE_CHECKING:
     from optuna.trial import Trial
 
-    from bbo_plugins.optuna.trials import Snapshot
+    from bbo_plugins.optuna.sampling.snapshot import Snapshot
 
 # --------------------------------------------------------------------------------------- reduction
 
@@ -50,7 +51,7 @@ class Parent(UHEBOSampler):
     """A sampler that takes the parent method's steps."""
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
-        name = _name_of(losses.MARGINAL)
+        name = _name_of(likelihood.MARGINAL)
         made = gp_bo.suggest(
             snapshot.space,
             snapshot.observations,
@@ -163,7 +164,7 @@ class Script:
         doubted = second and rows[number - 1][0] == RANDOM_ARM
         self.n_doubted += doubted
         if proposal.arm != RANDOM:
-            loss = policy.loss if doubted or not policy.on_stagnation else losses.MARGINAL
+            loss = policy.loss if doubted or not policy.on_stagnation else likelihood.MARGINAL
             assert proposal.loss == _name_of(loss)
             assert (proposal.expected_gain is None) is (doubted and policy.on_stagnation)
         if second:
@@ -191,7 +192,7 @@ class Script:
     "arguments, policy",
     [
         ({}, EVERY_PAIR),
-        ({"n_trials": 31}, Policy(losses.MARGINAL, on_stagnation=False)),
+        ({"n_trials": 31}, Policy(likelihood.MARGINAL, on_stagnation=False)),
         ({"constraints_func": lambda trial: [trial.user_attrs["violation"]]}, EVERY_PAIR),
     ],
     ids=["scaled", "improvement, planned", "constrained"],

@@ -20,12 +20,13 @@ from optuna.distributions import IntDistribution
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
-from bbo_plugins.gp import losses
-from bbo_plugins.methods import uhe_bo
-from bbo_plugins.methods.uhe_bo import DEFAULT_POLICY, Policy
-from bbo_plugins.optuna.proposals import ARMS, Proposal
-from bbo_plugins.optuna.randomness import model_generator
-from bbo_plugins.optuna.samplers import UHEBOSampler, _name_of
+from bbo_plugins.gp import likelihood
+from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo
+from bbo_plugins.methods.uhe_bo import losses
+from bbo_plugins.methods.uhe_bo.algorithm import DEFAULT_POLICY, Policy
+from bbo_plugins.optuna.sampling.randomness import model_generator
+from bbo_plugins.optuna.study.proposal import ARMS, Proposal
+from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler, _name_of
 from tests.optuna.studies import MIXED, quadratic
 from tests.optuna.uhe_studies import (
     MODEL,
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
-    from bbo_plugins.optuna.model_sampler import ModelSuggestion
-    from bbo_plugins.optuna.trials import Snapshot
+    from bbo_plugins.optuna.sampling.base import ModelSuggestion
+    from bbo_plugins.optuna.sampling.snapshot import Snapshot
 
 # ---------------------------------------------------------------------------------- reproducibility
 
@@ -165,7 +166,7 @@ class Exploring(Chosen):
 
     def __init__(self, **arguments: Any) -> None:
         """Choose the policy."""
-        super().__init__(Policy(losses.MARGINAL, on_stagnation=False), **arguments)
+        super().__init__(Policy(likelihood.MARGINAL, on_stagnation=False), **arguments)
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
         # One whose first number is below any probability of an arm in the studies below.
@@ -215,21 +216,25 @@ def test_one_line_tells_the_share_of_random_trials(caplog: pytest.LogCaptureFixt
 
 def test_names_of_losses_differ() -> None:
     """Fits are kept apart by these names."""
-    known = (losses.Marginal(), losses.NearestNeighborPseudoData(), losses.WeightedLeaveOneOut())
+    known = (
+        likelihood.Marginal(),
+        losses.NearestNeighborPseudoData(),
+        losses.WeightedLeaveOneOut(),
+    )
     assert len({_name_of(loss) for loss in known}) == len(known)
 
 
-@pytest.mark.parametrize("used", [losses.MARGINAL, losses.WeightedLeaveOneOut()])
-def test_fits_continue_from_those_of_the_same_loss(used: losses.Loss) -> None:
+@pytest.mark.parametrize("used", [likelihood.MARGINAL, losses.WeightedLeaveOneOut()])
+def test_fits_continue_from_those_of_the_same_loss(used: likelihood.Loss) -> None:
     """A stored fit changes the next one if it is of the same loss, and nothing if it is not."""
-    other = losses.WeightedLeaveOneOut() if used == losses.MARGINAL else losses.MARGINAL
+    other = losses.WeightedLeaveOneOut() if used == likelihood.MARGINAL else likelihood.MARGINAL
     policy = Policy(used, explores=False, on_stagnation=False)
     trials = [finished(x, math.sin(5.0 * x)) for x in np.linspace(0.05, 0.95, 8)]
     far = next_of(trials[:5], Chosen(policy, seed=0))  # a fit of other data
     proposal = proposal_of(far)
     assert proposal is not None
 
-    def following(loss: losses.Loss | None) -> tuple[Any, ...]:
+    def following(loss: likelihood.Loss | None) -> tuple[Any, ...]:
         fits = () if loss is None else proposal.fits
         name = None if loss is None else _name_of(loss)
         attributes = Proposal(proposal.params, fits, loss=name).to_attributes()

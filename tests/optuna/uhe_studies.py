@@ -10,10 +10,10 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from bbo_plugins.gp import losses
-from bbo_plugins.methods.uhe_bo import Policy
+from bbo_plugins.gp import likelihood
+from bbo_plugins.methods.uhe_bo.algorithm import Policy
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.proposals import ARMS, Proposal
+from bbo_plugins.optuna.study.proposal import ARMS, Proposal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ SQUARE: dict[str, BaseDistribution] = {
 N_STARTUP = 4
 SEED, N_WHOLE = 2, 14  # so many trials with it pull both arms and minimize both losses
 RANDOM, MODEL = "random", "model"  # as they are stored
-EVERY_PAIR = Policy(losses.MARGINAL, on_stagnation=False, n_draws=1, reward="scaled")
+EVERY_PAIR = Policy(likelihood.MARGINAL, on_stagnation=False, n_draws=1, reward="scaled")
 
 
 class Chosen(UHEBOSampler):

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from bbo_plugins.methods.exp3 import NO_ARM, TrialTable
-from bbo_plugins.methods.past import Past
+from bbo_plugins.methods.observations import NO_ARM, Past, TrialTable
 from tests.oracles import exp3
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bbo_plugins.methods.uhe_bo import Policy
+    from bbo_plugins.methods.uhe_bo.algorithm import Policy
 
 # arm or None, finished, value or None, expected gain or None
 Row: TypeAlias = tuple[int | None, bool, float | None, float | None]

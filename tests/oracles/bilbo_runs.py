@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbo_plugins.methods.bilbo import Options, Query, suggest
+from bbo_plugins.methods.bilbo.algorithm import Options, Query, suggest
 from tests.oracles.bilevel import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from bbo_plugins.gp.kernels import FloatArray
-    from bbo_plugins.methods.bilbo_model import BilevelProblem, FunctionData
+    from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
+    from bbo_plugins.space.dimension import FloatArray
 
 Functions = dict[str, "Callable[[FloatArray], float]"]
 SMOOTH: Functions = {

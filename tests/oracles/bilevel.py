@@ -9,14 +9,10 @@ import numpy as np
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import Hyperparameters
-from bbo_plugins.gp.regression import GaussianProcess
-from bbo_plugins.methods.bilbo_model import (
-    BilevelModel,
-    BilevelProblem,
-    FunctionData,
-    FunctionModel,
-)
-from bbo_plugins.methods.bilbo_units import Units
+from bbo_plugins.gp.posterior import GaussianProcess
+from bbo_plugins.gp.targets import Units
+from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
+from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
 from bbo_plugins.space import Dimension, SearchSpace
 
 if TYPE_CHECKING:

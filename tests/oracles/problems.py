@@ -9,7 +9,7 @@ import numpy as np
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import Hyperparameters
-from bbo_plugins.gp.regression import GaussianProcess
+from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods.observations import Observations
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles import dense

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from bbo_plugins.acquisition.functions import AcquisitionName, ConstrainedAcquisition
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods import gp_bo
-from bbo_plugins.methods.constrained import AcquisitionName, ConstrainedAcquisition
 from bbo_plugins.methods.gp_bo import Suggestion, suggest
 from tests.oracles import dense
 from tests.oracles.problems import unit_box
@@ -19,6 +19,7 @@ from tests.oracles.problems import unit_box
 if TYPE_CHECKING:
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
+    from bbo_plugins.space.dimension import FloatArray
 
 NAMES: tuple[AcquisitionName, ...] = get_args(AcquisitionName)
 

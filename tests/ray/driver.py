@@ -18,7 +18,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from ray import tune
 
-from bbo_plugins.methods.inner_horizon import InnerHorizon
+from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler
 
 N_TRIALS = 8

@@ -22,13 +22,13 @@ from optuna.storages.journal import JournalFileBackend
 
 import bbo_plugins
 from bbo_plugins.optuna import continued_from
-from bbo_plugins.optuna.continuations import steps_taken
+from bbo_plugins.optuna.study.continuations import steps_taken
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import cloudpickle
 
-from bbo_plugins.ray.recording import NOT_COUNTED
+from bbo_plugins.ray.tune.recording import NOT_COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,9 +10,9 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from bbo_plugins.methods.inner_horizon import InnerHorizon
+from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import RegretGapTerminator, continued_from
-from bbo_plugins.optuna.continuations import steps_taken
+from bbo_plugins.optuna.study.continuations import steps_taken
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
@@ -27,7 +27,7 @@ from ray.tune.schedulers import (
 )
 
 from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler, RegretGapStopper
-from bbo_plugins.ray.restoring import saved_trials
+from bbo_plugins.ray.tune.restoring import saved_trials
 from tests.ray.trainables import Training, evaluate, loss_of, train, train_forever
 
 if TYPE_CHECKING:

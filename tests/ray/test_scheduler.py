@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bbo_plugins.methods.inner_horizon import InnerHorizon
-from bbo_plugins.optuna.continuations import STEPS_MADE, continued_from, steps_of, steps_taken
+from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
+from bbo_plugins.optuna.study.continuations import STEPS_MADE, continued_from, steps_of, steps_taken
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 

@@ -16,7 +16,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, continued_from
-from bbo_plugins.optuna.continuations import steps_of
+from bbo_plugins.optuna.study.continuations import steps_of
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
@@ -25,7 +25,7 @@ from ray.tune.experiment import Trial
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from bbo_plugins.ray import BBOSearch
-from bbo_plugins.ray.recording import NOT_COUNTED, OWNER_KEY
+from bbo_plugins.ray.tune.recording import NOT_COUNTED, OWNER_KEY
 
 if TYPE_CHECKING:
     from pathlib import Path

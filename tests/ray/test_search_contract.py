@@ -19,7 +19,7 @@ from ray.tune.search import ConcurrencyLimiter, Searcher
 from ray.tune.search.optuna import OptunaSearch
 
 from bbo_plugins.ray import BBOSearch
-from bbo_plugins.ray.restoring import FIXED_PARAMS
+from bbo_plugins.ray.tune.restoring import FIXED_PARAMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

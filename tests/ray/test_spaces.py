@@ -12,7 +12,7 @@ pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 from ray import tune
 
 from bbo_plugins.ray import BBOSearch, RegretGapStopper
-from bbo_plugins.ray.spaces import flattened, split_space
+from bbo_plugins.ray.tune.conversions import flattened, split_space
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bbo_plugins.methods import stopping
-from bbo_plugins.methods.stopping import StoppingRule
+from bbo_plugins.methods.regret_gap import algorithm as stopping
+from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 from bbo_plugins.space import Dimension, SearchSpace
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
@@ -20,7 +20,7 @@ pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 from ray import tune
 
 from bbo_plugins.ray import RegretGapStopper
-from bbo_plugins.ray.live_trials import LiveTrials
+from bbo_plugins.ray.stopper import LiveTrials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ def test_records_are_those_of_the_rule() -> None:
     X = space.encode([{"x": x, "n/k": "a"} for x in points])
     y = -((np.array(points) - 0.3) ** 2)
     rule = StoppingRule(threshold="relative", min_n_trials=3)
-    records: list[stopping.StoppingRecord] = []
+    records: list[StoppingRecord] = []
     warm_start = None
     for n in range(1, len(points) + 1):
         found = stopping.evaluate(

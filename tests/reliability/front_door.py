@@ -11,8 +11,8 @@ import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from bbo_plugins.optuna import BILBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
-from bbo_plugins.optuna.bilevel_reasons import REASON_KEY
-from bbo_plugins.optuna.proposals import Proposal
+from bbo_plugins.optuna.bilevel.trials import REASON_KEY
+from bbo_plugins.optuna.study.proposal import Proposal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial
 
-    from bbo_plugins.methods.stopping import StoppingRecord
+    from bbo_plugins.methods.regret_gap.rule import StoppingRecord
 
 ESTIMATIONS = ("uhe", "map")  # of UHEBOSampler
 # What one model suggests for one function, by its observations; BILBO has several of each.

@@ -10,7 +10,7 @@ import optuna
 from hypothesis import strategies as st
 from optuna.trial import FrozenTrial, TrialState
 
-from bbo_plugins.optuna.proposals import PREFIX
+from bbo_plugins.optuna.study.proposal import PREFIX
 from tests.reliability.front_door import sampler_of
 
 if TYPE_CHECKING:

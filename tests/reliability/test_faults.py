@@ -17,8 +17,8 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState, create_trial
 from scipy.linalg import lapack
 
-from bbo_plugins.optuna.trials import StudyHistory
-from bbo_plugins.optuna.values import OTHERS
+from bbo_plugins.optuna.sampling.snapshot import StudyHistory
+from bbo_plugins.optuna.study.trials import OTHERS
 from tests.reliability.front_door import (
     BILEVEL,
     ESTIMATIONS,

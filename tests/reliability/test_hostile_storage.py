@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.bilevel_reasons import REASON_KEY
-from bbo_plugins.optuna.cross_validation import report_cross_validation_scores
-from bbo_plugins.optuna.records import suggestions_of
-from bbo_plugins.optuna.stopping_history import histories_of
-from bbo_plugins.optuna.study_posterior import posterior_of
+from bbo_plugins.optuna.bilevel.trials import REASON_KEY
+from bbo_plugins.optuna.stopping.cross_validation import report_cross_validation_scores
+from bbo_plugins.optuna.stopping.progress import histories_of
+from bbo_plugins.visualization._data.objective import posterior_of, suggestions_of
 from tests.reliability.front_door import (
     BILEVEL,
     ESTIMATIONS,

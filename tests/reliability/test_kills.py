@@ -12,7 +12,7 @@ import sqlalchemy
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState, create_trial
 
-from bbo_plugins.optuna.trials import StudyHistory
+from bbo_plugins.optuna.sampling.snapshot import StudyHistory
 from tests.reliability.front_door import (
     SAMPLERS,
     ask,

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from optuna.trial import TrialState
 
-from bbo_plugins.methods import bilbo
+from bbo_plugins.methods.bilbo import algorithm as bilbo
 from bbo_plugins.optuna import bilbo_sampler
-from bbo_plugins.optuna.dimensions import space_of as space_from
-from bbo_plugins.optuna.model_sampler import ModelSampler
-from bbo_plugins.optuna.proposals import Proposal
-from bbo_plugins.optuna.trials import store_proposal
+from bbo_plugins.optuna.sampling.base import ModelSampler
+from bbo_plugins.optuna.sampling.snapshot import store_proposal
+from bbo_plugins.optuna.study.points import space_of as space_from
+from bbo_plugins.optuna.study.proposal import Proposal
 from tests.reliability.front_door import (
     BILEVEL,
     SAMPLERS,
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from optuna.study import Study
 
-    from bbo_plugins.methods.bilbo import Query
-    from bbo_plugins.methods.bilbo_model import BilevelProblem
-    from bbo_plugins.optuna.model_sampler import ModelSuggestion
-    from bbo_plugins.optuna.trials import Snapshot
+    from bbo_plugins.methods.bilbo.algorithm import Query
+    from bbo_plugins.methods.bilbo.problem import BilevelProblem
+    from bbo_plugins.optuna.sampling.base import ModelSuggestion
+    from bbo_plugins.optuna.sampling.snapshot import Snapshot
 
 _N_IN_STEP, _N_ROUNDS = 4, 20
 

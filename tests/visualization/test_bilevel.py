@@ -14,10 +14,9 @@ from optuna.trial import create_trial
 
 import bbo_plugins.visualization as ours
 from bbo_plugins.optuna import BILBOSampler, UHEBOSampler
-from bbo_plugins.optuna.bilevel_solution import BilevelPosterior
-from bbo_plugins.visualization import _bilevel as records
-from bbo_plugins.visualization import matplotlib as ours_matplotlib
-from bbo_plugins.visualization._bilevel import BilevelInfo, Panel, bilevel_info
+from bbo_plugins.visualization import matplotlib
+from bbo_plugins.visualization._data import bilevel
+from bbo_plugins.visualization._data.bilevel import BilevelInfo, Panel, bilevel_info
 from bbo_plugins.visualization._plotly.bilevel import draw as draw_by_plotly
 from bbo_plugins.visualization.matplotlib._bilevel import draw as draw_by_matplotlib
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
-PLOTS: list[Any] = [ours.plot_bilevel, ours_matplotlib.plot_bilevel]
+PLOTS: list[Any] = [ours.plot_bilevel, matplotlib.plot_bilevel]
 UNIT = FloatDistribution(0.0, 1.0)
 
 
@@ -119,7 +118,7 @@ def test_surfaces_are_the_posterior_means() -> None:
     """Of both objectives over both parameters, in the objectives' own units and directions."""
     study, sampler = _joint()
     info = bilevel_info(study, sampler)
-    posterior = BilevelPosterior.of(study, sampler)
+    posterior = sampler.posterior(study)
     assert [panel.title for panel in info.panels] == ["upper", "lower"]
     for panel in info.panels:
         x, z = (axis.values for axis in panel.axes)
@@ -137,7 +136,7 @@ def test_the_line_is_the_lower_levels_answer() -> None:
     study, sampler = _joint()
     panel = bilevel_info(study, sampler).panels[0]
     assert panel.answer is not None
-    posterior = BilevelPosterior.of(study, sampler)
+    posterior = sampler.posterior(study)
     z = np.linspace(0.0, 1.0, 2001)
     for x, answer in panel.answer.T[::9]:
         points = np.column_stack([np.full_like(z, x), z])
@@ -223,7 +222,7 @@ ANSWERED, RESPONSES = "upper, with the lower level's answers", "lower, at the so
 def test_a_curve_goes_through_the_answers() -> None:
     """With one upper parameter: the objective's mean where x is answered, and its deviation."""
     study, sampler = _levels(1, 2)
-    posterior = BilevelPosterior.of(study, sampler)
+    posterior = sampler.posterior(study)
     panels = _panels(1, 2)
     curve = panels[ANSWERED]
     (axis,) = curve.axes
@@ -256,10 +255,10 @@ def test_both_packages_draw_every_layout(levels: tuple[int, int]) -> None:
     axes, figure = draw_by_matplotlib(info), draw_by_plotly(info)
     assert len(axes) == len(info.panels)
     assert [note.text for note in figure.layout.annotations] == [p.title for p in info.panels]
-    stars = [trace for trace in figure.data if trace.name == records.SOLUTION_LABEL]
+    stars = [trace for trace in figure.data if trace.name == bilevel.SOLUTION_LABEL]
     for ax, panel, star in zip(axes, info.panels, stars, strict=True):
         assert ax.get_xlabel() == panel.axes[0].name
-        (drawn,) = (line for line in ax.get_lines() if line.get_label() == records.SOLUTION_LABEL)
+        (drawn,) = (line for line in ax.get_lines() if line.get_label() == bilevel.SOLUTION_LABEL)
         assert drawn.get_xydata()[0] == pytest.approx(panel.solution)
         assert (star.x[0], star.y[0]) == pytest.approx(panel.solution)
     axes[0].figure.canvas.draw()
@@ -269,13 +268,13 @@ def test_both_packages_name_the_same() -> None:
     """The legend has each kind of thing once, in both; plotly shows the same surface."""
     study, sampler = _joint()
     info = bilevel_info(study, sampler)
-    axes = ours_matplotlib.plot_bilevel(study, sampler)
+    axes = matplotlib.plot_bilevel(study, sampler)
     (legend,) = axes[0].figure.legends
     names = [text.get_text() for text in legend.get_texts()]
     assert names == [label for label in info.labels if label in names]
     queries = [f"queries of {name}" for name in ("upper", "lower", "C", "c")]
     assert names == [
-        records.ANSWER_LABEL, records.SOLUTION_LABEL, *queries, records.VIOLATED_LABEL
+        bilevel.ANSWER_LABEL, bilevel.SOLUTION_LABEL, *queries, bilevel.VIOLATED_LABEL
     ]  # fmt: skip
     figure = ours.plot_bilevel(study, sampler)
     shown = [trace.name for trace in figure.data if trace.showlegend]

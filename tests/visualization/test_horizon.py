@@ -13,11 +13,11 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 import bbo_plugins.visualization as ours
-from bbo_plugins.methods.inner_horizon import InnerHorizon
+from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, inner_steps
-from bbo_plugins.optuna.continuations import CONTINUED_FROM, STEPS
-from bbo_plugins.visualization import matplotlib as ours_matplotlib
-from bbo_plugins.visualization._horizon import horizon_info
+from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, STEPS
+from bbo_plugins.visualization import matplotlib
+from bbo_plugins.visualization._data.horizon import horizon_info
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -82,7 +82,7 @@ def test_both_show_the_courses_of_all_configurations(direction: str) -> None:
     sign = 1.0 if direction == "minimize" else -1.0
     figure = ours.plot_horizon(study)
     traces = {(trace.name, trace.xaxis): trace for trace in figure.data}
-    panels: Any = ours_matplotlib.plot_horizon(study)
+    panels: Any = matplotlib.plot_horizon(study)
     upper, lower = panels
     lines = {line.get_label(): line for line in upper.get_lines()}
     below = [line for line in lower.get_lines() if len(line.get_xdata())]
@@ -103,7 +103,7 @@ def test_both_show_the_courses_of_all_configurations(direction: str) -> None:
 def test_axes_say_what_they_show() -> None:
     """Both panels share the scale of the steps, which is logarithmic."""
     figure = ours.plot_horizon(_study())
-    panels: Any = ours_matplotlib.plot_horizon(_study())
+    panels: Any = matplotlib.plot_horizon(_study())
     layout = figure.layout
     assert layout.yaxis.type == layout.xaxis2.type == "log"
     assert panels[0].get_yscale() == panels[1].get_xscale() == "log"
@@ -184,7 +184,7 @@ def test_horizon_of_ray_is_drawn_if_given() -> None:
     figure = ours.plot_horizon(_reports(), metric="loss", horizon=horizon)
     (trace,) = [trace for trace in figure.data if trace.name == HORIZON]
     assert list(zip(trace.x, trace.y, strict=True)) == [(0, 1), (2, 9)]
-    panels: Any = ours_matplotlib.plot_horizon(_reports(), metric="loss", horizon=horizon)
+    panels: Any = matplotlib.plot_horizon(_reports(), metric="loss", horizon=horizon)
     labels = [line.get_label() for line in panels[0].get_lines()]
     assert HORIZON in labels
 
@@ -212,7 +212,7 @@ def test_impossible_arguments_are_refused(
     results: Any, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     """By name, in both packages."""
-    for plot in (ours.plot_horizon, ours_matplotlib.plot_horizon):
+    for plot in (ours.plot_horizon, matplotlib.plot_horizon):
         with pytest.raises(error) as caught:
             plot(results, **options)
         assert message in str(caught.value)

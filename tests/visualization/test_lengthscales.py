@@ -13,17 +13,17 @@ import pytest
 import bbo_plugins.visualization as ours
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.optuna import GOUCBSampler
-from bbo_plugins.optuna.proposals import Proposal
-from bbo_plugins.optuna.records import suggestions_of
-from bbo_plugins.visualization import matplotlib as ours_matplotlib
-from bbo_plugins.visualization._lengthscales import (
+from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.visualization import matplotlib
+from bbo_plugins.visualization._data.lengthscales import (
     MODEL_LABEL,
     RANDOM_LABEL,
     LengthscalesInfo,
     ScaleLine,
 )
-from bbo_plugins.visualization._plotly import lengthscales as by_plotly
-from bbo_plugins.visualization.matplotlib import _lengthscales as by_matplotlib
+from bbo_plugins.visualization._data.objective import suggestions_of
+from bbo_plugins.visualization._plotly import lengthscales
+from bbo_plugins.visualization.matplotlib import _lengthscales
 from tests.visualization.studies import MIXED, N_STARTUP, N_TRIALS, modeled_study
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def test_both_show_what_is_stored() -> None:
     """One line per parameter over the trials with an estimate, with the values of the storage."""
     study = modeled_study()
     traces = {trace.name: trace for trace in ours.plot_lengthscales(study).data}
-    lines = _by_label(ours_matplotlib.plot_lengthscales(study))
+    lines = _by_label(matplotlib.plot_lengthscales(study))
     assert set(traces) == set(LABELS.values()) <= set(lines)
     stored = [record for record in suggestions_of(study) if record.length_scales]
     for name in MIXED:
@@ -60,7 +60,7 @@ def test_axes() -> None:
     """Length-scales on a log axis that says its unit; trials from 0 on, so start-up is blank."""
     study = modeled_study()
     layout = ours.plot_lengthscales(study).layout
-    axes = ours_matplotlib.plot_lengthscales(study)
+    axes = matplotlib.plot_lengthscales(study)
     assert layout.yaxis.type == axes.get_yscale() == "log"
     assert layout.title.text == axes.get_title()
     assert layout.xaxis.title.text == axes.get_xlabel() == "Trial"
@@ -78,7 +78,7 @@ def test_axes() -> None:
 def test_random_arm_is_marked() -> None:
     """Trials that a bandit suggested at random get a mark at the bottom, below all lines."""
     info = LengthscalesInfo((ScaleLine("x", "x", ((4, 0.5), (5, 2.0), (8, 0.2))),), (6, 7), 8)
-    rug, axes = by_plotly.draw(info).data[-1], by_matplotlib.draw(info)
+    rug, axes = lengthscales.draw(info).data[-1], _lengthscales.draw(info)
     mark = _by_label(axes)[RANDOM_LABEL]
     assert rug.name == RANDOM_LABEL
     assert list(rug.x) == list(mark.get_xdata()) == [6, 7]
@@ -87,16 +87,16 @@ def test_random_arm_is_marked() -> None:
     assert mark.get_transform() == axes.get_xaxis_transform()
     low, high = info.log10_range
     assert (np.log10(0.2) - low) / (high - low) > 0.05
-    assert len(by_plotly.draw(replace(info, random=())).data) == 1
-    assert RANDOM_LABEL not in _by_label(by_matplotlib.draw(replace(info, random=())))
+    assert len(lengthscales.draw(replace(info, random=())).data) == 1
+    assert RANDOM_LABEL not in _by_label(_lengthscales.draw(replace(info, random=())))
 
 
 def test_the_arms_have_different_marks() -> None:
     """Trials that a bandit left to the model have a mark of their own."""
     line = ScaleLine("x", "x", ((4, 0.5), (5, 2.0), (8, 0.2)))
     info = LengthscalesInfo((line,), random=(6, 7), last=8, model=(5, 8))
-    random, model = by_plotly.draw(info).data[-2:]
-    marks = _by_label(by_matplotlib.draw(info))
+    random, model = lengthscales.draw(info).data[-2:]
+    marks = _by_label(_lengthscales.draw(info))
     assert (random.name, model.name) == (RANDOM_LABEL, MODEL_LABEL)
     assert list(model.x) == list(marks[MODEL_LABEL].get_xdata()) == [5, 8]
     assert random.marker.symbol != model.marker.symbol
@@ -123,7 +123,7 @@ def test_other_losses_are_hollow() -> None:
     assert hollow.legendgroup == line.legendgroup
     assert [trace.showlegend for trace in (hollow, name)] == [False, True]
     assert name.name == label
-    axes = ours_matplotlib.plot_lengthscales(study)
+    axes = matplotlib.plot_lengthscales(study)
     drawn: list[Any] = axes.get_lines()
     line, hollow = drawn[1:3]
     np.testing.assert_allclose(line.get_xydata(), [[0, 1], [2, np.exp(0.5)], [3, np.exp(0.25)]])
@@ -144,7 +144,7 @@ def test_a_network_has_something_else(n_trials: int, caplog: pytest.LogCaptureFi
     study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=n_trials)
     if n_trials > 3:  # whoever looks at it later
         study.sampler = optuna.samplers.RandomSampler()
-    for plot in (ours.plot_lengthscales, ours_matplotlib.plot_lengthscales):
+    for plot in (ours.plot_lengthscales, matplotlib.plot_lengthscales):
         caplog.clear()
         plot(study)
         (record,) = caplog.records
@@ -155,6 +155,6 @@ def test_a_network_has_something_else(n_trials: int, caplog: pytest.LogCaptureFi
 def test_what_is_no_study_is_refused() -> None:
     """Both name the argument."""
     no_study: Any = 3
-    for plot in (ours.plot_lengthscales, ours_matplotlib.plot_lengthscales):
+    for plot in (ours.plot_lengthscales, matplotlib.plot_lengthscales):
         with pytest.raises(TypeError, match="study must be an Optuna study, but got 3"):
             plot(no_study)

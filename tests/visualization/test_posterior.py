@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from optuna.distributions import FloatDistribution
 
 import bbo_plugins.visualization as ours
-from bbo_plugins.optuna.study_posterior import posterior_of
-from bbo_plugins.visualization import matplotlib as ours_matplotlib
-from bbo_plugins.visualization._posterior import PosteriorInfo, Slice, posterior_info
+from bbo_plugins.visualization import matplotlib
+from bbo_plugins.visualization._data.objective import posterior_of
+from bbo_plugins.visualization._data.posterior import PosteriorInfo, Slice, posterior_info
 from bbo_plugins.visualization._style import FAINTEST
 from tests.visualization.studies import MIXED, copied, modeled_study
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
-PLOTS: list[Any] = [ours.plot_posterior, ours_matplotlib.plot_posterior]
+PLOTS: list[Any] = [ours.plot_posterior, matplotlib.plot_posterior]
 
 
 def _info(
@@ -145,7 +145,7 @@ def test_both_draw_the_same_numbers() -> None:
     study = modeled_study()
     info = _info(study)
     figure = ours.plot_posterior(study, n_points=20)
-    panels = ours_matplotlib.plot_posterior(study, n_points=20)
+    panels = matplotlib.plot_posterior(study, n_points=20)
     assert isinstance(panels, np.ndarray)
     assert panels.shape == (len(MIXED),)
     for index, (drawn, axes) in enumerate(zip(info.slices, panels, strict=True)):
@@ -186,7 +186,7 @@ def test_axes_of_both() -> None:
     study = modeled_study()
     info = _info(study)
     layout = ours.plot_posterior(study).layout
-    panels: Any = ours_matplotlib.plot_posterior(study)
+    panels: Any = matplotlib.plot_posterior(study)
     assert layout.title.text == panels[0].figure.get_suptitle() == info.title
     n_axes = [sum(name.startswith("xaxis") for name in layout), len(panels[0].figure.axes)]
     assert n_axes == [len(MIXED)] * 2  # the place of a sixth panel is left empty
@@ -232,7 +232,7 @@ def test_labels_of_logarithmic_axes_do_not_overlap() -> None:
     rows = [{name: one.low if row else one.high for name, one in logs.items()} for row in range(3)]
     study = _study(dict(logs), rows, [3.0, 1.0, 2.0])
     for params in (None, *([name] for name in logs)):
-        panels = np.ravel(np.array(ours_matplotlib.plot_posterior(study, params), dtype=object))
+        panels = np.ravel(np.array(matplotlib.plot_posterior(study, params), dtype=object))
         assert _overlapping_labels(panels[0].figure) == []
         for axes in panels:
             low, high = axes.get_xlim()
@@ -276,7 +276,7 @@ def test_outliers_do_not_flatten_the_rest(negated: bool) -> None:
     assert max(values[:-2]) < high < 10.0
     assert info.trials_label.endswith("(2 beyond the axis)")
     figure = ours.plot_posterior(study, n_points=20)
-    axes = ours_matplotlib.plot_posterior(study, n_points=20)
+    axes = matplotlib.plot_posterior(study, n_points=20)
     assert isinstance(axes, Axes)
     np.testing.assert_allclose(figure.layout.yaxis.range, info.value_range)
     np.testing.assert_allclose(axes.get_ylim(), info.value_range)

@@ -14,14 +14,14 @@ import optuna
 import pytest
 
 import bbo_plugins.visualization as ours
-from bbo_plugins.methods import stopping
-from bbo_plugins.methods.stopping import StoppingRecord
+from bbo_plugins.methods.regret_gap import algorithm as stopping
+from bbo_plugins.methods.regret_gap.rule import StoppingRecord
 from bbo_plugins.optuna import RegretGapTerminator
-from bbo_plugins.optuna.stopping_records import StoredRecord, store_record, store_settings
-from bbo_plugins.visualization import matplotlib as ours_matplotlib
-from bbo_plugins.visualization._plotly import regret_gap as by_plotly
-from bbo_plugins.visualization._regret_gap import regret_gap_info
-from bbo_plugins.visualization.matplotlib import _regret_gap as by_matplotlib
+from bbo_plugins.optuna.stopping.records import StoredRecord, store_record, store_settings
+from bbo_plugins.visualization import matplotlib
+from bbo_plugins.visualization._data.regret_gap import regret_gap_info
+from bbo_plugins.visualization._plotly import regret_gap
+from bbo_plugins.visualization.matplotlib import _regret_gap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +84,7 @@ def test_both_show_what_is_stored(direction: str) -> None:
     study = _watched_study(direction)
     history = _terminator().history(study)
     traces = {trace.name: trace for trace in ours.plot_regret_gap(study).data}
-    panels: Any = ours_matplotlib.plot_regret_gap(study)
+    panels: Any = matplotlib.plot_regret_gap(study)
     upper, lower = panels
     lines = {**_by_label(upper), **_by_label(lower)}
     values = [trial.values[0] for trial in study.trials]
@@ -118,7 +118,7 @@ def test_axes_and_stop() -> None:
     study = _watched_study()
     stop = next(r.n_trials for r in _terminator().history(study) if r.terminate)
     figure = ours.plot_regret_gap(study)
-    panels: Any = ours_matplotlib.plot_regret_gap(study)
+    panels: Any = matplotlib.plot_regret_gap(study)
     upper, lower = panels
     layout = figure.layout
     assert layout.yaxis.type == upper.get_yscale() == "log"
@@ -158,8 +158,8 @@ def test_what_a_log_axis_cannot_show_leaves_gaps() -> None:
     assert -0.5 < low < math.log10(0.5) < math.log10(2.0) < high < 0.5
     empty = replace(info, criterion=replace(info.criterion, points=()), threshold=info.criterion)
     for drawn in (info, empty):
-        by_plotly.draw(drawn)
-        by_matplotlib.draw(drawn)
+        regret_gap.draw(drawn)
+        _regret_gap.draw(drawn)
 
 
 def test_terminator_can_be_chosen(caplog: pytest.LogCaptureFixture) -> None:
@@ -185,13 +185,13 @@ def test_nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     before = study._storage.get_study_system_attrs(study._study_id).copy()
     monkeypatch.delattr(stopping, "evaluate")
     ours.plot_regret_gap(study)
-    ours_matplotlib.plot_regret_gap(study)
+    matplotlib.plot_regret_gap(study)
     assert study._storage.get_study_system_attrs(study._study_id) == before
 
 
 def test_no_records(caplog: pytest.LogCaptureFixture) -> None:
     """As Optuna's plots do: a warning in the log, and a figure without data."""
-    for plot in (ours.plot_regret_gap, ours_matplotlib.plot_regret_gap):
+    for plot in (ours.plot_regret_gap, matplotlib.plot_regret_gap):
         for arguments in ((), (RegretGapTerminator(seed=5),)):
             caplog.clear()
             study = _watched_study() if arguments else optuna.create_study()
@@ -207,7 +207,7 @@ def test_bad_arguments_are_refused() -> None:
     """Both name the argument."""
     three: Any = 3
     several = optuna.create_study(directions=["minimize", "minimize"])
-    for plot in (ours.plot_regret_gap, ours_matplotlib.plot_regret_gap):
+    for plot in (ours.plot_regret_gap, matplotlib.plot_regret_gap):
         with pytest.raises(TypeError, match="study must be an Optuna study, but got 3"):
             plot(three)
         with pytest.raises(TypeError, match="terminator must be a RegretGapTerminator or None"):

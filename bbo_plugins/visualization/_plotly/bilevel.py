@@ -9,7 +9,7 @@ import numpy as np
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-from bbo_plugins.visualization import _bilevel as records
+from bbo_plugins.visualization._data import bilevel
 from bbo_plugins.visualization._style import (
     BAND_OPACITY,
     BLUE,
@@ -26,12 +26,20 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
     from bbo_plugins.optuna import BILBOSampler
-    from bbo_plugins.visualization._axes import ParameterAxis
+    from bbo_plugins.visualization._data.axes import ParameterAxis
 
 _N_COLUMNS = 2
+
+
 _PANEL_SIZE = (430, 330)  # pixels
+
+
 _FRAME_WIDTH, _FRAME_HEIGHT, _LEGEND_HEIGHT = 140, 190, 130
+
+
 _HORIZONTAL_SPACING, _VERTICAL_GAP = 0.24, 100  # share of the width; pixels
+
+
 _BELOW = {
     "orientation": "h",
     "xref": "container",
@@ -41,7 +49,11 @@ _BELOW = {
     "yanchor": "bottom",
     "y": 0.01,
 }
+
+
 _N_LEVELS = 12
+
+
 _BAND_COLOR = f"rgba{(*bytes.fromhex(BLUE[1:]), BAND_OPACITY)}"
 
 
@@ -98,10 +110,10 @@ def plot_bilevel(
             figure = plot_bilevel(study, sampler)
             figure.write_html("bilevel.html")
     """
-    return draw(records.bilevel_info(study, sampler, params))
+    return draw(bilevel.bilevel_info(study, sampler, params))
 
 
-def draw(info: records.BilevelInfo) -> go.Figure:
+def draw(info: bilevel.BilevelInfo) -> go.Figure:
     """Draw the records."""
     n_rows = -(-len(info.panels) // _N_COLUMNS)
     height = _PANEL_SIZE[1] * n_rows + _FRAME_HEIGHT
@@ -155,8 +167,8 @@ def _axis(axis: ParameterAxis) -> dict[str, Any]:
 
 
 def _traces(
-    info: records.BilevelInfo,
-    panel: records.Panel,
+    info: bilevel.BilevelInfo,
+    panel: bilevel.Panel,
     x_domain: tuple[float, float],
     y_domain: tuple[float, float],
 ) -> Iterator[Any]:
@@ -170,7 +182,7 @@ def _traces(
         yield go.Scatter(
             x=panel.violated[0],
             y=panel.violated[1],
-            name=records.VIOLATED_LABEL,
+            name=bilevel.VIOLATED_LABEL,
             mode="markers",
             marker={"symbol": "x-thin", "size": 5, "opacity": 0.55, "line": {"width": 1}},
             hoverinfo="skip",
@@ -180,7 +192,7 @@ def _traces(
         yield go.Scatter(
             x=queries.x,
             y=queries.y,
-            name=records.queries_label(queries.function),
+            name=bilevel.queries_label(queries.function),
             mode="markers",
             marker={
                 "symbol": marker.plotly,
@@ -196,7 +208,7 @@ def _traces(
     yield go.Scatter(
         x=[panel.solution[0]],
         y=[panel.solution[1]],
-        name=records.SOLUTION_LABEL,
+        name=bilevel.SOLUTION_LABEL,
         mode="markers",
         marker={"symbol": "star", "size": 16, "color": RED, "line": {"color": "white", "width": 1}},
         cliponaxis=False,
@@ -204,7 +216,7 @@ def _traces(
 
 
 def _surface(
-    panel: records.Panel, x_domain: tuple[float, float], y_domain: tuple[float, float]
+    panel: bilevel.Panel, x_domain: tuple[float, float], y_domain: tuple[float, float]
 ) -> go.Contour | go.Heatmap:
     looks: dict[str, Any] = {
         "x": panel.axes[0].values,
@@ -234,7 +246,7 @@ def _surface(
     return go.Contour(**looks, ncontours=_N_LEVELS, line=line)
 
 
-def _curve(panel: records.Panel, values: NDArray[np.float64]) -> Iterator[go.Scatter]:
+def _curve(panel: bilevel.Panel, values: NDArray[np.float64]) -> Iterator[go.Scatter]:
     x = panel.axes[0].values
     interval = panel.interval(values)
     looks: dict[str, Any] = {
@@ -253,7 +265,7 @@ def _curve(panel: records.Panel, values: NDArray[np.float64]) -> Iterator[go.Sca
                 "arrayminus": values - interval[0],
                 "thickness": 1.5,
             },
-            name=records.BARS_LABEL,
+            name=bilevel.BARS_LABEL,
             mode="markers",
             marker={"symbol": "square", "size": 7, "color": BLUE},
         )
@@ -261,7 +273,7 @@ def _curve(panel: records.Panel, values: NDArray[np.float64]) -> Iterator[go.Sca
     yield go.Scatter(
         x=[*x, *x[::-1]],
         y=[*interval[0], *interval[1][::-1]],
-        name=records.INTERVAL_LABEL,
+        name=bilevel.INTERVAL_LABEL,
         mode="lines",
         line={"width": 0},
         fill="toself",
@@ -269,17 +281,17 @@ def _curve(panel: records.Panel, values: NDArray[np.float64]) -> Iterator[go.Sca
         hoverinfo="skip",
     )
     yield go.Scatter(
-        **looks, name=records.MEAN_LABEL, mode="lines", line={"color": BLUE, "width": 2}
+        **looks, name=bilevel.MEAN_LABEL, mode="lines", line={"color": BLUE, "width": 2}
     )
 
 
-def _answer(panel: records.Panel, answer: NDArray[np.float64]) -> Iterator[go.Scatter]:
+def _answer(panel: bilevel.Panel, answer: NDArray[np.float64]) -> Iterator[go.Scatter]:
     places: dict[str, Any] = {"x": answer[0], "y": answer[1], "connectgaps": False}
     if any(axis.is_discrete for axis in panel.axes):
         marker = {"symbol": "line-ew", "size": 9, "line": {"color": "black", "width": 2.5}}
-        yield go.Scatter(**places, name=records.ANSWER_LABEL, mode="markers", marker=marker)
+        yield go.Scatter(**places, name=bilevel.ANSWER_LABEL, mode="markers", marker=marker)
         return
     halo = {"color": "white", "width": 5}
     yield go.Scatter(**places, mode="lines", line=halo, hoverinfo="skip", showlegend=False)
     line = {"color": "black", "width": 2}
-    yield go.Scatter(**places, name=records.ANSWER_LABEL, mode="lines", line=line)
+    yield go.Scatter(**places, name=bilevel.ANSWER_LABEL, mode="lines", line=line)

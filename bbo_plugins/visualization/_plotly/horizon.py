@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-from bbo_plugins.visualization import _horizon as records
+from bbo_plugins.visualization._data import horizon as data
 from bbo_plugins.visualization._style import BLUE, GRAY, RED
 
 if TYPE_CHECKING:
-    from bbo_plugins.methods.inner_horizon import InnerHorizon
+    from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 
 _HEIGHT = 640  # pixels
 
@@ -70,13 +70,13 @@ def plot_horizon(
             figure = plot_horizon(study)
             figure.write_html("horizon.html")
     """
-    info = records.horizon_info(results, horizon=horizon, metric=metric, mode=mode, steps=steps)
+    info = data.horizon_info(results, horizon=horizon, metric=metric, mode=mode, steps=steps)
     if info is None:
-        return go.Figure(layout={"title": {"text": records.EMPTY_TITLE}})
+        return go.Figure(layout={"title": {"text": data.EMPTY_TITLE}})
     return draw(info)
 
 
-def draw(info: records.HorizonInfo) -> go.Figure:
+def draw(info: data.HorizonInfo) -> go.Figure:
     """Draw the records."""
     figure = make_subplots(rows=2, cols=1, vertical_spacing=0.14)
     if info.horizon:
@@ -85,7 +85,7 @@ def draw(info: records.HorizonInfo) -> go.Figure:
             go.Scatter(
                 x=[index for index, _ in info.horizon],
                 y=[steps for _, steps in info.horizon],
-                name=records.HORIZON_LABEL,
+                name=data.HORIZON_LABEL,
                 mode="lines",
                 line=line,
             ),
@@ -93,21 +93,21 @@ def draw(info: records.HorizonInfo) -> go.Figure:
             col=1,
         )
     for courses, label, color in (
-        (info.single, records.SINGLE_LABEL, GRAY),
-        (info.continued, records.CONTINUED_LABEL, BLUE),
-        ((info.best,), records.BEST_LABEL, RED),
+        (info.single, data.SINGLE_LABEL, GRAY),
+        (info.continued, data.CONTINUED_LABEL, BLUE),
+        ((info.best,), data.BEST_LABEL, RED),
     ):
         if courses:
-            index, steps, values = records.joined(courses, None)
+            index, steps, values = data.joined(courses, None)
             figure.add_trace(_courses(index, steps, index, label, color), row=1, col=1)
             lower = _courses(steps, values, index, label, color)
             lower.showlegend = False
             figure.add_trace(lower, row=2, col=1)
-    figure.update_xaxes(title={"text": records.X_TITLE}, row=1, col=1)
-    figure.update_yaxes(title={"text": records.STEPS_TITLE}, type="log", row=1, col=1)
-    figure.update_xaxes(title={"text": records.STEPS_TITLE}, type="log", row=2, col=1)
+    figure.update_xaxes(title={"text": data.X_TITLE}, row=1, col=1)
+    figure.update_yaxes(title={"text": data.STEPS_TITLE}, type="log", row=1, col=1)
+    figure.update_xaxes(title={"text": data.STEPS_TITLE}, type="log", row=2, col=1)
     figure.update_yaxes(title={"text": info.value_title}, range=info.value_range, row=2, col=1)
-    figure.update_layout(title={"text": records.TITLE}, height=_HEIGHT)
+    figure.update_layout(title={"text": data.TITLE}, height=_HEIGHT)
     return figure
 
 

@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING
 
 from plotly import graph_objects as go
 
-from bbo_plugins.visualization import _lengthscales as records
-from bbo_plugins.visualization._style import GRAY, line_styles, marked
+from bbo_plugins.visualization._data import lengthscales
+from bbo_plugins.visualization._style import GRAY, LineStyle, line_styles, marked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from optuna.study import Study
 
-    from bbo_plugins.visualization._style import LineStyle
-
 _MARKER_SIZE = 7
+
+
 _RUG_SYMBOLS = {"tick": "line-ns-open", "dot": "circle"}
+
+
 _HOVER = "trial %{x}: %{y:.3g}"
 
 
@@ -51,12 +53,12 @@ def plot_lengthscales(study: Study) -> go.Figure:
             figure = plot_lengthscales(study)
             figure.write_html("lengthscales.html")
     """
-    return draw(records.lengthscales_info(study))
+    return draw(lengthscales.lengthscales_info(study))
 
 
-def draw(info: records.LengthscalesInfo) -> go.Figure:
+def draw(info: lengthscales.LengthscalesInfo) -> go.Figure:
     """Draw the records."""
-    figure = go.Figure(layout={"title": {"text": records.TITLE}})
+    figure = go.Figure(layout={"title": {"text": lengthscales.TITLE}})
     if not info.lines:
         return figure
     styles = line_styles(len(info.lines))
@@ -71,9 +73,9 @@ def draw(info: records.LengthscalesInfo) -> go.Figure:
         figure.add_trace(_rug(label, _RUG_SYMBOLS[shape], numbers))
     low, high = info.log10_range
     figure.update_layout(
-        xaxis={"title": {"text": records.X_TITLE}, "range": info.x_range},
+        xaxis={"title": {"text": lengthscales.X_TITLE}, "range": info.x_range},
         yaxis={
-            "title": {"text": records.Y_TITLE},
+            "title": {"text": lengthscales.Y_TITLE},
             "type": "log",
             "range": (low, high),
             "exponentformat": "power",
@@ -87,7 +89,7 @@ def draw(info: records.LengthscalesInfo) -> go.Figure:
     return figure
 
 
-def _trace(line: records.ScaleLine, index: int, style: LineStyle) -> go.Scatter:
+def _trace(line: lengthscales.ScaleLine, index: int, style: LineStyle) -> go.Scatter:
     sizes = [0] * len(line.points)
     for point in range(len(sizes))[marked(len(sizes), index)]:
         sizes[point] = _MARKER_SIZE

@@ -8,7 +8,7 @@ import numpy as np
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-from bbo_plugins.visualization import _posterior as records
+from bbo_plugins.visualization._data import posterior
 from bbo_plugins.visualization._style import BAND_OPACITY, BLUE, RED, opacity
 
 if TYPE_CHECKING:
@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
 _MAX_COLUMNS = 3
+
+
 _PANEL_SIZE = (310, 290)  # pixels
+
+
 _FRAME_WIDTH, _FRAME_HEIGHT, _LEGEND_HEIGHT = 150, 220, 130
+
+
 _BELOW = {
     "orientation": "h",
     "xref": "container",
@@ -28,7 +34,11 @@ _BELOW = {
     "yanchor": "bottom",
     "y": 0.01,
 }
+
+
 _HOVER = "%{y:.4g} (%{customdata[0]:.4g} to %{customdata[1]:.4g})"
+
+
 _BAND_COLOR = f"rgba{(*bytes.fromhex(BLUE[1:]), BAND_OPACITY)}"
 
 
@@ -37,7 +47,7 @@ def plot_posterior(
     params: Sequence[str] | None = None,
     *,
     at: int | None = None,
-    n_points: int = records.DEFAULT_POINTS,
+    n_points: int = posterior.DEFAULT_POINTS,
 ) -> go.Figure:
     """Plot the model of the objective along one parameter at a time, through one trial.
 
@@ -80,13 +90,13 @@ def plot_posterior(
             figure = plot_posterior(study)
             figure.write_html("posterior.html")
     """
-    info = records.posterior_info(study, params, at=at, n_points=n_points)
+    info = posterior.posterior_info(study, params, at=at, n_points=n_points)
     if info is None:
-        return go.Figure(layout={"title": {"text": records.EMPTY_TITLE}})
+        return go.Figure(layout={"title": {"text": posterior.EMPTY_TITLE}})
     return draw(info)
 
 
-def draw(info: records.PosteriorInfo) -> go.Figure:
+def draw(info: posterior.PosteriorInfo) -> go.Figure:
     """Draw the records."""
     n_columns = min(len(info.slices), _MAX_COLUMNS)
     n_rows = -(-len(info.slices) // n_columns)
@@ -103,7 +113,7 @@ def draw(info: records.PosteriorInfo) -> go.Figure:
             figure.add_trace(trace, row=row, col=column)
         figure.update_xaxes(_x_axis(drawn), row=row, col=column)
         if column == 1:
-            figure.update_yaxes(title={"text": records.Y_TITLE}, row=row, col=column)
+            figure.update_yaxes(title={"text": posterior.Y_TITLE}, row=row, col=column)
     figure.update_yaxes(range=info.value_range)
     figure.update_layout(
         title={"text": info.title},
@@ -116,7 +126,7 @@ def draw(info: records.PosteriorInfo) -> go.Figure:
     return figure
 
 
-def _x_axis(drawn: records.Slice) -> dict[str, Any]:
+def _x_axis(drawn: posterior.Slice) -> dict[str, Any]:
     axis: dict[str, Any] = {"title": {"text": drawn.name}}
     if drawn.labels:
         n = len(drawn.labels)
@@ -126,7 +136,7 @@ def _x_axis(drawn: records.Slice) -> dict[str, Any]:
     return axis
 
 
-def _traces(info: records.PosteriorInfo, drawn: records.Slice) -> Iterator[go.Scatter]:
+def _traces(info: posterior.PosteriorInfo, drawn: posterior.Slice) -> Iterator[go.Scatter]:
     if drawn.kind == "curve":
         yield from _curve(drawn)
     else:
@@ -151,11 +161,11 @@ def _traces(info: records.PosteriorInfo, drawn: records.Slice) -> Iterator[go.Sc
     )
 
 
-def _curve(drawn: records.Slice) -> Iterator[go.Scatter]:
+def _curve(drawn: posterior.Slice) -> Iterator[go.Scatter]:
     yield go.Scatter(
         x=[*drawn.x, *drawn.x[::-1]],
         y=[*drawn.low, *drawn.high[::-1]],
-        name=records.INTERVAL_LABEL,
+        name=posterior.INTERVAL_LABEL,
         mode="lines",
         line={"width": 0},
         fill="toself",
@@ -165,7 +175,7 @@ def _curve(drawn: records.Slice) -> Iterator[go.Scatter]:
     yield go.Scatter(
         x=drawn.x,
         y=drawn.median,
-        name=records.MEDIAN_LABEL,
+        name=posterior.MEDIAN_LABEL,
         mode="lines",
         line={"color": BLUE, "width": 2},
         customdata=np.column_stack([drawn.low, drawn.high]),
@@ -173,7 +183,7 @@ def _curve(drawn: records.Slice) -> Iterator[go.Scatter]:
     )
 
 
-def _bars(drawn: records.Slice) -> go.Scatter:
+def _bars(drawn: posterior.Slice) -> go.Scatter:
     return go.Scatter(
         x=drawn.x,
         y=drawn.median,
@@ -184,7 +194,7 @@ def _bars(drawn: records.Slice) -> go.Scatter:
             "arrayminus": drawn.median - drawn.low,
             "thickness": 1.5,
         },
-        name=records.BARS_LABEL,
+        name=posterior.BARS_LABEL,
         mode="markers",
         marker={"symbol": "square", "size": 7, "color": BLUE},
         customdata=np.column_stack([drawn.low, drawn.high]),

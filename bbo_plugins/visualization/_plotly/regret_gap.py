@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-from bbo_plugins.visualization import _regret_gap as records
+from bbo_plugins.visualization._data import regret_gap
 from bbo_plugins.visualization._style import BLUE, GRAY, RED, line_styles
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from bbo_plugins.optuna.terminator import RegretGapTerminator
 
 _HOVER = "%{x}: %{y:.4g}"
+
+
 _HEIGHT = 640  # pixels
 
 
@@ -55,13 +57,13 @@ def plot_regret_gap(study: Study, terminator: RegretGapTerminator | None = None)
             figure = plot_regret_gap(study)
             figure.write_html("regret_gap.html")
     """
-    info = records.regret_gap_info(study, terminator)
+    info = regret_gap.regret_gap_info(study, terminator)
     if info is None:
-        return go.Figure(layout={"title": {"text": records.EMPTY_TITLE}})
+        return go.Figure(layout={"title": {"text": regret_gap.EMPTY_TITLE}})
     return draw(info)
 
 
-def draw(info: records.RegretGapInfo) -> go.Figure:
+def draw(info: regret_gap.RegretGapInfo) -> go.Figure:
     """Draw the records."""
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
     styles = line_styles(3 + len(info.terms))
@@ -88,13 +90,15 @@ def draw(info: records.RegretGapInfo) -> go.Figure:
         row=1,
         col=1,
     )
-    figure.update_yaxes(title={"text": records.VALUE_TITLE}, range=info.value_range, row=2, col=1)
-    figure.update_xaxes(title={"text": records.X_TITLE}, row=2, col=1)
+    figure.update_yaxes(
+        title={"text": regret_gap.VALUE_TITLE}, range=info.value_range, row=2, col=1
+    )
+    figure.update_xaxes(title={"text": regret_gap.X_TITLE}, row=2, col=1)
     figure.update_layout(title={"text": info.title}, height=_HEIGHT)
     return figure
 
 
-def _curve(curve: records.Curve, line: dict[str, object], *, mode: str = "lines") -> go.Scatter:
+def _curve(curve: regret_gap.Curve, line: dict[str, object], *, mode: str = "lines") -> go.Scatter:
     return go.Scatter(
         x=[n for n, _ in curve.points],
         y=[value for _, value in curve.points],
@@ -106,12 +110,12 @@ def _curve(curve: records.Curve, line: dict[str, object], *, mode: str = "lines"
     )
 
 
-def _objective(info: records.RegretGapInfo) -> tuple[go.Scatter, go.Scatter]:
+def _objective(info: regret_gap.RegretGapInfo) -> tuple[go.Scatter, go.Scatter]:
     n = list(range(1, len(info.values) + 1))
     values = go.Scatter(
         x=n,
         y=info.values,
-        name=records.TRIALS_LABEL,
+        name=regret_gap.TRIALS_LABEL,
         mode="markers",
         marker={"color": GRAY, "size": 5, "opacity": 0.6},
         hovertemplate=_HOVER,
@@ -119,7 +123,7 @@ def _objective(info: records.RegretGapInfo) -> tuple[go.Scatter, go.Scatter]:
     best = go.Scatter(
         x=n,
         y=info.best,
-        name=records.BEST_LABEL,
+        name=regret_gap.BEST_LABEL,
         mode="lines",
         line={"color": BLUE, "width": 2, "shape": "hv"},
         hovertemplate=_HOVER,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib import pyplot as plt
 
-from bbo_plugins.visualization import _bilevel as records
+from bbo_plugins.visualization._data import bilevel
 from bbo_plugins.visualization._style import (
     BAND_OPACITY,
     BLUE,
@@ -27,11 +27,17 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
     from bbo_plugins.optuna import BILBOSampler
-    from bbo_plugins.visualization._axes import ParameterAxis
+    from bbo_plugins.visualization._data.axes import ParameterAxis
 
 _N_COLUMNS = 2
+
+
 _PANEL_WIDTH, _PANEL_HEIGHT, _FRAME_HEIGHT = 4.6, 3.6, 0.9  # inches
+
+
 _N_LEVELS = 12
+
+
 _MAX_LABEL_LENGTH = 24  # characters of all choices together that fit in one line
 
 
@@ -77,10 +83,10 @@ def plot_bilevel(
             axes = plot_bilevel(study, sampler)
             axes[0].figure.savefig("bilevel.png")
     """
-    return draw(records.bilevel_info(study, sampler, params))
+    return draw(bilevel.bilevel_info(study, sampler, params))
 
 
-def draw(info: records.BilevelInfo) -> NDArray[np.object_]:
+def draw(info: bilevel.BilevelInfo) -> NDArray[np.object_]:
     """Draw the records."""
     n_rows = -(-len(info.panels) // _N_COLUMNS)
     figure, grid = plt.subplots(
@@ -109,7 +115,7 @@ def draw(info: records.BilevelInfo) -> NDArray[np.object_]:
     return panels[: len(info.panels)]
 
 
-def _draw_panel(axes: Axes, panel: records.Panel, info: records.BilevelInfo) -> None:
+def _draw_panel(axes: Axes, panel: bilevel.Panel, info: bilevel.BilevelInfo) -> None:
     if panel.values is not None and len(panel.axes) == 1:
         _draw_curve(axes, panel, panel.values)
     elif panel.values is not None:
@@ -117,7 +123,7 @@ def _draw_panel(axes: Axes, panel: records.Panel, info: records.BilevelInfo) -> 
     if panel.answer is not None:
         _draw_answer(axes, panel, panel.answer)
     if panel.violated is not None:
-        label = records.VIOLATED_LABEL
+        label = bilevel.VIOLATED_LABEL
         x, y = panel.violated
         axes.scatter(x, y, s=14, marker="x", color="black", alpha=0.55, linewidths=0.8, label=label)
     for queries in panel.queries:
@@ -132,7 +138,7 @@ def _draw_panel(axes: Axes, panel: records.Panel, info: records.BilevelInfo) -> 
         markeredgewidth=1.2,
         zorder=5,
         clip_on=False,
-        label=records.SOLUTION_LABEL,
+        label=bilevel.SOLUTION_LABEL,
     )
     axes.set_title(panel.title, fontsize="medium")
     _label(axes, "x", panel.axes[0])
@@ -142,7 +148,7 @@ def _draw_panel(axes: Axes, panel: records.Panel, info: records.BilevelInfo) -> 
         axes.set_ylabel(panel.value_title)
 
 
-def _draw_queries(axes: Axes, queries: records.Queries, index: int) -> None:
+def _draw_queries(axes: Axes, queries: bilevel.Queries, index: int) -> None:
     marker = QUERY_MARKERS[index % len(QUERY_MARKERS)].matplotlib
     look: dict[str, Any] = {"s": 30, "marker": marker, "linewidths": 0.9}
     alpha = opacity(queries.closeness).tolist()
@@ -155,25 +161,25 @@ def _draw_queries(axes: Axes, queries: records.Queries, index: int) -> None:
         clip_on=False,
         **look,
     )
-    label = records.queries_label(queries.function)
+    label = bilevel.queries_label(queries.function)
     axes.scatter([], [], facecolors="white", edgecolors="black", label=label, **look)
 
 
-def _draw_curve(axes: Axes, panel: records.Panel, values: NDArray[np.float64]) -> None:
+def _draw_curve(axes: Axes, panel: bilevel.Panel, values: NDArray[np.float64]) -> None:
     x = panel.axes[0].values
     interval = panel.interval(values)
     if panel.axes[0].is_discrete:
         spread = [values - interval[0], interval[1] - values]
-        label = records.BARS_LABEL
+        label = bilevel.BARS_LABEL
         axes.errorbar(x, values, yerr=spread, fmt="s", capsize=4, color=BLUE, label=label)
     else:
-        label = records.INTERVAL_LABEL
+        label = bilevel.INTERVAL_LABEL
         axes.fill_between(x, *interval, color=BLUE, alpha=BAND_OPACITY, linewidth=0, label=label)
-        axes.plot(x, values, color=BLUE, linewidth=2, label=records.MEAN_LABEL)
+        axes.plot(x, values, color=BLUE, linewidth=2, label=bilevel.MEAN_LABEL)
     axes.grid(visible=True, alpha=0.3)
 
 
-def _draw_surface(axes: Axes, panel: records.Panel, values: NDArray[np.float64]) -> None:
+def _draw_surface(axes: Axes, panel: bilevel.Panel, values: NDArray[np.float64]) -> None:
     x, y = (axis.values for axis in panel.axes)
     if not panel.is_smooth:
         low, high = panel.value_range or (None, None)
@@ -191,15 +197,15 @@ def _draw_surface(axes: Axes, panel: records.Panel, values: NDArray[np.float64])
         bar.set_ticks(range(len(panel.value_labels)), labels=panel.value_labels)
 
 
-def _draw_answer(axes: Axes, panel: records.Panel, answer: NDArray[np.float64]) -> None:
+def _draw_answer(axes: Axes, panel: bilevel.Panel, answer: NDArray[np.float64]) -> None:
     if any(axis.is_discrete for axis in panel.axes):
         x, y = answer
-        label = records.ANSWER_LABEL
+        label = bilevel.ANSWER_LABEL
         axes.scatter(x, y, s=36, marker="_", color="black", linewidths=2, label=label)
         return
     axes.plot(*answer, color="white", linewidth=4.5, solid_capstyle="round")
     axes.plot(
-        *answer, color="black", linewidth=2, solid_capstyle="round", label=records.ANSWER_LABEL
+        *answer, color="black", linewidth=2, solid_capstyle="round", label=bilevel.ANSWER_LABEL
     )
 
 

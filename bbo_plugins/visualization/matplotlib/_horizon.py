@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from matplotlib import pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
-from bbo_plugins.visualization import _horizon as records
+from bbo_plugins.visualization._data import horizon as data
 from bbo_plugins.visualization._style import BLUE, GRAY, RED
 from bbo_plugins.visualization.matplotlib._scales import label_log_axis
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from bbo_plugins.methods.inner_horizon import InnerHorizon
+    from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 
 _SIZE = (8.0, 6.4)  # inches
 
@@ -75,38 +75,38 @@ def plot_horizon(
             axes = plot_horizon(study)
             axes[0].figure.savefig("horizon.png")
     """
-    info = records.horizon_info(results, horizon=horizon, metric=metric, mode=mode, steps=steps)
+    info = data.horizon_info(results, horizon=horizon, metric=metric, mode=mode, steps=steps)
     if info is None:
         axes = plt.subplots()[1]
-        axes.set_title(records.EMPTY_TITLE)
+        axes.set_title(data.EMPTY_TITLE)
         return axes
     return draw(info)
 
 
-def draw(info: records.HorizonInfo) -> NDArray[np.object_]:
+def draw(info: data.HorizonInfo) -> NDArray[np.object_]:
     """Draw the records."""
     panels: NDArray[np.object_]
     figure, panels = plt.subplots(2, 1, figsize=_SIZE, layout="constrained")
     upper, lower = panels
     if info.horizon:
         index, steps = zip(*info.horizon, strict=True)
-        upper.plot(index, steps, "--", color=GRAY, linewidth=1.5, label=records.HORIZON_LABEL)
+        upper.plot(index, steps, "--", color=GRAY, linewidth=1.5, label=data.HORIZON_LABEL)
     for courses, label, color in (
-        (info.single, records.SINGLE_LABEL, GRAY),
-        (info.continued, records.CONTINUED_LABEL, BLUE),
-        ((info.best,), records.BEST_LABEL, RED),
+        (info.single, data.SINGLE_LABEL, GRAY),
+        (info.continued, data.CONTINUED_LABEL, BLUE),
+        ((info.best,), data.BEST_LABEL, RED),
     ):
         if courses:
-            indices, n, values = records.joined(courses, math.nan)
+            indices, n, values = data.joined(courses, math.nan)
             upper.plot(indices, n, ".-", color=color, linewidth=1, label=label)
             lower.plot(n, values, ".-", color=color, linewidth=1)
     every = [n for course in (*info.single, *info.continued, info.best) for n, _ in course.points]
     low, high = max(min(every), 1) / 1.2, max(*every, 1) * 1.2
-    upper.set(title=records.TITLE, xlabel=records.X_TITLE, ylabel=records.STEPS_TITLE)
+    upper.set(title=data.TITLE, xlabel=data.X_TITLE, ylabel=data.STEPS_TITLE)
     upper.xaxis.set_major_locator(MaxNLocator(integer=True))
     upper.set(yscale="log", ylim=(low, high))
     label_log_axis(upper, "y", low, high)
-    lower.set(xlabel=records.STEPS_TITLE, ylabel=info.value_title, ylim=info.value_range)
+    lower.set(xlabel=data.STEPS_TITLE, ylabel=info.value_title, ylim=info.value_range)
     lower.set(xscale="log", xlim=(low, high))
     label_log_axis(lower, "x", low, high)
     for axes in panels:

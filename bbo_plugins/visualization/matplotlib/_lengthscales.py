@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from matplotlib import pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
-from bbo_plugins.visualization import _lengthscales as records
+from bbo_plugins.visualization._data import lengthscales
 from bbo_plugins.visualization._style import GRAY, line_styles, marked
 from bbo_plugins.visualization.matplotlib._scales import label_log_axis
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
 _WIDTH, _HEIGHT = 8.0, 4.8  # inches
+
+
 _MARKER_SIZE = 5
+
+
 _RUG_MARKERS = {"tick": ("|", 9), "dot": (".", 5)}
 
 
@@ -48,13 +52,13 @@ def plot_lengthscales(study: Study) -> Axes:
             axes = plot_lengthscales(study)
             axes.figure.savefig("lengthscales.png")
     """
-    return draw(records.lengthscales_info(study))
+    return draw(lengthscales.lengthscales_info(study))
 
 
-def draw(info: records.LengthscalesInfo) -> Axes:
+def draw(info: lengthscales.LengthscalesInfo) -> Axes:
     """Draw the records."""
     figure, axes = plt.subplots(figsize=(_WIDTH, _HEIGHT), layout="constrained")
-    axes.set_title(records.TITLE)
+    axes.set_title(lengthscales.TITLE)
     if not info.lines:
         return axes
     axes.axhline(1.0, color=GRAY, linewidth=1, linestyle=":")
@@ -88,7 +92,7 @@ def draw(info: records.LengthscalesInfo) -> Axes:
             transform=axes.get_xaxis_transform(),
         )
     low, high = info.log10_range
-    axes.set(xlabel=records.X_TITLE, ylabel=records.Y_TITLE, yscale="log")
+    axes.set(xlabel=lengthscales.X_TITLE, ylabel=lengthscales.Y_TITLE, yscale="log")
     axes.set(xlim=info.x_range, ylim=(10.0**low, 10.0**high))
     label_log_axis(axes, "y", 10.0**low, 10.0**high)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

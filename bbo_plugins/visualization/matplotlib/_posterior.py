@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib import pyplot as plt
 
-from bbo_plugins.visualization import _posterior as records
+from bbo_plugins.visualization._data import posterior
 from bbo_plugins.visualization._style import BAND_OPACITY, BLUE, RED, opacity
 from bbo_plugins.visualization.matplotlib._scales import label_log_axis
 
@@ -20,8 +20,14 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
 _MAX_COLUMNS = 3
+
+
 _PANEL_WIDTH, _PANEL_HEIGHT = 3.6, 3.0  # inches
+
+
 _SINGLE_SIZE = (6.4, 4.8)
+
+
 _MAX_LABEL_LENGTH = 24  # characters of all choices together that fit in one line
 
 
@@ -30,7 +36,7 @@ def plot_posterior(
     params: Sequence[str] | None = None,
     *,
     at: int | None = None,
-    n_points: int = records.DEFAULT_POINTS,
+    n_points: int = posterior.DEFAULT_POINTS,
 ) -> Axes | NDArray[np.object_]:
     """Plot the model of the objective along one parameter at a time, through one trial.
 
@@ -64,15 +70,15 @@ def plot_posterior(
             axes = plot_posterior(study)
             axes.figure.savefig("posterior.png")
     """
-    info = records.posterior_info(study, params, at=at, n_points=n_points)
+    info = posterior.posterior_info(study, params, at=at, n_points=n_points)
     if info is None:
         axes = plt.subplots()[1]
-        axes.set_title(records.EMPTY_TITLE)
+        axes.set_title(posterior.EMPTY_TITLE)
         return axes
     return draw(info)
 
 
-def draw(info: records.PosteriorInfo) -> Axes | NDArray[np.object_]:
+def draw(info: posterior.PosteriorInfo) -> Axes | NDArray[np.object_]:
     """Draw the records."""
     n = len(info.slices)
     n_columns = min(n, _MAX_COLUMNS)
@@ -87,7 +93,7 @@ def draw(info: records.PosteriorInfo) -> Axes | NDArray[np.object_]:
     for index, (axes, drawn) in enumerate(zip(panels, info.slices, strict=False)):
         _draw_panel(axes, info, drawn)
         if index % n_columns == 0:
-            axes.set_ylabel(records.Y_TITLE)
+            axes.set_ylabel(posterior.Y_TITLE)
     panels[0].set_ylim(info.value_range)
     figure.suptitle(info.title)
     named: dict[str, Artist] = {}
@@ -95,9 +101,9 @@ def draw(info: records.PosteriorInfo) -> Axes | NDArray[np.object_]:
         handles, labels = axes.get_legend_handles_labels()
         named.update(zip(labels, handles, strict=True))
     order = (
-        records.MEDIAN_LABEL,
-        records.INTERVAL_LABEL,
-        records.BARS_LABEL,
+        posterior.MEDIAN_LABEL,
+        posterior.INTERVAL_LABEL,
+        posterior.BARS_LABEL,
         info.trials_label,
         info.reference_label,
     )
@@ -110,13 +116,13 @@ def draw(info: records.PosteriorInfo) -> Axes | NDArray[np.object_]:
     return panels[:n] if n > 1 else panels[0]
 
 
-def _draw_panel(axes: Axes, info: records.PosteriorInfo, drawn: records.Slice) -> None:
+def _draw_panel(axes: Axes, info: posterior.PosteriorInfo, drawn: posterior.Slice) -> None:
     if drawn.kind == "curve":
-        label = records.INTERVAL_LABEL
+        label = posterior.INTERVAL_LABEL
         axes.fill_between(
             drawn.x, drawn.low, drawn.high, color=BLUE, alpha=BAND_OPACITY, linewidth=0, label=label
         )
-        axes.plot(drawn.x, drawn.median, color=BLUE, linewidth=2, label=records.MEDIAN_LABEL)
+        axes.plot(drawn.x, drawn.median, color=BLUE, linewidth=2, label=posterior.MEDIAN_LABEL)
     else:
         spread = [drawn.median - drawn.low, drawn.high - drawn.median]
         axes.errorbar(
@@ -127,7 +133,7 @@ def _draw_panel(axes: Axes, info: records.PosteriorInfo, drawn: records.Slice) -
             markersize=6,
             capsize=4,
             color=BLUE,
-            label=records.BARS_LABEL,
+            label=posterior.BARS_LABEL,
         )
     others = info.others
     axes.scatter(

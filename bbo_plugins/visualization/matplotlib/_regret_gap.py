@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from matplotlib import pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
-from bbo_plugins.visualization import _regret_gap as records
+from bbo_plugins.visualization._data import regret_gap
 from bbo_plugins.visualization._style import BLUE, GRAY, RED, line_styles
 from bbo_plugins.visualization.matplotlib._scales import label_log_axis
 
@@ -59,15 +59,15 @@ def plot_regret_gap(
             axes = plot_regret_gap(study)
             axes[0].figure.savefig("regret_gap.png")
     """
-    info = records.regret_gap_info(study, terminator)
+    info = regret_gap.regret_gap_info(study, terminator)
     if info is None:
         axes = plt.subplots()[1]
-        axes.set_title(records.EMPTY_TITLE)
+        axes.set_title(regret_gap.EMPTY_TITLE)
         return axes
     return draw(info)
 
 
-def draw(info: records.RegretGapInfo) -> NDArray[np.object_]:
+def draw(info: regret_gap.RegretGapInfo) -> NDArray[np.object_]:
     """Draw the records."""
     panels: NDArray[np.object_]
     figure, panels = plt.subplots(2, 1, figsize=_SIZE, sharex=True, layout="constrained")
@@ -82,10 +82,10 @@ def draw(info: records.RegretGapInfo) -> NDArray[np.object_]:
         marker=".",
         color=GRAY,
         alpha=0.6,
-        label=records.TRIALS_LABEL,
+        label=regret_gap.TRIALS_LABEL,
     )
-    lower.step(n, info.best, where="post", color=BLUE, linewidth=2, label=records.BEST_LABEL)
-    lower.set(xlabel=records.X_TITLE, ylabel=records.VALUE_TITLE, ylim=info.value_range)
+    lower.step(n, info.best, where="post", color=BLUE, linewidth=2, label=regret_gap.BEST_LABEL)
+    lower.set(xlabel=regret_gap.X_TITLE, ylabel=regret_gap.VALUE_TITLE, ylim=info.value_range)
     lower.xaxis.set_major_locator(MaxNLocator(integer=True))
     for axes in panels:
         if info.stop is not None:
@@ -96,7 +96,7 @@ def draw(info: records.RegretGapInfo) -> NDArray[np.object_]:
     return panels
 
 
-def _draw_criterion(axes: Axes, info: records.RegretGapInfo) -> None:
+def _draw_criterion(axes: Axes, info: regret_gap.RegretGapInfo) -> None:
     styles = line_styles(3 + len(info.terms))
     next(styles), next(styles)  # the looks of the criterion and the threshold
     for curve, style in zip(info.terms, styles, strict=False):
@@ -110,7 +110,7 @@ def _draw_criterion(axes: Axes, info: records.RegretGapInfo) -> None:
 
 def _draw_curve(
     axes: Axes,
-    curve: records.Curve,
+    curve: regret_gap.Curve,
     color: str,
     linestyle: str | tuple[int, tuple[int, ...]],
     linewidth: float,

@@ -13,10 +13,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MAX_DECADES = 3.0  # beyond, a label at each power of ten is enough
+
+
 _PLAIN_RANGE = (1e-3, 1e5)  # numbers that are written out
+
+
 # Labels of a decade, and the smallest distance between two of them in decades.
 _LABELS = (((1.0, 2.0, 5.0), math.log10(2.0)), ((1.0, 3.0), math.log10(3.0)), ((1.0,), 1.0))
+
+
 _CHARACTER, _LINE = 0.65, 1.2  # width of one and height of the other, in font sizes
+
+
 # Matplotlib's guess of the room that a label takes, in font sizes: Axis.get_tick_space.
 _GUESSED = {"x": 3.0, "y": 2.0}
 

@@ -1,0 +1,265 @@
+r"""The posterior of a Gaussian process, already factorized and immutable.
+
+    mean(x) = k(x, X) α,                 α = K⁻¹ y                  R&W Eq. (2.25)
+    var(x)  = s² - |L⁻¹ k(X, x)|²,       L Lᵀ = K = s² C + diag σ²  R&W Eq. (2.26)
+
+All values are those of the latent function (no observation noise added), in the units of ``y``.
+Up to a few hundred observations L⁻¹ is formed once, on first use: multiplying by it is about twice
+as fast as solving with L, and a search multiplies many times. Its error grows with the condition of
+L, the root of that of K.
+
+Source: Rasmussen & Williams (2006), "Gaussian Processes for Machine Learning", Algorithm 2.1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from bbo_plugins.gp.kernels import (
+    FeatureMap,
+    left_factor,
+    matern52,
+    matern52_and_slope,
+    right_factor,
+    squared_distances,
+)
+from bbo_plugins.gp.likelihood import Hyperparameters, noise_diagonal
+
+if TYPE_CHECKING:
+    from bbo_plugins.space.dimension import FloatArray
+
+_VARIANCE_FLOOR = 1e-12  # relative to s²: below it a variance is rounding error
+
+
+# Forming L⁻¹ pays for so many observations at most, and for so many columns at least.
+_MAX_INVERTED, _MIN_COLUMNS = 500, 64
+
+
+_BLOCK = 256  # points predicted at a time: their n columns should stay in the processor's cache
+
+
+_JITTERS = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)  # relative to s², tried in turn
+
+
+@dataclass(frozen=True)
+class GaussianProcess:
+    """A posterior over functions on the unit cube; build one with :meth:`from_data`.
+
+    Attributes:
+        X: Observed points, shape (n, d).
+        y: Observed targets, shape (n,).
+        hyperparameters: Kernel hyperparameters.
+        features: The kernel's feature map.
+        A: Scaled feature columns of ``X``, shape (n, D).
+        noise: Variance added to each observation's diagonal entry, jitter included, shape (n,).
+        L: Lower Cholesky factor of K, Fortran-ordered with zeros above the diagonal, shape (n, n).
+        alpha: K⁻¹ y, shape (n,).
+        jitter: Variance that had to be added to the diagonal to factorize K (0 when none).
+    """
+
+    X: FloatArray
+    y: FloatArray
+    hyperparameters: Hyperparameters
+    features: FeatureMap
+    A: FloatArray
+    noise: FloatArray
+    L: FloatArray
+    alpha: FloatArray
+    jitter: float
+
+    @classmethod
+    def from_data(
+        cls,
+        X: FloatArray,
+        y: FloatArray,
+        hyperparameters: Hyperparameters,
+        features: FeatureMap,
+        *,
+        known_noise: FloatArray | None = None,
+        cholesky: FloatArray | None = None,
+    ) -> GaussianProcess:
+        """Condition the prior process on observations.
+
+        Args:
+            X: Points of the unit cube, shape (n, d).
+            y: Targets, shape (n,).
+            hyperparameters: Kernel hyperparameters, in the units of ``y``.
+            features: The kernel's feature map.
+            known_noise: Known noise variances, NaN where unknown, shape (n,), or None.
+            cholesky: The lower Cholesky factor of K for exactly these arguments, where a fit has
+                left it, shape (n, n).
+
+        Raises:
+            ValueError: No jitter makes the covariance matrix positive definite (non-finite input).
+        """
+        A = features.scaled(X, hyperparameters.length_scales)
+        noise = noise_diagonal(len(y), hyperparameters.noise_variance, known_noise)
+        L, jitter = cholesky, 0.0
+        if L is None:
+            K = _covariance(A, right_factor(A), hyperparameters.signal_variance)
+            np.fill_diagonal(K, hyperparameters.signal_variance)
+            L, jitter = _factorize(K, noise, hyperparameters.signal_variance)
+        alpha = lapack.dpotrs(L, y, lower=1)[0]
+        return cls(X, y, hyperparameters, features, A, noise + jitter, L, alpha, jitter)
+
+    @property
+    def mean_at_observations(self) -> FloatArray:
+        """Posterior mean at ``X``, shape (n,): y - diag(σ²) α, without any product with K."""
+        return self.y - self.noise * self.alpha
+
+    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return posterior mean and variance at ``X`` (m, d), each of shape (m,)."""
+        left = left_factor(self._scaled(X))
+        mean, squared_norms = np.empty((2, len(X)))
+        for start in range(0, len(X), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            C = matern52(squared_distances(left[block], self._right_factor))
+            np.matmul(C, self.alpha, out=mean[block])
+            V = self._multiply_inverse(C.T)
+            squared_norms[block] = np.einsum("ij,ij->j", V, V)
+        return self._signal * mean, self._variance(squared_norms)
+
+    def predict_mean(self, X: FloatArray) -> FloatArray:
+        """Return the posterior mean at ``X`` (m, d), shape (m,)."""
+        C = matern52(self._squared_distances(self._scaled(X)))
+        return self._signal * (C @ self.alpha)
+
+    def predict_joint(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return posterior mean (m,) and covariance (m, m) at ``X`` (m, d)."""
+        A = self._scaled(X)
+        C = matern52(self._squared_distances(A))
+        V = self._multiply_inverse(C.T)
+        covariance = _covariance(A, right_factor(A), self._signal) - self._signal**2 * (V.T @ V)
+        np.fill_diagonal(covariance, self._variance(np.einsum("ij,ij->j", V, V)))
+        return self._signal * (C @ self.alpha), covariance
+
+    def predict_with_gradients(
+        self, X: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return mean (m,), variance (m,) and their gradients (m, d) at ``X`` (m, d).
+
+        The gradients are with respect to the unit-cube coordinates; those of categorical dimensions
+        are zero.
+        """
+        signal = self._signal
+        B = self._scaled(X)
+        C, slope = matern52_and_slope(self._squared_distances(B))
+        V = self._multiply_inverse(C.T)
+        W = self._multiply_inverse(V, transposed=True)  # K⁻¹ k / s², shape (n, m)
+        mean_gradient, variance_gradient = np.zeros((2, *X.shape))
+        numeric, columns = self.features.numeric, self.features.numeric_columns
+        # d correlation / dx_i = -slope · √5/ℓ_i · (difference of scaled columns)
+        scale = -signal * math.sqrt(5.0) / self.hyperparameters.length_scales[numeric]
+        A, B = (self.A, B) if self.features.all_numeric else (self.A[:, columns], B[:, columns])
+        weights = slope * self.alpha
+        mean_gradient[:, numeric] = scale * (weights.sum(axis=1)[:, None] * B - weights @ A)
+        weights = np.multiply(slope, W.T, out=slope)
+        variance_gradient[:, numeric] = (-2.0 * signal * scale) * (
+            weights.sum(axis=1)[:, None] * B - weights @ A
+        )
+        variance = self._variance(np.einsum("ij,ij->j", V, V))
+        return signal * (C @ self.alpha), variance, mean_gradient, variance_gradient
+
+    def condition_on(
+        self, X: FloatArray, y: FloatArray, *, known_noise: FloatArray | None = None
+    ) -> GaussianProcess:
+        """Return the posterior after m more observations; extends the Cholesky factor in O(n² m).
+
+        Args:
+            X: New points, shape (m, d).
+            y: Their targets, shape (m,).
+            known_noise: Known noise variances of the new targets, NaN where unknown, shape (m,), or
+                None.
+
+        Raises:
+            ValueError: As :meth:`from_data`.
+        """
+        n, m = len(self.y), len(y)
+        A = self._scaled(X)
+        cross = matern52(self._squared_distances(A)) * self._signal
+        V = self._multiply_inverse(cross.T)
+        noise = noise_diagonal(m, self.hyperparameters.noise_variance, known_noise) + self.jitter
+        K = _covariance(A, right_factor(A), self._signal)
+        np.fill_diagonal(K, self._signal)
+        L = np.zeros((n + m, n + m), order="F")
+        L[:n, :n] = self.L
+        L[n:, :n] = V.T
+        L[n:, n:], extra = _factorize(K - V.T @ V, noise, self._signal)
+        targets = np.concatenate([self.y, y])
+        return replace(
+            self,
+            X=np.concatenate([self.X, X]),
+            y=targets,
+            A=np.concatenate([self.A, A]),
+            noise=np.concatenate([self.noise, noise + extra]),
+            L=L,
+            alpha=lapack.dpotrs(L, targets, lower=1)[0],
+            jitter=max(self.jitter, extra),
+        )
+
+    def log_marginal_likelihood(self) -> float:
+        """Return log p(y | X, hyperparameters), R&W Eq. (5.8)."""
+        return (
+            -0.5 * float(self.y @ self.alpha)
+            - float(np.log(self.L.diagonal()).sum())
+            - 0.5 * len(self.y) * math.log(2.0 * math.pi)
+        )
+
+    @property
+    def _signal(self) -> float:
+        return self.hyperparameters.signal_variance
+
+    @cached_property
+    def _right_factor(self) -> FloatArray:
+        return right_factor(self.A)
+
+    @cached_property
+    def _inverse_factor(self) -> FloatArray:
+        inverse: FloatArray = lapack.dtrtri(self.L, lower=1)[0]
+        return inverse
+
+    def _scaled(self, X: FloatArray) -> FloatArray:
+        return self.features.scaled(X, self.hyperparameters.length_scales)
+
+    def _squared_distances(self, A: FloatArray) -> FloatArray:
+        return squared_distances(left_factor(A), self._right_factor)
+
+    def _multiply_inverse(self, B: FloatArray, *, transposed: bool = False) -> FloatArray:
+        """Return L⁻¹ B, or L⁻ᵀ B, for Fortran-ordered ``B`` (n, m), which is left intact."""
+        known = "_inverse_factor" in self.__dict__
+        invert = known or (len(self.y) <= _MAX_INVERTED and B.shape[1] >= _MIN_COLUMNS)
+        multiply, factor = (blas.dtrmm, self._inverse_factor) if invert else (blas.dtrsm, self.L)
+        product: FloatArray = multiply(1.0, factor, B, lower=1, trans_a=int(transposed))
+        return product
+
+    def _variance(self, squared_norms: FloatArray) -> FloatArray:
+        """Return the posterior variances (m,) from |L⁻¹ k(X, x) / s²|², shape (m,)."""
+        signal = self._signal
+        variance: FloatArray = signal - signal**2 * squared_norms
+        np.maximum(variance, _VARIANCE_FLOOR * signal, out=variance)
+        return variance
+
+
+def _covariance(A: FloatArray, right: FloatArray, signal: float) -> FloatArray:
+    K = matern52(squared_distances(left_factor(A), right))
+    K *= signal
+    return K
+
+
+def _factorize(K: FloatArray, noise: FloatArray, signal: float) -> tuple[FloatArray, float]:
+    """Return the lower Cholesky factor of K + diag(noise) and the jitter it took."""
+    diagonal = K.diagonal().copy()
+    for relative_jitter in _JITTERS:
+        jitter = relative_jitter * signal
+        np.fill_diagonal(K, diagonal + noise + jitter)
+        L, info = lapack.dpotrf(K.T, lower=1, clean=1)
+        if info == 0 and np.isfinite(L.diagonal()).all():
+            return L, jitter
+    message = "the covariance matrix must be positive definite, but could not be factorized"
+    raise ValueError(message)

@@ -1,0 +1,1 @@
+"""Bilevel problems (Chew et al. 2025)."""

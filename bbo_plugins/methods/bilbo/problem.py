@@ -1,0 +1,150 @@
+"""What BILBO knows of a bilevel problem: its space, its observations, one model per function.
+
+Inside, both objectives are maximized and a constraint holds where it is at least zero. Every
+function has its own data, as a query observes one function only, and its own Gaussian process over
+the joint unit cube: upper-level coordinates first, then lower-level ones.
+
+| symbol   | shape  | meaning                                                             |
+|----------|--------|---------------------------------------------------------------------|
+| x, z     |        | upper- and lower-level point in the unit cube                       |
+| P        | (n, d) | joint points (x, z)                                                 |
+| F, f     |        | upper- and lower-level objective                                    |
+| μ_h, σ_h | (n,)   | posterior mean and standard deviation of function h, in model units |
+
+Model units (:class:`bbo_plugins.gp.targets.Units`): an objective is standardized by its
+own data; a constraint is divided by the root mean square of its data and never shifted, so that the
+prior's mean, zero, is the border of what is feasible. Values far out are compressed before.
+
+Source: Chew, Nguyen & Low (2025), "BILBO: BILevel Bayesian Optimization", sections 3 and D.2.
+
+Deviations: the paper standardizes by the true mean and deviation of each test function over its
+box, which are not known in practice. Observations cluster near the solution, so that their own
+deviation is too small a unit to compare functions by: uncertainties are compared in units of
+:attr:`FunctionModel.spread`, the model's estimate of the true one. The paper's values are not
+compressed. Hyperparameters have priors, as everywhere in this package. While a query is chosen,
+those that are still being evaluated or have failed are believed at their posterior means, so that
+they are not made again; what is reported (:attr:`BilevelModel.without_pending`) does not count
+them, as nothing has been learned from them. The paper has no parallel queries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bbo_plugins import errors
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.space import SearchSpace
+
+if TYPE_CHECKING:
+    from bbo_plugins.space.dimension import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class BilevelProblem:
+    """The spaces of the two levels and the names of the functions.
+
+    Attributes:
+        upper_space: Space of x.
+        lower_space: Space of z.
+        upper: Name of the upper-level objective F.
+        lower: Name of the lower-level objective f.
+        upper_constraints: Names of the constraints of the upper level.
+        lower_constraints: Names of the constraints of the lower level.
+
+    Raises:
+        ValueError: A parameter is on both levels, a level has none, or two functions share a name.
+    """
+
+    upper_space: SearchSpace
+    lower_space: SearchSpace
+    upper: str = "upper"
+    lower: str = "lower"
+    upper_constraints: tuple[str, ...] = ()
+    lower_constraints: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the names."""
+        for argument, space in (("upper", self.upper_space), ("lower", self.lower_space)):
+            if not len(space):
+                rule = "a space of at least one parameter"
+                raise ValueError(errors.rule_message(f"{argument}_space", rule, space))
+        both = sorted(set(self.upper_space.names) & set(self.lower_space.names))
+        if both:
+            rule = "on one level only"
+            raise ValueError(errors.rule_message("parameters", rule, both))
+        if len(set(self.functions)) < len(self.functions):
+            rule = "different names"
+            raise ValueError(errors.rule_message("functions", rule, self.functions))
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Names of all functions: F, f, then the constraints of the upper and the lower level."""
+        return (self.upper, self.lower, *self.upper_constraints, *self.lower_constraints)
+
+    @property
+    def n_upper(self) -> int:
+        """Number of upper-level coordinates."""
+        return len(self.upper_space)
+
+    @cached_property
+    def space(self) -> SearchSpace:
+        """The joint space: upper-level parameters first."""
+        spaces = (self.upper_space, self.lower_space)
+        return SearchSpace(
+            {
+                name: dimension
+                for space in spaces
+                for name, dimension in zip(space.names, space.dimensions, strict=True)
+            }
+        )
+
+    @cached_property
+    def features(self) -> FeatureMap:
+        """The kernel's feature map of the joint space."""
+        return FeatureMap(tuple(self.space.n_categories.tolist()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionData:
+    """What is known of one function.
+
+    Attributes:
+        X: Joint points at which it was observed, shape (n, d).
+        y: Its values there: an objective's to be maximized, a constraint's at least 0 where it
+            holds; finite, shape (n,).
+        pending: Joint points at which it is being evaluated elsewhere, or without a value because
+            that failed, shape (p, d).
+        failed: Those of ``pending`` that failed, shape (k, d), or None.
+        noise_variance: Known noise variances in squared units of ``y``, NaN where unknown, shape
+            (n,), or None.
+
+    Raises:
+        ValueError: The shapes disagree or a value is not finite.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    pending: FloatArray
+    failed: FloatArray | None = None
+    noise_variance: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        """Check shapes and finiteness."""
+        n, d = self.X.shape
+        noise = self.y if self.noise_variance is None else self.noise_variance
+        failed = self.X[:0] if self.failed is None else self.failed
+        for name, array, shape in (
+            ("y", self.y, (n,)),
+            ("noise_variance", noise, (n,)),
+            ("pending", self.pending, (len(self.pending), d)),
+            ("failed", failed, (len(failed), d)),
+        ):
+            if array.shape != shape:
+                message = f"{name} must have shape {shape}, but got {array.shape}."
+                raise ValueError(message)
+        if not np.isfinite(self.y).all():
+            raise ValueError(errors.rule_message("y", "finite", self.y))

@@ -1,0 +1,1 @@
+"""A parametric surrogate (Liu & Wang 2023)."""

@@ -1,0 +1,271 @@
+r"""GO-UCB to the letter: Algorithm 1 with the settings of the paper's experiments.
+
+It is here to be compared with; :mod:`bbo_plugins.methods.go_ucb` is the method in use, and its
+docstring says where the two part. The network has no prior and no skip connection,
+
+    f_w(x) = w_2ᵀ sigmoid(W_1 x + b_1) + b_2,
+
+and sees points and values in their own units.
+
+| symbol   | shape    | meaning                                                                   |
+|----------|----------|---------------------------------------------------------------------------|
+| w        | (d_w,)   | parameters: W_1 (h, d) by rows, b_1 (h,), w_2 (h,), b_2                   |
+| n, T     |          | rounds of Phase I (uniform) and of Phase II (optimistic); n = √T          |
+| ŵ_0      | (d_w,)   | Phase I's fit, Eq. (2): 2,000 steps of gradient descent at rate 1e-11     |
+| λ        |          | √T log² T                                                                 |
+| F        |          | bound on the values                                                       |
+| β_t      |          | d_w³ F⁴ t/T                                                               |
+| x_t      | (d,)     | 2,000 steps of gradient ascent over x and w at rate 1e-4, within Ball_t   |
+
+At these rates the oracle changes no prediction, and the ascent moves x by about one percent of the
+diagonal of the paper's box. Whether that or the algorithm itself is what holds it back can be seen
+with ``exact=True``: then Eq. (2) and step 5 of Phase II are solved by quasi-Newton methods and the
+maximum over the ball by :func:`~bbo_plugins.methods.go_ucb.ball.maximize_in_ball`, with
+everything else the same.
+
+Source: Liu & Wang (2023), "Global Optimization with Parametric Function Approximation", Algorithm
+1, section 6 and appendix D.1.
+
+What the paper leaves open: the weights before the oracle (uniform on ±1/√fan-in here, what its
+framework does by default); the size of the stochastic gradient's batches (all observations here, as
+there are at most eight of them); where the ascent starts (at a uniform point and at the ball's
+center) and how it stays in the ball (a step outside is drawn back towards the center); F (the
+largest absolute value seen in Phase I); the round with the number 0, of which Eqs. (3) and (4)
+speak but not Algorithm 1 (there is none: the sums are over the finished rounds of Phase II).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import optimize
+from scipy.special import expit
+
+from bbo_plugins import errors
+from bbo_plugins.methods.go_ucb.ball import DualBall, linear_targets, maximize_in_ball
+
+if TYPE_CHECKING:
+    from bbo_plugins.space.dimension import FloatArray
+
+_ORACLE_STEPS, _ORACLE_RATE = 2000, 1e-11
+
+
+_ASCENT_STEPS, _ASCENT_RATE = 2000, 1e-4
+
+
+_EXACT_ROUNDS = 20  # alternations between x and w
+
+
+_TOLERANCE = 1e-9  # relative rise at which these end
+
+
+@dataclass(frozen=True)
+class PlainNetwork:
+    """The paper's network, for one input at a time.
+
+    Attributes:
+        n_inputs: d.
+        hidden_units: h.
+    """
+
+    n_inputs: int
+    hidden_units: int
+
+    @property
+    def n_parameters(self) -> int:
+        """d_w, the number of parameters."""
+        return self.hidden_units * (self.n_inputs + 2) + 1
+
+    def initial(self, rng: np.random.Generator) -> FloatArray:
+        """Return random parameters (d_w,), each uniform on ±1/√(inputs of its layer)."""
+        n_first = self.hidden_units * (self.n_inputs + 1)
+        scale = np.full(self.n_parameters, 1.0 / math.sqrt(self.hidden_units))
+        scale[:n_first] = 1.0 / math.sqrt(self.n_inputs)
+        return scale * rng.uniform(-1.0, 1.0, self.n_parameters)
+
+    def gradients(self, w: FloatArray, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return f_w(x), ∇_w f (d_w,) and ∇_x f (d,) at ``w`` (d_w,) and ``x`` (d,)."""
+        h, d = self.hidden_units, self.n_inputs
+        first, second = h * d, h * (d + 1)
+        W_1, w_2 = w[:first].reshape(h, d), w[second:-1]
+        A = expit(W_1 @ x + w[first:second])
+        by_z = w_2 * A * (1.0 - A)
+        by_w = np.empty(len(w))
+        np.outer(by_z, x, out=by_w[:first].reshape(h, d))
+        by_w[first:second] = by_z
+        by_w[second:-1] = A
+        by_w[-1] = 1.0
+        return float(w_2 @ A + w[-1]), by_w, by_z @ W_1
+
+
+class LiteralGOUCB:
+    """Algorithm 1 as an ask-and-tell object that *maximizes*.
+
+    Call :meth:`ask` and :meth:`tell` in turn, n + T times.
+
+    Args:
+        bounds: Lower and upper ends of the box, shape (d, 2).
+        n_rounds: T, at least 2.
+        rng: Source of Phase I, the weights before the oracle, and where the ascents start.
+        n_startup: n, at least 1; None for √T rounded up.
+        hidden_units: h.
+        value_bound: F; None for the largest absolute value in Phase I.
+        exact: Whether Eq. (2) and step 5 of Phase II are solved instead of followed for the paper's
+            numbers of steps.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument has a value outside its range.
+    """
+
+    def __init__(
+        self,
+        bounds: FloatArray,
+        *,
+        n_rounds: int,
+        rng: np.random.Generator,
+        n_startup: int | None = None,
+        hidden_units: int = 25,
+        value_bound: float | None = None,
+        exact: bool = False,
+    ) -> None:
+        """Check and keep the arguments."""
+        self._low, self._high = _box(bounds)
+        self._n_rounds = errors.check_int("n_rounds", n_rounds, minimum=2)
+        if n_startup is None:
+            n_startup = math.ceil(math.sqrt(self._n_rounds))
+        self._n_startup = errors.check_int("n_startup", n_startup, minimum=1)
+        hidden_units = errors.check_int("hidden_units", hidden_units, minimum=1)
+        self.network = PlainNetwork(len(self._low), hidden_units)
+        self._bound = (
+            None if value_bound is None else errors.check_positive("value_bound", value_bound)
+        )
+        self._exact = errors.check_bool("exact", exact)
+        self._rng = rng
+        self._seen: list[tuple[FloatArray, float]] = []  # Phase I
+        self._start = np.empty(0)  # ŵ_0
+        self._history: list[tuple[FloatArray, FloatArray, float, float]] = []  # g_i, ŵ_i, f_i, y_i
+
+    @property
+    def regularization(self) -> float:
+        """λ."""
+        return math.sqrt(self._n_rounds) * math.log(self._n_rounds) ** 2
+
+    def ball(self) -> DualBall:
+        """Return Ball_t of round t = 1 + the number of finished ones of Phase II, Eqs. (3) to (6).
+
+        Raises:
+            ValueError: Phase I has not ended.
+        """
+        if len(self._seen) < self._n_startup:
+            raise ValueError(f"there is no ball before the {self._n_startup} rounds of Phase I.")
+        t, d_w = len(self._history) + 1, self.network.n_parameters
+        bound = self._bound
+        if bound is None:
+            bound = max(abs(y) for _, y in self._seen)
+        beta = d_w**3 * bound**4 * t / self._n_rounds
+        gradients = np.array([row[0] for row in self._history]).reshape(-1, d_w)
+        parameters = np.array([row[1] for row in self._history]).reshape(-1, d_w)
+        outputs, values = np.array([row[2:] for row in self._history]).reshape(-1, 2).T
+        targets = linear_targets(gradients, parameters, outputs, values)
+        return DualBall.from_history(
+            gradients, targets, self._start, regularization=self.regularization, beta=beta
+        )
+
+    def ask(self) -> FloatArray:
+        """Return the next point to evaluate, shape (d,)."""
+        x = self._rng.uniform(self._low, self._high)
+        if len(self._seen) < self._n_startup:
+            return x
+        ball = self.ball()
+        return self._alternate(x, ball) if self._exact else self._ascend(x, ball)
+
+    def tell(self, x: FloatArray, y: float) -> None:
+        """Take the value ``y`` that was observed at ``x`` (d,).
+
+        Raises:
+            ValueError: ``x`` is not a point of the box, or ``y`` is not finite.
+        """
+        x = np.array(x, dtype=np.float64)
+        if x.shape != self._low.shape or not ((x >= self._low) & (x <= self._high)).all():
+            raise ValueError(errors.rule_message("x", "a point of the box", x))
+        y = errors.check_finite("y", y)
+        if len(self._seen) < self._n_startup:
+            self._seen.append((x, y))
+            if len(self._seen) == self._n_startup:
+                self._start = self._oracle()
+            return
+        center = self.ball().center
+        f, gradient, _ = self.network.gradients(center, x)
+        self._history.append((gradient, center, f, y))
+
+    def _oracle(self) -> FloatArray:
+        """Return ŵ_0, Eq. (2)."""
+
+        def loss(w: FloatArray) -> tuple[float, FloatArray]:
+            """Mean squared error and its gradient."""
+            total, slope = 0.0, np.zeros(len(w))
+            for x, y in self._seen:
+                f, by_w, _ = self.network.gradients(w, x)
+                total += (f - y) ** 2
+                slope += 2.0 * (f - y) * by_w
+            return total / len(self._seen), slope / len(self._seen)
+
+        w = self.network.initial(self._rng)
+        if self._exact:
+            fitted: FloatArray = optimize.minimize(loss, w, jac=True, method="L-BFGS-B").x
+            return fitted
+        for _ in range(_ORACLE_STEPS):
+            w = w - _ORACLE_RATE * loss(w)[1]
+        return w
+
+    def _ascend(self, x: FloatArray, ball: DualBall) -> FloatArray:
+        """Return the point (d,) after the paper's gradient ascent over x and w."""
+        w = ball.center
+        for _ in range(_ASCENT_STEPS):
+            _, by_w, by_x = self.network.gradients(w, x)
+            x = np.clip(x + _ASCENT_RATE * by_x, self._low, self._high)
+            step = w + _ASCENT_RATE * by_w - ball.center
+            outside = ball.squared_length(step) / ball.beta
+            w = ball.center + step / math.sqrt(max(outside, 1.0))
+        return x
+
+    def _alternate(self, x: FloatArray, ball: DualBall) -> FloatArray:
+        """Return a point (d,) where neither x nor w alone can raise f in the box and the ball."""
+        best = -math.inf
+
+        def of_w(w: FloatArray) -> tuple[float, FloatArray]:
+            f, by_w, _ = self.network.gradients(w, x)
+            return f, by_w
+
+        def fall(x: FloatArray) -> tuple[float, FloatArray]:
+            f, _, by_x = self.network.gradients(w, x)
+            return -f, -by_x
+
+        box = optimize.Bounds(self._low, self._high)
+        for _ in range(_EXACT_ROUNDS):
+            w = maximize_in_ball(of_w, ball)[1]
+            found = optimize.minimize(fall, x, jac=True, method="L-BFGS-B", bounds=box)
+            x, value = np.clip(found.x, self._low, self._high), -float(found.fun)
+            if value - best <= _TOLERANCE * max(abs(value), 1.0):
+                break
+            best = value
+        return x
+
+
+def _box(bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper ends, both (d,).
+
+    Raises:
+        ValueError: ``bounds`` is no box.
+    """
+    ends = np.array(bounds, dtype=np.float64)
+    if ends.ndim != 2 or ends.shape[1] != 2 or not len(ends):
+        raise ValueError(f"bounds must have the shape (d, 2), but has {ends.shape}.")
+    low, high = ends.T
+    if not (np.isfinite(ends).all() and (low < high).all()):
+        raise ValueError(errors.rule_message("bounds", "finite and increasing", bounds))
+    return low, high

@@ -1,0 +1,375 @@
+r"""A two-layer sigmoid network beside a quadratic: outputs and their gradients, batched.
+
+    f_w(u) = s_0 c + s_l aᵀu/√D + s_q uᵀBu/D + s_e (e - e_0) √D (|u|²/D - 1/3)
+             + s_v/√h Σ_k v_k sigmoid(z_k),                 z_k = s_h (W_kᵀu/√D + b_k)
+
+All parameters w are in units of their prior standard deviations: a standard normal prior on w is
+what weight decay amounts to, and the scales s say what it means for the function. The term in e is
+part of the quadratic's, with a scale of its own, and the only one whose prior mean is not zero:
+before anything is known the function is a hill, as an optimum inside a box of many dimensions is
+more likely than one in its corners, where all other terms are largest.
+
+| symbol  | shape    | meaning                                                                    |
+|---------|----------|----------------------------------------------------------------------------|
+| U       | (n, D)   | inputs, each in [-1, 1]                                                    |
+| w       | (d_w,)   | parameters: c, a (D,), B's lower triangle, e, v (h,), W (h, D), b (h,)     |
+| J       | (n, d_w) | row i is ∇_w f at u_i                                                      |
+| T       | (n, m)   | u_iᵀu'_j / D                                                               |
+| A, P    | (n, h)   | sigmoid(z), and the derivatives of f by z times s_h                        |
+| t       | (n,)     | what e - e_0 is multiplied by                                              |
+
+J has a structure that makes products with it cheap, and above all the Gram matrix of gradients
+
+    J J'ᵀ = s_0² + s_l² T + s_q² T² + t t'ᵀ + s_v²/h A A'ᵀ + (P P'ᵀ)(1 + T)   (element by element)
+
+which costs O(n m (D + h)) and not O(n m d_w). B is symmetric; its entries off the diagonal carry a
+factor √2, so that the quadratic's part of the Gram matrix is s_q² T² exactly.
+
+Source: Liu & Wang (2023), "Global Optimization with Parametric Function Approximation", section 6.
+
+Deviations: the paper's network is the sum over the hidden units and a constant, without a prior.
+With as many weights as that and few observations it needs one; and it is slow to learn what a
+quadratic says at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+if TYPE_CHECKING:
+    from bbo_plugins.space.dimension import FloatArray, IntArray
+
+_SQRT_2 = math.sqrt(2.0)
+
+
+HILL = 2.0  # e_0, in prior standard deviations of e
+
+
+class Scales(NamedTuple):
+    """Prior standard deviations of the network's parts; zero leaves a part out.
+
+    Attributes:
+        constant: s_0, of the constant.
+        linear: s_l, of the linear part where |u|² = D.
+        quadratic: s_q, of the quadratic part there.
+        hill: s_e, of the curvature that all directions have in common.
+        output: s_v, of the sum over the hidden units if all of them are on.
+        hidden: s_h, of what enters a hidden unit from the inputs, and from its bias.
+    """
+
+    constant: float
+    linear: float
+    quadratic: float
+    hill: float
+    output: float
+    hidden: float
+
+
+class Parts(NamedTuple):
+    """The parameters by their place in the network, views of w.
+
+    Attributes:
+        constant: c.
+        linear: a, shape (D,).
+        quadratic: Lower triangle of B by rows, off the diagonal times √2, shape (D (D + 1) / 2,).
+        hill: e.
+        output: v, shape (h,).
+        hidden: W, shape (h, D).
+        bias: b, shape (h,).
+    """
+
+    constant: float
+    linear: FloatArray
+    quadratic: FloatArray
+    hill: float
+    output: FloatArray
+    hidden: FloatArray
+    bias: FloatArray
+
+
+class Rows(NamedTuple):
+    """Gradients ∇_w f at some inputs, in factored form.
+
+    Attributes:
+        U: Inputs, shape (n, D).
+        A: Activations of the hidden units, shape (n, h).
+        P: Derivatives of f by z times s_h, shape (n, h).
+        t: Derivatives by e, shape (n,).
+    """
+
+    U: FloatArray
+    A: FloatArray
+    P: FloatArray
+    t: FloatArray
+
+
+@dataclass(frozen=True)
+class Network:
+    """The family of functions f_w.
+
+    Attributes:
+        n_inputs: D.
+        hidden_units: h.
+        scales: Prior standard deviations.
+    """
+
+    n_inputs: int
+    hidden_units: int
+    scales: Scales
+
+    @property
+    def n_skip(self) -> int:
+        """Number of parameters of the parts beside the hidden units, which come first in w."""
+        return 2 + self.n_inputs + self.n_inputs * (self.n_inputs + 1) // 2
+
+    @property
+    def n_parameters(self) -> int:
+        """d_w, the number of parameters."""
+        return self.n_skip + self.hidden_units * (self.n_inputs + 2)
+
+    @cached_property
+    def triangle(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """Rows and columns of B's lower triangle, and what its parameters are divided by."""
+        rows, columns = np.tril_indices(self.n_inputs)
+        return rows, columns, np.where(rows == columns, 1.0, _SQRT_2)
+
+    def parts(self, w: FloatArray) -> Parts:
+        """Split ``w`` (d_w,)."""
+        D, h = self.n_inputs, self.hidden_units
+        output = self.n_skip
+        hidden, bias = output + h, output + h + h * D
+        return Parts(
+            float(w[0]),
+            w[1 : 1 + D],
+            w[1 + D : output - 1],
+            float(w[output - 1]),
+            w[output:hidden],
+            w[hidden:bias].reshape(h, D),
+            w[bias:],
+        )
+
+    def matrix(self, w: FloatArray) -> FloatArray:
+        """Return the quadratic's matrix B (D, D)."""
+        rows, columns, factor = self.triangle
+        B = np.empty((self.n_inputs, self.n_inputs))
+        B[rows, columns] = self.parts(w).quadratic / factor
+        B[columns, rows] = B[rows, columns]
+        return B
+
+    def rescaled(self, w: FloatArray, factors: FloatArray) -> FloatArray:
+        """Return the parameters (d_w,) that make the same function where scales are other ones.
+
+        Args:
+            w: Parameters, shape (d_w,).
+            factors: These scales over the other ones, in their order, shape (6,).
+        """
+        by = self.parts(w)
+        constant, linear, quadratic, hill, output, hidden = factors.tolist()
+        return np.concatenate(
+            [
+                [by.constant * constant],
+                by.linear * linear,
+                by.quadratic * quadratic,
+                [(by.hill - HILL) * hill + HILL],
+                by.output * output,
+                by.hidden.ravel() * hidden,
+                by.bias * hidden,
+            ]
+        )
+
+    def at(self, w: FloatArray) -> LinearizedNetwork:
+        """Return the network at ``w`` (d_w,), ready for evaluations."""
+        return LinearizedNetwork(self, w)
+
+
+class LinearizedNetwork:
+    """The network at one w: outputs, input gradients, and products with parameter gradients.
+
+    Args:
+        network: The family.
+        w: Parameters, shape (d_w,).
+    """
+
+    def __init__(self, network: Network, w: FloatArray) -> None:
+        """Prepare what all evaluations need."""
+        self.network = network
+        self.w = w
+        s, D = network.scales, network.n_inputs
+        by = network.parts(w)
+        hill = s.hill * (by.hill - HILL) / math.sqrt(D)
+        self._constant = by.constant * s.constant - hill * D / 3.0
+        self._linear = by.linear * (s.linear / math.sqrt(D))
+        self._quadratic = network.matrix(w) * (s.quadratic / D)
+        self._quadratic[np.diag_indices(D)] += hill
+        self._output_scale = s.output / math.sqrt(network.hidden_units)
+        self._output = by.output * self._output_scale
+        self._hidden = by.hidden * (s.hidden / math.sqrt(D))
+        self._bias = by.bias * s.hidden
+
+    def _activations(self, U: FloatArray) -> FloatArray:
+        activations: FloatArray = expit(U @ self._hidden.T + self._bias)
+        return activations
+
+    def outputs(self, U: FloatArray) -> FloatArray:
+        """Return f at ``U`` (n, D), shape (n,)."""
+        outputs: FloatArray = np.einsum("ij,ij->i", U @ self._quadratic + self._linear, U)
+        outputs += self._activations(U) @ self._output
+        outputs += self._constant
+        return outputs
+
+    def outputs_and_gradients(self, U: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return f (n,) and its gradients by the inputs (n, D)."""
+        A = self._activations(U)
+        slope = U @ self._quadratic + self._linear
+        outputs = np.einsum("ij,ij->i", slope, U) + A @ self._output + self._constant
+        gradients = slope + U @ self._quadratic + (A * (1.0 - A) * self._output) @ self._hidden
+        return outputs, gradients
+
+    def rows(self, U: FloatArray) -> Rows:
+        """Return the parameter gradients at ``U`` (n, D)."""
+        s, D = self.network.scales, self.network.n_inputs
+        A = self._activations(U)
+        t = np.einsum("ij,ij->i", U, U)
+        t -= D / 3.0
+        t *= s.hill / math.sqrt(D)
+        return Rows(U, A, A * (1.0 - A) * (self._output * s.hidden), t)
+
+    def jacobian(self, U: FloatArray) -> FloatArray:
+        """Return J (n, d_w) in full."""
+        s, D = self.network.scales, self.network.n_inputs
+        i, j, factor = self.network.triangle
+        rows = self.rows(U)
+        hidden = rows.P[:, :, None] * U[:, None, :] / math.sqrt(D)
+        return np.concatenate(
+            [
+                np.full((len(U), 1), s.constant),
+                U * (s.linear / math.sqrt(D)),
+                U[:, i] * U[:, j] * (factor * (s.quadratic / D)),
+                rows.t[:, None],
+                rows.A * self._output_scale,
+                hidden.reshape(len(U), -1),
+                rows.P,
+            ],
+            axis=1,
+        )
+
+    def times(self, rows: Rows, w: FloatArray) -> FloatArray:
+        """Return J w (n,) for ``w`` (d_w,)."""
+        s, D = self.network.scales, self.network.n_inputs
+        by = self.network.parts(w)
+        slope = rows.U @ self.network.matrix(w) * (s.quadratic / D)
+        slope += by.linear * (s.linear / math.sqrt(D))
+        product: FloatArray = np.einsum("ij,ij->i", slope, rows.U)
+        product += by.constant * s.constant + rows.t * by.hill
+        product += rows.A @ by.output * self._output_scale
+        inner = rows.U @ by.hidden.T / math.sqrt(D) + by.bias
+        product += np.einsum("ij,ij->i", rows.P, inner)
+        return product
+
+    def times_gradients(self, rows: Rows, w: FloatArray) -> FloatArray:
+        """Return the gradients (n, D) of J w by the inputs, for ``w`` (d_w,)."""
+        s, D = self.network.scales, self.network.n_inputs
+        by = self.network.parts(w)
+        hidden = by.hidden / math.sqrt(D)
+        slope = rows.A * (1.0 - rows.A)
+        by_z = (rows.U @ hidden.T + by.bias) * (1.0 - 2.0 * rows.A) * (self._output * s.hidden)
+        by_z += by.output * self._output_scale
+        by_z *= slope
+        gradients = rows.U @ self.network.matrix(w) * (2.0 * s.quadratic / D)
+        gradients += by.linear * (s.linear / math.sqrt(D))
+        gradients += rows.U * (2.0 * s.hill * by.hill / math.sqrt(D))
+        gradients += rows.P @ hidden + by_z @ self._hidden
+        return gradients
+
+    def transposed_times(self, rows: Rows, z: FloatArray) -> FloatArray:
+        """Return Jᵀz (d_w,) for ``z`` (n,)."""
+        s, D = self.network.scales, self.network.n_inputs
+        i, j, factor = self.network.triangle
+        weighted_U, weighted_P = rows.U * z[:, None], rows.P * z[:, None]
+        return np.concatenate(
+            [
+                [s.constant * z.sum()],
+                weighted_U.sum(axis=0) * (s.linear / math.sqrt(D)),
+                (weighted_U.T @ rows.U)[i, j] * (factor * (s.quadratic / D)),
+                [rows.t @ z],
+                z @ rows.A * self._output_scale,
+                (weighted_P.T @ rows.U).ravel() / math.sqrt(D),
+                weighted_P.sum(axis=0),
+            ]
+        )
+
+    def gram(self, left: Rows, right: Rows) -> FloatArray:
+        """Return J J'ᵀ (n, m) of two sets of gradients."""
+        s = self.network.scales
+        T = left.U @ right.U.T / self.network.n_inputs
+        G = left.P @ right.P.T
+        G *= 1.0 + T
+        G += (left.A * self._output_scale**2) @ right.A.T
+        T *= s.linear**2 + s.quadratic**2 * T
+        G += T
+        G += np.outer(left.t, right.t)
+        G += s.constant**2
+        return G
+
+    def squared_norms(self, rows: Rows) -> FloatArray:
+        """Return |∇_w f|² of each gradient, shape (n,)."""
+        s = self.network.scales
+        T = np.einsum("ij,ij->i", rows.U, rows.U) / self.network.n_inputs
+        norms: FloatArray = np.einsum("ij,ij->i", rows.P, rows.P) * (1.0 + T)
+        norms += np.einsum("ij,ij->i", rows.A, rows.A) * self._output_scale**2
+        norms += T * (s.linear**2 + s.quadratic**2 * T) + np.square(rows.t) + s.constant**2
+        return norms
+
+    def gram_gradients(self, left: Rows, right: Rows, weights: FloatArray) -> FloatArray:
+        """Return the gradients (n, D) of Σ_j weights_ij (J J'ᵀ)_ij by the inputs of ``left``.
+
+        Args:
+            left: n gradients, at the inputs that move.
+            right: m gradients, at inputs that do not.
+            weights: Constants, shape (n, m).
+        """
+        s, D = self.network.scales, self.network.n_inputs
+        T = left.U @ right.U.T / D
+        by_T = left.P @ right.P.T
+        by_T += s.linear**2 + 2.0 * s.quadratic**2 * T
+        by_T *= weights
+        T += 1.0
+        T *= weights
+        return self._by_inputs(
+            left, by_T @ right.U / D, T @ right.P, weights @ right.A, weights @ right.t
+        )
+
+    def squared_norm_gradients(self, rows: Rows) -> FloatArray:
+        """Return the gradients (n, D) of |∇_w f|² by the inputs."""
+        s, D = self.network.scales, self.network.n_inputs
+        T = np.einsum("ij,ij->i", rows.U, rows.U) / D
+        by_T = s.linear**2 + 2.0 * s.quadratic**2 * T + np.einsum("ij,ij->i", rows.P, rows.P)
+        by_P = (1.0 + T)[:, None] * rows.P
+        return 2.0 * self._by_inputs(rows, (by_T / D)[:, None] * rows.U, by_P, rows.A, rows.t)
+
+    def _by_inputs(
+        self, rows: Rows, by_U: FloatArray, by_P: FloatArray, other_A: FloatArray, by_t: FloatArray
+    ) -> FloatArray:
+        """Collect the gradients (n, D) of n products of gradients by the left factors' inputs.
+
+        Args:
+            rows: The n left factors.
+            by_U: Derivatives by U directly, shape (n, D).
+            by_P: Derivatives by P, shape (n, h).
+            other_A: What A is multiplied by, shape (n, h).
+            by_t: Derivatives by t, shape (n,).
+        """
+        s, D = self.network.scales, self.network.n_inputs
+        slope = rows.A * (1.0 - rows.A)
+        by_z = other_A * self._output_scale**2
+        by_z += by_P * (1.0 - 2.0 * rows.A) * (self._output * s.hidden)
+        by_z *= slope
+        hill = (2.0 * s.hill / math.sqrt(D)) * by_t[:, None] * rows.U
+        gradients: FloatArray = by_U + hill + by_z @ self._hidden
+        return gradients

@@ -1,0 +1,340 @@
+r"""A network fitted to observations, with scales chosen by marginal likelihood.
+
+A fit alternates between the weights (:mod:`bbo_plugins.methods.go_ucb.regression`) and the scales
+and
+the noise (:mod:`bbo_plugins.methods.go_ucb.evidence`), each for what the other one is. What cannot
+be climbed is compared by the same marginal likelihood: which random network to start from, and the
+power of the targets' transform (:mod:`bbo_plugins.gp.targets`). Predictions are those of
+the network linearized at the weights, of which the marginal likelihood speaks: they agree with the
+network's own where the regression has converged, and do not depend on it where it has not. Beyond
+300 observations the scales are chosen on that many of them.
+
+A fit is cold (from a random network for each power) when there is no earlier one or the number of
+observations has grown by a third since the last cold one; warm otherwise, continuing the earlier
+one. The state that makes it warm (:class:`WarmNetwork`) is stored with the study, so that a fresh
+process repeats the fit exactly. It holds the hidden units only: the function is linear in all other
+parameters, so that the first step of the regression finds those, wherever it starts.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bbo_plugins.gp.surrogate import transformed_noise
+from bbo_plugins.gp.targets import GapTransform
+from bbo_plugins.methods.go_ucb.ball import NetworkBall
+from bbo_plugins.methods.go_ucb.evidence import (
+    GROWTH,
+    HIGHEST,
+    LOG_NOISE,
+    LOWEST,
+    NOISE_FLOOR,
+    TYPICAL,
+    NoiseModel,
+    ScaleEvidence,
+    maximize,
+    network_with,
+)
+from bbo_plugins.methods.go_ucb.regression import fit
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FeatureMap
+    from bbo_plugins.methods.go_ucb.network import Network
+    from bbo_plugins.space.dimension import FloatArray, IntArray
+
+POWERS = (1.0, 0.5, 0.0)  # of the targets' transform
+
+
+_COLD_ROUNDS = ((12, 25), (6, 15))  # iterations for the weights, evaluations for the scales
+
+
+_WARM_ROUNDS = ((4, 10),)
+
+
+_OTHER_POWER = 0.25  # share of warm fits that try another power
+
+
+_COLD_GROWTH = 4.0 / 3.0
+
+
+_START_OUTPUT = 0.3  # of its prior standard deviation: the output layer's weights at the start
+
+
+_BOUNDED = np.arange(len(TYPICAL)) != LOG_NOISE  # stored values beyond are not scales but damage
+
+
+_MAX_LOG_NOISE = 50.0  # may have been given
+
+
+_LARGEST_HALF = float(np.finfo(np.float16).max)
+
+
+_MAX_POINTS = 10**9
+
+
+@dataclass(frozen=True)
+class WarmNetwork:
+    """What one fit leaves to the next.
+
+    Attributes:
+        theta: Scales and noise, see :mod:`bbo_plugins.methods.go_ucb.evidence`, shape (8,).
+        hidden: Parameters of the hidden units, the end of w, in half precision.
+        n_cold: Number of observations of the latest cold fit.
+        power: Power of the targets' transform, one of :data:`POWERS`.
+    """
+
+    theta: FloatArray
+    power: float
+    hidden: FloatArray
+    n_cold: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-ready form; the parameters are packed as base64 of float16."""
+        hidden = np.clip(self.hidden, -_LARGEST_HALF, _LARGEST_HALF).astype("<f2")
+        packed = base64.b64encode(hidden.tobytes()).decode("ascii")
+        return {
+            "theta": self.theta.tolist(),
+            "power": self.power,
+            "hidden": packed,
+            "n_cold": self.n_cold,
+        }
+
+    @classmethod
+    def from_json(cls, stored: object) -> WarmNetwork | None:
+        """Read :meth:`to_json`'s form back; None if it is malformed, as shared storage may be."""
+        if not isinstance(stored, Mapping):
+            return None
+        try:
+            theta = np.array(stored["theta"], dtype=np.float64)
+            packed = base64.b64decode(stored["hidden"], validate=True)
+            hidden = np.frombuffer(packed, dtype="<f2").astype(np.float64)
+            power, n_cold = float(stored["power"]), int(stored["n_cold"])
+        except (KeyError, TypeError, ValueError, OverflowError, binascii.Error):
+            return None
+        sane = (
+            theta.shape == TYPICAL.shape
+            and abs(theta[LOG_NOISE]) <= _MAX_LOG_NOISE
+            and bool(((theta >= LOWEST) & (theta <= HIGHEST))[_BOUNDED].all())
+            and bool(np.isfinite(hidden).all())
+            and power in POWERS
+            and 0 < n_cold <= _MAX_POINTS
+        )
+        return cls(theta, power, hidden, n_cold) if sane else None
+
+
+@dataclass(frozen=True)
+class NetworkSurrogate:
+    """A fitted network over transformed targets; :meth:`fit` builds one.
+
+    Attributes:
+        ball: The ball of parameters, in transformed units.
+        z: Transformed targets, shape (n,).
+        transform: The map between the targets' own units and the network's.
+        features: The map from the unit cube to the network's inputs.
+        warm_start: What the next fit may start from.
+        noise_variance: λ, of an observation whose noise is not known, in transformed units.
+        log_evidence: Log marginal likelihood of the targets in their own units, up to a constant.
+    """
+
+    ball: NetworkBall
+    z: FloatArray
+    transform: GapTransform
+    features: FeatureMap
+    warm_start: WarmNetwork
+    noise_variance: float
+    log_evidence: float
+
+    @classmethod
+    def fit(
+        cls,
+        X: FloatArray,
+        y: FloatArray,
+        features: FeatureMap,
+        *,
+        rng: np.random.Generator,
+        hidden_units: int,
+        regularization: float | None = None,
+        noise_variance: FloatArray | None = None,
+        deterministic: bool = False,
+        warm_start: WarmNetwork | None = None,
+    ) -> NetworkSurrogate:
+        """Fit to maximized targets.
+
+        Args:
+            X: Points of the unit cube, shape (n, d), n >= 1.
+            y: Targets in their own units, finite, shape (n,).
+            features: The map to the network's inputs.
+            rng: Source of the random networks and of the scales to try.
+            hidden_units: h.
+            regularization: λ; None to choose it by marginal likelihood.
+            noise_variance: Known noise variances in squared units of ``y``, NaN where unknown.
+            deterministic: Whether unknown noise is fixed at its floor instead of estimated.
+            warm_start: What an earlier fit on nearly the same data left.
+
+        Raises:
+            ValueError: A Gram matrix could not be factorized.
+        """
+        fixed = math.log(NOISE_FLOOR) if deterministic else None
+        if regularization is not None:
+            fixed = math.log(regularization)
+        U = inputs(X, features)
+        by_power = {power: _Targets.of(U, y, power, noise_variance) for power in POWERS}
+        search = _Search(U, by_power, hidden_units, fixed, rng)
+        best, n_cold = search.run(warm_start)
+        network, targets = search.network(best.theta), best.targets
+        noise = targets.noise.variances(best.theta)
+        return cls(
+            ball=NetworkBall.from_data(network.at(best.w), U, targets.z, noise),
+            z=targets.z,
+            transform=targets.transform,
+            features=features,
+            warm_start=WarmNetwork(
+                best.theta, targets.transform.power, best.w[network.n_skip :], n_cold
+            ),
+            noise_variance=math.exp(best.theta[LOG_NOISE]),
+            log_evidence=best.score,
+        )
+
+    def doubting(self, failed: FloatArray) -> NetworkBall:
+        """Return the ball after evidence that ``failed`` (f, d) are no better than the median.
+
+        Its noise is the posterior variance there: one failure moves the mean halfway, as it may
+        have been an accident, and further ones at the same place move it further.
+        """
+        if not len(failed):
+            return self.ball
+        U = inputs(failed, self.features)
+        mean, variance = self.ball.predict(U)
+        return NetworkBall.from_data(
+            self.ball.linear,
+            np.concatenate([self.ball.rows.U, U]),
+            np.concatenate([self.z, np.minimum(mean, np.median(self.z))]),
+            np.concatenate([self.ball.noise, variance]),
+        )
+
+    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and variance (m,) at ``X`` (m, d), in transformed units."""
+        return self.ball.predict(inputs(X, self.features))
+
+    def predict_mean(self, X: FloatArray) -> FloatArray:
+        """Return the mean (m,) at ``X`` (m, d), in transformed units."""
+        return self.ball.mean(inputs(X, self.features))
+
+
+def inputs(X: FloatArray, features: FeatureMap) -> FloatArray:
+    """Return the network's inputs (m, D) at ``X`` (m, d), numbers in [-1, 1]."""
+    return 2.0 * features.columns(X)
+
+
+@dataclass(frozen=True)
+class _Targets:
+    """The targets in the units of one transform."""
+
+    transform: GapTransform
+    z: FloatArray  # (n,)
+    noise: NoiseModel
+    chosen: IntArray  # (k,) observations that the scales are chosen on
+    log_jacobian: float  # of those
+
+    @classmethod
+    def of(
+        cls, U: FloatArray, y: FloatArray, power: float, noise_variance: FloatArray | None
+    ) -> _Targets:
+        transform = GapTransform.fit(y, power)
+        known = np.full(len(y), np.nan)
+        if noise_variance is not None:
+            known = transformed_noise(noise_variance, transform.derivative(y))
+        noise = NoiseModel.around(int(np.argmax(y)), U, known)
+        chosen = noise.representative()
+        log_jacobian = transform.log_jacobian(y[chosen])
+        return cls(transform, transform.forward(y), noise, chosen, log_jacobian)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A fit with one transform."""
+
+    targets: _Targets
+    theta: FloatArray
+    w: FloatArray
+    score: float
+
+
+class _Search:
+    """Fits to one data set, from different starts."""
+
+    def __init__(
+        self,
+        U: FloatArray,
+        targets: Mapping[float, _Targets],
+        hidden_units: int,
+        fixed: float | None,
+        rng: np.random.Generator,
+    ) -> None:
+        self._U = U
+        self._targets = targets
+        self._hidden_units = hidden_units
+        self._fixed = fixed  # log λ if it is not to be chosen
+        self._rng = rng
+
+    def network(self, theta: FloatArray) -> Network:
+        return network_with(theta, self._U.shape[1], self._hidden_units)
+
+    def run(self, warm_start: WarmNetwork | None) -> tuple[_Candidate, int]:
+        """Return the best fit, and the number of observations of the latest cold one."""
+        n, size = len(self._U), self._hidden_units * (self._U.shape[1] + 2)
+        if warm_start is not None and len(warm_start.hidden) != size:
+            warm_start = None
+        candidates, n_cold = [], n
+        if warm_start is not None:
+            candidates = self._warm_fits(warm_start)
+        if warm_start is None or not candidates or n >= _COLD_GROWTH * warm_start.n_cold:
+            hidden = self._rng.standard_normal(size)
+            hidden[: self._hidden_units] *= _START_OUTPUT
+            candidates += [self._fit(power, TYPICAL, hidden, _COLD_ROUNDS) for power in POWERS]
+        else:
+            n_cold = warm_start.n_cold
+        return max(candidates, key=lambda candidate: candidate.score), n_cold
+
+    def _warm_fits(self, warm_start: WarmNetwork) -> list[_Candidate]:
+        """Return the fits that continue an earlier one; none if that cannot be continued."""
+        theta, hidden, power = warm_start.theta, warm_start.hidden, warm_start.power
+        powers = [power]
+        if self._rng.random() < _OTHER_POWER:
+            powers.append(float(self._rng.choice([other for other in POWERS if other != power])))
+        try:
+            fits = [self._fit(each, theta, hidden, _WARM_ROUNDS) for each in powers]
+        except (ArithmeticError, ValueError):  # what was stored is damaged
+            return []
+        return [one for one in fits if math.isfinite(one.score)]
+
+    def _fit(
+        self, power: float, theta: FloatArray, hidden: FloatArray, rounds: Sequence[tuple[int, int]]
+    ) -> _Candidate:
+        """Alternate between weights and scales, from ``theta`` (8,) and hidden units' weights."""
+        targets = self._targets[power]
+        if self._fixed is not None:
+            theta = theta.copy()
+            theta[LOG_NOISE], theta[GROWTH] = self._fixed, 0.0
+        network = self.network(theta)
+        w = np.concatenate([np.zeros(network.n_skip), hidden])
+        for iterations, evaluations in rounds:
+            noise = targets.noise.variances(theta)
+            w = fit(network, self._U, targets.z, noise, w, max_iterations=iterations).w
+            part = targets.chosen
+            evidence = ScaleEvidence(
+                network.at(w), theta, self._U[part], targets.z[part], targets.noise.of(part)
+            )
+            found = maximize(
+                evidence, theta, fixed_noise=self._fixed is not None, max_evaluations=evaluations
+            )
+            w = network.rescaled(w, np.exp((theta - found)[:LOG_NOISE]))
+            theta, network = found, self.network(found)
+        return _Candidate(targets, theta, w, evidence(theta)[0] + targets.log_jacobian)

@@ -1,0 +1,1 @@
+"""How long each trial trains (Fu et al. 2024)."""

@@ -1,0 +1,1 @@
+"""When to stop (Ishibashi et al. 2023)."""

@@ -1,0 +1,260 @@
+"""The Gaussian process behind a stopping criterion: targets, hyperparameters, candidates.
+
+A stopping criterion is a statement in the objective's own units. The model is therefore fitted to
+*affinely* standardized targets, z = (clip(y) - mean) / std, and not to the sampler's nonlinear
+:class:`~bbo_plugins.gp.targets.OutputTransform`: whatever is linear in z, times std, is in units of
+the objective, and y -> a y + b multiplies it by a and changes nothing else.
+
+Clipping: targets further from the median than three times the k-th largest distance from it are
+moved to that limit, with k - 1 a twentieth of the targets, at least one. A lone outlier of 10⁶,
+good or bad, hence neither sets the scale nor hides the rest. A good value counts in full as soon as
+there are a few like it. Where all others are equal it is clipped to them: the objective is then as
+good as constant.
+
+Hyperparameters are the maximum a posteriori on z, the noise within the limits asked for. Where the
+study's sampler has a fit already, its hyperparameters are taken over instead. They belong to other
+targets, so signal and noise are multiplied by the factor that is most likely for z.
+
+With rows in the order of completion everything comes from one Cholesky factor: its leading block is
+the factor of K_{t-1}, so that the posteriors before and after the newest observation have the same
+hyperparameters and the same standardization, as the KL divergence between them requires; and its
+inverse gives the variances at the observed points without any product with K.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from bbo_plugins.acquisition.candidates import shifted_sobol
+from bbo_plugins.gp.fit import WarmStart, fit_map
+from bbo_plugins.gp.kernels import (
+    FeatureMap,
+    left_factor,
+    matern52,
+    right_factor,
+    squared_distances,
+)
+from bbo_plugins.gp.likelihood import NOISE_FLOOR, Hyperparameters
+from bbo_plugins.gp.posterior import GaussianProcess
+
+if TYPE_CHECKING:
+    from bbo_plugins.space import SearchSpace
+    from bbo_plugins.space.dimension import FloatArray
+
+_VARIANCE_FLOOR = 1e-12  # relative to the signal's: below it a variance is rounding error
+
+
+_CLIP_FACTOR = 3.0
+
+
+_SUSPECT_SHARE = 20  # one target in so many may be an outlier
+
+
+_MAX_ENUMERATED = 512  # finite spaces up to this size are their own candidates
+
+
+_N_CANDIDATES, _MIN_FRESH = 384, 128  # in all, and of them at least not observed
+
+
+_LOCAL_SHARE = 0.375  # of those not observed
+
+
+_N_ANCHORS = 4
+
+
+_REDRAWN = 0.3  # probability that a perturbed point's category is drawn anew
+
+
+_DEGENERATE = 1e-13  # spread relative to the median that is rounding error
+
+
+@dataclass(frozen=True)
+class StandardizedTargets:
+    """Targets in units of their own standard deviation.
+
+    Attributes:
+        z: (clip(y) - mean) / std, shape (n,).
+        std: Standard deviation of the clipped targets, in the objective's units; 0 if they are
+            constant, and z is then 0.
+    """
+
+    z: FloatArray
+    std: float
+
+    @classmethod
+    def of(cls, y: FloatArray) -> StandardizedTargets:
+        """Clip and standardize ``y`` (n,), n >= 1, finite; see the module."""
+        halves = 0.5 * y  # differences of halves do not overflow
+        median = float(np.median(halves))
+        deviations = halves - median
+        distances = np.sort(np.abs(deviations))
+        n_suspects = math.ceil(len(y) / _SUSPECT_SHARE)
+        inlying = float(distances[max(len(y) - 1 - n_suspects, 0)])
+        limit = min(_CLIP_FACTOR * inlying, float(distances[-1]))
+        if limit <= _DEGENERATE * abs(median):
+            return cls(np.zeros(len(y)), 0.0)
+        u = np.clip(deviations, -limit, limit) / limit
+        std = float(u.std())
+        return cls((u - u.mean()) / std, 2.0 * limit * std)
+
+
+@dataclass(frozen=True)
+class StoppingModel:
+    """The posterior over z after the newest observation; :meth:`fit` builds one.
+
+    Attributes:
+        after: p_t.
+        warm_start: What the next fit may start from; None where the hyperparameters were shared.
+        notes: Fallbacks taken while fitting, in words.
+    """
+
+    after: GaussianProcess
+    warm_start: WarmStart | None
+    notes: tuple[str, ...]
+
+    @classmethod
+    def fit(
+        cls,
+        X: FloatArray,
+        z: FloatArray,
+        features: FeatureMap,
+        *,
+        minimum_noise: float = NOISE_FLOOR,
+        deterministic: bool = False,
+        shared: Hyperparameters | None = None,
+        warm_start: WarmStart | None = None,
+    ) -> StoppingModel:
+        """Condition on standardized targets.
+
+        Args:
+            X: Points of the unit cube in the order of completion, shape (n, d).
+            z: Standardized targets, not all 0, shape (n,).
+            features: The kernel's feature map.
+            minimum_noise: Floor under the noise variance, applied after the fit.
+            deterministic: Whether the noise variance is fixed at its smallest, ``NOISE_FLOOR``.
+            shared: Hyperparameters of a fit to the same points and other, transformed targets.
+            warm_start: What an earlier fit here left; not used with ``shared``.
+
+        Raises:
+            ValueError: The covariance matrix could not be factorized at all.
+        """
+        left, note = None, None
+        limits = (NOISE_FLOOR, NOISE_FLOOR) if deterministic else (minimum_noise, math.inf)
+        if shared is not None:
+            process = _taken_over(shared, X, z, features, limits)
+        else:
+            fit = fit_map(X, z, features, fit_noise=not deterministic, warm_start=warm_start)
+            hyperparameters = _with_noise_in(limits, fit.hyperparameters)
+            same = hyperparameters.noise_variance == fit.hyperparameters.noise_variance
+            process = GaussianProcess.from_data(
+                X, z, hyperparameters, features, cholesky=fit.cholesky if same else None
+            )
+            left, note = fit.warm_start, fit.note
+        return cls(process, left, (note,) if note else ())
+
+    def before(self) -> GaussianProcess:
+        """Return p_{t-1}: the newest observation left out, all else equal; needs n >= 2."""
+        after = self.after
+        L = np.asfortranarray(after.L[:-1, :-1])
+        return replace(
+            after,
+            X=after.X[:-1],
+            y=after.y[:-1],
+            A=after.A[:-1],
+            noise=after.noise[:-1],
+            L=L,
+            alpha=lapack.dpotrs(L, after.y[:-1], lower=1)[0],
+        )
+
+
+def _with_noise_in(
+    limits: tuple[float, float], hyperparameters: Hyperparameters
+) -> Hyperparameters:
+    lowest, highest = limits
+    noise = min(max(hyperparameters.noise_variance, lowest), highest)
+    return replace(hyperparameters, noise_variance=noise)
+
+
+def _taken_over(
+    shared: Hyperparameters,
+    X: FloatArray,
+    z: FloatArray,
+    features: FeatureMap,
+    limits: tuple[float, float],
+) -> GaussianProcess:
+    """Condition on ``z``; signal and noise are those of ``shared`` times the most likely factor."""
+    hyperparameters = _with_noise_in(limits, shared)
+    process = GaussianProcess.from_data(X, z, hyperparameters, features)
+    factor = float(z @ process.alpha) / len(z)  # maximizes N(z | 0, c K) over c
+    scaled = replace(
+        hyperparameters,
+        signal_variance=factor * hyperparameters.signal_variance,
+        noise_variance=factor * hyperparameters.noise_variance,
+    )
+    hyperparameters = _with_noise_in(limits, scaled)
+    reusable = hyperparameters.noise_variance == scaled.noise_variance and process.jitter == 0.0
+    cholesky = math.sqrt(factor) * process.L if reusable else None
+    return GaussianProcess.from_data(X, z, hyperparameters, features, cholesky=cholesky)
+
+
+def predict_with_observed(process: GaussianProcess, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return posterior mean and variance at the n observed points and at ``X`` (m, d), (n + m,)."""
+    signal, noise = process.hyperparameters.signal_variance, process.noise
+    inverse = lapack.dtrtri(process.L, lower=1)[0]  # L⁻¹, whose columns have the norms of K⁻¹
+    variance_at_observed = noise - noise**2 * np.einsum("ij,ij->j", inverse, inverse)
+    A = process.features.scaled(X, process.hyperparameters.length_scales)
+    C = signal * matern52(squared_distances(left_factor(A), right_factor(process.A)))
+    V = blas.dtrmm(1.0, inverse, C.T, lower=1)
+    mean = np.concatenate([process.mean_at_observations, C @ process.alpha])
+    variance = np.concatenate([variance_at_observed, signal - np.einsum("ij,ij->j", V, V)])
+    return mean, np.maximum(variance, _VARIANCE_FLOOR * signal)
+
+
+def candidates(
+    space: SearchSpace,
+    X: FloatArray,
+    y: FloatArray,
+    length_scales: FloatArray,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Return the points that stand for the search space beside the observed ones, (m, d).
+
+    Every other point of a small finite space, or else space-filling points and perturbations of the
+    best observed ones.
+
+    Args:
+        space: The search space.
+        X: Observed points, shape (n, d).
+        y: Their values, maximized, shape (n,).
+        length_scales: Those of the model, shape (d,).
+        rng: Source of the candidates.
+    """
+    if space.size is not None and space.size <= _MAX_ENUMERATED:
+        observed = {row.tobytes() for row in X}
+        unseen = [row for row in space.enumerate() if row.tobytes() not in observed]
+        return np.array(unseen).reshape(len(unseen), len(space))
+    n_fresh = max(_N_CANDIDATES - len(X), _MIN_FRESH)
+    n_local = int(_LOCAL_SHARE * n_fresh)
+    anchors = X[np.argsort(-y, kind="stable")[:_N_ANCHORS]]
+    fresh = np.concatenate(
+        [
+            shifted_sobol(n_fresh - n_local, len(space), rng),
+            _perturbed(anchors[np.arange(n_local) % len(anchors)], space, length_scales, rng),
+        ]
+    )
+    return space.snap(fresh)
+
+
+def _perturbed(
+    points: FloatArray, space: SearchSpace, length_scales: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Return ``points`` (m, d), each moved by a hundredth to one length-scale per dimension."""
+    distance = 10.0 ** rng.uniform(-2.0, 0.0, size=(len(points), 1))
+    moved = points + distance * np.minimum(length_scales, 1.0) * rng.standard_normal(points.shape)
+    redrawn = np.where(rng.random(points.shape) < _REDRAWN, rng.random(points.shape), points)
+    return np.where(space.n_categories > 0, redrawn, moved)

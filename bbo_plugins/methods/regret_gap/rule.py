@@ -1,0 +1,206 @@
+"""When to stop: a criterion, a threshold, patience, and one record per completed evaluation.
+
+A criterion says what is still to be gained (:mod:`bbo_plugins.methods.regret_gap.bound`), a
+threshold how
+little is too little; the study is over when the criterion has been at or below its threshold for
+``patience`` completions in a row and at least ``min_n_trials`` are there. Thresholds:
+
+| threshold          | the criterion has to be at most                                       |
+|--------------------|-----------------------------------------------------------------------|
+| "relative"         | η times the standard deviation of y_1..y_t; η for a probability       |
+| "median"           | η times the median of the first ``n_initial`` values, section 4.3     |
+| "auto"             | s_t, Eq. (7); for the regret gap only                                 |
+| "cross-validation" | standard deviation of the best trial's cross-validated value, Eq. (5) |
+| a number           | that number, in the objective's units (or a probability)              |
+
+The noise variance λ⁻¹ of the regret gap is the fitted one, but at least 1e-2 of the variance of the
+values, 1e-4 with "median" and 1e-6 with "auto" (:attr:`StoppingRule.noise_floor`).
+
+:func:`evaluate` makes the record of the n-th completion from the first n completions and the
+records before it, all in the objective's own units and once and for all: a later record never
+changes an earlier one. It is a pure function, so that whoever stores the records may compute them
+in any process. For y -> a y + b, a > 0, every value and threshold is multiplied by a (a probability
+is not) and no decision changes. Of more than 1,000 completions the model has a part
+(:mod:`bbo_plugins.methods.training_subset`); standard deviation and threshold are those of all.
+
+Source: Ishibashi et al. (2023), "A stopping criterion for Bayesian optimization by the gap of
+expected minimum simple regrets"; "relative" and patience are choices of this project, made because
+the paper's own stop a large share of studies too early ("auto") or few of them at all ("median").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bbo_plugins import errors
+from bbo_plugins.gp.likelihood import NOISE_FLOOR
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+CRITERIA = ("regret-gap", "regret-bound", "expected-improvement", "probability-of-improvement")
+
+
+THRESHOLDS = ("relative", "auto", "median", "cross-validation")
+
+
+_WITH_ETA = ("relative", "median")
+
+
+# Smallest noise variance for the regret gap, of the variance of the standardized targets, by the
+# threshold; chosen by measurement, docs/terminator.md. The KL divergence grows without limit as the
+# noise vanishes: with next to none the gap of a study that has converged hardly falls below a
+# share of the values' deviation. Thresholds made of gaps, or of Eq. (7), move with the noise, and
+# do with less of it. The rivals have no such term, and take the noise as it was fitted.
+_GAP_NOISE = 1e-2
+
+
+_GAP_NOISE_OF = {"median": 1e-4, "auto": NOISE_FLOOR}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoppingRule:
+    """What decides; checked at construction.
+
+    Attributes:
+        threshold: One of :data:`THRESHOLDS` or a positive number, see the module.
+        criterion: One of :data:`CRITERIA`.
+        eta: η of "relative" and "median", in (0, 1). None for 0.1 with "relative" (0.2 if the
+            objective is deterministic, 0.01 for a probability) and 0.01 with "median".
+        patience: Number of completions in a row that have to agree.
+        n_initial: Number of recorded criteria whose median the "median" threshold takes.
+        delta: δ, the probability with which confidence bounds may fail.
+        min_n_trials: Number of completions before which nothing is stopped.
+        deterministic_objective: Whether the same point always has the same value.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument has a value outside its range, the threshold is not one of this
+            criterion, or ``eta`` is given with a threshold that has none.
+    """
+
+    threshold: str | float = "relative"
+    criterion: str = "regret-gap"
+    eta: float | None = None
+    patience: int = 3
+    n_initial: int = 20
+    delta: float = 0.1
+    min_n_trials: int = 20
+    deterministic_objective: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        errors.check_word("criterion", self.criterion, CRITERIA)
+        self._check_threshold()
+        _check_fraction("delta", self.delta)
+        errors.check_int("patience", self.patience, minimum=1)
+        errors.check_int("n_initial", self.n_initial, minimum=1)
+        errors.check_int("min_n_trials", self.min_n_trials, minimum=2)
+        errors.check_bool("deterministic_objective", self.deterministic_objective)
+        if self.eta is not None:
+            _check_fraction("eta", self.eta)
+            if self.threshold not in _WITH_ETA:
+                rule = f"None with threshold={self.threshold!r}, which has no eta"
+                raise ValueError(errors.rule_message("eta", rule, self.eta))
+
+    def _check_threshold(self) -> None:
+        if not isinstance(self.threshold, str):
+            if self.is_probability:
+                _check_fraction("threshold", self.threshold)
+            else:
+                errors.check_positive("threshold", self.threshold)
+            return
+        errors.check_word("threshold", self.threshold, THRESHOLDS)
+        unfit = (self.threshold == "auto" and self.criterion != "regret-gap") or (
+            self.threshold == "cross-validation" and self.is_probability
+        )
+        if unfit:
+            rule = f"another one with criterion={self.criterion!r}"
+            raise ValueError(errors.rule_message("threshold", rule, self.threshold))
+
+    @property
+    def is_probability(self) -> bool:
+        """Whether the criterion is one, and has no unit."""
+        return self.criterion == "probability-of-improvement"
+
+    @property
+    def fraction(self) -> float:
+        """η, also where it was left at its default."""
+        if self.eta is not None:
+            return float(self.eta)
+        if self.threshold == "median" or self.is_probability:
+            return 0.01
+        return 0.2 if self.deterministic_objective else 0.1
+
+    @property
+    def noise_floor(self) -> float:
+        """The smallest λ⁻¹ that the model has, of the variance of the standardized targets."""
+        if self.criterion != "regret-gap" or self.deterministic_objective:
+            return NOISE_FLOOR
+        return _GAP_NOISE_OF.get(str(self.threshold), _GAP_NOISE)
+
+    def decides(self, record: StoppingRecord, previous: Sequence[StoppingRecord]) -> bool:
+        """Return whether ``record`` is the last of enough consecutive ones below the threshold."""
+        if record.n_trials < self.min_n_trials:
+            return False
+        return self.n_agreeing(record, previous) == self.patience
+
+    def n_agreeing(self, record: StoppingRecord, previous: Sequence[StoppingRecord]) -> int:
+        """Return how many consecutive records, ``record`` the last, are below the threshold.
+
+        No more than ``patience`` are counted.
+        """
+        if not record.is_below:
+            return 0
+        agreeing = 1
+        for earlier in reversed(previous):
+            if agreeing == self.patience or not earlier.is_below:
+                break
+            if earlier.n_trials != record.n_trials - agreeing:
+                break
+            agreeing += 1
+        return agreeing
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoppingRecord:
+    """What was found after one completion, in the objective's own units.
+
+    A record can be stored as the JSON of its ``dataclasses.asdict``.
+
+    Attributes:
+        n_trials: Number of completions it is about.
+        value: The criterion; infinite where there is no signal, as for a constant objective.
+        threshold: What it is compared with; minus infinity where there is none (yet).
+        terms: What the criterion is made of, by name; empty without a signal.
+        terminate: Whether the rule says to stop.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import RegretGapTerminator
+
+            study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+            study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0) ** 2, n_trials=8)
+            record = RegretGapTerminator().evaluate(study)
+            assert record.n_trials == 8
+            assert record.is_below == (record.value <= record.threshold)
+    """
+
+    n_trials: int
+    value: float
+    threshold: float
+    terms: Mapping[str, float]
+    terminate: bool
+
+    @property
+    def is_below(self) -> bool:
+        """Whether there is a signal, at or below its threshold; patience aside."""
+        return self.value < math.inf and self.value <= self.threshold
+
+
+def _check_fraction(argument: str, value: object) -> None:
+    errors.check_real(argument, value, "a number between 0 and 1", lambda x: 0.0 < x < 1.0)

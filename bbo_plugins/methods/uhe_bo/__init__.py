@@ -1,0 +1,1 @@
+"""Consistent estimation of hyperparameters (Ha et al. 2023)."""

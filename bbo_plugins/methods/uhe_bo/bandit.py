@@ -1,0 +1,244 @@
+"""EXP3, the two-armed bandit by which UHE-BO decides when to evaluate a random point.
+
+Trials after start-up come in pairs of consecutive numbers. At the first of a pair the bandit pulls
+an arm, the second completes the pair, and the better of the two values gives the reward. Nothing is
+kept between calls: the bandit is replayed from what is known of the pairs, in the order of their
+numbers, so that every process that sees the same study computes the same probabilities.
+
+| symbol | meaning                                                                               |
+|--------|---------------------------------------------------------------------------------------|
+| K      | number of arms, 2 in UHE-BO                                                           |
+| T      | number of *trials* after start-up, as in the paper; they make n = T/2 rounds (pairs)  |
+| i      | number of a round, from 1                                                             |
+| γ      | rate of exploration: every arm has at least probability γ/K                           |
+| p      | probabilities of the arms, K of them                                                  |
+| r      | reward of a round, in [0, 1]                                                          |
+| Ĝ      | estimated total rewards of the arms, Σ r/p over the rounds that pulled it, K of them  |
+| ω      | weights exp(γ Ĝ / K), kept as logarithms, K of them                                 |
+
+Sources: Ha et al. (2023), "Provably Efficient Bayesian Optimization with Unknown Gaussian Process
+Hyperparameter Estimation", Algorithm 1 and section 5.1; Auer, Cesa-Bianchi, Freund & Schapire
+(2002), "The Nonstochastic Multiarmed Bandit Problem", Figure 1 and Corollary 3.2. The corollary's
+rate for n rounds is sqrt(K log K / ((e-1) n)); with K = 2 and n = T/2 it is the paper's
+sqrt(4 log 2 / ((e-1) T)), which is how T is known to count trials. The expected regret of n rounds
+is then at most 2 sqrt(e-1) sqrt(n K log K).
+
+Deviations from the paper:
+
+* n unknown: γ_i is the rate for i rounds, that is the paper's with T = 2i. The weights are then
+  ω = exp(γ_i Ĝ / K) with the *current* rate, not products of steps taken at the rates of their
+  time; the two agree as long as the rate is constant. Such a product would give the first rounds
+  the most say for ever: after n rounds that favor one arm it takes about 3n to change its mind, a
+  regret linear in the number of rounds. With the current rate the proof of Auer et al. (Theorem
+  3.1) goes through, as log((1/K) Σ exp(η Ĝ)) / η cannot grow when η = γ_i/K falls: the regret is
+  at most (e-1) Σ γ_i + K log K / γ_n <= 3 sqrt(e-1) sqrt(n K log K).
+* Pairs overlap in parallel: a pair without a reward as yet is passed over, and the p that divides a
+  reward is that of the replay, not the one by which the arm was pulled when less was known.
+* "Scaled" by the start-up data, which the paper leaves open, is read as mapping their range to
+  [0, 1] and clipping. A second rule rewards improvement.
+* A failed trial leaves its pair the other's value; if both failed the reward is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from bbo_plugins import errors
+from bbo_plugins.methods.observations import NO_ARM, TrialTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bbo_plugins.space.dimension import FloatArray
+
+RewardRule = Literal["improvement", "scaled"]
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of the bandit, as far as it is known.
+
+    Attributes:
+        arm: The arm pulled, from 0; None if the bandit did not decide.
+        reward: The reward in [0, 1]; None if there is none, or not yet.
+
+    Raises:
+        TypeError: The arm is not an integer or the reward not a number.
+        ValueError: The arm is negative or the reward outside [0, 1].
+    """
+
+    arm: int | None
+    reward: float | None
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if self.arm is not None:
+            errors.check_int("arm", self.arm, minimum=0)
+        if self.reward is not None:
+            rule = "a number between 0 and 1"
+            errors.check_real("reward", self.reward, rule, lambda r: 0.0 <= r <= 1.0)
+
+
+@dataclass(frozen=True)
+class Bandit:
+    """The state of the bandit between two rounds.
+
+    Attributes:
+        gains: Ĝ, one per arm.
+        n_played: How many rounds there have been, those without arm or reward included.
+        n_rounds: How many rounds there will be; None if unknown.
+    """
+
+    gains: tuple[float, ...]
+    n_played: int
+    n_rounds: int | None
+
+    @property
+    def gamma(self) -> float:
+        """γ of the next round."""
+        n = self.n_played + 1 if self.n_rounds is None else self.n_rounds
+        return exploration_rate(n, n_arms=len(self.gains))
+
+    @property
+    def log_weights(self) -> tuple[float, ...]:
+        """Logarithms of the weights ω before the next round, one per arm."""
+        rate = self.gamma / len(self.gains)
+        return tuple(rate * gain for gain in self.gains)
+
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        """Probabilities p of the arms in the next round."""
+        return probabilities(self.log_weights, self.gamma)
+
+    def after(self, round_: Round) -> Bandit:
+        """Return the state after one more round.
+
+        Raises:
+            ValueError: There is no such arm.
+        """
+        arm, reward = round_.arm, round_.reward
+        if arm is not None and arm >= len(self.gains):
+            rule = f"less than {len(self.gains)}, the number of arms"
+            raise ValueError(errors.rule_message("arm", rule, arm))
+        gains = self.gains
+        if arm is not None and reward:  # Algorithm 1, line 20: the exponent but for its γ/K
+            gain = gains[arm] + reward / self.probabilities[arm]
+            gains = (*gains[:arm], gain, *gains[arm + 1 :])
+        return replace(self, gains=gains, n_played=self.n_played + 1)
+
+
+def exploration_rate(n_rounds: int, *, n_arms: int = 2) -> float:
+    """Return γ in (0, 1] for a number of rounds, half the paper's T; Auer et al., Corollary 3.2."""
+    return min(1.0, math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1.0) * n_rounds)))
+
+
+def probabilities(log_weights: Sequence[float], gamma: float) -> tuple[float, ...]:
+    """Return the probabilities p of the arms for their log ω and γ in [0, 1]."""
+    largest = max(log_weights)
+    weights = [math.exp(log_weight - largest) for log_weight in log_weights]
+    share = (1.0 - gamma) / sum(weights)
+    return tuple(share * weight + gamma / len(weights) for weight in weights)  # Alg. 1, line 7
+
+
+def replay(rounds: Iterable[Round], *, n_rounds: int | None = None, n_arms: int = 2) -> Bandit:
+    """Return the state of the bandit after the given rounds.
+
+    A round without arm or reward does not change Ĝ, but counts as a round played: the rate of a
+    round depends on its place only, not on what has finished.
+
+    Args:
+        rounds: All rounds before the one to be played, in order.
+        n_rounds: How many rounds there will be, half the paper's T; None if unknown. More may be
+            played, at the same rate.
+        n_arms: K.
+
+    Raises:
+        TypeError: ``n_rounds`` or ``n_arms`` is not an integer.
+        ValueError: ``n_rounds`` is less than 1 or ``n_arms`` less than 2, or a round's arm is not
+            below ``n_arms``.
+    """
+    if n_rounds is not None:
+        errors.check_int("n_rounds", n_rounds, minimum=1)
+    errors.check_int("n_arms", n_arms, minimum=2)
+    bandit = Bandit(gains=(0.0,) * n_arms, n_played=0, n_rounds=n_rounds)
+    for round_ in rounds:
+        bandit = bandit.after(round_)
+    return bandit
+
+
+def pair_of(number: int, first: int) -> tuple[int, int]:
+    """Return the pair to which a trial belongs and its place in there, both from 0.
+
+    Args:
+        number: The trial's number.
+        first: Number of the first trial after start-up.
+    """
+    return divmod(number - first, 2)
+
+
+def pair_rewards(
+    trials: TrialTable, *, number: int, first: int, rule: RewardRule
+) -> tuple[Round, ...]:
+    """Return the rounds of all pairs before the pair of one trial, in order.
+
+    The arm of a pair is that of its first member. There is a reward as soon as both members have
+    finished; it may still change when a trial with a smaller number finishes later.
+
+    Args:
+        trials: The study's trials; those that do not precede the pair of ``number`` are ignored.
+        number: Number of the trial to be suggested.
+        first: Number of the first trial after start-up.
+        rule: What is rewarded. "improvement": 1 if the pair's better value is above all values of
+            trials with smaller numbers than the pair's, else 0. "scaled": the pair's better value,
+            scaled so that the finite start-up values span [0, 1], and clipped; no reward as long as
+            there is none of them, and if all are equal, 1 above them and 0 otherwise.
+
+    Raises:
+        TypeError: ``number`` or ``first`` is not an integer, or ``rule`` not a string.
+        ValueError: ``first`` is negative, ``number`` less than ``first``, or the rule unknown.
+    """
+    errors.check_int("first", first, minimum=0)
+    errors.check_int("number", number, minimum=first)
+    errors.check_word("rule", rule, get_args(RewardRule))
+    n_pairs, _ = pair_of(number, first)
+    values = np.where(trials.finished & ~np.isnan(trials.values), trials.values, -np.inf)
+
+    row = trials.numbers - first
+    inside = (row >= 0) & (row < 2 * n_pairs)
+    arms = np.full(2 * n_pairs, NO_ARM)
+    arms[row[inside]] = trials.arms[inside]
+    finished = np.zeros(2 * n_pairs, dtype=np.bool_)
+    finished[row[inside]] = trials.finished[inside]
+    members = np.full(2 * n_pairs, -np.inf)
+    members[row[inside]] = values[inside]
+    best = members.reshape(n_pairs, 2).max(axis=1)  # Algorithm 1, line 19; -inf if both failed
+
+    if rule == "improvement":
+        record = np.maximum.accumulate(np.concatenate([[-np.inf], values]))
+        starts = first + 2 * np.arange(n_pairs)
+        rewards = (best > record[np.searchsorted(trials.numbers, starts)]).astype(np.float64)
+    else:
+        rewards = _scaled(best, values[row < 0])
+    known = finished.reshape(n_pairs, 2).all(axis=1) & ~np.isnan(rewards)
+    return tuple(
+        Round(arm=None if arm == NO_ARM else arm, reward=reward if is_known else None)
+        for arm, reward, is_known in zip(
+            arms[::2].tolist(), rewards.tolist(), known.tolist(), strict=True
+        )
+    )
+
+
+def _scaled(best: FloatArray, startup: FloatArray) -> FloatArray:
+    """Map ``best`` (n,) to [0, 1] by the range of the finite start-up values, NaN without any."""
+    startup = startup[np.isfinite(startup)]
+    if not len(startup):
+        return np.where(best > -np.inf, np.nan, 0.0)
+    low, high = float(startup.min()), float(startup.max())
+    if low == high:
+        return (best > high).astype(np.float64)
+    size = max(-low, high)  # the larger magnitude: without it, high - low might overflow
+    return (np.clip(best, low, high) / size - low / size) / (high / size - low / size)

@@ -1,0 +1,230 @@
+"""Which parameters and functions of a bilevel study play which part, and what does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.study import Study, StudyDirection
+
+from bbo_plugins import errors
+from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_DIRECTIONS = ("minimize", "maximize")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """Which parameters and functions play which part, by their names.
+
+    Attributes:
+        upper_params: Parameters of the upper level.
+        lower_params: Parameters of the lower level.
+        query_param: Categorical parameter that says which function a trial evaluates.
+        upper: Upper-level objective.
+        lower: Lower-level objective.
+        upper_constraints: Constraints of the upper level.
+        lower_constraints: Constraints of the lower level.
+        maximized: Those of the objectives that are maximized.
+    """
+
+    upper_params: tuple[str, ...]
+    lower_params: tuple[str, ...]
+    query_param: str
+    upper: str
+    lower: str
+    upper_constraints: tuple[str, ...]
+    lower_constraints: tuple[str, ...]
+    maximized: frozenset[str]
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        upper_params: object,
+        lower_params: object,
+        query_param: object,
+        upper: object,
+        lower: object,
+        upper_direction: object,
+        lower_direction: object,
+        upper_constraints: object,
+        lower_constraints: object,
+    ) -> Roles:
+        """Check what a user says of the roles; the arguments are those of the sampler.
+
+        Raises:
+            TypeError: An argument has the wrong type.
+            ValueError: A direction is unknown, a level has no parameter, or a name is used twice.
+        """
+        directions = (
+            errors.check_word("upper_direction", upper_direction, _DIRECTIONS),
+            errors.check_word("lower_direction", lower_direction, _DIRECTIONS),
+        )
+        objectives = (_name("upper", upper), _name("lower", lower))
+        roles = cls(
+            upper_params=_names("upper_params", upper_params, least=1),
+            lower_params=_names("lower_params", lower_params, least=1),
+            query_param=_name("query_param", query_param),
+            upper=objectives[0],
+            lower=objectives[1],
+            upper_constraints=_names("upper_constraints", upper_constraints),
+            lower_constraints=_names("lower_constraints", lower_constraints),
+            maximized=frozenset(
+                name
+                for name, direction in zip(objectives, directions, strict=True)
+                if direction == "maximize"
+            ),
+        )
+        _check_distinct("parameters", (*roles.params, roles.query_param))
+        _check_distinct("functions", roles.functions)
+        return roles
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Parameters of both levels."""
+        return self.upper_params + self.lower_params
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """All functions: objectives, upper level first, then constraints likewise."""
+        return (self.upper, self.lower, *self.upper_constraints, *self.lower_constraints)
+
+    def sign(self, function: str) -> float:
+        """Return 1 for a function that is maximized, -1 for others and constraints."""
+        return 1.0 if function in self.maximized else -1.0
+
+    def is_coupled(self, study: Study) -> bool:
+        """Return whether a trial of ``study`` observes all functions.
+
+        Raises:
+            ValueError: The study's directions are not those of the objectives.
+        """
+        given = [direction.name.lower() for direction in study.directions]
+        wanted = [
+            (
+                StudyDirection.MAXIMIZE if name in self.maximized else StudyDirection.MINIMIZE
+            ).name.lower()
+            for name in (self.upper, self.lower)
+        ]
+        if given not in (wanted[:1], wanted):
+            raise ValueError(
+                f"study must have the direction {wanted[0]!r} (one function per trial) or the "
+                f"directions {wanted!r} (all functions in each trial), as upper_direction and "
+                f"lower_direction say, but got {given!r}."
+            )
+        return len(given) > 1
+
+    def check_query(self, distribution: BaseDistribution) -> None:
+        """Check the choices of the query parameter.
+
+        Raises:
+            ValueError: They are not the names of the functions.
+        """
+        choices: Sequence[Any] = ()
+        if isinstance(distribution, CategoricalDistribution):
+            choices = distribution.choices
+        if len(choices) != len(self.functions) or set(choices) != set(self.functions):
+            rule = f"categorical with the choices {self.functions}"
+            argument = f"parameter {self.query_param!r}"
+            raise ValueError(errors.rule_message(argument, rule, distribution))
+
+    def check(self, distributions: Mapping[str, BaseDistribution], *, coupled: bool) -> None:
+        """Check the parameters that a complete trial had.
+
+        Raises:
+            ValueError: One is missing, one is on no level, or the query's choices are others.
+        """
+        expected = {*self.params, *(() if coupled else (self.query_param,))}
+        missing = sorted(expected - set(distributions))
+        if missing:
+            reason = "conditional parameters are not supported"
+            if missing == [self.query_param]:
+                reason = (
+                    f"suggest_categorical({self.query_param!r}, sampler.functions) says which "
+                    "function the trial is to return"
+                )
+            raise ValueError(
+                f"every trial must suggest the parameters {sorted(expected)}, but got one without "
+                f"{missing}: {reason}."
+            )
+        for name in distributions:
+            self.check_level(name, coupled=coupled)
+        if not coupled:
+            self.check_query(distributions[self.query_param])
+
+    def fits(self, distributions: Mapping[str, BaseDistribution], *, coupled: bool) -> bool:
+        """Return whether a complete trial with these parameters is of use."""
+        try:
+            self.check(distributions, coupled=coupled)
+        except ValueError:
+            return False
+        return True
+
+    def check_constraints(self, attributes: Mapping[str, Any], *, coupled: bool) -> None:
+        """Check which constraints a complete trial has reported with ``Trial.set_constraint``.
+
+        Args:
+            attributes: The trial's system attributes.
+            coupled: Whether a trial observes all functions. Then it must report all constraints;
+                else none, as a constraint's value is returned when the query asks for it.
+
+        Raises:
+            ValueError: It has reported others.
+        """
+        prefix = f"{CONSTRAINTS_KEY}:"
+        reported = sorted(key.removeprefix(prefix) for key in attributes if key.startswith(prefix))
+        if not coupled and reported:
+            raise ValueError(
+                f"a constraint's value must be returned when the query {self.query_param!r} asks "
+                f"for it, but got a trial that set {reported} with set_constraint."
+            )
+        expected = sorted(self.upper_constraints + self.lower_constraints)
+        if coupled and reported != expected:
+            raise ValueError(
+                f"every trial must report the constraints {expected} with set_constraint, but got "
+                f"one that reported {reported}."
+            )
+
+    def check_level(self, name: str, *, coupled: bool) -> None:
+        """Check that a parameter is on one of the levels, or is the query of a decoupled study.
+
+        Raises:
+            ValueError: It is not.
+        """
+        if name in self.params or (name == self.query_param and not coupled):
+            return
+        rule = f"in upper_params {[*self.upper_params]} or lower_params {[*self.lower_params]}"
+        if coupled:
+            rule += ", in a study with two directions"
+        else:
+            rule += f", or the query {self.query_param!r}"
+        raise ValueError(errors.rule_message("parameter", rule, name))
+
+
+def _name(argument: str, value: object) -> str:
+    rule = "a non-empty name"
+    errors.check_instance(argument, value, str, rule)
+    if not value:
+        raise ValueError(errors.rule_message(argument, rule, value))
+    return str(value)
+
+
+def _names(argument: str, values: object, *, least: int = 0) -> tuple[str, ...]:
+    rule = "a sequence of names" if not least else "a sequence of at least one name"
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise TypeError(errors.rule_message(argument, rule, values))
+    names = tuple(_name(f"an entry of {argument}", value) for value in values)
+    if len(names) < least:
+        raise ValueError(errors.rule_message(argument, rule, values))
+    return names
+
+
+def _check_distinct(what: str, names: Sequence[str]) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(f"{what} must have different names, but {repeated} are used twice.")

@@ -1,0 +1,346 @@
+"""A study's trials as the observations of a bilevel problem's functions.
+
+In a study with one direction a trial observes one function, named by the parameter
+:attr:`~bbo_plugins.optuna.bilevel.roles.Roles.query_param` (decoupled). In a study with two
+directions it observes both objectives as its values, and the constraints as Optuna's constraint
+values (coupled).
+
+What becomes of a trial:
+
+=================  ===============================================================================
+COMPLETE           an observation of its function, or of all that it has a value for; an infinite
+                   value counts as the worst or best finite one of that function
+RUNNING            a pending query, if its parameters and its function are known
+FAIL, PRUNED       a pending query for ever (the 64 latest): where an evaluation failed the model
+                   learns nothing, but does not ask there again, and reports no solution there
+WAITING            nothing
+=================  ===============================================================================
+
+Values leave this file as the mathematics has them: objectives are maximized, a constraint holds
+where it is at least zero.
+
+Why a bilevel query was made, as it is stored with its trial, and what that says of the trial.
+
+It is one system attribute, in whose place a shared storage may hold anything:
+
+    bbo_plugins:bilevel = {
+        "v": 1, "reason": "optimism", "infeasible": false, "near_failure": false, "bounds": {...}
+    }
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from optuna.trial import FrozenTrial, TrialState
+
+from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
+from bbo_plugins.optuna.study.proposal import Proposal, is_finite, is_stored
+from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY, FinishedTrial
+from bbo_plugins.space import CLOSE, SearchSpace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from optuna.distributions import BaseDistribution
+    from optuna.study import Study
+
+    from bbo_plugins.methods.bilbo.algorithm import Query
+    from bbo_plugins.optuna.bilevel.roles import Roles
+    from bbo_plugins.optuna.study.points import PlacedTrials
+    from bbo_plugins.space.dimension import FloatArray
+
+REASON_KEY = "bbo_plugins:bilevel"
+
+
+_VERSION = 1
+
+
+# A trial counts for study.best_trial if no regret but F's can exceed so many deviations.
+_TRUSTED_BOUND = 0.2
+
+
+def store_reason(study: Study, trial: FrozenTrial, query: Query) -> None:
+    """Write why ``trial`` makes ``query``."""
+    said = {
+        "v": _VERSION,
+        "reason": query.reason,
+        "infeasible": query.infeasible,
+        "near_failure": query.near_failure,
+        "bounds": {name: round(bound, 6) for name, bound in query.regret_bounds.items()},
+    }
+    study._storage.set_trial_system_attr(trial._trial_id, REASON_KEY, said)
+
+
+def doubt(trial: FrozenTrial, roles: Roles, fixed: Mapping[str, Any]) -> float:
+    """Return a constraint value: at most 0 if ``study.best_trial`` may take the trial.
+
+    Args:
+        trial: A complete trial of a study with one direction.
+        roles: Which parameters and functions play which part.
+        fixed: Its parameters that somebody else has chosen.
+    """
+    fits = roles.fits(trial.distributions, coupled=False)
+    if not fits or trial.params[roles.query_param] != roles.upper:
+        return 1.0
+    # Only where the query came from the trusted sets do the bounds bound its regrets; a response
+    # that was fixed was the best of one.
+    said = trial.system_attrs.get(REASON_KEY)
+    if not isinstance(said, dict) or said.get("v") != _VERSION or said.get("reason") != "optimism":
+        return 1.0
+    if said.get("near_failure") or not fixed.keys().isdisjoint(roles.lower_params):
+        return 1.0
+    bounds = said.get("bounds")
+    others = [name for name in roles.functions if name != roles.upper]
+    if not isinstance(bounds, dict) or not all(is_finite(bounds.get(name)) for name in others):
+        return 1.0
+    if min(bounds[name] for name in others) < 0.0:
+        return 1.0
+    return float(max(bounds[name] for name in others)) - _TRUSTED_BOUND
+
+
+_MAX_RECORDS = 64  # stored proposals that are read
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the latest suggestions have stored with their trials; :meth:`read` builds one.
+
+    Attributes:
+        warm_starts: What the fits of the latest one of them left, by function.
+        n_damaged_fits: How many of that one's fits cannot be read.
+        n_unreadable: How many of the finished trials have a proposal that cannot be read.
+    """
+
+    warm_starts: Mapping[str, WarmStart]
+    n_damaged_fits: int
+    n_unreadable: int
+
+    @classmethod
+    def read(cls, trials: Sequence[FrozenTrial], functions: Sequence[str]) -> Stored:
+        """Read the latest 64 proposals."""
+        storing = (trial for trial in reversed(trials) if is_stored(trial.system_attrs))
+        latest = list(islice(storing, _MAX_RECORDS))
+        proposals = [Proposal.from_attributes(trial.system_attrs) for trial in latest]
+        n_unreadable = sum(
+            proposal is None and trial.state.is_finished()
+            for trial, proposal in zip(latest, proposals, strict=True)
+        )
+        fits = [p.fits for p in proposals if p is not None and len(p.fits) == len(functions)]
+        starts = map(WarmStart.from_json, fits[0] if fits else ())
+        found = {name: start for name, start in zip(functions, starts, strict=False) if start}
+        return cls(found, (len(functions) if fits else 0) - len(found), n_unreadable)
+
+
+@dataclass(frozen=True)
+class BilevelTrials:
+    """What a study's trials tell about the functions; :meth:`read` builds one.
+
+    Attributes:
+        problem: The problem; parameters that are fixed for the asking trial are held.
+        data: Observations and pending queries of each function.
+        stored: What the latest suggestions have stored.
+        n_trials: Number of trials that were read, in any state.
+        n_infinite: How many values were infinite and have been clipped.
+        n_misfits: How many complete trials lack a parameter or have one on no level.
+    """
+
+    problem: BilevelProblem
+    data: dict[str, FunctionData]
+    stored: Stored
+    n_trials: int
+    n_infinite: int
+    n_misfits: int
+
+    @property
+    def warm_starts(self) -> Mapping[str, WarmStart]:
+        """What the latest suggestion's fits left, by function."""
+        return self.stored.warm_starts
+
+    @classmethod
+    def read(
+        cls,
+        study: Study,
+        roles: Roles,
+        placed: PlacedTrials,
+        *,
+        asking: FrozenTrial | None = None,
+        fixed: Mapping[str, Any] | None = None,
+    ) -> BilevelTrials:
+        """Read all trials.
+
+        Args:
+            study: The study.
+            roles: Which parameters and functions play which part.
+            placed: The space of the parameters of both levels, and of the query if the study is
+                decoupled; it remembers where trials are, so that reading again takes less time.
+            asking: The trial to suggest for, which is left out.
+            fixed: Its parameters that are not for the sampler to choose.
+        """
+        coupled = roles.is_coupled(study)
+        reader = _Reader(roles, placed, coupled=coupled)
+        trials = study._get_trials(deepcopy=False, use_cache=False)
+        others = [t for t in trials if asking is None or t.number != asking.number]
+        misfits = {
+            trial.number
+            for trial in others
+            if trial.state is TrialState.COMPLETE
+            and not roles.fits(trial.distributions, coupled=coupled)
+        }
+        fitting = [trial for trial in others if trial.number not in misfits]
+        data, n_infinite = reader.data(fitting, asking)
+        return cls(
+            problem=reader.problem(fixed or {}),
+            data=data,
+            stored=Stored.read(others, roles.functions),
+            n_trials=len(others),
+            n_infinite=n_infinite,
+            n_misfits=len(misfits),
+        )
+
+    def remarks(self) -> dict[str, str]:
+        """Return what a user should know of these trials, by a word for its kind."""
+        remarks = {}
+        if self.n_infinite:
+            remarks["infinite"] = (
+                f"{self.n_infinite} infinite values so far; each counts as its function's largest "
+                "or smallest finite one."
+            )
+        if self.n_misfits:
+            remarks["misfits"] = (
+                f"{self.n_misfits} complete trials lack a parameter or have one on no level; they "
+                "are left out."
+            )
+        if self.stored.n_unreadable:
+            remarks["unreadable"] = (
+                f"what is stored with {self.stored.n_unreadable} trials cannot be read and is "
+                "ignored: it is damaged, or of another version of this package."
+            )
+        if self.stored.n_damaged_fits:
+            remarks["fits"] = "a stored fit cannot be read, so the next one starts anew."
+        return remarks
+
+    def has_new_query_near(self, point: FloatArray, function: str, *, since: BilevelTrials) -> bool:
+        """Return whether a query of ``function`` close to ``point`` (d,) was not there before."""
+        old, new = since.data[function], self.data[function]
+        known = {row.tobytes() for row in (*old.X, *old.pending)}
+        rows = [row for row in (*new.X, *new.pending) if row.tobytes() not in known]
+        if not rows:
+            return False
+        return bool((self.problem.space.distances(point[None], np.array(rows)) < CLOSE).any())
+
+
+_FAILED = (TrialState.FAIL, TrialState.PRUNED)
+
+
+class _Reader:
+    """Places trials in the joint space of a problem, one function at a time."""
+
+    def __init__(self, roles: Roles, placed: PlacedTrials, *, coupled: bool) -> None:
+        self.roles, self.placed, self.coupled = roles, placed, coupled
+        names = self.placed.space.names
+        self.columns = [names.index(name) for name in roles.params]
+        self.query = None if coupled else names.index(roles.query_param)
+        self.dimensions = dict(zip(names, self.placed.space.dimensions, strict=True))
+
+    def problem(self, fixed: Mapping[str, Any]) -> BilevelProblem:
+        """Return the problem, with the fixed parameters held."""
+        roles = self.roles
+        spaces = []
+        for level in (roles.upper_params, roles.lower_params):
+            held = {
+                name: fixed[name]
+                for name in level
+                if name in fixed and self.placed.can_hold(name, fixed[name])
+            }
+            spaces.append(SearchSpace({n: self.dimensions[n] for n in level}).held(held))
+        return BilevelProblem(
+            upper_space=spaces[0],
+            lower_space=spaces[1],
+            upper=roles.upper,
+            lower=roles.lower,
+            upper_constraints=roles.upper_constraints,
+            lower_constraints=roles.lower_constraints,
+        )
+
+    def data(
+        self, trials: Sequence[FrozenTrial], asking: FrozenTrial | None
+    ) -> tuple[dict[str, FunctionData], int]:
+        """Return each function's data and the number of infinite values."""
+        complete = {trial.number: trial for trial in trials if trial.state is TrialState.COMPLETE}
+        finished = {number: FinishedTrial.read(trial, None) for number, trial in complete.items()}
+        number_of = {id(row): number for number, row in finished.items()}
+        latest = asking or (trials[-1] if trials else None)
+        failed = self.placed.failed([trial for trial in trials if trial.state in _FAILED])
+        pending = failed
+        if latest is not None:
+            pending = np.concatenate([self.placed.pending(trials, latest), failed])
+        known, X = self.placed.place(finished)
+        data, n_infinite = {}, 0
+        for name in self.roles.functions:
+            values = [self._value(complete[number_of[id(row)]], row, name) for row in known]
+            column = np.array(values, dtype=np.float64)
+            has_value = ~np.isnan(column)
+            y, n_clipped = _finite(column[has_value])
+            n_infinite += n_clipped
+            data[name] = FunctionData(
+                X=X[has_value][: len(y), self.columns],
+                y=y,
+                pending=pending[self._asks_for(pending, name)][:, self.columns],
+                failed=failed[self._asks_for(failed, name)][:, self.columns],
+            )
+        return data, n_infinite
+
+    def _asks_for(self, points: FloatArray, name: str) -> Any:
+        """Return which points (p, ...) are queries of the function, shape (p,)."""
+        if self.query is None:
+            return np.ones(len(points), dtype=bool)
+        position = self.dimensions[self.roles.query_param].encode([name])[0]
+        return np.isclose(points[:, self.query], position)
+
+    def _value(self, trial: FrozenTrial, row: FinishedTrial, name: str) -> float:
+        """Return the function's maximized value in a complete trial; NaN if it has none."""
+        roles = self.roles
+        if not self.coupled:
+            asked = row.params.get(roles.query_param) == name
+            return roles.sign(name) * row.value if asked else math.nan
+        if name in {roles.upper, roles.lower}:
+            index = 0 if name == roles.upper else 1
+            return roles.sign(name) * float(trial.values[index])
+        return -row.constraints.get(name, math.nan)
+
+
+def _finite(y: FloatArray) -> tuple[FloatArray, int]:
+    """Return ``y`` with infinite values as the largest or smallest finite one; none without one."""
+    finite = np.isfinite(y)
+    if not finite.any():
+        return y[:0], len(y)
+    return np.clip(y, y[finite].min(), y[finite].max()), int((~finite).sum())
+
+
+def shared_distributions(
+    study: Study, roles: Roles, *, coupled: bool
+) -> dict[str, BaseDistribution] | None:
+    """Return the distributions of the levels' parameters and the query; None before any is known.
+
+    They are those of the latest complete trial that has them all. Trials of this sampler, which
+    tell what the objective asks for, go before those that somebody has added.
+    """
+    shared: Mapping[str, BaseDistribution] | None = None
+    for trial in reversed(study._get_trials(deepcopy=False, use_cache=False)):
+        if trial.state is not TrialState.COMPLETE:
+            continue
+        is_own = is_stored(trial.system_attrs) or CONSTRAINTS_KEY in trial.system_attrs
+        if (is_own or shared is None) and roles.fits(trial.distributions, coupled=coupled):
+            shared = trial.distributions
+            if is_own:
+                break
+    if shared is None:
+        return None
+    used = {*roles.params, *(() if coupled else (roles.query_param,))}
+    return {name: shared[name] for name in sorted(used)}

@@ -1,0 +1,1 @@
+"""The terminator's completions and records."""

@@ -1,0 +1,327 @@
+"""A study's complete trials in the order of completion, as a terminator needs them.
+
+The t-th observation of a stopping criterion is the t-th *completion*, by the time at which trials
+completed, then by number. Only complete trials count: a pruned or failed one has no final value.
+So do only those whose parameters lie in their own ranges, which an enqueued trial may violate. An
+infinite value counts as the worst or best finite one so far.
+
+Trials that continue one another (:mod:`bbo_plugins.optuna.study.continuations`) are one
+observation: its
+place is that of the first of them to complete, its value that of the one with the longest training
+of those that had completed by the time of the t-th completion.
+
+What is said of the t-th completion depends on the first t alone, the search space included: it is
+made of the parameters that these t trials share with one and the same distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice, takewhile
+from operator import is_
+from typing import TYPE_CHECKING
+
+import numpy as np
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.trial import FrozenTrial, TrialState
+
+from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.gp.likelihood import MARGINAL, Hyperparameters
+from bbo_plugins.methods.training_subset import MAX_MODELED
+from bbo_plugins.optuna.stopping.cross_validation import scores_of
+from bbo_plugins.optuna.study.continuations import note_first
+from bbo_plugins.optuna.study.points import PlacedTrials, is_single
+from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.study.trials import FinishedTrial, maximized
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from optuna.study import Study
+
+    from bbo_plugins.space import SearchSpace
+    from bbo_plugins.space.dimension import FloatArray
+
+_MIN_SHARE = 0.75  # of the observations, that a fit of the sampler's has to have been made on
+
+
+_MAX_AGE = 32  # completions since it was used
+
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - Optuna's times have no zone
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Hyperparameters that a sampler of this package estimated before it suggested a trial.
+
+    Attributes:
+        names: The parameters of its model, in the order of the columns.
+        hyperparameters: The estimate.
+        n_points: Number of observations it was made on.
+    """
+
+    names: tuple[str, ...]
+    hyperparameters: Hyperparameters
+    n_points: int
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One complete trial.
+
+    Attributes:
+        number: Its number.
+        started_at: When it started, in seconds; minus infinity if that is not known.
+        finished_at: When it completed, in seconds.
+        trial: Its parameters and value, the latter as the objective returned it.
+        distributions: The distributions of its parameters.
+        scores: Cross-validation scores reported for it; empty if there are none.
+        estimate: What is stored of the model that suggested it, if anything.
+    """
+
+    number: int
+    started_at: float
+    finished_at: float
+    trial: FinishedTrial
+    distributions: Mapping[str, BaseDistribution]
+    scores: tuple[float, ...]
+    estimate: Estimate | None
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The first t completions as a stopping criterion sees them, with the values they had by then.
+
+    Attributes:
+        space: The parameters they share, d of them.
+        X: Their points in the order of completion, shape (t, d).
+        y: Their values, maximized and finite, shape (t,).
+        n_infinite: How many values were infinite.
+        estimate: The sampler's hyperparameters for this space, if it left any of late.
+        best_scores: Cross-validation scores of the best of these trials; empty if not reported.
+    """
+
+    space: SearchSpace
+    X: FloatArray
+    y: FloatArray
+    n_infinite: int
+    estimate: Hyperparameters | None
+    best_scores: tuple[float, ...]
+
+
+class StudyCompletions:
+    """The complete trials of one study, each read once; of each configuration the first.
+
+    Only a cache: all of it can be read from the study again. Not to be shared among threads.
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing read."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self._complete: dict[int, Completion] = {}
+        self._finished_at: dict[int, datetime | None] = {}  # by number, of all complete trials
+        # The trials up to the first unfinished one: nothing in there can change.
+        self._settled: list[FrozenTrial] = []
+        # For each continuation the first trial of its configuration; for each of these the first
+        # one that has completed; for each of these the others, by number.
+        self._first: dict[int, int] = {}
+        self._counted: dict[int, int] = {}
+        self._later: dict[int, list[Completion]] = {}
+        # For the places in an order up to some place: who completed there, what is shared up to
+        # there, and the points in the space of the last of them.
+        self._order: list[Completion] = []
+        self._shared: list[Mapping[str, BaseDistribution]] = []
+        self._placed = PlacedTrials({})
+        self._X = np.empty((0, 0))
+
+    def read(self, study: Study) -> tuple[Mapping[int, Completion], bool]:
+        """Return the completions by number, and whether this is still the study read before.
+
+        Of trials that continue one another only the first one to complete is among them. It is
+        another study if a study was deleted and its identifier given to the next.
+        """
+        trials = study._get_trials(deepcopy=False, use_cache=False)
+        n_settled = len(self._settled)
+        if n_settled > len(trials) or not all(map(is_, trials, self._settled)):
+            self._settled, n_settled = [], 0
+        for trial in trials[n_settled:]:
+            first = note_first(self._first, trial)
+            if trial.state is not TrialState.COMPLETE:
+                continue
+            if trial.number not in self._finished_at:
+                self._finished_at[trial.number] = trial.datetime_complete
+                completion = _completion(trial)
+                if completion is not None:
+                    self._add(completion, first)
+            elif self._finished_at[trial.number] != trial.datetime_complete:
+                self._forget()
+                return self.read(study)[0], False
+        self._settled += takewhile(_is_finished, trials[n_settled:])
+        return self._complete, True
+
+    def _add(self, completion: Completion, first: int) -> None:
+        """Add one of the configuration that trial ``first`` has begun."""
+        counted = self._counted.setdefault(first, completion.number)
+        if counted == completion.number:
+            self._complete[completion.number] = completion
+        else:
+            later = self._later.setdefault(counted, [])
+            insort(later, completion, key=_by_number)
+
+    def latest(self, order: Sequence[Completion], until: float = math.inf) -> list[Completion]:
+        """Return the completions with the longest training in place of the first ones.
+
+        Args:
+            order: The first ones.
+            until: Those that completed after this time, in seconds, are left out.
+        """
+        if not self._later:
+            return list(order)
+        latest = []
+        for first in order:
+            others = self._later.get(first.number, ())
+            known = (other for other in others if other.finished_at <= until)
+            latest.append(max((first, *known), key=_by_number))
+        return latest
+
+    def observed(self, study: Study, order: Sequence[Completion]) -> Observed | None:
+        """Return the completions in ``order``, at least one; None if they share no parameter."""
+        shared = self._shared_by(order)
+        distributions = {
+            name: shared[name] for name in sorted(shared) if not is_single(shared[name])
+        }
+        if not distributions:
+            return None
+        if self._placed.distributions != distributions:
+            self._placed = PlacedTrials(distributions)
+            self._X = np.empty((0, len(distributions)))
+        new = order[len(self._X) :]
+        if new:
+            _, X = self._placed.place({completion.number: completion.trial for completion in new})
+            self._X = np.concatenate([self._X, X])
+        latest = self.latest(order, max(completion.finished_at for completion in order))
+        y, n_infinite = maximized(study, [completion.trial.value for completion in latest])
+        return Observed(
+            space=self._placed.space,
+            X=self._X[: len(order)],
+            y=y,
+            n_infinite=n_infinite,
+            estimate=_latest_estimate(order, self._placed.space.names),
+            best_scores=latest[int(np.argmax(y))].scores,
+        )
+
+    def _shared_by(self, order: Sequence[Completion]) -> Mapping[str, BaseDistribution]:
+        """Return the distributions that all trials in ``order`` share, and remember them."""
+        n_same = min(len(order), len(self._order))
+        if not all(map(is_, order, self._order)):
+            n_same = next(i for i in range(n_same) if order[i] is not self._order[i])
+            del self._order[n_same:], self._shared[n_same:]
+            self._X = self._X[:n_same]
+        for completion in order[n_same:]:
+            own = completion.distributions
+            shared = self._shared[-1] if self._shared else own
+            if not all(own.get(name) == shared[name] for name in shared):
+                shared = {name: shared[name] for name in shared if own.get(name) == shared[name]}
+            self._order.append(completion)
+            self._shared.append(shared)
+        return self._shared[len(order) - 1]
+
+
+def seconds_of(time: datetime | None, *, unknown: float) -> float:
+    """Return a time of Optuna's in seconds; any time is one, as workers' clocks may be off."""
+    return unknown if time is None else (time.replace(tzinfo=None) - _EPOCH).total_seconds()
+
+
+def in_order(
+    complete: Mapping[int, Completion], recorded: Mapping[int, int]
+) -> tuple[Completion, ...]:
+    """Return the complete trials in the order of completion.
+
+    Args:
+        complete: The trials by number.
+        recorded: Numbers of trials by the place, from 1 on, that they have been given already.
+            They keep it even if a trial with an earlier time of completion has appeared since; the
+            others fill the remaining places.
+    """
+    taken = set(recorded.values())
+    rest = iter(sorted((c for n, c in complete.items() if n not in taken), key=_by_completion))
+    places = range(1, len(complete) + 1)
+    return tuple(complete[recorded[place]] if place in recorded else next(rest) for place in places)
+
+
+def continued(
+    order: tuple[Completion, ...], complete: Mapping[int, Completion]
+) -> tuple[Completion, ...]:
+    """Return ``order`` with the trials that were read since, the last ones of ``complete``."""
+    return (*order, *sorted(islice(complete.values(), len(order), None), key=_by_completion))
+
+
+def _is_finished(trial: FrozenTrial) -> bool:
+    return trial.state.is_finished()
+
+
+def _by_number(completion: Completion) -> int:
+    return completion.number
+
+
+def _by_completion(completion: Completion) -> tuple[float, int]:
+    return completion.finished_at, completion.number
+
+
+def _completion(trial: FrozenTrial) -> Completion | None:
+    """Read a complete trial; None if it is outside of its own search space."""
+    finished = FinishedTrial.read(trial, None)
+    if math.isnan(finished.value) or not _is_inside(trial):
+        return None
+    return Completion(
+        number=trial.number,
+        started_at=seconds_of(trial.datetime_start, unknown=-math.inf),
+        finished_at=seconds_of(trial.datetime_complete, unknown=math.inf),
+        trial=finished,
+        distributions=trial.distributions,
+        scores=scores_of(trial.system_attrs),
+        estimate=_estimate(trial),
+    )
+
+
+def _is_inside(trial: FrozenTrial) -> bool:
+    for name, distribution in trial.distributions.items():
+        # A choice that is none could not have been stored.
+        if isinstance(distribution, FloatDistribution | IntDistribution):
+            value = trial.params[name]
+            if not distribution.low <= value <= distribution.high:
+                return False
+    return True
+
+
+def _estimate(trial: FrozenTrial) -> Estimate | None:
+    """Read what is stored of a model that was fitted by maximum a posteriori."""
+    proposal = Proposal.from_attributes(trial.system_attrs)
+    if proposal is None or not proposal.fits or proposal.loss != type(MARGINAL).__name__:
+        return None
+    fit = WarmStart.from_json(proposal.fits[0])
+    names = tuple(sorted(proposal.params))  # as are the columns of every model
+    d = len(names)
+    if fit is None or len(fit.theta) not in {d + 1, d + 2}:
+        return None
+    return Estimate(names, Hyperparameters.from_theta(fit.theta, d), fit.n_points)
+
+
+def _latest_estimate(order: Sequence[Completion], names: tuple[str, ...]) -> Hyperparameters | None:
+    """Return the estimate that the highest-numbered trial came from, unless it is out of date."""
+    usable = {
+        completion.number: completion.estimate
+        for completion in order[-_MAX_AGE:]
+        if completion.estimate is not None and completion.estimate.names == names
+    }
+    if not usable:
+        return None
+    latest = usable[max(usable)]
+    n_modeled = min(len(order), MAX_MODELED)
+    return latest.hyperparameters if latest.n_points >= _MIN_SHARE * n_modeled else None

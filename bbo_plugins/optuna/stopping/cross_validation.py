@@ -1,0 +1,103 @@
+"""Cross-validation scores that an objective reports, kept with its trial.
+
+    bbo_plugins:cv_scores:0 = {"n": 5, "scores": [0.91, 0.93, 0.9, 0.95, 0.92]}
+
+Many scores are spread over several attributes, none too long for any storage. Scores reported by
+``optuna.terminator.report_cross_validation_scores`` are read as well. The storage is shared and may
+hold anything under these keys: what is malformed is as good as not reported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from optuna.trial import BaseTrial, FixedTrial, FrozenTrial, Trial
+
+from bbo_plugins import errors
+from bbo_plugins.optuna.study.proposal import is_finite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_PREFIX = "bbo_plugins:cv_scores:"
+
+
+_OPTUNA_KEY = "terminator:cv_scores"
+
+
+_PER_ATTRIBUTE = 64  # of at most 26 characters each, hence within 2,045 with what is around them
+
+
+_MAX_SCORES = 4_096
+
+
+_RULE = f"two to {_MAX_SCORES} finite numbers"
+
+
+def report_cross_validation_scores(trial: BaseTrial, scores: Iterable[float]) -> None:
+    """Report, inside an objective, the scores of the folds that its value is the mean of.
+
+    ``RegretGapTerminator(threshold="cross-validation")`` stops once less is to be gained than these
+    scores scatter. A drop-in replacement for Optuna's function of the same name. Reporting again
+    replaces what was reported. On a fixed or finished trial, as in ``objective(study.best_trial)``,
+    nothing happens.
+
+    Args:
+        trial: The trial that the objective was called with.
+        scores: One score per fold, in units of the objective; NumPy arrays are fine.
+
+    Raises:
+        TypeError: ``trial`` is no trial, or a score is not a real number.
+        ValueError: There are fewer than two scores or too many, or one is not finite.
+    """
+    values = _checked(scores)
+    if isinstance(trial, FixedTrial | FrozenTrial):
+        return
+    if not isinstance(trial, Trial):
+        raise TypeError(errors.rule_message("trial", "an Optuna trial", trial))
+    for index in range(-(-len(values) // _PER_ATTRIBUTE)):
+        chunk = values[index * _PER_ATTRIBUTE : (index + 1) * _PER_ATTRIBUTE]
+        trial.storage.set_trial_system_attr(
+            trial._trial_id, f"{_PREFIX}{index}", {"n": len(values), "scores": chunk}
+        )
+
+
+def scores_of(attributes: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the scores in a trial's system attributes, empty if there are none to be read."""
+    if f"{_PREFIX}0" not in attributes:
+        return _usable(attributes.get(_OPTUNA_KEY))
+    first = attributes[f"{_PREFIX}0"]
+    n = first.get("n") if isinstance(first, dict) else None
+    if not isinstance(n, int) or not 2 <= n <= _MAX_SCORES:
+        return ()
+    values: list[Any] = []
+    for index in range(-(-n // _PER_ATTRIBUTE)):
+        chunk = attributes.get(f"{_PREFIX}{index}")
+        if not isinstance(chunk, dict) or not isinstance(chunk.get("scores"), list):
+            return ()
+        values.extend(chunk["scores"][:_PER_ATTRIBUTE])
+    return _usable(values) if len(values) == n else ()
+
+
+def _checked(scores: Any) -> list[float]:
+    if isinstance(scores, str | bytes):
+        raise TypeError(errors.rule_message("scores", _RULE, scores))
+    try:
+        values = [errors.check_finite("scores", score) for score in scores]
+    except TypeError as error:
+        raise TypeError(errors.rule_message("scores", _RULE, scores)) from error
+    except ValueError as error:
+        raise ValueError(errors.rule_message("scores", _RULE, scores)) from error
+    if not 2 <= len(values) <= _MAX_SCORES:
+        raise ValueError(errors.rule_message("scores", _RULE, scores))
+    return values
+
+
+def _usable(stored: Any) -> tuple[float, ...]:
+    """Return ``stored`` as scores if it is a list of two or more finite numbers, else nothing."""
+    if isinstance(stored, np.ndarray) and stored.size <= _MAX_SCORES:
+        stored = stored.tolist()  # as Optuna's function leaves it in memory
+    if not isinstance(stored, list | tuple) or not 2 <= len(stored) <= _MAX_SCORES:
+        return ()
+    return tuple(float(score) for score in stored) if all(map(is_finite, stored)) else ()

@@ -1,0 +1,1 @@
+"""What is read from a study and written to it."""

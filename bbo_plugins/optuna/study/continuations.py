@@ -1,0 +1,170 @@
+"""Trials that continue the training of another one: what marks them, and what they stand for.
+
+A configuration is a set of parameters together with all training it has had: one trial and the
+trials that continue it, one after the other. User attributes of a trial say so, which
+:meth:`optuna.study.Study.enqueue_trial` can set, every storage keeps, and the dashboard shows:
+
+    bbo_plugins:continued_from   number of the trial whose training this one goes on with
+    bbo_plugins:goal             steps that the configuration is to have had after this trial
+    bbo_plugins:steps            [a, b]: this trial trains from step a up to, not including, b
+    bbo_plugins:steps_made       steps that the configuration has had when the trial ended; b if it
+                                 is not there and the trial is complete
+
+The storage is shared and may hold anything under these keys, so reading never raises: what is
+malformed is not there.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from optuna.trial import BaseTrial, FrozenTrial, TrialState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
+    from bbo_plugins.optuna.study.trials import FinishedTrial
+
+CONTINUED_FROM = "bbo_plugins:continued_from"
+
+
+GOAL = "bbo_plugins:goal"
+
+
+STEPS = "bbo_plugins:steps"
+
+
+STEPS_MADE = "bbo_plugins:steps_made"
+
+
+_MAX_COUNT = 2**53  # beyond which integers are no exact floats; the storage may hold any
+
+
+def continued_from(trial: BaseTrial) -> int | None:
+    """Return the number of the trial whose training ``trial`` is to go on with, None if it is new.
+
+    For use inside the objective: where this is a number, load the checkpoint that the trial of that
+    number has saved, see :class:`~bbo_plugins.optuna.PromotionCallback`.
+    """
+    source = trial.user_attrs.get(CONTINUED_FROM)
+    return source if _is_count(source) and source < trial.number else None
+
+
+def steps_of(trial: BaseTrial) -> range | None:
+    """Return the steps that ``trial`` is to make, None if it has none recorded."""
+    recorded = trial.user_attrs.get(STEPS)
+    if not isinstance(recorded, list | tuple) or len(recorded) != 2:
+        return None
+    start, stop = recorded
+    return range(start, stop) if _is_count(start) and _is_count(stop) else None
+
+
+def goal_of(trial: BaseTrial) -> int | None:
+    """Return the number of steps that a continuation is to reach, None for any other trial."""
+    goal = trial.user_attrs.get(GOAL)
+    return goal if _is_count(goal) else None
+
+
+def steps_taken(trial: FrozenTrial) -> int:
+    """Return how many steps ``trial`` has made, or will have if it is running.
+
+    Where it is not recorded how many it has made, one that did not complete has made those up to
+    the last one it reported; all if none.
+    """
+    steps = steps_of(trial)
+    if steps is None or trial.state is TrialState.WAITING:
+        return 0
+    made = trial.user_attrs.get(STEPS_MADE)
+    if _is_count(made) and trial.state.is_finished():  # else it is of a failure and a retry
+        return max(made - steps.start, 0)
+    if trial.state in {TrialState.PRUNED, TrialState.FAIL} and trial.last_step is not None:
+        return min(max(trial.last_step + 1 - steps.start, 0), len(steps))
+    return len(steps)
+
+
+def note_first(first: dict[int, int], trial: FrozenTrial) -> int:
+    """Return the number of the first trial of the configuration that ``trial`` belongs to.
+
+    Args:
+        first: That of each continuation, of all trials of smaller numbers; ``trial`` is added.
+        trial: The trial.
+    """
+    source = continued_from(trial) if CONTINUED_FROM in trial.user_attrs else None
+    if source is None:
+        return trial.number
+    return first.setdefault(trial.number, first.get(source, source))
+
+
+def known_noise(horizon: InnerHorizon, trial: FrozenTrial) -> float:
+    """Return the noise variance that ``horizon`` knows of the value of a finished trial.
+
+    That after the steps it has had in all; by the horizon where they are not recorded. NaN if the
+    horizon knows of none.
+    """
+    steps = steps_of(trial)
+    n = horizon.steps(trial.number) if steps is None else steps.start + steps_taken(trial)
+    variance = horizon.noise_variance(max(n, 1))
+    return math.nan if variance is None else variance
+
+
+@dataclass(frozen=True)
+class Continuations:
+    """Which trials of one study continue which.
+
+    Attributes:
+        first: For each continuation, by number, the first trial of its configuration.
+    """
+
+    first: Mapping[int, int]
+
+    @classmethod
+    def of(cls, trials: Iterable[FrozenTrial]) -> Continuations:
+        """Read them from all of a study's trials, given by number."""
+        first: dict[int, int] = {}
+        for trial in trials:
+            note_first(first, trial)
+        return cls(first)
+
+    def index(self, number: int) -> int:
+        """Return how many configurations are older than the one that trial ``number`` begins.
+
+        In a study without continuations that is the trial's number.
+        """
+        return number - bisect_left(self._numbers, number)
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return sorted(self.first)
+
+    def without(self, trials: Sequence[FrozenTrial]) -> Sequence[FrozenTrial]:
+        """Return those of ``trials`` that are no continuations."""
+        if not self.first:
+            return trials
+        return [trial for trial in trials if trial.number not in self.first]
+
+    def latest(self, finished: Mapping[int, FinishedTrial]) -> dict[int, FinishedTrial]:
+        """Return one finished trial of each configuration, by its own number.
+
+        The one with the longest training is the latest complete one. A continuation that was pruned
+        stands for nothing: the trial it was to continue still does.
+        """
+        latest: dict[int, int] = {}
+        for number, trial in finished.items():
+            if number in self.first and trial.complete:
+                first = self.first[number]
+                latest[first] = max(number, latest.get(first, number))
+        return {
+            number: trial
+            for number, trial in finished.items()
+            if latest.get(self.first.get(number, number)) == number
+            or (number not in self.first and number not in latest)
+        }
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT

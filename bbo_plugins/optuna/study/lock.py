@@ -1,0 +1,102 @@
+"""Mutual exclusion of the workers that share a study, by nothing but its storage.
+
+Optuna's storages offer no test-and-set on a study. A worker that wants the lock writes a claim of
+its own and then looks for others' claims; if there is one it withdraws, waits a little and tries
+again. As each writes before it looks, of two workers at least one sees the other, so never do both
+go on; both may withdraw. A claim counts for a minute, lest a worker that died with it block the
+others for ever: work under the lock must take less.
+
+    bbo_plugins:lock:4711:9f86d081884c7d65 = 1763658000.25    (a time; 0 where withdrawn)
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from optuna.study import Study
+
+PREFIX = "bbo_plugins:lock:"
+
+
+LIFETIME = 60.0  # seconds
+
+
+_N_ATTEMPTS = 12
+
+
+_PAUSE = 0.005  # seconds, at most, after the first failure; twice as much after each further one
+
+
+_LONGEST_PAUSE = 0.5
+
+
+class StudyLock:
+    """A lock that one worker holds at a time; threads that share this object wait for each other.
+
+    May be copied and pickled: the copy is another worker.
+    """
+
+    def __init__(self) -> None:
+        """Start as a worker of our own."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self._token = uuid.uuid4().hex[:16]
+        self._threads = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out everything."""
+        return {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Start as another worker."""
+        self._forget()
+
+    @contextmanager
+    def held(self, study: Study) -> Iterator[bool]:
+        """Try to hold the lock of ``study``; yields whether that succeeded."""
+        key = f"{PREFIX}{os.getpid()}:{self._token}"  # a forked process has the same token
+        with self._threads:
+            held = _acquire(study, key)
+            try:
+                yield held
+            finally:
+                if held:
+                    _write(study, key, 0.0)
+
+
+def _acquire(study: Study, key: str) -> bool:
+    rng = np.random.default_rng()
+    for attempt in range(_N_ATTEMPTS):
+        _write(study, key, time.time())
+        if not _is_claimed_by_others(study, key):
+            return True
+        _write(study, key, 0.0)
+        time.sleep(rng.uniform(0.0, min(_PAUSE * 2**attempt, _LONGEST_PAUSE)))
+    return False
+
+
+def _is_claimed_by_others(study: Study, key: str) -> bool:
+    now = time.time()
+    earliest, latest = now - LIFETIME, now + LIFETIME
+    attributes = study._storage.get_study_system_attrs(study._study_id)
+    return any(
+        isinstance(claimed, int | float)
+        and earliest < claimed < latest  # compared only: 10**400 is no float
+        for name, claimed in attributes.items()
+        if name.startswith(PREFIX) and name != key
+    )
+
+
+def _write(study: Study, key: str, value: float) -> None:
+    study._storage.set_study_system_attr(study._study_id, key, value)

@@ -1,0 +1,199 @@
+"""Trials as points of a search space.
+
+Optuna's distributions as dimensions of the unit cube.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.trial import FrozenTrial, TrialState
+
+from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.space import Dimension, SearchSpace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bbo_plugins.optuna.study.trials import FinishedTrial
+    from bbo_plugins.space.dimension import FloatArray
+
+
+def dimension_of(distribution: BaseDistribution) -> Dimension:
+    """Return the dimension with the values of ``distribution``.
+
+    Of choices that Optuna takes for one and the same, such as 1 and True, only the first is kept:
+    it is the one that comes back from a storage, so the others could never be observed.
+
+    Raises:
+        TypeError: The distribution is of none of Optuna's three kinds.
+    """
+    if isinstance(distribution, FloatDistribution):
+        return Dimension.float(
+            distribution.low, distribution.high, log=distribution.log, step=distribution.step
+        )
+    if isinstance(distribution, IntDistribution):
+        return Dimension.int(
+            distribution.low, distribution.high, log=distribution.log, step=distribution.step
+        )
+    if isinstance(distribution, CategoricalDistribution):
+        return Dimension.categorical(_distinct_choices(distribution))
+    raise TypeError(
+        "distribution must be a FloatDistribution, IntDistribution or CategoricalDistribution, "
+        f"but got {distribution!r}."
+    )
+
+
+def is_single(distribution: BaseDistribution) -> bool:
+    """Return whether there is one value only, or several choices that Optuna takes for one."""
+    if isinstance(distribution, CategoricalDistribution):
+        return len(list(islice(_distinct_choices(distribution), 2))) == 1
+    return distribution.single()
+
+
+def _distinct_choices(distribution: CategoricalDistribution) -> Iterator[Any]:
+    """Yield the choices that Optuna finds at their own index, and of several NaNs the first."""
+    nan_seen = False
+    for index, choice in enumerate(distribution.choices):
+        if isinstance(choice, float) and math.isnan(choice):
+            if nan_seen:
+                continue
+            nan_seen = True
+        if distribution.to_internal_repr(choice) == index:
+            yield choice
+
+
+def space_of(distributions: Mapping[str, BaseDistribution]) -> SearchSpace:
+    """Return the search space of these parameters, its columns sorted by name."""
+    return SearchSpace({name: dimension_of(distributions[name]) for name in sorted(distributions)})
+
+
+_MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
+
+
+# A running trial that so many later ones have overtaken counts as dead: its worker cannot tell. For
+# each later trial that still runs, hence for each worker, it takes a few more. That is more than
+# workers overtake by chance, and few enough that a crash does not block a region for most of a
+# study. A trial that is merely slow loses nothing but the distance that others keep from it. Only
+# the storage is asked, not the clock, so a resumed study decides the same.
+_MAX_OVERTAKEN, _MORE_PER_RUNNING = 32, 4
+
+
+_MAX_FAILED = 64  # only so many failed trials, the latest ones, as each costs the model a point
+
+
+class PlacedTrials:
+    """The trials of one study as points of one search space."""
+
+    def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
+        """Start with no trial placed."""
+        self.distributions = dict(distributions)
+        self.space = space_of(distributions)
+        self._points: dict[int, FloatArray | None] = {}  # trial number -> point, None if nowhere
+
+    def can_hold(self, name: str, value: Any) -> bool:
+        """Return whether ``value`` is a possible value of the parameter ``name``."""
+        if name not in self.distributions:
+            return False
+        return is_value_of(self.space.dimensions[self.space.names.index(name)], value)
+
+    def place(
+        self, finished: Mapping[int, FinishedTrial]
+    ) -> tuple[list[FinishedTrial], FloatArray]:
+        """Return the trials that have a value and a place in the space, and their X (n, d)."""
+        new = [number for number in finished if number not in self._points]
+        if new:
+            points = _points(self.space, [finished[number].params for number in new])
+            self._points.update(zip(new, points, strict=True))
+        known, rows = [], []
+        for number, trial in finished.items():
+            point = self._points[number]
+            if point is not None and not math.isnan(trial.value):
+                known.append(trial)
+                rows.append(point)
+        flat = np.concatenate(rows) if rows else np.empty(0)
+        return known, flat.reshape(len(rows), len(self.space))
+
+    def pending(self, trials: Sequence[FrozenTrial], asking: FrozenTrial) -> FloatArray:
+        """Return the points (p, d) at which trials other than the asking one are running.
+
+        Args:
+            trials: The study's trials by number, from the first unfinished one on at least.
+            asking: The trial to leave out.
+        """
+        running: list[FrozenTrial] = []
+        n_overtaking = 0
+        for trial in reversed(trials):
+            patience = _MAX_OVERTAKEN + _MORE_PER_RUNNING * len(running)
+            if n_overtaking >= patience or len(running) >= _MAX_PENDING:
+                break
+            n_overtaking += trial.state.is_finished()
+            if trial.state is TrialState.RUNNING and trial.number != asking.number:
+                running.append(trial)
+        return self._present([self._params_of_running(trial) for trial in reversed(running)])
+
+    def failed(self, trials: Sequence[FrozenTrial]) -> FloatArray:
+        """Return the points (f, d) of the latest of these failed trials that have a place."""
+        complete = [
+            trial.params for trial in trials if self.distributions.keys() <= trial.params.keys()
+        ]
+        return self._present(complete[-_MAX_FAILED:])
+
+    def _present(self, params: Sequence[Mapping[str, Any]]) -> FloatArray:
+        """Return the points (k, d) of those sets of parameters that have a place."""
+        points = [point for point in _points(self.space, params) if point is not None]
+        return np.array(points, dtype=np.float64).reshape(len(points), len(self.space))
+
+    def _params_of_running(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Return the parameters of a running trial; the later source is the surer one."""
+        proposal = Proposal.from_attributes(trial.system_attrs)
+        proposed = {} if proposal is None else proposal.values(self.distributions)
+        return {**proposed, **fixed_params(trial, self.distributions), **trial.params}
+
+
+def fixed_params(
+    trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]
+) -> dict[str, Any]:
+    """Return the parameters that ``enqueue_trial`` fixed, those of ``distributions`` only."""
+    fixed = trial.system_attrs.get("fixed_params")
+    if not isinstance(fixed, dict):
+        return {}
+    return {name: fixed[name] for name in distributions if name in fixed}
+
+
+def _points(space: SearchSpace, params: Sequence[Mapping[str, Any]]) -> list[FloatArray | None]:
+    """Return the point (d,) of each set of parameters, None for one outside the space."""
+    try:
+        X = space.encode(params)
+        dimensions = dict(zip(space.names, space.dimensions, strict=True))
+        inside = [
+            all(_is_in_range(dimension, row[name]) for name, dimension in dimensions.items())
+            for row in params
+        ]
+    except (KeyError, TypeError, ValueError, OverflowError):
+        if len(params) <= 1:
+            return [None] * len(params)
+        return [point for row in params for point in _points(space, [row])]
+    return [point if ok else None for point, ok in zip(X, inside, strict=True)]
+
+
+def is_value_of(dimension: Dimension, value: Any) -> bool:
+    """Return whether ``value`` is a choice of ``dimension`` or a number in its range."""
+    try:
+        dimension.encode([value])
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return _is_in_range(dimension, value)
+
+
+def _is_in_range(dimension: Dimension, value: Any) -> bool:
+    return dimension.is_categorical or bool(dimension.low <= value <= dimension.high)

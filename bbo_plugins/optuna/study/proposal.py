@@ -1,0 +1,178 @@
+"""What the sampler stores with a trial: the point it proposed, how it came to it, and the fits.
+
+Optuna writes a parameter to the storage only when the objective asks for it, so other workers could
+not know where a running trial is; a fit is expensive to start from nothing; and what a bandit has
+pulled cannot be told from the outcome. All that is kept in the trial's system attributes, as one
+JSON text cut into chunks that every storage accepts:
+
+    bbo_plugins:proposal:0 = '{"v": 1, "params": {"lr": 0.01, "optimizer": 2}, "fits": [...]}'
+
+``params`` holds numbers: for a categorical parameter the index of its choice (a choice need not
+survive JSON), for the others the value. The storage is shared and may hold anything under these
+keys, so reading never raises, and reads no more than half a megabyte: what is malformed is no
+proposal. One that would be longer, as of some 400 parameters, is stored without its fits.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX = "bbo_plugins:proposal:"
+
+
+ARMS = ("random", "model")  # in the order of the bandit's arms
+
+
+_VERSION = 1
+
+
+_MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
+
+
+_MAX_CHUNKS = 256
+
+
+_MAX_CACHED = 128  # texts that were read lately: those of running trials are read again and again
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The stored part of one suggestion.
+
+    Attributes:
+        params: Proposed value of each parameter of the relative search space; for a categorical
+            one, the index of the choice.
+        fits: JSON forms of the fits to start the next ones from: objective, then constraints.
+        constraints: Names of the constraints that ``fits`` continues with, in order.
+        loss: Name of the loss that the objective's fit minimized; None without a fit.
+        arm: "random" or "model", which of its arms a bandit pulled; None if there was no choice.
+        expected_gain: Improvement the model expected of the trial, in standard deviations of its
+            targets; None without a model.
+    """
+
+    params: Mapping[str, float | int]
+    fits: tuple[Any, ...] = ()
+    constraints: tuple[str, ...] = ()
+    loss: str | None = None
+    arm: str | None = None
+    expected_gain: float | None = None
+
+    @classmethod
+    def of(
+        cls, params: Mapping[str, Any], distributions: Mapping[str, BaseDistribution], **rest: Any
+    ) -> Proposal:
+        """Build a proposal from parameters as Optuna's users see them; the ``rest`` as it is."""
+        stored = {
+            name: _number_of(value, distributions[name])
+            for name, value in params.items()
+            if name in distributions
+        }
+        return cls(stored, **rest)
+
+    def values(self, distributions: Mapping[str, BaseDistribution]) -> dict[str, Any]:
+        """Return the parameters as Optuna's users see them, without those that do not fit."""
+        values = {}
+        for name, number in self.params.items():
+            distribution = distributions.get(name)
+            if isinstance(distribution, CategoricalDistribution):
+                if isinstance(number, int) and 0 <= number < len(distribution.choices):
+                    values[name] = distribution.choices[number]
+            elif distribution is not None:
+                values[name] = number
+        return values
+
+    def to_attributes(self) -> dict[str, str]:
+        """Return the system attributes that hold this proposal."""
+        content = {
+            "v": _VERSION,
+            "params": dict(self.params),
+            "constraints": self.constraints,
+            "fits": self.fits,
+            "loss": self.loss,
+            "arm": self.arm,
+            "expected_gain": self.expected_gain,
+        }
+        content = {name: value for name, value in content.items() if value is not None}
+        text = json.dumps(content, separators=(",", ":"))
+        attributes: dict[str, str] = {}
+        start = 0
+        while start < len(text):
+            chunk = text[start : start + _MAX_CHUNK]
+            # Storages write the chunk as JSON again: a quote or backslash becomes two characters.
+            while (excess := len(json.dumps(chunk)) - _MAX_CHUNK) > 0:
+                chunk = chunk[: -((excess + 1) // 2)]
+            attributes[f"{PREFIX}{len(attributes)}"] = chunk
+            start += len(chunk)
+        if len(attributes) > _MAX_CHUNKS and self.fits:
+            return replace(self, fits=(), constraints=()).to_attributes()
+        return attributes
+
+    @classmethod
+    def from_attributes(cls, attributes: Mapping[str, Any]) -> Proposal | None:
+        """Read the proposal in a trial's system attributes; None if there is none to be read."""
+        chunks: list[str] = []
+        while chunk := attributes.get(f"{PREFIX}{len(chunks)}"):
+            if not isinstance(chunk, str) or len(chunk) > _MAX_CHUNK or len(chunks) >= _MAX_CHUNKS:
+                return None
+            chunks.append(chunk)
+        return cls._from_text("".join(chunks))
+
+    @classmethod
+    @lru_cache(maxsize=_MAX_CACHED)
+    def _from_text(cls, text: str) -> Proposal | None:
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(content, dict) or content.get("v") != _VERSION:
+            return None
+        params: Any = content.get("params")
+        fits: Any = content.get("fits")
+        constraints: Any = content.get("constraints")
+        loss: Any = content.get("loss")
+        arm: Any = content.get("arm")
+        gain: Any = content.get("expected_gain")
+        well_formed = (
+            isinstance(params, dict)
+            and all(is_finite(number) for number in params.values())
+            and isinstance(fits, list)
+            and isinstance(constraints, list)
+            and all(isinstance(name, str) for name in constraints)
+            and (loss is None or isinstance(loss, str))
+            and (arm is None or arm in ARMS)
+            and (gain is None or is_finite(gain))
+        )
+        if not well_formed:
+            return None
+        return cls(params, tuple(fits), tuple(constraints), loss, arm, gain)
+
+
+def _number_of(value: Any, distribution: BaseDistribution) -> float | int:
+    if isinstance(distribution, IntDistribution):
+        return int(value)  # Optuna's own representation is a float, which merges large integers
+    internal = distribution.to_internal_repr(value)
+    return int(internal) if isinstance(distribution, CategoricalDistribution) else float(internal)
+
+
+def is_stored(attributes: Mapping[str, Any]) -> bool:
+    """Return whether a trial's system attributes hold a proposal, readable or not."""
+    return attributes.get(f"{PREFIX}0") not in (None, "")
+
+
+def is_finite(number: object) -> bool:
+    """Return whether ``number`` is one, and can be converted to a finite float."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return False
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # an int beyond the floats
+        return False

@@ -1,0 +1,308 @@
+"""Optuna samplers of the package."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import TYPE_CHECKING, Literal, cast
+
+import numpy as np
+
+from bbo_plugins import errors
+from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
+from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
+from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, ModelSampler, ModelSuggestion
+from bbo_plugins.optuna.study.continuations import known_noise
+from bbo_plugins.optuna.study.proposal import ARMS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from optuna.samplers import BaseSampler
+    from optuna.trial import FrozenTrial
+
+    from bbo_plugins.acquisition.functions import AcquisitionName
+    from bbo_plugins.gp.likelihood import Loss
+    from bbo_plugins.methods.uhe_bo.algorithm import Policy
+    from bbo_plugins.optuna.sampling.snapshot import Snapshot
+    from bbo_plugins.space.dimension import FloatArray
+
+_logger = logging.getLogger(__name__)
+
+
+_ACQUISITIONS = ("logei", "ei", "ucb")
+
+
+_BILEVEL = "bilevel"
+
+
+_TINY = 1e-150
+
+
+_LARGEST_PHI = 1e6  # in standard deviations of the values; next to it no value says anything
+
+
+class UHEBOSampler(ModelSampler):
+    """Gaussian-process Bayesian optimization for Optuna that doubts its model when it gets stuck.
+
+    After a space-filling start-up, each trial is suggested by a Gaussian process (Matérn-5/2, one
+    length-scale per parameter, hyperparameters by maximum a posteriori) that is fitted to all
+    finished trials, and by the maximum of an acquisition function over the whole mixed search
+    space. Trials running elsewhere, pruned trials, constraints and known noise are accounted for.
+
+    When the model expects next to nothing of its next trial and the latest ones brought nothing,
+    UHE-BO (``estimation="uhe"``) checks whether the model itself is wrong: a bandit (EXP3) spends
+    some of the trials on points in the largest gaps between known ones and some on a model whose
+    hyperparameters are estimated as if the trials had been spread evenly. A line in the log (INFO)
+    says which share of the trials explored. :mod:`bbo_plugins.methods.uhe_bo` has the details.
+
+    Numeric parameters may be floats or integers, on a linear or log scale, with or without steps;
+    categorical ones have their own length-scale. Parameters that not all complete trials share are
+    drawn independently of the model, with a warning.
+
+    With the same ``seed``, the same study gets the same suggestions, in one run or resumed, in this
+    or another process; workers that share a study and a seed do not repeat each other. For a
+    resumed study this holds with the default ``independent_sampler`` or one that keeps no state: a
+    seeded sampler of Optuna starts its random numbers again. Optuna reseeds its sampler when
+    ``n_jobs`` > 1, so such runs are not repeatable.
+
+    A point whose evaluation failed is not an observation, but is not suggested again either. A
+    running trial that tens of later ones have overtaken counts as dead and is not waited for.
+
+    Args:
+        acquisition: "logei" (logarithm of the expected improvement), "ei" (expected improvement),
+            or "ucb" (posterior mean + ``beta`` * posterior standard deviation).
+        estimation: "uhe", the method of UHE-BO, or "map": maximum a posteriori estimates only, and
+            no exploration but the acquisition function's.
+        beta: Multiplier of the standard deviation for "ucb"; None for 1.96. "bilevel" for Theorem 4
+            of Fu et al. (2024), which needs a ``horizon``: √(1 + 10 s²), where s² is the sum of
+            the squared errors of the inner training over the trials so far and the next one, in
+            units of the values' variance. The error of a value after N steps is φ² / N if the
+            horizon has a ``phi``, else the noise variance that the model estimated for the trial
+            before, the same for all (β is 1.96 where there is none). About as good as the best
+            constant in experiments, no better.
+        horizon: The :class:`~bbo_plugins.InnerHorizon` by which the objective trains. If it has a
+            ``phi``, the noise variance of a value after n steps is known to be φ² / n, unless
+            ``noise_func`` is given; else only ``beta="bilevel"`` needs a horizon. With one that
+            grows, see :class:`~bbo_plugins.optuna.PromotionCallback`: of trials that continue one
+            another the model takes the one with the longest training, whether or not a horizon is
+            given here.
+        noise_func: Takes a finished :class:`~optuna.trial.FrozenTrial` and returns the known
+            *variance* of its value's noise, in squared units of the objective. Called once per
+            trial and process. What is no finite non-negative number counts as unknown, with one
+            warning. None and unknown noise are estimated.
+        n_trials: Planned number of trials, from which "uhe" derives the bandit's rate; None for a
+            rate that falls with the number of trials so far. Has no effect with "map".
+        n_startup_trials: Complete or pruned trials, usable as observations, before the model
+            suggests.
+        deterministic_objective: Whether the same parameters always give the same value. If so, no
+            noise is assumed and no evaluated point is suggested again before the space is
+            exhausted.
+        constraints_func: Takes a finished trial and returns its constraint values, a constant
+            number of them; a trial is feasible if none is above zero. ``Trial.set_constraint`` of
+            Optuna 5 can be used instead.
+        independent_sampler: Sampler for the start-up and for parameters the model does not cover.
+            None for a space-filling start-up and uniform draws.
+        warn_independent_sampling: Whether to warn, once per parameter, when a parameter is not
+            covered by the model.
+        seed: Seed, a non-negative integer; None for fresh randomness.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument has a value outside its range, ``beta`` is given without "ucb", or
+            "bilevel" without a horizon.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import UHEBOSampler
+
+
+            def objective(trial):
+                x = trial.suggest_float("x", -3.0, 3.0)
+                kind = trial.suggest_categorical("kind", ["a", "b"])
+                return (x - 1.0) ** 2 + (kind == "b")
+
+
+            study = optuna.create_study(sampler=UHEBOSampler(seed=0))
+            study.optimize(objective, n_trials=20)
+            print(study.best_params)
+    """
+
+    def __init__(
+        self,
+        *,
+        acquisition: Literal["logei", "ei", "ucb"] = "logei",
+        estimation: Literal["uhe", "map"] = "uhe",
+        beta: float | Literal["bilevel"] | None = None,
+        horizon: InnerHorizon | None = None,
+        noise_func: Callable[[FrozenTrial], float] | None = None,
+        n_trials: int | None = None,
+        n_startup_trials: int = 10,
+        deterministic_objective: bool = False,
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
+        independent_sampler: BaseSampler | None = None,
+        warn_independent_sampling: bool = True,
+        seed: int | None = None,
+    ) -> None:
+        """Check and keep the arguments."""
+        self._acquisition = cast(
+            "AcquisitionName", errors.check_word("acquisition", acquisition, _ACQUISITIONS)
+        )
+        self._estimation = errors.check_word("estimation", estimation, ("uhe", "map"))
+        self._noise_is_horizons = False
+        if horizon is not None:
+            errors.check_instance("horizon", horizon, InnerHorizon, "an InnerHorizon or None")
+            if horizon.phi is not None and noise_func is None:
+                noise_func = functools.partial(known_noise, horizon)
+                self._noise_is_horizons = True
+        self._horizon = horizon
+        self._beta = _checked_beta(beta, acquisition, horizon)
+        self._n_trials = (
+            None if n_trials is None else errors.check_int("n_trials", n_trials, minimum=1)
+        )
+        self._deterministic = errors.check_bool("deterministic_objective", deterministic_objective)
+        super().__init__(
+            n_startup_trials=n_startup_trials,
+            noise_func=noise_func,
+            constraints_func=constraints_func,
+            independent_sampler=independent_sampler,
+            warn_independent_sampling=warn_independent_sampling,
+            seed=seed,
+        )
+
+    def _policy(self) -> Policy:
+        """Return the parts of UHE-BO that are on."""
+        from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo  # noqa: PLC0415 - see _suggest
+
+        return uhe_bo.DEFAULT_POLICY if self._estimation == "uhe" else uhe_bo.PLAIN_POLICY
+
+    def _beta_of(self, snapshot: Snapshot) -> float:
+        """Return the multiplier of the standard deviation for this suggestion."""
+        from bbo_plugins.gp.likelihood import MARGINAL  # noqa: PLC0415 - see _suggest
+        from bbo_plugins.methods.gp_bo import DEFAULT_BETA  # noqa: PLC0415
+
+        if self._horizon is None or self._beta != _BILEVEL:
+            return DEFAULT_BETA if self._beta is None else float(self._beta)
+        if self._horizon.phi is not None:
+            return bilevel_beta(self._squared_errors(self._horizon, self._horizon.phi, snapshot))
+        fits = snapshot.fits.get(_name_of(MARGINAL), ())
+        noise = _noise_variance(fits[0], len(snapshot.space)) if fits else None
+        if noise is None:
+            return DEFAULT_BETA
+        # The excess risk is the outer level's noise: φ²(N) / N is what the model made of it.
+        return bilevel_beta(np.full(snapshot.configuration + 1, noise))
+
+    def _squared_errors(self, horizon: InnerHorizon, phi: float, snapshot: Snapshot) -> FloatArray:
+        """Return φ² / Nᵢ of each evaluation that Lemma 2 sums over, the next one the last, (t,).
+
+        They are in units of the values' variance. Nᵢ are the steps behind the i-th value: all that
+        a continued configuration has had, or those that a pruned one has made. If the noise is a
+        function of the user's they are the horizon's.
+        """
+        known = snapshot.observations.noise_variance
+        if self._noise_is_horizons and known is not None:
+            shares = np.square(np.sqrt(known) / phi)  # 1 / Nᵢ
+            shares = np.append(shares, 1.0 / horizon.steps(snapshot.configuration))
+        else:
+            steps = [horizon.steps(number) for number in range(snapshot.configuration + 1)]
+            shares = 1.0 / np.array(steps, dtype=np.float64)
+        in_units = min(phi / _spread(snapshot.observations.y), _LARGEST_PHI)
+        return in_units**2 * shares
+
+    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
+        # Imported when first needed: SciPy's linear algebra would double the package's import time.
+        from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
+        from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo  # noqa: PLC0415
+
+        fits = {
+            name: [WarmStart.from_json(form) for form in forms]
+            for name, forms in snapshot.fits.items()
+        }
+
+        def warm_starts(loss: Loss) -> list[WarmStart | None]:
+            return fits.get(_name_of(loss), [])
+
+        step = uhe_bo.suggest(
+            snapshot.space,
+            snapshot.observations,
+            snapshot.past,
+            number=snapshot.configuration,
+            rng=rng,
+            acquisition=self._acquisition,
+            beta=self._beta_of(snapshot),
+            deterministic=self._deterministic,
+            n_trials=self._n_trials,
+            policy=self._policy(),
+            warm_starts=warm_starts,
+        )
+        arm = None if step.arm is None else ARMS[step.arm]
+        if step.arm == uhe_bo.RANDOM_ARM:
+            number = snapshot.configuration
+            n_random = 1 + snapshot.past.before(number).count(uhe_bo.RANDOM_ARM)
+            n_suggested = 1 + number - snapshot.past.first_suggested(number)
+            _logger.info(
+                "%s: trial %d explores at random, as the model's search has come to rest; so have "
+                "%d of %d trials since start-up (%.0f%%).",
+                self,
+                snapshot.number,
+                n_random,
+                n_suggested,
+                100.0 * n_random / n_suggested,
+            )
+        return ModelSuggestion(
+            x=step.x,
+            fits=tuple(warm_start.to_json() for warm_start in step.warm_starts),
+            notes=step.notes if all(map(all, fits.values())) else (*step.notes, UNREADABLE_FIT),
+            loss=None if step.loss is None else _name_of(step.loss),
+            arm=arm,
+            expected_gain=step.expected_gain,
+        )
+
+
+def _name_of(loss: Loss) -> str:
+    """Return the name under which fits by ``loss`` are stored."""
+    return type(loss).__name__
+
+
+def _spread(y: FloatArray) -> float:
+    """Return the standard deviation of the values y (n,), 1 if they are as good as equal."""
+    scale = float(np.abs(y).max())
+    if scale < _TINY:
+        return 1.0
+    spread = scale * float((y / scale).std())
+    return spread if spread >= _TINY else 1.0
+
+
+def _noise_variance(fit: object, d: int) -> float | None:
+    """Return the noise variance in the JSON form of a fit to d parameters, None if unreadable.
+
+    It is in units of the standardized targets; next to none for a deterministic objective.
+    """
+    from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415 - see UHEBOSampler._suggest
+    from bbo_plugins.gp.likelihood import Hyperparameters  # noqa: PLC0415
+
+    warm_start = WarmStart.from_json(fit)
+    if warm_start is None or len(warm_start.theta) not in {d + 1, d + 2}:
+        return None
+    return Hyperparameters.from_theta(warm_start.theta, d).noise_variance
+
+
+def _checked_beta(
+    beta: object, acquisition: str, horizon: InnerHorizon | None
+) -> float | str | None:
+    if beta is None:
+        return None
+    number: float | str
+    if isinstance(beta, str):
+        number = errors.check_word("beta", beta, (_BILEVEL,))
+        if horizon is None:
+            rule = "a number or None without a horizon"
+            raise ValueError(errors.rule_message("beta", rule, beta))
+    else:
+        number = errors.check_positive("beta", beta)
+    if acquisition != "ucb":
+        rule = f"None with acquisition={acquisition!r}, as only 'ucb' has a beta"
+        raise ValueError(errors.rule_message("beta", rule, beta))
+    return number

@@ -1,0 +1,1 @@
+"""Everything that knows Ray Tune's insides."""

@@ -1,0 +1,290 @@
+"""What becomes of the trials of a Ray experiment in an Optuna study.
+
+====================================  ============================================================
+of a Ray trial                        of its Optuna trial
+====================================  ============================================================
+completed with a finite value         COMPLETE; the other reported numbers are user attributes
+completed with NaN or ±infinity       FAIL, never left RUNNING
+completed without the metric          PRUNED, with the last value it reported, if any
+stopped before its horizon            PRUNED, if :class:`InnerHorizonScheduler` said so
+ended by Ray while it was paused      the same, with the last result that it has reported; PRUNED
+                                      if another trial had been trained twice as long by then
+failed for good                       FAIL
+failed, and restarted after that      another Optuna trial with the same parameters
+completed, and continued after that   another one, which names the trial it continues
+lost with a driver that was killed    FAIL, and another one if Tune runs it again after all
+====================================  ============================================================
+
+Results are never an error: those of a trial that is not known, or come late, change nothing.
+
+Several Optuna trials may stand for the same steps of one Ray trial, and the study may have trials
+that Tune has forgotten. A horizon's budget counts what Tune knows, once. The others are listed in a
+user attribute of the study, as attributes of a trial that has ended cannot be changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import numbers
+from typing import TYPE_CHECKING, Any
+
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+from ray.tune.result import TRAINING_ITERATION
+from ray.tune.search.optuna import OptunaSearch
+
+from bbo_plugins.optuna.study.continuations import (
+    CONTINUED_FROM,
+    STEPS,
+    STEPS_MADE,
+    continued_from,
+    steps_of,
+    steps_taken,
+)
+from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite, reported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from bbo_plugins.optuna.messages import Once
+
+_logger = logging.getLogger(__name__)
+
+
+OWNER_KEY = "bbo_plugins:ray"  # system attribute: whose trial it is, and of which Ray trial
+
+
+# User attribute of the study, followed by the owner: numbers of its trials that no budget counts.
+NOT_COUNTED = "bbo_plugins:not_counted:"
+
+
+def owner_of(trial: FrozenTrial) -> tuple[str, str] | None:
+    """Return whose trial this is and the name of its Ray trial; None if it is not of Ray.
+
+    The storage is shared, so a malformed attribute is none.
+    """
+    owner = trial.system_attrs.get(OWNER_KEY)
+    if not isinstance(owner, list | tuple) or len(owner) != 2:
+        return None
+    search, trial_id = owner
+    return (search, trial_id) if isinstance(search, str) and isinstance(trial_id, str) else None
+
+
+class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any without Ray
+    """The half of :class:`~bbo_plugins.ray.BBOSearch` that records results."""
+
+    # What is used of OptunaSearch beside its public methods; a test pins each.
+    _metric: Any  # name of the result, None before it is known
+    _ot_study: Any  # an optuna.Study, None before it is set up
+    _ot_trials: dict[str, Trial | FrozenTrial]  # by Ray's name; the latter have ended
+    # Our own, set up by BBOSearch.
+    _once: Once  # what has been said
+    _owner: str  # whose trials these are: the same after a restore, another one in another search
+    _open: set[str]  # Ray's trials whose Optuna trial is running
+    _errored: set[str]  # those that failed, and that Ray may run again
+    _stopped_early: set[str]  # those of which only the completion is still to come
+    _completed_at: dict[str, int]  # the iteration at which those that completed did so
+    _latest: dict[str, dict[str, Any]]  # the last result of those that are open
+    _longest: int  # the largest iteration that any trial has reported
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Record an intermediate result; one without a finite value is passed over."""
+        trial = self._open_trial(trial_id, result)
+        # Tune passes on the result with which a trial has just completed once more, and by then it
+        # may be another Optuna trial, which continues the one that the result belongs to.
+        is_echo = self._completed_at.get(trial_id) == result.get(TRAINING_ITERATION, math.nan)
+        if trial is not None and not is_echo:
+            self._keep(trial_id, result)
+            self._report(trial, result)
+
+    def on_trial_complete(
+        self,
+        trial_id: str,
+        result: dict[str, Any] | None = None,
+        error: bool = False,  # noqa: FBT001, FBT002 - Ray's signature
+    ) -> None:
+        """Record the end of a trial, once; see the module for what becomes of it."""
+        trial = self._open_trial(trial_id, result)
+        was_stopped = trial_id in self._stopped_early
+        if result is not None:
+            self._keep(trial_id, result)
+        latest = self._latest.pop(trial_id, None)
+        self._stopped_early.discard(trial_id)
+        self._open.discard(trial_id)
+        if trial is None:
+            return
+        if result is None and latest is not None and not error:
+            # Ray ends a trial that is paused without its result, and does not say why. HyperBand
+            # does so with those that have had all their training, and with those that it drops at
+            # half of it or earlier. Iterations need not be equal: its measure may be another one.
+            result = latest
+            was_stopped = was_stopped or 2 * latest.get(TRAINING_ITERATION, 0) <= self._longest
+        value, state = None, TrialState.FAIL
+        if error:
+            self._errored.add(trial_id)
+        elif (result or {}).get(self._metric) is None or was_stopped:
+            state = TrialState.PRUNED
+            self._report(trial, result or {})
+        elif (value := finite((result or {})[self._metric])) is not None:
+            state = TrialState.COMPLETE
+            self._completed_at[trial_id] = (result or {}).get(TRAINING_ITERATION, -1)
+        elif self._once.first_time("value"):
+            _logger.warning(
+                "BBOSearch: trial %s ended with %s = %r, which is no finite number. Such trials "
+                "count as failed.",
+                trial_id,
+                self._metric,
+                (result or {})[self._metric],
+            )
+        for name, field in reported(result or {}):
+            if name != self._metric:
+                trial.set_user_attr(name, field)
+        self._ot_study.tell(trial, value, state=state)
+
+    def on_trial_stopped_early(self, trial_id: str) -> None:
+        """Expect the completion of a trial that was stopped for being bad before its horizon."""
+        self._stopped_early.add(trial_id)
+
+    def on_trial_continued(self, trial_id: str) -> None:
+        """Expect more results of a trial that has been completed: it is trained further.
+
+        The results belong to another Optuna trial, which has the same parameters and says which
+        trial it continues. The sampler uses the longest-trained value of such a chain.
+        """
+        trial = self._ot_trials.get(trial_id)
+        if trial is None:
+            return
+        if trial_id in self._errored:  # a continuation that was lost with its driver
+            self._begin_again(trial_id, trial_id)
+        elif self._stored(trial).state is TrialState.COMPLETE:
+            self._begin(trial_id, trial, continued_from=trial.number)
+
+    def on_trial_horizon(self, trial_id: str, start: int, stop: int) -> None:
+        """Take note of which steps a trial is to make, which a sampler with a horizon reads."""
+        self._set_attr(trial_id, STEPS, [start, stop])
+        self._leave_out(self._unknown_to_tune(trial_id, start, stop))
+
+    def on_trial_steps_made(self, trial_id: str, n_steps: int) -> None:
+        """Take note of the steps behind a trial that has ended or failed, of which the last counts.
+
+        Intermediate values do not say so: they are recorded by Ray's training iteration.
+        """
+        self._set_attr(trial_id, STEPS_MADE, n_steps)
+
+    def _set_attr(self, trial_id: str, key: str, value: Any) -> None:
+        """Set a user attribute of a trial unless it has ended."""
+        trial = self._ot_trials.get(trial_id)
+        if isinstance(trial, Trial) and not self._stored(trial).state.is_finished():
+            trial.set_user_attr(key, value)
+
+    def _open_trial(self, trial_id: str, result: Mapping[str, Any] | None) -> Trial | None:
+        """Return the unfinished Optuna trial that results are to be recorded in, if any."""
+        trial = self._ot_trials.get(trial_id)
+        if trial is None:
+            return self._restarted(trial_id, result or {})
+        if isinstance(trial, Trial) and not self._stored(trial).state.is_finished():
+            return trial
+        if trial_id not in self._errored or not result:
+            return None
+        return self._begin_again(trial_id, trial_id)  # Ray resumes it
+
+    def _restarted(self, trial_id: str, result: Mapping[str, Any]) -> Trial | None:
+        """Return a new Optuna trial for one that failed and is restarted under another name."""
+        for failed_id in sorted(self._errored):
+            failed = self._ot_trials[failed_id]
+            params = failed.params
+            if params and all(
+                CONFIG_PREFIX + name in result and result[CONFIG_PREFIX + name] == value
+                for name, value in params.items()
+            ):
+                return self._begin_again(trial_id, failed_id)
+        if result and self._once.first_time("unknown", trial_id):
+            _logger.warning(
+                "BBOSearch passes over the results of trial %s: it has not suggested it.", trial_id
+            )
+        return None
+
+    def _begin_again(self, trial_id: str, failed_id: str) -> Trial:
+        """Return a new running Optuna trial that takes the place of one that failed."""
+        failed = self._ot_trials[failed_id]
+        self._errored.remove(failed_id)
+        self._leave_out([failed.number])
+        return self._begin(trial_id, failed)
+
+    def _begin(
+        self, trial_id: str, like: Trial | FrozenTrial, *, continued_from: int | None = None
+    ) -> Trial:
+        """Return a new running Optuna trial with the parameters of another one."""
+        kept = (CONTINUED_FROM, STEPS) if continued_from is None else ()
+        attributes = {key: like.user_attrs[key] for key in kept if key in like.user_attrs}
+        if continued_from is not None:
+            attributes[CONTINUED_FROM] = continued_from
+        return self._create(
+            trial_id, params=like.params, distributions=like.distributions, user_attrs=attributes
+        )
+
+    def _create(self, trial_id: str, **fields: Any) -> Trial:
+        """Return a new running Optuna trial, which the storage never sees without its owner."""
+        study = self._ot_study
+        attributes = {**fields.pop("system_attrs", {}), OWNER_KEY: [self._owner, trial_id]}
+        template = create_trial(state=TrialState.RUNNING, system_attrs=attributes, **fields)
+        storage_id = study._storage.create_new_trial(study._study_id, template)
+        return self._take(trial_id, storage_id)
+
+    def _take(self, trial_id: str, storage_id: int) -> Trial:
+        """Return a running Optuna trial as what Ray's trial stands for from now on."""
+        self._ot_study._thread_local.cached_all_trials = None  # as in Study.ask
+        trial = Trial(self._ot_study, storage_id)
+        self._ot_trials[trial_id] = trial
+        self._open.add(trial_id)
+        return trial
+
+    def _stored(self, trial: Trial | FrozenTrial) -> Any:
+        return self._ot_study._storage.get_trial(trial._trial_id)
+
+    def _unknown_to_tune(self, trial_id: str, start: int, stop: int) -> Iterator[int]:
+        """Yield the trials that a Ray trial has beyond the steps [start, stop) it is to make now.
+
+        After a restore they may be what an earlier driver has recorded and Tune has not.
+        """
+        current = self._ot_trials.get(trial_id)
+        if current is None or continued_from(current) is None:
+            return
+        trials = self._ot_study.get_trials(deepcopy=False)
+        number: int | None = current.number
+        is_running = not trials[current.number].state.is_finished()
+        while number is not None:
+            trial, steps = trials[number], steps_of(trials[number])
+            is_earlier = is_running and number != current.number
+            if steps is not None and (
+                steps.start >= stop or (is_earlier and steps.start + steps_taken(trial) > start)
+            ):
+                yield number
+            number = continued_from(trial)
+
+    def _leave_out(self, trial_numbers: Iterable[int]) -> None:
+        """List trials whose steps Tune counts in another trial, or not at all."""
+        added = set(trial_numbers)
+        if added:
+            key = NOT_COUNTED + self._owner
+            listed = self._ot_study.user_attrs.get(key)
+            known = listed if isinstance(listed, list) else []
+            added.update(number for number in known if isinstance(number, int))
+            self._ot_study.set_user_attr(key, sorted(added))
+
+    def _keep(self, trial_id: str, result: Mapping[str, Any]) -> None:
+        """Keep what may be the last result of a trial, and how long the longest training is."""
+        kept = dict(reported(result))
+        for name in (self._metric, TRAINING_ITERATION):
+            if name in result:
+                kept[name] = result[name]
+        self._latest[trial_id] = kept
+        iteration = result.get(TRAINING_ITERATION)
+        if isinstance(iteration, numbers.Integral):
+            self._longest = max(self._longest, int(iteration))
+
+    def _report(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        value, step = finite(result.get(self._metric)), result.get(TRAINING_ITERATION)
+        if value is not None and isinstance(step, numbers.Integral):
+            # Not by Trial.report, which would keep the first value of a step that is done again.
+            self._ot_study._storage.set_trial_intermediate_value(trial._trial_id, int(step), value)

@@ -1,0 +1,162 @@
+"""How the search algorithm of a Ray experiment is saved, and taken up again after a crash.
+
+When a driver is killed, three records of the same trials stay behind, of three different moments:
+
+- the study in its storage is as new as the crash;
+- the state of the search and the state of Tune's trials are those of some earlier snapshots. Tune
+  writes one after the other and copies them while it goes on, so either may be the older one.
+
+What they disagree on is settled when the search is restored. Nobody else can finish an Optuna trial
+that this search has created (each names its owner from the moment it exists), so one that is not
+under way in Tune is recorded as failed rather than left RUNNING. Should Tune run it again after
+all, it gets another Optuna trial with its first result. Trials of other owners are never touched.
+
+The study lists the trials that nobody finishes, and those that Tune does not know at all: their
+steps are in no budget (:mod:`bbo_plugins.ray.tune.recording`).
+
+What cannot be closed: a trial that somebody else has enqueued changes hands in two writes, so a
+kill between the two leaves it RUNNING without an owner.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optuna.trial import FrozenTrial, TrialState
+from ray.tune.execution.tune_controller import TuneController
+from ray.tune.experiment import Trial as RayTrial
+from ray.tune.utils.util import flatten_dict
+
+from bbo_plugins.optuna.messages import Once
+from bbo_plugins.optuna.study.continuations import continued_from
+from bbo_plugins.ray.tune.recording import NOT_COUNTED, RecordingSearch, owner_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from optuna.storages import BaseStorage
+
+_logger = logging.getLogger(__name__)
+
+
+FIXED_PARAMS = "fixed_params"  # Optuna's system attribute of a trial whose parameters are given
+
+
+class RestoringSearch(RecordingSearch):
+    """The part of :class:`~bbo_plugins.ray.BBOSearch` that saves and restores it."""
+
+    # What is used of OptunaSearch beside its public methods; a test pins each.
+    _storage: BaseStorage | None
+    # Our own, set up by BBOSearch.
+    _points: list[dict[str, Any]]  # by path, to be run before anything is suggested
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what has been said: it holds a lock."""
+        return {name: value for name, value in self.__dict__.items() if name != "_once"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Start with nothing said."""
+        self.__dict__.update(state)
+        self._once = Once()
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state to a file, study and all unless that has a storage of its own."""
+        once = self.__dict__.pop("_once")
+        try:
+            super().save(checkpoint_path)
+        finally:
+            self._once = once
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Read the state back, whatever this object was before.
+
+        With a storage, trials that were begun after the state was written are not in it. Those that
+        have not ended are recorded as failed.
+        """
+        super().restore(checkpoint_path)
+        if self._ot_study is None or self._storage is None:
+            return
+        newest: dict[str, FrozenTrial] = {}
+        for trial in self._ot_study.get_trials(deepcopy=False):
+            owner, trial_id = owner_of(trial) or (None, "")
+            if owner == self._owner:
+                newest[trial_id] = trial
+        for trial_id, trial in newest.items():
+            known = self._ot_trials.get(trial_id)
+            if known is None or known.number != trial.number:
+                self._ot_trials[trial_id] = trial
+                if not trial.state.is_finished():
+                    self._give_up(trial_id)
+            if trial.state.is_finished():
+                self._open.discard(trial_id)
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Read the state back from the folder of an experiment.
+
+        Trials that are running in it but not in the experiment, as the state is of a later moment
+        than that of the experiment or of an earlier one, end as they have in the experiment; as
+        failed if it does not know them.
+        """
+        super().restore_from_dir(checkpoint_dir)
+        trials = saved_trials(Path(checkpoint_dir))
+        if self._ot_study is None or trials is None:
+            return
+        for trial_id in sorted(self._open):
+            trial = trials.get(trial_id)
+            if trial is None:
+                self._give_up(trial_id)
+                fixed = self._stored(self._ot_trials[trial_id]).system_attrs.get(FIXED_PARAMS)
+                if fixed is not None:  # Tune will ask for it once more
+                    self._points.insert(0, fixed)
+            elif trial.status == RayTrial.PAUSED:
+                # One that waits may not be continued for long, and must not take a place meanwhile.
+                if continued_from(self._stored(self._ot_trials[trial_id])) is not None:
+                    self._give_up(trial_id)
+            elif trial.status == RayTrial.ERROR:
+                self.on_trial_complete(trial_id, error=True)
+            elif trial.status == RayTrial.TERMINATED:
+                self.on_trial_complete(trial_id, flatten_dict(trial.last_result))
+        forgotten = list(self._forgotten(trials))
+        if forgotten:
+            self._leave_out(forgotten)
+            _logger.info(
+                "BBOSearch: Tune does not know %d of the study's trials any more; no budget of "
+                "steps counts those that the study's user attribute %r lists.",
+                len(forgotten),
+                NOT_COUNTED + self._owner,
+            )
+
+    def _forgotten(self, trials: Mapping[str, RayTrial]) -> Iterator[int]:
+        """Yield our trials of the study that are of no Ray trial of the experiment."""
+        for trial in self._ot_study.get_trials(deepcopy=False):
+            owner, trial_id = owner_of(trial) or (None, "")
+            if owner == self._owner and trial_id not in trials:
+                yield trial.number
+
+    def _give_up(self, trial_id: str) -> None:
+        """Record a trial that nobody will finish as failed, unless Tune runs it again."""
+        number = self._ot_trials[trial_id].number
+        self._ot_study.tell(number, state=TrialState.FAIL, skip_if_finished=True)
+        self._leave_out([number])
+        self._open.discard(trial_id)
+        self._errored.add(trial_id)
+
+
+def saved_trials(folder: Path) -> Mapping[str, RayTrial] | None:
+    """Return the trials of the experiment whose state is in a folder, by name; None without one.
+
+    They are the same that Tune restores, read in the same way.
+    """
+    states = folder.glob(TuneController.CKPT_FILE_TMPL.format("*"))
+    newest = max(states, default=None, key=lambda path: path.name)
+    if newest is None:
+        return None
+    trials = {}
+    for state, metadata in json.loads(newest.read_bytes())["trial_data"]:
+        trial = RayTrial.from_json_state(state, stub=True)
+        trial.restore_run_metadata(metadata)
+        trials[trial.trial_id] = trial
+    return trials

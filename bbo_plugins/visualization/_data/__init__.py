@@ -1,0 +1,1 @@
+"""What the plots show, computed once for both plotting packages."""

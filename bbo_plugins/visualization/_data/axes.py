@@ -1,0 +1,91 @@
+"""How a parameter becomes an axis of a plot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bbo_plugins.space import Dimension
+    from bbo_plugins.space.dimension import FloatArray
+
+_MAX_BARS = 25  # values of a numeric parameter that are drawn one by one
+
+
+_MAX_LABEL = 16  # characters of a choice
+
+
+@dataclass(frozen=True)
+class ParameterAxis:
+    """An axis along one parameter.
+
+    Attributes:
+        name: The parameter.
+        dimension: Its values.
+        positions: Coordinates of [0, 1] at which something is evaluated, ascending, shape (m,).
+    """
+
+    name: str
+    dimension: Dimension
+    positions: FloatArray
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether each value is drawn by itself: choices, and few numbers."""
+        return self.dimension.is_categorical or is_few(self.dimension)
+
+    @property
+    def log(self) -> bool:
+        """Whether the axis is logarithmic."""
+        return self.dimension.log
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The choices as texts, which are drawn at 0, 1, 2, ...; empty for a numeric parameter."""
+        return labels(self.dimension.choices)
+
+    @property
+    def values(self) -> FloatArray:
+        """Where ``positions`` are drawn, shape (m,)."""
+        return self.drawn(self.positions)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Ends of the axis; half a place beyond the outer ones of values drawn by themselves."""
+        if not self.is_discrete:
+            return float(self.values[0]), float(self.values[-1])
+        if self.dimension.is_categorical or self.log or len(self.values) < 2:
+            return float(self.values[0]) - 0.5, float(self.values[-1]) + 0.5
+        half = 0.5 * float(self.values[1] - self.values[0])
+        return float(self.values[0]) - half, float(self.values[-1]) + half
+
+    def drawn(self, u: FloatArray) -> FloatArray:
+        """Return where coordinates of [0, 1] are drawn, same shape (n,)."""
+        if self.dimension.is_categorical:
+            return self.dimension.level_of(u).astype(np.float64)
+        return np.array([self.dimension.decode(position) for position in u], dtype=np.float64)
+
+
+def is_few(dimension: Dimension) -> bool:
+    """Return whether a parameter has so few values that each is drawn by itself."""
+    return dimension.n_levels is not None and dimension.n_levels <= _MAX_BARS
+
+
+def coordinates(dimension: Dimension, u: float, n_points: int) -> FloatArray:
+    """Return where in [0, 1] to evaluate, ascending: every level of few, else a grid with ``u``."""
+    if dimension.n_levels is not None and (dimension.is_categorical or is_few(dimension)):
+        return dimension.position_of(np.arange(dimension.n_levels))
+    return np.unique([*dimension.snap(np.linspace(0.0, 1.0, n_points)), u])
+
+
+def labels(choices: Sequence[Any]) -> tuple[str, ...]:
+    """Return the choices as short texts, distinct ones wherever the choices' own texts are."""
+    texts = [str(choice) for choice in choices]
+    if len(set(texts)) < len(texts):  # 1 and "1"
+        texts = [repr(choice) for choice in choices]
+    short = [text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…" for text in texts]
+    return tuple(short if len(set(short)) == len(set(texts)) else texts)

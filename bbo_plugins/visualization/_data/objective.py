@@ -1,0 +1,466 @@
+"""The model of a study's objective, made anew from what the storage holds, for plots.
+
+Everything that leaves this file is in the objective's own units and direction, read from the
+storage at the time of the call. Nothing is written.
+
+The two kinds of models that this package has of an objective, in one form.
+
+Both are normal distributions of the transformed, maximized objective at each point, and know how
+much two points have in common before any data.
+
+What a study's storage tells of its suggestions: the estimates that were behind them.
+
+Nothing is written.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from optuna.samplers import PartialFixedSampler
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState, create_trial
+from scipy.special import ndtri
+
+from bbo_plugins import errors
+from bbo_plugins.acquisition.candidates import shifted_sobol
+from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.gp.kernels import FeatureMap, matern52
+from bbo_plugins.gp.likelihood import Hyperparameters, Marginal
+from bbo_plugins.gp.posterior import GaussianProcess
+from bbo_plugins.gp.surrogate import Surrogate, transformed_noise
+from bbo_plugins.gp.targets import OutputTransform
+from bbo_plugins.methods import training_subset
+from bbo_plugins.methods.go_ucb.algorithm import DEFAULT_HIDDEN_UNITS
+from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
+from bbo_plugins.optuna.go_ucb_sampler import FIT_NAME, GOUCBSampler
+from bbo_plugins.optuna.sampling.base import ModelSampler
+from bbo_plugins.optuna.sampling.snapshot import Histories
+from bbo_plugins.optuna.study.points import PlacedTrials
+from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.study.trials import FinishedTrial
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from optuna.distributions import BaseDistribution
+
+    from bbo_plugins.methods.observations import Observations
+    from bbo_plugins.space import SearchSpace
+    from bbo_plugins.space.dimension import FloatArray
+
+_CHUNK = 128  # pairs of points whose Gram matrix is made at once
+
+
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+_N_AVERAGED = 256  # points over which the network's gradients are averaged
+
+
+class ObjectiveModel(Protocol):
+    """What both answer; points are those of the unit cube."""
+
+    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and variance (m,), both without noise, at ``X`` (m, d)."""
+        ...
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Map the model's units to maximized values, any shape."""
+        ...
+
+    def correlation(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Return the prior correlation of each point of ``X`` (m, d) with that of ``Y`` (m, d)."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProcessModel:
+    """A Gaussian process.
+
+    Attributes:
+        process: The posterior, in transformed units.
+        transform: The map to these units.
+    """
+
+    process: GaussianProcess
+    transform: OutputTransform
+
+    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and variance (m,), both without noise, at ``X`` (m, d)."""
+        return self.process.predict(X)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Map the model's units to maximized values, any shape."""
+        return self.transform.inverse(z)
+
+    def correlation(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Return the prior correlation of each point of ``X`` (m, d) with that of ``Y`` (m, d)."""
+        scale = self.process.hyperparameters.length_scales
+        features = self.process.features
+        gaps = features.scaled(X, scale) - features.scaled(Y, scale)
+        return np.minimum(matern52(np.square(gaps).sum(axis=1)), 1.0)
+
+
+@dataclass(frozen=True)
+class NetworkModel:
+    """GO-UCB's network, linearized where it was fitted.
+
+    Attributes:
+        space: The search space.
+        surrogate: The fit.
+    """
+
+    space: SearchSpace
+    surrogate: NetworkSurrogate
+
+    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and variance (m,), both without noise, at ``X`` (m, d)."""
+        return self.surrogate.predict(X)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Map the model's units to maximized values, any shape."""
+        return self.surrogate.transform.inverse(z)
+
+    def correlation(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Return the prior correlation of each point of ``X`` (m, d) with that of ``Y`` (m, d).
+
+        It is that of the differences from the average over the space: what all points have in
+        common, such as the constant, says nothing of which are alike.
+        """
+        linear, average = self.surrogate.ball.linear, self._average_gradient
+        correlation = np.empty(len(X))
+        for start in range(0, len(X), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            left, right = (linear.rows(inputs(Z[part], self.surrogate.features)) for Z in (X, Y))
+            common = [linear.times(rows, average) for rows in (left, right)]
+            square = float(average @ average)
+            product = np.diagonal(linear.gram(left, right)) - common[0] - common[1] + square
+            norms = [
+                np.sqrt(np.maximum(linear.squared_norms(rows) - 2.0 * along + square, 0.0))
+                for rows, along in zip((left, right), common, strict=True)
+            ]
+            correlation[part] = product / np.maximum(norms[0] * norms[1], _TINY)
+        return np.clip(correlation, -1.0, 1.0)
+
+    @cached_property
+    def _average_gradient(self) -> FloatArray:
+        """The mean of the parameter gradients over the space, shape (d_w,)."""
+        points = self.space.snap(
+            shifted_sobol(_N_AVERAGED, len(self.space), np.random.default_rng(0))
+        )
+        linear = self.surrogate.ball.linear
+        rows = linear.rows(inputs(points, self.surrogate.features))
+        return linear.transposed_times(rows, np.full(len(points), 1.0 / len(points)))
+
+
+@dataclass(frozen=True)
+class SuggestionRecord:
+    """What is stored with one suggested trial.
+
+    Attributes:
+        number: The trial's number.
+        arm: "random" or "model", where the sampler chose between the two; else None.
+        loss: Name of what the estimate maximizes; None if there was none.
+        names: Names of the model's parameters, in the order of its columns.
+        fit: JSON form of the objective's fit, as it is stored; None if there was none (start-up, a
+            random arm).
+        hyperparameters: The estimate of a Gaussian process that is in it; None if there is none.
+        distributions: Distributions of the parameters that the trial has so far.
+    """
+
+    number: int
+    arm: str | None
+    loss: str | None
+    names: tuple[str, ...]
+    fit: Any
+    hyperparameters: Hyperparameters | None
+    distributions: Mapping[str, BaseDistribution]
+
+    @property
+    def length_scales(self) -> dict[str, float]:
+        """The length-scales by parameter, in units of the unit cube; empty without an estimate."""
+        if self.hyperparameters is None:
+            return {}
+        return dict(zip(self.names, self.hyperparameters.length_scales.tolist(), strict=True))
+
+
+def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
+    """Return what is stored with the trials of ``study`` that a model sampler suggested.
+
+    Trials are read in any state. One that was enqueued with all its parameters, or that retries a
+    failed one, is left out: what its attributes hold was inherited from the trial it repeats.
+
+    Raises:
+        TypeError: ``study`` is not a study.
+    """
+    errors.check_instance("study", study, Study, "an Optuna study")
+    records = []
+    for trial in study.get_trials(deepcopy=False):
+        proposal = Proposal.from_attributes(trial.system_attrs)
+        if proposal is None or _is_inherited(trial, proposal):
+            continue
+        names = tuple(sorted(proposal.params))  # as are the columns of every model
+        records.append(
+            SuggestionRecord(
+                number=trial.number,
+                arm=proposal.arm,
+                loss=proposal.loss,
+                names=names,
+                fit=proposal.fits[0] if proposal.fits else None,
+                hyperparameters=_hyperparameters(proposal, len(names)),
+                distributions=trial.distributions,
+            )
+        )
+    return tuple(records)
+
+
+def _is_inherited(trial: FrozenTrial, proposal: Proposal) -> bool:
+    fixed = trial.system_attrs.get("fixed_params")
+    enqueued = isinstance(fixed, dict) and proposal.params.keys() <= fixed.keys()
+    return enqueued or "retry_history" in trial.system_attrs
+
+
+def _hyperparameters(proposal: Proposal, d: int) -> Hyperparameters | None:
+    """Return the stored estimate for the objective; None if there is none that can be read."""
+    warm_start = WarmStart.from_json(proposal.fits[0]) if proposal.fits else None
+    if warm_start is None or len(warm_start.theta) not in {d + 1, d + 2}:
+        return None
+    return Hyperparameters.from_theta(warm_start.theta, d)
+
+
+INTERVAL = 0.95  # probability that the intervals of a posterior hold
+
+
+_QUANTILE = float(ndtri(0.5 + 0.5 * INTERVAL))
+
+
+_OUTLYING = 8.0  # robust spreads beyond the median on the worse side
+
+
+_SEED = 0  # of a network's fit: the same study gives the same picture
+
+
+@dataclass(frozen=True)
+class StudyPosterior:
+    """The objective over the parameters that all complete trials share, as its model sees it.
+
+    Pending and failed trials have no part in it; pruned ones inform it, but are not listed.
+
+    Attributes:
+        space: The parameters, d of them.
+        numbers: Numbers of the n complete trials that have a finite value and a place in ``space``.
+        params: Their parameters.
+        values: Their values, shape (n,).
+        X: Their points of the unit cube, shape (n, d).
+        best: Index of the best of them among the feasible ones, or among all if none is feasible.
+        model: The posterior of the transformed, maximized objective.
+        sign: 1 if the objective is maximized, -1 if it is minimized.
+    """
+
+    space: SearchSpace
+    numbers: tuple[int, ...]
+    params: tuple[Mapping[str, Any], ...]
+    values: FloatArray
+    X: FloatArray
+    best: int
+    model: ObjectiveModel
+    sign: float
+
+    def quantiles(self, X: FloatArray) -> FloatArray:
+        """Return lower end, median and upper end of the central 95% interval at ``X`` (m, d).
+
+        They are those of the objective without observation noise.
+
+        Returns:
+            Shape (3, m), ascending along the first axis.
+        """
+        mean, variance = self.model.predict(X)
+        half = _QUANTILE * np.sqrt(variance)
+        values = self.sign * self.model.inverse(np.array([mean - half, mean, mean + half]))
+        return values if self.sign > 0.0 else values[::-1]
+
+    def closeness(self, x: FloatArray, column: int) -> FloatArray:
+        """Return how much each trial tells about the slice through ``x`` (d,) along ``column``.
+
+        That is the share (n,), before any data, of the standard deviation of the objective at the
+        trial's point moved onto the slice that its value at the point itself removes: 1 - √(1 - ρ²)
+        with their correlation ρ. It is 1 on the slice and 0 far away from it.
+        """
+        moved = np.tile(x, (len(self.X), 1))
+        moved[:, column] = self.X[:, column]
+        correlation = self.model.correlation(self.X, moved)
+        closeness: FloatArray = 1.0 - np.sqrt(1.0 - np.square(correlation))
+        return closeness
+
+    @property
+    def outlier_limit(self) -> float:
+        """The value beyond which, on the worse side, values are far away from most others."""
+        transform = OutputTransform.fit(self.sign * self.values)
+        return self.sign * (transform.median - _OUTLYING * transform.spread) * transform.prescale
+
+
+def posterior_of(study: Study) -> StudyPosterior | None:
+    """Return the model of ``study``'s objective, which is that of its latest suggestion.
+
+    After a suggestion by GO-UCB, or by the study's sampler being a
+    :class:`~bbo_plugins.optuna.GOUCBSampler`, it is a network: the stored one, fitted further to
+    what has finished since. In all other cases it is a Gaussian process. Its hyperparameters are
+    those stored with the latest suggestion for the same parameters whose estimate is by the
+    marginal likelihood; only if there is no such suggestion, the latest one by another loss, which
+    may lack a noise variance. They were estimated on the trials finished by then; the posterior is
+    conditioned on all that have finished since as well. If none are stored, as after other
+    samplers, they are estimated once.
+
+    In a long study the model is one of those trials that the sampler's would have
+    (:mod:`bbo_plugins.methods.training_subset`). Known noise variances, a given regularization and
+    whether the objective is deterministic are asked of the study's sampler if it is one of this
+    package.
+
+    Returns:
+        None if no complete trial has a finite value or the complete trials share no parameter with
+        more than one possible value.
+
+    Raises:
+        TypeError: ``study`` is not a study.
+        ValueError: The study has more than one objective.
+    """
+    errors.check_instance("study", study, Study, "an Optuna study")
+    if len(study.directions) != 1:
+        raise ValueError(f"study must have one objective, but got {len(study.directions)}.")
+    sampler = _model_sampler(study)
+    history = (Histories() if sampler is None else sampler._histories).of(study)
+    distributions = history.shared_distributions(study)
+    trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    finished = {trial.number: FinishedTrial.read(trial, None) for trial in trials}
+    finished = {number: row for number, row in finished.items() if math.isfinite(row.value)}
+    known, X = PlacedTrials(distributions).place(finished)
+    if not known or not distributions:
+        return None
+    number_of = {id(row): number for number, row in finished.items()}
+    nobody = create_trial(state=TrialState.WAITING)  # no trial is asking, so none is left out
+    snapshot = history.snapshot(study, nobody, distributions, {})
+    model = _model(
+        snapshot.space,
+        snapshot.observations,
+        [record for record in suggestions_of(study) if record.names == snapshot.space.names],
+        sampler,
+    )
+    values = np.array([row.value for row in known])
+    sign = 1.0 if study.direction is StudyDirection.MAXIMIZE else -1.0
+    score = np.where(_feasible(known), sign * values, -math.inf)
+    return StudyPosterior(
+        space=snapshot.space,
+        numbers=tuple(number_of[id(row)] for row in known),
+        params=tuple(row.params for row in known),
+        values=values,
+        X=X,
+        best=int(np.argmax(score if np.isfinite(score).any() else sign * values)),
+        model=model,
+        sign=sign,
+    )
+
+
+def _model_sampler(study: Study) -> ModelSampler | None:
+    sampler: Any = study.sampler
+    while isinstance(sampler, PartialFixedSampler):
+        sampler = sampler._base_sampler
+    return sampler if isinstance(sampler, ModelSampler) else None
+
+
+def _model(
+    space: SearchSpace,
+    observations: Observations,
+    suggestions: Sequence[SuggestionRecord],
+    sampler: ModelSampler | None,
+) -> ObjectiveModel:
+    """Return the posterior of the latest suggestion's kind, given what is stored with it."""
+    features = FeatureMap(tuple(space.n_categories.tolist()))
+    told = training_subset.modeled(observations, features)  # as the sampler's model
+    fitted = [record for record in suggestions if record.fit is not None]
+    latest = fitted[-1].loss if fitted else None
+    if latest == FIT_NAME or (not fitted and isinstance(sampler, GOUCBSampler)):
+        warm_start = WarmNetwork.from_json(fitted[-1].fit) if fitted else None
+        return _network(space, told, features, warm_start, sampler)
+    deterministic = getattr(sampler, "_deterministic", False)
+    return _process(told, features, _latest_estimate(fitted), deterministic=deterministic)
+
+
+def _network(
+    space: SearchSpace,
+    told: Observations,
+    features: FeatureMap,
+    warm_start: WarmNetwork | None,
+    sampler: ModelSampler | None,
+) -> NetworkModel:
+    """Return a network of the stored one's size, else of the sampler's, by one fit."""
+    hidden_units = getattr(sampler, "_hidden_units", DEFAULT_HIDDEN_UNITS)
+    per_unit = len(features.dimension_of_column) + 2
+    if warm_start is not None and len(warm_start.hidden) % per_unit == 0:
+        hidden_units = len(warm_start.hidden) // per_unit or hidden_units
+    return NetworkModel(
+        space,
+        NetworkSurrogate.fit(
+            told.X,
+            told.y,
+            features,
+            rng=np.random.default_rng(_SEED),
+            hidden_units=hidden_units,
+            regularization=getattr(sampler, "_regularization", None),
+            noise_variance=told.noise_variance,
+            deterministic=getattr(sampler, "_deterministic", False),
+            warm_start=warm_start,
+        ),
+    )
+
+
+def _process(
+    told: Observations,
+    features: FeatureMap,
+    estimate: Hyperparameters | None,
+    *,
+    deterministic: bool,
+) -> ProcessModel:
+    """Return a Gaussian process with the stored hyperparameters, else by one fit."""
+    X, y, noise = told.X, told.y, told.noise_variance
+    if estimate is None:
+        fitted = Surrogate.fit(X, y, features, noise_variance=noise, deterministic=deterministic)
+        return ProcessModel(fitted.process, fitted.transform)
+    transform = OutputTransform.fit(y)
+    known = None if noise is None else transformed_noise(noise, transform.derivative(y))
+    z = transform.forward(y)
+    return ProcessModel(
+        GaussianProcess.from_data(X, z, estimate, features, known_noise=known), transform
+    )
+
+
+def _latest_estimate(suggestions: Sequence[SuggestionRecord]) -> Hyperparameters | None:
+    """Return the estimate stored last, by trial number.
+
+    One by the marginal likelihood comes before all others, of which some have no noise variance.
+    """
+    latest = None
+    for record in reversed(suggestions):
+        if record.hyperparameters is None:
+            continue
+        if record.loss == Marginal.__name__:
+            return record.hyperparameters
+        latest = latest or record.hyperparameters
+    return latest
+
+
+def _feasible(trials: list[FinishedTrial]) -> NDArray[np.bool_]:
+    """Return which trials (n,) violate no constraint; those without any do not count if some do."""
+    constrained = any(trial.constraints for trial in trials)
+    return np.array(
+        [
+            all(value <= 0.0 for value in trial.constraints.values())
+            and (bool(trial.constraints) or not constrained)
+            for trial in trials
+        ]
+    )
