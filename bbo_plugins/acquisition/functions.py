@@ -22,10 +22,14 @@ and section 3.2 (there for minimization).
 
 An acquisition function of the objective, weighted by the probability of feasibility.
 
+Where evaluations failed, it is weighted by the probability of validity in the same way, to a power:
+expected improvement falls by many orders of magnitude where the search has converged, and a plain
+probability would not keep it off a border behind which nothing is valid.
+
 Source: the product of expected improvement and probability of feasibility after Gardner et al.
 (2014), "Bayesian Optimization with Inequality Constraints".
 
-Deviation: with constraints, the upper confidence bound is replaced by log softplus(UCB - μ⁺) +
+Deviation: with such weights, the upper confidence bound is replaced by log softplus(UCB - μ⁺) +
 Σ log PoF, which is increasing in UCB and needs no sign convention.
 """
 
@@ -33,7 +37,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 from scipy import special
@@ -177,6 +181,20 @@ def chain(
 AcquisitionName = Literal["logei", "ei", "ucb"]
 
 
+class Weight(Protocol):
+    """A probability p by which an acquisition function is multiplied, as p to ``exponent``."""
+
+    @property
+    def exponent(self) -> float:
+        """Power of the probability."""
+
+    def log_probability(self, X: FloatArray) -> FloatArray:
+        """Return log p at ``X`` (m, d), shape (m,)."""
+
+    def log_probability_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return log p (m,) and its gradient (m, d) at ``X`` (m, d)."""
+
+
 @dataclass(frozen=True)
 class ConstraintModel:
     """The posterior of one constraint's slack -c.
@@ -200,6 +218,7 @@ class ConstrainedAcquisition:
         incumbent: μ⁺ in transformed units.
         beta: Multiplier of σ, used by "ucb".
         constraints: Models of the constraints.
+        validity: Where an evaluation returns a value; None if none has failed.
     """
 
     kind: AcquisitionName | None
@@ -207,6 +226,7 @@ class ConstrainedAcquisition:
     incumbent: float
     beta: float
     constraints: tuple[ConstraintModel, ...] = ()
+    validity: Weight | None = None
 
     def value(self, X: FloatArray) -> FloatArray:
         """Return the acquisition values at ``X`` (m, d), shape (m,)."""
@@ -216,6 +236,8 @@ class ConstrainedAcquisition:
             log_feasibility += log_probability_of_feasibility(
                 mean, variance, constraint.limit
             ).value
+        if self.validity is not None:
+            log_feasibility += self.validity.exponent * self.validity.log_probability(X)
         if self.kind is None:
             return log_feasibility
         return self._combine(self._of_objective(*self.objective.predict(X)).value, log_feasibility)
@@ -228,16 +250,24 @@ class ConstrainedAcquisition:
             derivatives = log_probability_of_feasibility(mean, variance, constraint.limit)
             log_feasibility += derivatives.value
             feasibility_gradient += chain(derivatives, *gradients)
+        if self.validity is not None:
+            log_probability, gradient = self.validity.log_probability_and_gradient(X)
+            log_feasibility += self.validity.exponent * log_probability
+            feasibility_gradient += self.validity.exponent * gradient
         if self.kind is None:
             return log_feasibility, feasibility_gradient
         mean, variance, *gradients = self.objective.predict_with_gradients(X)
         derivatives = self._of_objective(mean, variance)
         gradient = chain(derivatives, *gradients)
         value = self._combine(derivatives.value, log_feasibility)
-        if self.kind == "ei" and self.constraints:
+        if self.kind == "ei" and self._is_weighted:
             weight = np.exp(log_feasibility)[:, None]
             return value, weight * gradient + value[:, None] * feasibility_gradient
         return value, gradient + feasibility_gradient
+
+    @property
+    def _is_weighted(self) -> bool:
+        return bool(self.constraints) or self.validity is not None
 
     def expected_gain(self, x: FloatArray) -> float:
         """Return expected improvement times probability of feasibility at ``x`` (d,).
@@ -255,7 +285,7 @@ class ConstrainedAcquisition:
         if self.kind == "ei":
             return expected_improvement(mean, variance, self.incumbent)
         bound = upper_confidence_bound(mean, variance, self.beta)
-        if not self.constraints:
+        if not self._is_weighted:
             return bound
         value, slope = log_softplus(bound.value - self.incumbent)
         return Derivatives(value, slope * bound.by_mean, slope * bound.by_variance)

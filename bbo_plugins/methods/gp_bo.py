@@ -35,6 +35,7 @@ from bbo_plugins.acquisition.functions import (
     ConstraintModel,
 )
 from bbo_plugins.acquisition.maximize import maximize
+from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MARGINAL, Loss
@@ -270,12 +271,13 @@ def _acquisition(
         beta: Multiplier of σ for "ucb".
     """
     pending = observations.pending
+    validity = Validity.of(observations.X, failed, surrogate.process.features)
     models = tuple(
         ConstraintModel(_believe(model.process, pending), _limit(model)) for model in constraints
     )
-    process = _believe(_doubt(surrogate.process, failed), pending)
+    process = _believe(_doubt(surrogate.process, failed[-LATEST_FAILED:]), pending)
     if not len(incumbents) and models:
-        return ConstrainedAcquisition(None, process, 0.0, beta, models)
+        return ConstrainedAcquisition(None, process, 0.0, beta, models, validity)
     feasible = np.ones(len(pending), dtype=bool)
     for model in models:
         feasible &= _believed(model.process, pending) >= model.limit
@@ -284,7 +286,7 @@ def _acquisition(
         incumbents = surrogate.process.mean_at_observations
     # Fu et al. (2024), Algorithm 1: the best predictive mean over the points evaluated so far.
     incumbent = float(np.concatenate([incumbents, believed]).max())
-    return ConstrainedAcquisition(kind, process, incumbent, beta, models)
+    return ConstrainedAcquisition(kind, process, incumbent, beta, models, validity)
 
 
 def _doubt(process: GaussianProcess, failed: FloatArray) -> GaussianProcess:

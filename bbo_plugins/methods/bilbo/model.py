@@ -80,6 +80,7 @@ from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
+from bbo_plugins.acquisition.validity import Validity
 from bbo_plugins.gp.fit import Fit, WarmStart, fit_map
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import transformed_noise
@@ -338,12 +339,14 @@ class BilevelModel:
         lower: f.
         upper_constraints: Constraints of the upper level.
         lower_constraints: Constraints of the lower level.
+        validity: Where queries of all functions return values; None if none has failed.
     """
 
     upper: FunctionModel
     lower: FunctionModel
     upper_constraints: tuple[FunctionModel, ...] = ()
     lower_constraints: tuple[FunctionModel, ...] = ()
+    validity: Validity | None = None
 
     @classmethod
     def fit(
@@ -373,6 +376,7 @@ class BilevelModel:
             model(problem.lower, is_constraint=False),
             tuple(model(name, is_constraint=True) for name in problem.upper_constraints),
             tuple(model(name, is_constraint=True) for name in problem.lower_constraints),
+            _validity(data, problem.features),
         )
 
     @property
@@ -395,6 +399,7 @@ class BilevelModel:
             self.lower.without_pending,
             tuple(constraint.without_pending for constraint in self.upper_constraints),
             tuple(constraint.without_pending for constraint in self.lower_constraints),
+            self.validity,
         )
 
     def success(self, P: FloatArray, best: FloatArray) -> FloatArray:
@@ -409,3 +414,27 @@ class BilevelModel:
         """Distinct joint points of the observations that are modeled, of any function, (n, d)."""
         points = [model.process.X[: model.n_observed] for model in self.functions]
         return np.unique(np.concatenate(points), axis=0)
+
+
+def failed_points(data: Mapping[str, FunctionData]) -> FloatArray:
+    """Return the joint points (f, d) at which some function failed and has no value since."""
+    rows = []
+    for of in data.values():
+        known = {row.tobytes() for row in of.X}
+        rows += [
+            row
+            for row in (of.X[:0] if of.failed is None else of.failed)
+            if row.tobytes() not in known
+        ]
+    d = next(iter(data.values())).X.shape[1]
+    return np.array(list({row.tobytes(): row for row in rows}.values())).reshape(-1, d)
+
+
+def _validity(data: Mapping[str, FunctionData], features: FeatureMap) -> Validity | None:
+    """Fit to where all queries succeeded, and where one failed."""
+    failed = failed_points(data)
+    if not len(failed):
+        return None
+    keys = {row.tobytes() for row in failed}
+    X = np.unique(np.concatenate([of.X for of in data.values()]), axis=0)
+    return Validity.of(X[[row.tobytes() not in keys for row in X]], failed, features)

@@ -118,7 +118,8 @@ class FunctionData:
             holds; finite, shape (n,).
         pending: Joint points at which it is being evaluated elsewhere, or without a value because
             that failed, shape (p, d).
-        failed: Those of ``pending`` that failed, shape (k, d), or None.
+        failed: Joint points at which it failed; the latest of them are also in ``pending``, shape
+            (k, d), or None.
         noise_variance: Known noise variances in squared units of ``y``, NaN where unknown, shape
             (n,), or None.
 
