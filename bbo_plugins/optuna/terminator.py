@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from optuna.study import Study, StudyDirection
 
 from bbo_plugins import errors
-from bbo_plugins.methods.regret_gap import algorithm as stopping
-from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
+from bbo_plugins.methods.regret_gap import StoppingRecord, StoppingRule, algorithm
 from bbo_plugins.optuna.stopping.completions import seconds_of
 from bbo_plugins.optuna.stopping.progress import StudyProgress, history_of
 from bbo_plugins.optuna.stopping.records import CAPACITY, Settings, StoredRecord
@@ -310,7 +309,7 @@ class RegretGapTerminator:
                 "RegretGapTerminator cannot stop this study yet: the trial with the best value has "
                 "no scores from report_cross_validation_scores."
             )
-        found = stopping.evaluate(
+        found = algorithm.evaluate(
             observed.space,
             observed.X,
             observed.y,

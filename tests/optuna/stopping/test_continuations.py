@@ -19,7 +19,7 @@ from bbo_plugins.optuna.stopping.progress import history_of
 from bbo_plugins.optuna.study import continuations
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, Continuations
 from bbo_plugins.optuna.study.proposal import Proposal
-from tests.optuna.stopping import UNIT_SQUARE, add, assert_same, converging, new_study
+from tests.optuna.stopping.studies import UNIT_SQUARE, add, assert_same, converging, new_study
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from optuna.storages.journal import JournalFileBackend
 from bbo_plugins.methods.regret_gap import algorithm as stopping
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
 from bbo_plugins.optuna.stopping.progress import history_of
-from tests.optuna.stopping import (
+from tests.optuna.stopping.studies import (
     PLANE,
     add_all,
     assert_same,

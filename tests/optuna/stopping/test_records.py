@@ -27,7 +27,13 @@ from bbo_plugins.optuna.stopping.records import (
     stored_records,
     stored_warm_start,
 )
-from tests.optuna.stopping import add_all, assert_same, converging, expected_records, new_study
+from tests.optuna.stopping.studies import (
+    add_all,
+    assert_same,
+    converging,
+    expected_records,
+    new_study,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

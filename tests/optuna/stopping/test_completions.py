@@ -16,7 +16,7 @@ from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.stopping import completions
 from bbo_plugins.optuna.stopping.completions import StudyCompletions, in_order
 from bbo_plugins.optuna.study.proposal import Proposal
-from tests.optuna.stopping import PLANE, add, new_study
+from tests.optuna.stopping.studies import PLANE, add, new_study
 
 if TYPE_CHECKING:
     from optuna.study import Study
