@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from bbo_plugins.gp.likelihood import Hyperparameters
     from bbo_plugins.gp.posterior import GaussianProcess
     from bbo_plugins.space import SearchSpace
-    from bbo_plugins.space.dimension import FloatArray
+    from bbo_plugins.space.dimension import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,11 @@ def evaluate(
     """
     _check_data(space, X, y)
     targets = StandardizedTargets.of(y)
-    value, terms = math.inf, dict[str, float]()
-    left, notes = None, tuple[str, ...]()
+    value, terms, left, notes = math.inf, dict[str, float](), None, tuple[str, ...]()
     if len(y) > 1 and targets.std > 0.0:
         try:
             features = FeatureMap(tuple(space.n_categories.tolist()))
-            complete = np.ones(len(y), dtype=np.bool_)
-            everything = Observations(X=X, y=y, complete=complete, pending=X[:0])
-            subset = training_subset.indices(everything, features)  # the newest is the last of them
+            subset = _training_subset(X, y, features)
             model = StoppingModel.fit(
                 X[subset],
                 targets.z[subset],
@@ -118,15 +115,19 @@ def evaluate(
         except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
             reason = str(error) or type(error).__name__
             notes = (f"no model could be used ({reason}), so there is no signal",)
+    threshold = rule.threshold_of(value, terms, targets.std, previous, fold_scores)
     record = StoppingRecord(
-        n_trials=len(y),
-        value=value,
-        threshold=rule.threshold_of(value, terms, targets.std, previous, fold_scores),
-        terms=terms,
-        terminate=False,
+        n_trials=len(y), value=value, threshold=threshold, terms=terms, terminate=False
     )
-    # The rest of one iteration of Algorithm 1
-    return Evaluation(replace(record, terminate=rule.decides(record, previous)), left, notes)
+    terminate = rule.decides(record, previous)  # Algorithm 1, the end of one iteration
+    return Evaluation(replace(record, terminate=terminate), left, notes)
+
+
+def _training_subset(X: FloatArray, y: FloatArray, features: FeatureMap) -> IntArray:
+    """Return which completions are modeled; the newest is the last of them."""
+    complete = np.ones(len(y), dtype=np.bool_)
+    everything = Observations(X=X, y=y, complete=complete, pending=X[:0])
+    return training_subset.indices(everything, features)
 
 
 def _criterion(
