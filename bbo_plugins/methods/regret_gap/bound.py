@@ -85,7 +85,8 @@ class GapTerms:
     @property
     def value(self) -> float:
         """ΔR̃_t."""
-        return self.mean_change + self.incumbent_change + self.information  # Eq. (2)
+        # Eq. (2), the sum of its terms
+        return self.mean_change + self.incumbent_change + self.information
 
     def times(self, unit: float) -> GapTerms:
         """Return the terms in other units, of which one of these is ``unit``."""
@@ -122,7 +123,8 @@ def gap_terms(update: Update, kappa: float, delta: float) -> GapTerms:
         g = (best_after - new_after) / v if v > 0.0 else 0.0
         incumbent_change = expected_excess(best_after - new_after, v)  # Eq. (3), second term
     kl = kl_divergence(update.variance_new, update.noise_variance, update.innovation)
-    return GapTerms(  # Algorithm 1, line 8
+    # Algorithm 1, line 8
+    return GapTerms(
         mean_change=mean_change,
         incumbent_change=incumbent_change,
         information=kappa * math.sqrt(0.5 * kl),  # Eq. (3), third term
@@ -256,4 +258,5 @@ def cross_validation_threshold(scores: Sequence[float]) -> float:
         raise ValueError(errors.rule_message("scores", "two or more finite numbers", scores))
     # Of K folds one validates and K - 1 train: |D_val| / |D_tr| = 1 / (K - 1).
     factor = 1.0 / n_folds + 1.0 / (n_folds - 1.0)
-    return math.sqrt(factor * float(values.var(ddof=1)))  # Eq. (5)
+    # Eq. (5)
+    return math.sqrt(factor * float(values.var(ddof=1)))

@@ -166,13 +166,15 @@ class StoppingRule:
         initial = [value for value in values if value < math.inf][: self.n_initial]
         if len(initial) < self.n_initial:
             return -math.inf
-        return self.fraction * float(np.median(initial))  # Section 4.3
+        # Section 4.3
+        return self.fraction * float(np.median(initial))
 
     def decides(self, record: StoppingRecord, previous: Sequence[StoppingRecord]) -> bool:
         """Return whether ``record`` is the last of enough consecutive ones below the threshold."""
         if record.n_trials < self.min_n_trials:
             return False
-        return self.n_agreeing(record, previous) == self.patience  # Algorithm 1, line 9
+        # Algorithm 1, line 9
+        return self.n_agreeing(record, previous) == self.patience
 
     def n_agreeing(self, record: StoppingRecord, previous: Sequence[StoppingRecord]) -> int:
         """Return how many consecutive records, ``record`` the last, are below the threshold.
