@@ -42,7 +42,7 @@ _MAX_NEEDED = 1_000  # records that a decision can depend on; no more than CAPAC
 
 
 class RegretGapTerminator:
-    """Stops a study when one more trial can hardly change what is known of the optimum.
+    """Stops a study when one more trial can hardly change the knowledge of the optimum.
 
     After every completed trial a Gaussian process says how much the expected best value can have
     moved by it: the gap of expected minimum simple regrets (Ishibashi et al., 2023). Once that is
@@ -70,7 +70,7 @@ class RegretGapTerminator:
     ``deterministic_objective`` it is 1e-6.
 
     Args:
-        threshold: What the criterion has to be at most.
+        threshold: The largest criterion that counts as a reason to stop.
 
             - "relative": ``eta`` times the standard deviation of the values so far, of which a few
               that lie far off are clipped; ``eta`` itself if the criterion is a probability.
@@ -81,7 +81,7 @@ class RegretGapTerminator:
               given to :func:`~bbo_plugins.optuna.report_cross_validation_scores`; no stop before
               they are, of which a warning says so once. Not for a probability.
             - a number above 0, in the objective's units; below 1 for a probability.
-        criterion: "regret-gap", or what it is to be compared with: "regret-bound" (Makarova et al.,
+        criterion: "regret-gap", or one to compare it with: "regret-bound" (Makarova et al.,
             2022), "expected-improvement", "probability-of-improvement".
         eta: Factor of "relative" and "median", in (0, 1). None for 0.1 with "relative" (0.2 if the
             objective is deterministic, 0.01 for a probability) and 0.01 with "median".
@@ -174,8 +174,8 @@ class RegretGapTerminator:
         """Stop ``study`` if that is due: a callback of :meth:`optuna.study.Study.optimize`.
 
         It is due if a record says so of any completion since ``trial`` started, so that a worker
-        also stops for what another one has found. A study that is continued after it was stopped
-        goes on until a new completion gives a reason.
+        also stops for a reason that another one has found. A study that is continued after it was
+        stopped goes on until a new completion gives a reason.
 
         Raises:
             TypeError: ``study`` is not a study.
@@ -378,7 +378,7 @@ def _progress_of(rule: StoppingRule, made: StoredRecord, agreeing: int) -> str:
 
 
 def _in_words(rule: StoppingRule) -> str:
-    """Return what the threshold is."""
+    """Return the threshold in words."""
     if rule.threshold == "relative":
         unit = "" if rule.is_probability else " times the standard deviation of the values"
         return f"{rule.fraction:g}{unit}"

@@ -1,8 +1,8 @@
 """Stop when the expected minimum simple regret can hardly have moved (Ishibashi et al., 2023).
 
-After each evaluation the model bounds by how much the new observation can have changed what it
-expects of the optimum, |E_{t-1}[max f] - E_t[max f]| <= ΔR̃_t with high probability. Once ΔR̃_t has
-been at or below a threshold s_t for long enough, the optimization stops.
+After each evaluation the model bounds how far the new observation can have moved its expectation of
+the optimum, |E_{t-1}[max f] - E_t[max f]| <= ΔR̃_t with high probability. Once ΔR̃_t has been at or
+below a threshold s_t for long enough, the optimization stops.
 
 | symbol   | shape        | meaning                                                                |
 |----------|--------------|------------------------------------------------------------------------|

@@ -25,7 +25,7 @@ _SQRT_2, _SQRT_2PI = math.sqrt(2.0), math.sqrt(2.0 * math.pi)
 
 @dataclass(frozen=True, kw_only=True)
 class Update:
-    """An observation, and what p_{t-1} says of the two points that Eq. (2) is about.
+    """An observation, and the moments under p_{t-1} of the two points that Eq. (2) compares.
 
     Attributes:
         mean_best: μ_{t-1}(θ*_{t-1}).
@@ -60,7 +60,7 @@ class Update:
 
 @dataclass(frozen=True, kw_only=True)
 class GapTerms:
-    """The bound ΔR̃_t and what it is made of.
+    """The bound ΔR̃_t and its terms.
 
     Attributes:
         mean_change: |Δμ*|, the first term.

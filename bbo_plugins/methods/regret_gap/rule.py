@@ -1,8 +1,8 @@
 """When to stop: a stopping criterion, a threshold, and patience.
 
-A criterion says what is still to be gained (:mod:`bbo_plugins.methods.regret_gap.bound`), a
-threshold how little is too little. The study is over when the criterion has been at or below its
-threshold for ``patience`` completions in a row and at least ``min_n_trials`` are there.
+A stopping criterion estimates the gain that is left (:mod:`bbo_plugins.methods.regret_gap.bound`),
+a threshold is the smallest gain worth a trial. The study is over when the criterion has been at or
+below its threshold for ``patience`` completions in a row and at least ``min_n_trials`` are there.
 
 | threshold          | the criterion has to be at most                                       |
 |--------------------|-----------------------------------------------------------------------|

@@ -299,7 +299,7 @@ def _is_inside(trial: FrozenTrial) -> bool:
 
 
 def _estimate(trial: FrozenTrial) -> Estimate | None:
-    """Read what is stored of a model that was fitted by maximum a posteriori."""
+    """Read the hyperparameters of a model that was fitted by maximum a posteriori."""
     proposal = Proposal.from_attributes(trial.system_attrs)
     if proposal is None or not proposal.fits or proposal.loss != type(MARGINAL).__name__:
         return None

@@ -1,7 +1,7 @@
 """The completions of a study and the records of them: read back, and kept up to date.
 
-:class:`StoredRecords` is what terminators have stored with a study; :class:`StudyProgress` is the
-part that one terminator knows already.
+:class:`StoredRecords` holds the records that a terminator has stored with a study;
+:class:`StudyProgress` holds the part of them that one terminator knows already.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class StoredRecords:
 
     @classmethod
     def read(cls, study: Study, settings: Settings) -> StoredRecords:
-        """Read what a terminator with these settings has stored; there may be no records."""
+        """Read the records of a terminator with these settings; there may be none."""
         completions = StudyCompletions()
         complete, _ = completions.read(study)
         records = records_of(attributes_of(study), settings, complete, {})
@@ -73,7 +73,7 @@ class StoredRecords:
 
     @classmethod
     def read_all(cls, study: Study) -> list[StoredRecords]:
-        """Read what each terminator has stored, the one that has come furthest last."""
+        """Read the records of each terminator, those of the one that has come furthest last."""
         found = [cls.read(study, settings) for settings in stored_settings(attributes_of(study))]
         return sorted(
             (stored for stored in found if stored.records),
