@@ -1,11 +1,11 @@
 """Stopping a study of any sampler when nothing more is to be gained.
 
-Each completion gets one record (:mod:`bbo_plugins.methods.regret_gap.algorithm`), made by
-whichever worker
-looks first and kept in the study's storage (:mod:`bbo_plugins.optuna.stopping.records`), where all
-others find it. A record depends on the settings and on what the storage held, on nothing else:
-workers that make the same one at the same time make it equal, and a restarted study goes on as if
-it had not been interrupted. The terminator itself keeps caches only, which copies and pickles drop.
+The worker that looks first makes the record of a completion
+(:mod:`bbo_plugins.methods.regret_gap.algorithm`) and keeps it in the study's storage
+(:mod:`bbo_plugins.optuna.stopping.records`), where all others find it. A record depends on the
+settings and on the content of the storage, on nothing else: workers that make the same one at the
+same time make it equal, and a restarted study goes on as if it had not been interrupted. The
+terminator itself keeps caches only, which copies and pickles drop.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ import logging
 import math
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.study import Study, StudyDirection
 
 from bbo_plugins import errors
-from bbo_plugins.methods.regret_gap import algorithm as stopping
-from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
+from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.methods.regret_gap import StoppingRecord, StoppingRule, algorithm
 from bbo_plugins.optuna.stopping.completions import seconds_of
-from bbo_plugins.optuna.stopping.progress import StudyProgress, history_of
-from bbo_plugins.optuna.stopping.records import CAPACITY, Settings, StoredRecord
+from bbo_plugins.optuna.stopping.progress import StoredRecords, StudyProgress
+from bbo_plugins.optuna.stopping.records import CAPACITY, Settings, StoredRecord, store_warm_start
 from bbo_plugins.optuna.study.memory import PerStudy
 
 if TYPE_CHECKING:
@@ -33,20 +34,15 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-
 # Where a study has no records yet, they are made of its latest completions: so many, and of a long
 # study so few that their models cover no more observations than this in all.
 _MAX_CATCH_UP, _MAX_CATCH_UP_OBSERVATIONS = 128, 64_000
-
-
 _LOGGED_EVERY = 10  # completions for each line in the log at the level INFO
-
-
 _MAX_NEEDED = 1_000  # records that a decision can depend on; no more than CAPACITY are kept
 
 
 class RegretGapTerminator:
-    """Stops a study when one more trial can hardly change what is known of the optimum.
+    """Stops a study when one more trial can hardly change the knowledge of the optimum.
 
     After every completed trial a Gaussian process says how much the expected best value can have
     moved by it: the gap of expected minimum simple regrets (Ishibashi et al., 2023). Once that is
@@ -74,7 +70,7 @@ class RegretGapTerminator:
     ``deterministic_objective`` it is 1e-6.
 
     Args:
-        threshold: What the criterion has to be at most.
+        threshold: The largest criterion that counts as a reason to stop.
 
             - "relative": ``eta`` times the standard deviation of the values so far, of which a few
               that lie far off are clipped; ``eta`` itself if the criterion is a probability.
@@ -85,7 +81,7 @@ class RegretGapTerminator:
               given to :func:`~bbo_plugins.optuna.report_cross_validation_scores`; no stop before
               they are, of which a warning says so once. Not for a probability.
             - a number above 0, in the objective's units; below 1 for a probability.
-        criterion: "regret-gap", or what it is to be compared with: "regret-bound" (Makarova et al.,
+        criterion: "regret-gap", or one to compare it with: "regret-bound" (Makarova et al.,
             2022), "expected-improvement", "probability-of-improvement".
         eta: Factor of "relative" and "median", in (0, 1). None for 0.1 with "relative" (0.2 if the
             objective is deterministic, 0.01 for a probability) and 0.01 with "median".
@@ -159,11 +155,11 @@ class RegretGapTerminator:
 
     @property
     def settings(self) -> Settings:
-        """What the records depend on, beside the trials; they are stored under its digest."""
+        """All that the records depend on, beside the trials; they are stored under its digest."""
         return self._settings
 
     def _forget(self) -> None:
-        self._progress = PerStudy(StudyProgress)
+        self._progress = PerStudy(partial(StudyProgress, self._settings))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the caches and their locks."""
@@ -178,8 +174,8 @@ class RegretGapTerminator:
         """Stop ``study`` if that is due: a callback of :meth:`optuna.study.Study.optimize`.
 
         It is due if a record says so of any completion since ``trial`` started, so that a worker
-        also stops for what another one has found. A study that is continued after it was stopped
-        goes on until a new completion gives a reason.
+        also stops for a reason that another one has found. A study that is continued after it was
+        stopped goes on until a new completion gives a reason.
 
         Raises:
             TypeError: ``study`` is not a study.
@@ -236,11 +232,11 @@ class RegretGapTerminator:
             ValueError: The study has several objectives, or none with a direction.
         """
         _check_study(study)
-        return [stored.record for stored in history_of(study, self._settings).records]
+        return [stored.record for stored in StoredRecords.read(study, self._settings).records]
 
     @contextmanager
     def _up_to_date(self, study: Study, own: int | None = None) -> Iterator[StudyProgress]:
-        """Lock what is known of ``study``, with records of all that is to have one.
+        """Lock the progress of ``study``, with records of all completions that are to have one.
 
         A worker that asks for its ``own`` trial, and finds it to be the only one without a record,
         need not look for others' records: nobody else is likely to have made it.
@@ -249,18 +245,18 @@ class RegretGapTerminator:
         progress = self._progress.of(study)
         with progress.lock:
             progress.read_trials(study)
-            if progress.once.first_time("read"):
-                progress.read_records(study, self._settings)
             missing = self._missing(progress)
-            if [progress.order[n - 1].number for n in missing] not in ([], [own]):
-                progress.read_records(study, self._settings, missing)
+            others = [progress.order[n - 1].number for n in missing] not in ([], [own])
+            if progress.once.first_time("read") or others:
+                progress.read_records(study)
                 missing = self._missing(progress)
+            start = progress.warm_start
             for n in missing:
                 stored = StoredRecord(progress.order[n - 1].number, self._made(study, progress, n))
                 self._log(stored, progress, n)
-                progress.add(study, self._settings, stored)
-            if missing:
-                progress.store_warm_start(study, self._settings, missing[-1])
+                progress.add(study, stored)
+            if progress.warm_start is not None and progress.warm_start is not start:
+                store_warm_start(study, self._settings, missing[-1], progress.warm_start)
             yield progress
 
     def _log(self, made: StoredRecord, progress: StudyProgress, n: int) -> None:
@@ -290,8 +286,8 @@ class RegretGapTerminator:
 
     def _made(self, study: Study, progress: StudyProgress, n: int) -> StoppingRecord:
         """Make the record of the ``n``-th completion."""
-        observed = progress.observed(study, n)
-        if observed is None:
+        completed = progress.completed(study, n)
+        if completed is None:
             if progress.once.first_time("space"):
                 _logger.warning(
                     "RegretGapTerminator cannot stop this study: its complete trials share no "
@@ -299,33 +295,33 @@ class RegretGapTerminator:
                     "there is nothing to model."
                 )
             return _no_signal(n)
-        if observed.n_infinite and progress.once.first_time("infinite"):
+        if completed.n_infinite and progress.once.first_time("infinite"):
             _logger.warning(
                 "RegretGapTerminator: the study has infinite values; each counts as the largest or "
                 "smallest finite one so far."
             )
         needs_scores = self._settings.rule.threshold == "cross-validation"
-        if needs_scores and not observed.best_scores and progress.once.first_time("scores"):
+        if needs_scores and not completed.best_scores and progress.once.first_time("scores"):
             _logger.warning(
                 "RegretGapTerminator cannot stop this study yet: the trial with the best value has "
                 "no scores from report_cross_validation_scores."
             )
-        found = stopping.evaluate(
-            observed.space,
-            observed.X,
-            observed.y,
+        found = algorithm.evaluate(
+            completed.space,
+            completed.X,
+            completed.y,
             rule=self._settings.rule,
             previous=progress.before(n),
-            shared=observed.estimate,
+            shared=completed.estimate,
             warm_start=progress.warm_start,
-            fold_scores=observed.best_scores or None,
+            fold_scores=completed.best_scores or None,
             seed=self._settings.seed,
         )
         for note in found.notes:
             if progress.once.first_time("note", note.partition("(")[0]):
                 _logger.warning("RegretGapTerminator, completion %d: %s.", n, note)
-        if found.warm_start is not None:
-            progress.keep_warm_start(found.warm_start)
+        if found.warm_start is not None:  # rounded as another worker will read it
+            progress.warm_start = WarmStart.from_json(found.warm_start.to_json())
         return _storable(found.record)
 
 
@@ -382,7 +378,7 @@ def _progress_of(rule: StoppingRule, made: StoredRecord, agreeing: int) -> str:
 
 
 def _in_words(rule: StoppingRule) -> str:
-    """Return what the threshold is."""
+    """Return the threshold in words."""
     if rule.threshold == "relative":
         unit = "" if rule.is_probability else " times the standard deviation of the values"
         return f"{rule.fraction:g}{unit}"

@@ -21,7 +21,7 @@ from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, report_cross_v
 from bbo_plugins.optuna.stopping.records import attributes_of
 from bbo_plugins.space import Dimension, SearchSpace
 from bbo_plugins.visualization._data.objective import suggestions_of
-from tests.optuna.stopping import (
+from tests.optuna.stopping.studies import (
     PLANE,
     UNIT_SQUARE,
     add,

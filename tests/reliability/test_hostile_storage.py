@@ -17,7 +17,7 @@ from optuna.trial import TrialState
 
 from bbo_plugins.optuna.bilevel.trials import REASON_KEY
 from bbo_plugins.optuna.stopping.cross_validation import report_cross_validation_scores
-from bbo_plugins.optuna.stopping.progress import histories_of
+from bbo_plugins.optuna.stopping.progress import StoredRecords
 from bbo_plugins.visualization._data.objective import posterior_of, suggestions_of
 from tests.reliability.front_door import (
     BILEVEL,
@@ -80,7 +80,7 @@ def look_at(study: Study) -> None:
         assert not math.isnan(record.value)
         assert terminator.history(study)[-1] == record
         terminator(study, study.trials[-1])
-    histories_of(study)
+    StoredRecords.read_all(study)
     suggestions_of(study)
     posterior_of(study)
 
@@ -233,7 +233,7 @@ def test_garbage_is_as_good_as_nothing(
         terminator.evaluate(made)
         found.append((trial.params, terminator.history(made)))
         if change is not without:
-            assert len(histories_of(made)) == 1  # readable again
+            assert len(StoredRecords.read_all(made)) == 1  # readable again
             assert terminator_of().history(made) == terminator.history(made)
     assert found[0] == found[1]
     n_expected = 0 if GARBAGE[garbage] is None else 1

@@ -1,61 +1,7 @@
-"""Gap of expected minimum simple regrets: how much the newest observation can have changed.
+"""Formulas of the regret gap and its rivals, over numbers or arrays in one common unit.
 
-Optimization is worth continuing as long as an observation moves what the model expects of the
-optimum. With the posteriors p_{t-1} and p_t of a Gaussian process before and after the t-th
-observation, the gap |E_{t-1}[max f] - E_t[max f]| is bounded, with high probability, by
-
-    ΔR̃_t = |Δμ*| + v (φ(g) + g Φ(g)) + κ_{t-1} √(KL[p_t ‖ p_{t-1}] / 2)            Eq. (2)
-
-and a small bound is a reason to stop. The criteria the paper compares itself with are here too.
-
-| symbol   | meaning                                                                            |
-|----------|------------------------------------------------------------------------------------|
-| θ_t, y_t | the newest point and its observed value                                            |
-| θ*_t     | the point with the best *observed* value among the first t                         |
-| μ_t, σ_t | mean and standard deviation of p_t; σ_t²(a, b) its covariance                      |
-| λ⁻¹      | variance of the observation noise (λ is the precision)                             |
-| Δμ*      | μ_t(θ*_t) - μ_{t-1}(θ*_{t-1}), the change of the incumbent's mean                  |
-| v²       | variance of f(θ*_{t-1}) - f(θ*_t) under p_t; g is its mean over v                  |
-| κ_{t-1}  | largest UCB over Θ minus largest LCB over observed points, under p_{t-1}           |
-| β_t      | 2 log(n_Θ t² π² / (6δ)), n_Θ points in Θ; UCB and LCB are μ ± √β_t σ               |
-
-Everything is a formula over numbers or arrays in one common unit, that of the targets of the
-Gaussian process; a probability and a KL divergence have none. Values are **maximized**: this is the
-mirror image of the paper (f -> -f swaps min and max, UCB and -LCB).
-
-Source: Ishibashi, Karasuyama, Takeuchi & Hino (2023), "A stopping criterion for Bayesian
-optimization by the gap of expected minimum simple regrets". Rivals: Makarova et al. (2022),
-"Automatic termination for hyperparameter optimization" (regret bound), with the threshold of Nadeau
-& Bengio (2000), "Inference for the generalization error"; Nguyen et al. (2017), "Regret for
-expected improvement over the best-observed value and stopping condition"; Lorenz et al. (2015),
-"Stopping criteria for boosting automatic experimental design" (probability of improvement).
-
-Where the paper's text, algorithm and proof disagree, the proof (Appendix A) is followed:
-
-- Δμ* enters with its absolute value. Algorithm 1 drops it, and can then fall below the gap.
-- g compares μ_t(θ*_{t-1}) with μ_t(θ*_t), both after the observation (Lemma 3, Appendix F);
-  Theorem 1 prints μ_{t-1} for one of them. v² is Theorem 1's; Appendix F has lost a term of it.
-- The maximum of LCB in κ_{t-1} is over the points observed *before* θ_t (Appendix F prints Θ_t).
-  The proof bounds f(θ*_{t-1}) by the best bound over all observed points, which is right for the
-  best observed function value; θ*_{t-1} approximates that where there is noise, as in the paper.
-- p_{t-1} and p_t have the same hyperparameters and the same standardization (section 4.4), those
-  after the t-th observation: their KL divergence has no meaning otherwise.
-- KL is that of p_t from p_{t-1}, Eq. (4); Appendix B prints the other direction in places. Lemma 6
-  writes N(0, λ) for a noise of variance λ⁻¹.
-- What is compared with a threshold is ΔR̃_t, as in Algorithm 1; section 4.3 once names its bound
-  ΔR̂_t instead.
-- The paper leaves |Θ| of a continuous domain open. Here Θ is the finite set of candidates over
-  which the maximum in κ is taken, observed points included; √β is then about 5.5 to 6.
-- t counts all observations, start-up included. δ is the same in β and in Eq. (7).
-
-Eq. (7) is no test of the regret: κ appears on both sides and nearly cancels, so that the comparison
-asks whether θ_t was a point where the model had nothing to learn. It fires when points are
-repeated.
-
-Deviations for the rivals: expected improvement and its probability are taken at the candidate of
-largest expected improvement under p_t (what a sampler that follows it would evaluate next), so that
-they say something about a study of any sampler; the incumbent is the largest posterior mean over
-observed points, as the best value is biased where there is noise.
+The unit is that of the targets of the Gaussian process; a probability and a KL divergence have
+none. Values are maximized. :mod:`bbo_plugins.methods.regret_gap` lists symbols and deviations.
 """
 
 from __future__ import annotations
@@ -79,7 +25,7 @@ _SQRT_2, _SQRT_2PI = math.sqrt(2.0), math.sqrt(2.0 * math.pi)
 
 @dataclass(frozen=True, kw_only=True)
 class Update:
-    """An observation, and what p_{t-1} says of the two points that Eq. (2) is about.
+    """An observation, and the moments under p_{t-1} of the two points that Eq. (2) compares.
 
     Attributes:
         mean_best: μ_{t-1}(θ*_{t-1}).
@@ -114,7 +60,7 @@ class Update:
 
 @dataclass(frozen=True, kw_only=True)
 class GapTerms:
-    """The bound ΔR̃_t and what it is made of.
+    """The bound ΔR̃_t and its terms.
 
     Attributes:
         mean_change: |Δμ*|, the first term.
@@ -139,7 +85,8 @@ class GapTerms:
     @property
     def value(self) -> float:
         """ΔR̃_t."""
-        return self.mean_change + self.incumbent_change + self.information  # Eq. (2)
+        # Eq. (2), the sum of its terms
+        return self.mean_change + self.incumbent_change + self.information
 
     def times(self, unit: float) -> GapTerms:
         """Return the terms in other units, of which one of these is ``unit``."""
@@ -161,6 +108,9 @@ def gap_terms(update: Update, kappa: float, delta: float) -> GapTerms:
         update: The observation.
         kappa: κ_{t-1}, from :func:`regret_bound` under p_{t-1}.
         delta: δ of Eq. (7), in (0, 1).
+
+    Returns:
+        The terms in the unit of the targets.
     """
     share = update.innovation / update.target_variance
     best_after = update.mean_best + update.covariance * share  # μ_t(θ*_{t-1})
@@ -169,24 +119,30 @@ def gap_terms(update: Update, kappa: float, delta: float) -> GapTerms:
     if update.improved:
         new_after = update.mean_new + update.variance_new * share  # μ_t(θ*_t)
         mean_change = abs(new_after - update.mean_best)
-        v = math.sqrt(_difference_variance(update))
+        v = math.sqrt(difference_variance(update))
         g = (best_after - new_after) / v if v > 0.0 else 0.0
-        incumbent_change = expected_excess(best_after - new_after, v)
+        incumbent_change = expected_excess(best_after - new_after, v)  # Eq. (3), second term
     kl = kl_divergence(update.variance_new, update.noise_variance, update.innovation)
+    # Algorithm 1, line 8
     return GapTerms(
         mean_change=mean_change,
         incumbent_change=incumbent_change,
-        information=kappa * math.sqrt(0.5 * kl),
+        information=kappa * math.sqrt(0.5 * kl),  # Eq. (3), third term
         kappa=kappa,
         kl=kl,
         v=v,
         g=g,
-        auto_threshold=_auto_threshold(update, kappa, delta),
+        auto_threshold=auto_threshold(update, kappa, delta),
     )
 
 
-def _difference_variance(update: Update) -> float:
-    """Return v², the variance of f(θ*_{t-1}) - f(θ_t) after the observation; not below 0."""
+def difference_variance(update: Update) -> float:
+    """Return v², the variance of f(θ*_{t-1}) - f(θ_t) after the observation; not below 0.
+
+    Args:
+        update: The observation.
+    """
+    # Theorem 1, v²
     before = update.variance_best - 2.0 * update.covariance + update.variance_new
     explained = (update.variance_new - update.covariance) ** 2 / update.target_variance
     return max(before - explained, 0.0)
@@ -208,26 +164,45 @@ def kl_divergence(variance: float, noise_variance: float, innovation: float) -> 
     return max(kl, 0.0)
 
 
-def expected_excess(difference: float, spread: float) -> float:
-    """Return E[max(d, 0)] for a normal d with mean ``difference`` and deviation ``spread`` >= 0."""
-    if spread == 0.0:
-        return max(difference, 0.0)
-    g = difference / spread
+def expected_excess(mean: float, std: float) -> float:
+    """Return E[max(z, 0)] of a normal z.
+
+    Args:
+        mean: Mean of z.
+        std: Standard deviation of z, at least 0.
+    """
+    if std == 0.0:
+        return max(mean, 0.0)
+    g = mean / std
     density = math.exp(-0.5 * g * g) / _SQRT_2PI
     # Lemma 3; rounding can make it negative where it is next to nothing
-    return max(spread * density + difference * 0.5 * math.erfc(-g / _SQRT_2), 0.0)
+    return max(std * density + mean * 0.5 * math.erfc(-g / _SQRT_2), 0.0)
 
 
-def _auto_threshold(update: Update, kappa: float, delta: float) -> float:
+def auto_threshold(update: Update, kappa: float, delta: float) -> float:
+    """Return s_t, the part of the bound of Eq. (6) that vanishes most slowly.
+
+    Args:
+        update: The observation.
+        kappa: κ_{t-1}.
+        delta: δ, in (0, 1).
+    """
     incumbent_variance = update.variance_new if update.improved else update.variance_best
-    c = math.sqrt(-2.0 * math.log(delta))
+    c = math.sqrt(-2.0 * math.log(delta))  # as in Eq. (6)
     # Eq. (7), with 1/√λ = √(λ⁻¹)
     numerator = (math.sqrt(incumbent_variance) + 0.5 * kappa) * math.sqrt(update.variance_new) * c
     return numerator * math.sqrt(update.noise_variance) / update.target_variance
 
 
 def confidence_multiplier(n_candidates: int, t: int, delta: float) -> float:
-    """Return √β_t for ``n_candidates`` points of Θ after ``t`` >= 1 observations, δ in (0, 1)."""
+    """Return √β_t.
+
+    Args:
+        n_candidates: Number m of points of Θ.
+        t: Number of observations, at least 1.
+        delta: δ, in (0, 1).
+    """
+    # Section 5.1, β_t
     return math.sqrt(2.0 * math.log(n_candidates * t * t * math.pi**2 / (6.0 * delta)))
 
 
@@ -236,8 +211,8 @@ def regret_bound(
 ) -> tuple[float, float]:
     """Return the largest upper bound over Θ and the largest lower bound over observed points.
 
-    Their difference, never negative, bounds the simple regret with high probability, Eq. (1): under
-    p_t it is the criterion of Makarova et al. (2022), under p_{t-1} it is κ_{t-1}.
+    Their difference, never negative, bounds the simple regret with high probability: under p_t it
+    is the criterion of Makarova et al. (2022), under p_{t-1} it is κ_{t-1}.
 
     Args:
         mean: Posterior means over Θ, the observed points first, shape (m,).
@@ -246,6 +221,7 @@ def regret_bound(
         multiplier: √β.
     """
     width = multiplier * np.sqrt(variance)
+    # Eq. (1), both terms
     return float((mean + width).max()), float((mean - width)[:n_observed].max())
 
 
@@ -255,7 +231,7 @@ def improvement(mean: FloatArray, variance: FloatArray, incumbent: float) -> tup
     Args:
         mean: Posterior means over Θ, shape (m,).
         variance: Posterior variances there, positive, shape (m,).
-        incumbent: What is to be improved on.
+        incumbent: The value to improve on.
     """
     # In log space the largest is found also where all of them underflow.
     logarithms = functions.log_expected_improvement(mean, variance, incumbent).value
@@ -282,4 +258,5 @@ def cross_validation_threshold(scores: Sequence[float]) -> float:
         raise ValueError(errors.rule_message("scores", "two or more finite numbers", scores))
     # Of K folds one validates and K - 1 train: |D_val| / |D_tr| = 1 / (K - 1).
     factor = 1.0 / n_folds + 1.0 / (n_folds - 1.0)
-    return math.sqrt(factor * float(values.var(ddof=1)))  # Eq. (5)
+    # Eq. (5)
+    return math.sqrt(factor * float(values.var(ddof=1)))

@@ -1,24 +1,9 @@
 """The Gaussian process behind a stopping criterion: targets, hyperparameters, candidates.
 
-A stopping criterion is a statement in the objective's own units. The model is therefore fitted to
-*affinely* standardized targets, z = (clip(y) - mean) / std, and not to the sampler's nonlinear
-:class:`~bbo_plugins.gp.targets.OutputTransform`: whatever is linear in z, times std, is in units of
-the objective, and y -> a y + b multiplies it by a and changes nothing else.
-
-Clipping: targets further from the median than three times the k-th largest distance from it are
-moved to that limit, with k - 1 a twentieth of the targets, at least one. A lone outlier of 10⁶,
-good or bad, hence neither sets the scale nor hides the rest. A good value counts in full as soon as
-there are a few like it. Where all others are equal it is clipped to them: the objective is then as
-good as constant.
-
-Hyperparameters are the maximum a posteriori on z, the noise within the limits asked for. Where the
-study's sampler has a fit already, its hyperparameters are taken over instead. They belong to other
-targets, so signal and noise are multiplied by the factor that is most likely for z.
-
-With rows in the order of completion everything comes from one Cholesky factor: its leading block is
-the factor of K_{t-1}, so that the posteriors before and after the newest observation have the same
-hyperparameters and the same standardization, as the KL divergence between them requires; and its
-inverse gives the variances at the observed points without any product with K.
+The targets are standardized *affinely*, z = (clip(y) - mean) / std, so that a number that is linear
+in z is in the objective's units after a multiplication by std. With rows in the order of completion
+the posteriors before and after the newest observation come from one Cholesky factor, with the same
+hyperparameters and the same standardization.
 """
 
 from __future__ import annotations
@@ -47,30 +32,14 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _VARIANCE_FLOOR = 1e-12  # relative to the signal's: below it a variance is rounding error
-
-
 _CLIP_FACTOR = 3.0
-
-
 _SUSPECT_SHARE = 20  # one target in so many may be an outlier
-
-
 _MAX_ENUMERATED = 512  # finite spaces up to this size are their own candidates
-
-
 _N_CANDIDATES, _MIN_FRESH = 384, 128  # in all, and of them at least not observed
-
-
 _LOCAL_SHARE = 0.375  # of those not observed
-
-
 _N_ANCHORS = 4
-
-
 _REDRAWN = 0.3  # probability that a perturbed point's category is drawn anew
-
-
-_DEGENERATE = 1e-13  # spread relative to the median that is rounding error
+_DEGENERATE = 1e-13  # largest distance, relative to the median, that is rounding error
 
 
 @dataclass(frozen=True)
@@ -88,7 +57,14 @@ class StandardizedTargets:
 
     @classmethod
     def of(cls, y: FloatArray) -> StandardizedTargets:
-        """Clip and standardize ``y`` (n,), n >= 1, finite; see the module."""
+        """Clip and standardize values.
+
+        Values further from the median than three times the k-th largest distance from it are moved
+        to that limit, with k - 1 a twentieth of the values, at least one.
+
+        Args:
+            y: Finite values, shape (n,), n >= 1.
+        """
         halves = 0.5 * y  # differences of halves do not overflow
         median = float(np.median(halves))
         deviations = halves - median
@@ -109,7 +85,8 @@ class StoppingModel:
 
     Attributes:
         after: p_t.
-        warm_start: What the next fit may start from; None where the hyperparameters were shared.
+        warm_start: State from which the next fit may start; None where the hyperparameters were
+            shared.
         notes: Fallbacks taken while fitting, in words.
     """
 
@@ -138,28 +115,30 @@ class StoppingModel:
             minimum_noise: Floor under the noise variance, applied after the fit.
             deterministic: Whether the noise variance is fixed at its smallest, ``NOISE_FLOOR``.
             shared: Hyperparameters of a fit to the same points and other, transformed targets.
-            warm_start: What an earlier fit here left; not used with ``shared``.
+            warm_start: :attr:`warm_start` of an earlier fit; not used with ``shared``.
+
+        Returns:
+            The posterior over z.
 
         Raises:
             ValueError: The covariance matrix could not be factorized at all.
         """
-        left, note = None, None
         limits = (NOISE_FLOOR, NOISE_FLOOR) if deterministic else (minimum_noise, math.inf)
         if shared is not None:
-            process = _taken_over(shared, X, z, features, limits)
-        else:
-            fit = fit_map(X, z, features, fit_noise=not deterministic, warm_start=warm_start)
-            hyperparameters = _with_noise_in(limits, fit.hyperparameters)
-            same = hyperparameters.noise_variance == fit.hyperparameters.noise_variance
-            process = GaussianProcess.from_data(
-                X, z, hyperparameters, features, cholesky=fit.cholesky if same else None
-            )
-            left, note = fit.warm_start, fit.note
-        return cls(process, left, (note,) if note else ())
+            return cls(_taken_over(shared, X, z, features, limits), None, ())
+        fit = fit_map(X, z, features, fit_noise=not deterministic, warm_start=warm_start)
+        hyperparameters = _with_noise_in(limits, fit.hyperparameters)
+        same = hyperparameters.noise_variance == fit.hyperparameters.noise_variance
+        # Algorithm 1, line 7: the factor from which μ_t and σ_t² are computed
+        process = GaussianProcess.from_data(
+            X, z, hyperparameters, features, cholesky=fit.cholesky if same else None
+        )
+        return cls(process, fit.warm_start, (fit.note,) if fit.note else ())
 
     def before(self) -> GaussianProcess:
         """Return p_{t-1}: the newest observation left out, all else equal; needs n >= 2."""
         after = self.after
+        # Section 4.4: p_{t-1} has the hyperparameters of p_t, so its factor is the leading block
         L = np.asfortranarray(after.L[:-1, :-1])
         return replace(
             after,
@@ -203,7 +182,12 @@ def _taken_over(
 
 
 def predict_with_observed(process: GaussianProcess, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return posterior mean and variance at the n observed points and at ``X`` (m, d), (n + m,)."""
+    """Return posterior means and variances at the observed points and at others, (n + m,) each.
+
+    Args:
+        process: The posterior, with n observations.
+        X: The other points, shape (m, d).
+    """
     signal, noise = process.hyperparameters.signal_variance, process.noise
     inverse = lapack.dtrtri(process.L, lower=1)[0]  # L⁻¹, whose columns have the norms of K⁻¹
     variance_at_observed = noise - noise**2 * np.einsum("ij,ij->j", inverse, inverse)
@@ -224,8 +208,8 @@ def candidates(
 ) -> FloatArray:
     """Return the points that stand for the search space beside the observed ones, (m, d).
 
-    Every other point of a small finite space, or else space-filling points and perturbations of the
-    best observed ones.
+    They are all other points of a small finite space; in another space, space-filling points and
+    perturbations of the best observed ones.
 
     Args:
         space: The search space.

@@ -1,9 +1,8 @@
-"""When to stop: a criterion, a threshold, patience, and one record per completed evaluation.
+"""When to stop: a stopping criterion, a threshold, and patience.
 
-A criterion says what is still to be gained (:mod:`bbo_plugins.methods.regret_gap.bound`), a
-threshold how
-little is too little; the study is over when the criterion has been at or below its threshold for
-``patience`` completions in a row and at least ``min_n_trials`` are there. Thresholds:
+A stopping criterion estimates the gain that is left (:mod:`bbo_plugins.methods.regret_gap.bound`),
+a threshold is the smallest gain worth a trial. The study is over when the criterion has been at or
+below its threshold for ``patience`` completions in a row and at least ``min_n_trials`` are there.
 
 | threshold          | the criterion has to be at most                                       |
 |--------------------|-----------------------------------------------------------------------|
@@ -13,19 +12,8 @@ little is too little; the study is over when the criterion has been at or below 
 | "cross-validation" | standard deviation of the best trial's cross-validated value, Eq. (5) |
 | a number           | that number, in the objective's units (or a probability)              |
 
-The noise variance λ⁻¹ of the regret gap is the fitted one, but at least 1e-2 of the variance of the
-values, 1e-4 with "median" and 1e-6 with "auto" (:attr:`StoppingRule.noise_floor`).
-
-:func:`evaluate` makes the record of the n-th completion from the first n completions and the
-records before it, all in the objective's own units and once and for all: a later record never
-changes an earlier one. It is a pure function, so that whoever stores the records may compute them
-in any process. For y -> a y + b, a > 0, every value and threshold is multiplied by a (a probability
-is not) and no decision changes. Of more than 1,000 completions the model has a part
-(:mod:`bbo_plugins.methods.training_subset`); standard deviation and threshold are those of all.
-
-Source: Ishibashi et al. (2023), "A stopping criterion for Bayesian optimization by the gap of
-expected minimum simple regrets"; "relative" and patience are choices of this project, made because
-the paper's own stop a large share of studies too early ("auto") or few of them at all ("median").
+The noise variance λ⁻¹ of the regret gap is the fitted one, but at least
+:attr:`StoppingRule.noise_floor` of the variance of the values.
 """
 
 from __future__ import annotations
@@ -34,35 +22,28 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bbo_plugins import errors
 from bbo_plugins.gp.likelihood import NOISE_FLOOR
+from bbo_plugins.methods.regret_gap.bound import cross_validation_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 CRITERIA = ("regret-gap", "regret-bound", "expected-improvement", "probability-of-improvement")
-
-
 THRESHOLDS = ("relative", "auto", "median", "cross-validation")
-
-
-_WITH_ETA = ("relative", "median")
-
+WITH_ETA = ("relative", "median")
 
 # Smallest noise variance for the regret gap, of the variance of the standardized targets, by the
-# threshold; chosen by measurement, docs/terminator.md. The KL divergence grows without limit as the
-# noise vanishes: with next to none the gap of a study that has converged hardly falls below a
-# share of the values' deviation. Thresholds made of gaps, or of Eq. (7), move with the noise, and
-# do with less of it. The rivals have no such term, and take the noise as it was fitted.
+# threshold: docs/terminator.md, "The noise floor".
 _GAP_NOISE = 1e-2
-
-
 _GAP_NOISE_OF = {"median": 1e-4, "auto": NOISE_FLOOR}
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoppingRule:
-    """What decides; checked at construction.
+    """Criterion, threshold and patience; checked at construction.
 
     Attributes:
         threshold: One of :data:`THRESHOLDS` or a positive number, see the module.
@@ -101,7 +82,7 @@ class StoppingRule:
         errors.check_bool("deterministic_objective", self.deterministic_objective)
         if self.eta is not None:
             _check_fraction("eta", self.eta)
-            if self.threshold not in _WITH_ETA:
+            if self.threshold not in WITH_ETA:
                 rule = f"None with threshold={self.threshold!r}, which has no eta"
                 raise ValueError(errors.rule_message("eta", rule, self.eta))
 
@@ -141,10 +122,58 @@ class StoppingRule:
             return NOISE_FLOOR
         return _GAP_NOISE_OF.get(str(self.threshold), _GAP_NOISE)
 
+    def threshold_of(
+        self,
+        value: float,
+        terms: Mapping[str, float],
+        std: float,
+        previous: Sequence[StoppingRecord],
+        fold_scores: Sequence[float] | None,
+    ) -> float:
+        """Return the largest criterion of a stop, s_t; minus infinity if it is not known (yet).
+
+        Args:
+            value: The newest criterion, in the objective's units.
+            terms: The numbers it is made of, by name.
+            std: Standard deviation of the values, in the objective's units.
+            previous: Records of earlier completions, oldest first.
+            fold_scores: Cross-validation scores of the best trial; None if not reported.
+
+        Raises:
+            ValueError: The scores are not usable.
+        """
+        if not isinstance(self.threshold, str):
+            return float(self.threshold)
+        if self.threshold == "relative":
+            return self.fraction * (1.0 if self.is_probability else std)
+        if self.threshold == "median":
+            return self.median_threshold(value, previous)
+        if self.threshold == "auto":
+            return terms.get("auto_threshold", -math.inf)
+        return -math.inf if fold_scores is None else cross_validation_threshold(fold_scores)
+
+    def median_threshold(self, value: float, previous: Sequence[StoppingRecord]) -> float:
+        """Return η times the median of the first criteria; minus infinity until there are enough.
+
+        Args:
+            value: The newest criterion.
+            previous: Records of earlier completions, oldest first.
+        """
+        for record in reversed(previous):
+            if record.threshold > -math.inf:
+                return record.threshold
+        values = [*(record.value for record in previous), value]
+        initial = [value for value in values if value < math.inf][: self.n_initial]
+        if len(initial) < self.n_initial:
+            return -math.inf
+        # Section 4.3
+        return self.fraction * float(np.median(initial))
+
     def decides(self, record: StoppingRecord, previous: Sequence[StoppingRecord]) -> bool:
         """Return whether ``record`` is the last of enough consecutive ones below the threshold."""
         if record.n_trials < self.min_n_trials:
             return False
+        # Algorithm 1, line 9
         return self.n_agreeing(record, previous) == self.patience
 
     def n_agreeing(self, record: StoppingRecord, previous: Sequence[StoppingRecord]) -> int:
@@ -152,13 +181,10 @@ class StoppingRule:
 
         No more than ``patience`` are counted.
         """
-        if not record.is_below:
-            return 0
-        agreeing = 1
-        for earlier in reversed(previous):
-            if agreeing == self.patience or not earlier.is_below:
-                break
-            if earlier.n_trials != record.n_trials - agreeing:
+        agreeing = 0
+        for earlier in (record, *reversed(previous)):
+            is_next = earlier.n_trials == record.n_trials - agreeing
+            if agreeing == self.patience or not earlier.is_below or not is_next:
                 break
             agreeing += 1
         return agreeing
@@ -166,15 +192,15 @@ class StoppingRule:
 
 @dataclass(frozen=True, kw_only=True)
 class StoppingRecord:
-    """What was found after one completion, in the objective's own units.
+    """The criterion after one completion, in the objective's own units, and the verdict.
 
     A record can be stored as the JSON of its ``dataclasses.asdict``.
 
     Attributes:
         n_trials: Number of completions it is about.
         value: The criterion; infinite where there is no signal, as for a constant objective.
-        threshold: What it is compared with; minus infinity where there is none (yet).
-        terms: What the criterion is made of, by name; empty without a signal.
+        threshold: The upper bound of a stop; minus infinity where there is none (yet).
+        terms: The numbers that the criterion is made of, by name; empty without a signal.
         terminate: Whether the rule says to stop.
 
     Example:

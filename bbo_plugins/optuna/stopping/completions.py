@@ -2,16 +2,15 @@
 
 The t-th observation of a stopping criterion is the t-th *completion*, by the time at which trials
 completed, then by number. Only complete trials count: a pruned or failed one has no final value.
-So do only those whose parameters lie in their own ranges, which an enqueued trial may violate. An
-infinite value counts as the worst or best finite one so far.
+A trial with parameters outside of their own ranges, as an enqueued one may have, does not count
+either. An infinite value counts as the worst or best finite one so far.
 
 Trials that continue one another (:mod:`bbo_plugins.optuna.study.continuations`) are one
-observation: its
-place is that of the first of them to complete, its value that of the one with the longest training
-of those that had completed by the time of the t-th completion.
+observation: its place is that of the first of them to complete, its value that of the one with the
+longest training of those that had completed by the time of the t-th completion.
 
-What is said of the t-th completion depends on the first t alone, the search space included: it is
-made of the parameters that these t trials share with one and the same distribution.
+The t-th observation depends on the first t completions alone, the search space included: it is made
+of the parameters that these t trials share with one and the same distribution.
 """
 
 from __future__ import annotations
@@ -46,11 +45,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _MIN_SHARE = 0.75  # of the observations, that a fit of the sampler's has to have been made on
-
-
 _MAX_AGE = 32  # completions since it was used
-
-
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - Optuna's times have no zone
 
 
@@ -80,7 +75,7 @@ class Completion:
         trial: Its parameters and value, the latter as the objective returned it.
         distributions: The distributions of its parameters.
         scores: Cross-validation scores reported for it; empty if there are none.
-        estimate: What is stored of the model that suggested it, if anything.
+        estimate: Hyperparameters of the model that suggested it, if they are stored.
     """
 
     number: int
@@ -93,7 +88,7 @@ class Completion:
 
 
 @dataclass(frozen=True)
-class Observed:
+class CompletedTrials:
     """The first t completions as a stopping criterion sees them, with the values they had by then.
 
     Attributes:
@@ -129,16 +124,14 @@ class StudyCompletions:
         # The trials up to the first unfinished one: nothing in there can change.
         self._settled: list[FrozenTrial] = []
         # For each continuation the first trial of its configuration; for each of these the first
-        # one that has completed; for each of these the others, by number.
+        # one that has completed; for each of those the others, by number.
         self._first: dict[int, int] = {}
         self._counted: dict[int, int] = {}
         self._later: dict[int, list[Completion]] = {}
-        # For the places in an order up to some place: who completed there, what is shared up to
-        # there, and the points in the space of the last of them.
+        # The order that was asked for last, and the distributions shared up to each place in it.
         self._order: list[Completion] = []
         self._shared: list[Mapping[str, BaseDistribution]] = []
         self._placed = PlacedTrials({})
-        self._X = np.empty((0, 0))
 
     def read(self, study: Study) -> tuple[Mapping[int, Completion], bool]:
         """Return the completions by number, and whether this is still the study read before.
@@ -190,8 +183,13 @@ class StudyCompletions:
             latest.append(max((first, *known), key=_by_number))
         return latest
 
-    def observed(self, study: Study, order: Sequence[Completion]) -> Observed | None:
-        """Return the completions in ``order``, at least one; None if they share no parameter."""
+    def completed(self, study: Study, order: Sequence[Completion]) -> CompletedTrials | None:
+        """Return the trials as a stopping criterion sees them; None if they share no parameter.
+
+        Args:
+            study: The study.
+            order: The completions in their order, at least one.
+        """
         shared = self._shared_by(order)
         distributions = {
             name: shared[name] for name in sorted(shared) if not is_single(shared[name])
@@ -200,16 +198,12 @@ class StudyCompletions:
             return None
         if self._placed.distributions != distributions:
             self._placed = PlacedTrials(distributions)
-            self._X = np.empty((0, len(distributions)))
-        new = order[len(self._X) :]
-        if new:
-            _, X = self._placed.place({completion.number: completion.trial for completion in new})
-            self._X = np.concatenate([self._X, X])
+        _, X = self._placed.place({completion.number: completion.trial for completion in order})
         latest = self.latest(order, max(completion.finished_at for completion in order))
         y, n_infinite = maximized(study, [completion.trial.value for completion in latest])
-        return Observed(
+        return CompletedTrials(
             space=self._placed.space,
-            X=self._X[: len(order)],
+            X=X,
             y=y,
             n_infinite=n_infinite,
             estimate=_latest_estimate(order, self._placed.space.names),
@@ -222,7 +216,6 @@ class StudyCompletions:
         if not all(map(is_, order, self._order)):
             n_same = next(i for i in range(n_same) if order[i] is not self._order[i])
             del self._order[n_same:], self._shared[n_same:]
-            self._X = self._X[:n_same]
         for completion in order[n_same:]:
             own = completion.distributions
             shared = self._shared[-1] if self._shared else own
@@ -234,7 +227,12 @@ class StudyCompletions:
 
 
 def seconds_of(time: datetime | None, *, unknown: float) -> float:
-    """Return a time of Optuna's in seconds; any time is one, as workers' clocks may be off."""
+    """Return a time of Optuna's in seconds.
+
+    Args:
+        time: The time, without a zone.
+        unknown: Returned for None.
+    """
     return unknown if time is None else (time.replace(tzinfo=None) - _EPOCH).total_seconds()
 
 
@@ -255,7 +253,7 @@ def in_order(
     return tuple(complete[recorded[place]] if place in recorded else next(rest) for place in places)
 
 
-def continued(
+def appended(
     order: tuple[Completion, ...], complete: Mapping[int, Completion]
 ) -> tuple[Completion, ...]:
     """Return ``order`` with the trials that were read since, the last ones of ``complete``."""
@@ -301,7 +299,7 @@ def _is_inside(trial: FrozenTrial) -> bool:
 
 
 def _estimate(trial: FrozenTrial) -> Estimate | None:
-    """Read what is stored of a model that was fitted by maximum a posteriori."""
+    """Read the hyperparameters of a model that was fitted by maximum a posteriori."""
     proposal = Proposal.from_attributes(trial.system_attrs)
     if proposal is None or not proposal.fits or proposal.loss != type(MARGINAL).__name__:
         return None

@@ -4,7 +4,7 @@
 
 Many scores are spread over several attributes, none too long for any storage. Scores reported by
 ``optuna.terminator.report_cross_validation_scores`` are read as well. The storage is shared and may
-hold anything under these keys: what is malformed is as good as not reported.
+hold anything under these keys: malformed scores count as not reported.
 """
 
 from __future__ import annotations
@@ -21,17 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _PREFIX = "bbo_plugins:cv_scores:"
-
-
 _OPTUNA_KEY = "terminator:cv_scores"
-
-
-_PER_ATTRIBUTE = 64  # of at most 26 characters each, hence within 2,045 with what is around them
-
-
+_PER_ATTRIBUTE = 64  # of at most 26 characters each, hence within 2,045 with the text around them
 _MAX_SCORES = 4_096
-
-
 _RULE = f"two to {_MAX_SCORES} finite numbers"
 
 
@@ -67,16 +59,13 @@ def scores_of(attributes: Mapping[str, Any]) -> tuple[float, ...]:
     """Return the scores in a trial's system attributes, empty if there are none to be read."""
     if f"{_PREFIX}0" not in attributes:
         return _usable(attributes.get(_OPTUNA_KEY))
-    first = attributes[f"{_PREFIX}0"]
-    n = first.get("n") if isinstance(first, dict) else None
-    if not isinstance(n, int) or not 2 <= n <= _MAX_SCORES:
+    try:
+        n = errors.check_int("n", attributes[f"{_PREFIX}0"]["n"], minimum=2)
+        n_chunks = -(-min(n, _MAX_SCORES) // _PER_ATTRIBUTE)
+        chunks = [attributes[f"{_PREFIX}{index}"]["scores"] for index in range(n_chunks)]
+        values = [score for chunk in chunks for score in chunk[:_PER_ATTRIBUTE]]
+    except (LookupError, TypeError, ValueError):
         return ()
-    values: list[Any] = []
-    for index in range(-(-n // _PER_ATTRIBUTE)):
-        chunk = attributes.get(f"{_PREFIX}{index}")
-        if not isinstance(chunk, dict) or not isinstance(chunk.get("scores"), list):
-            return ()
-        values.extend(chunk["scores"][:_PER_ATTRIBUTE])
     return _usable(values) if len(values) == n else ()
 
 
@@ -85,10 +74,9 @@ def _checked(scores: Any) -> list[float]:
         raise TypeError(errors.rule_message("scores", _RULE, scores))
     try:
         values = [errors.check_finite("scores", score) for score in scores]
-    except TypeError as error:
-        raise TypeError(errors.rule_message("scores", _RULE, scores)) from error
-    except ValueError as error:
-        raise ValueError(errors.rule_message("scores", _RULE, scores)) from error
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(errors.rule_message("scores", _RULE, scores)) from error
     if not 2 <= len(values) <= _MAX_SCORES:
         raise ValueError(errors.rule_message("scores", _RULE, scores))
     return values

@@ -1,6 +1,7 @@
-"""How far the records of one study have come, as far as one terminator knows.
+"""The completions of a study and the records of them: read back, and kept up to date.
 
-What terminators have stored with a study, read back: nothing is computed or written.
+:class:`StoredRecords` holds the records that a terminator has stored with a study;
+:class:`StudyProgress` holds the part of them that one terminator knows already.
 """
 
 from __future__ import annotations
@@ -9,15 +10,14 @@ import logging
 import math
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.stopping.completions import (
+    CompletedTrials,
     Completion,
-    Observed,
     StudyCompletions,
-    continued,
+    appended,
     in_order,
 )
 from bbo_plugins.optuna.stopping.records import (
@@ -29,21 +29,23 @@ from bbo_plugins.optuna.stopping.records import (
     records_of,
     store_record,
     store_settings,
-    store_warm_start,
     stored_settings,
     stored_warm_start,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from optuna.study import Study
 
+    from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.methods.regret_gap.rule import StoppingRecord
+
+_logger = logging.getLogger(__name__)
+
+_MAX_DELAY = 1.0  # seconds from a trial's end to its record, at most
 
 
 @dataclass(frozen=True)
-class StoppingHistory:
+class StoredRecords:
     """The records that a terminator has left, and the values they are about.
 
     Attributes:
@@ -59,30 +61,24 @@ class StoppingHistory:
     records: tuple[StoredRecord, ...]
     values: tuple[float, ...]
 
+    @classmethod
+    def read(cls, study: Study, settings: Settings) -> StoredRecords:
+        """Read the records of a terminator with these settings; there may be none."""
+        completions = StudyCompletions()
+        complete, _ = completions.read(study)
+        records = records_of(attributes_of(study), settings, complete, {})
+        order = in_order(complete, {n: stored.number for n, stored in records.items()})
+        values = tuple(completion.trial.value for completion in completions.latest(order))
+        return cls(settings, tuple(records.values()), values)
 
-def history_of(study: Study, settings: Settings) -> StoppingHistory:
-    """Return what a terminator with these settings has stored; there may be no records."""
-    completions = StudyCompletions()
-    complete, _ = completions.read(study)
-    records = records_of(attributes_of(study), settings, complete)
-    order = in_order(complete, {n: stored.number for n, stored in records.items()})
-    values = tuple(completion.trial.value for completion in completions.latest(order))
-    return StoppingHistory(settings, tuple(records.values()), values)
-
-
-def histories_of(study: Study) -> list[StoppingHistory]:
-    """Return what each terminator has stored, the one that has come furthest last."""
-    histories = [history_of(study, settings) for settings in stored_settings(attributes_of(study))]
-    return sorted(
-        (history for history in histories if history.records),
-        key=lambda history: (history.records[-1].record.n_trials, len(history.records)),
-    )
-
-
-_logger = logging.getLogger(__name__)
-
-
-_IN_THE_MAKING = 1.0  # seconds from a trial's end to its record, at most
+    @classmethod
+    def read_all(cls, study: Study) -> list[StoredRecords]:
+        """Read the records of each terminator, those of the one that has come furthest last."""
+        found = [cls.read(study, settings) for settings in stored_settings(attributes_of(study))]
+        return sorted(
+            (stored for stored in found if stored.records),
+            key=lambda stored: (stored.records[-1].record.n_trials, len(stored.records)),
+        )
 
 
 class StudyProgress:
@@ -90,18 +86,22 @@ class StudyProgress:
 
     Only a cache: all of it is in the storage.
 
+    Args:
+        settings: The terminator's.
+
     Attributes:
         lock: To be held while anything else here is used.
-        once: What has been said about this study.
+        once: The messages about this study that have been given.
         order: The completions in their order, continuations not among them.
         n_seen: How many of them a worker here has looked at; infinite before the first look.
         records: Records by the number of completions, in that order.
-        warm_start: What the next fit may start from.
+        warm_start: State from which the next fit may start.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings) -> None:
         """Start with nothing read."""
         self.lock = threading.Lock()
+        self._settings = settings
         self._completions = StudyCompletions()
         self._forget()
 
@@ -111,7 +111,6 @@ class StudyProgress:
         self.n_seen = math.inf
         self.records: dict[int, StoredRecord] = {}
         self.warm_start: WarmStart | None = None
-        self._stored_form: dict[str, Any] | None = None
         self._settings_are_stored = False
 
     def read_trials(self, study: Study) -> None:
@@ -120,70 +119,55 @@ class StudyProgress:
         if not same:
             self._forget()
         if len(complete) > len(self.order):
-            self.order = continued(self.order, complete)
+            self.order = appended(self.order, complete)
 
-    def read_records(
-        self, study: Study, settings: Settings, missing: Sequence[int] | None = None
-    ) -> None:
-        """Take over what other workers have recorded: what is ``missing``, or all that there is."""
+    def read_records(self, study: Study) -> None:
+        """Take over the records of other workers."""
         attributes = attributes_of(study)
-        complete = {completion.number: completion for completion in self.order}
-        n_known = len(self.records)
-        if missing is None and (n_damaged := n_unreadable(attributes, settings)):
+        if self.once.first_time("damage") and (n := n_unreadable(attributes, self._settings)):
             _logger.warning(
                 "RegretGapTerminator: %d of the study's attributes that it has stored cannot be "
                 "read and are ignored; what is needed of them is made again.",
-                n_damaged,
+                n,
             )
-        self._settings_are_stored = attributes.get(settings.key) == settings.content
-        self.records = records_of(attributes, settings, complete, self.records, missing)
+        self._settings_are_stored = attributes.get(self._settings.key) == self._settings.content
+        complete = {completion.number for completion in self.order}
+        n_known = len(self.records)
+        self.records = records_of(attributes, self._settings, complete, self.records)
         if len(self.records) > n_known:
-            self.warm_start = stored_warm_start(attributes, settings)
+            self.warm_start = stored_warm_start(attributes, self._settings)
             places = {n: stored.number for n, stored in self.records.items()}
-            self.order = in_order(complete, places)
+            self.order = in_order({c.number: c for c in self.order}, places)
 
-    def observed(self, study: Study, n: int) -> Observed | None:
+    def completed(self, study: Study, n: int) -> CompletedTrials | None:
         """Return the first ``n`` completions; None if they share no parameter."""
-        return self._completions.observed(study, self.order[:n])
+        return self._completions.completed(study, self.order[:n])
 
     def before(self, n: int) -> list[StoppingRecord]:
         """Return the records of earlier completions than the ``n``-th, the oldest first."""
         return [stored.record for m, stored in self.records.items() if m < n]
 
-    def add(self, study: Study, settings: Settings, stored: StoredRecord) -> None:
+    def add(self, study: Study, stored: StoredRecord) -> None:
         """Keep and store a record."""
         if not self._settings_are_stored:
-            store_settings(study, settings)
+            store_settings(study, self._settings)
             self._settings_are_stored = True
-        store_record(study, settings, stored)
-        is_latest = stored.record.n_trials > max(self.records, default=0)
-        self.records[stored.record.n_trials] = stored
-        self.records.pop(stored.record.n_trials - CAPACITY, None)  # as in the storage
-        if not is_latest:
-            self.records = dict(sorted(self.records.items()))
-
-    def keep_warm_start(self, left: WarmStart) -> None:
-        """Keep what a fit has left, just as another worker will read it, to be stored later on."""
-        self._stored_form = left.to_json()
-        self.warm_start = WarmStart.from_json(self._stored_form)
-
-    def store_warm_start(self, study: Study, settings: Settings, n: int) -> None:
-        """Store what has been kept, if anything, after the ``n``-th completion."""
-        if self._stored_form is not None:
-            store_warm_start(study, settings, n, self._stored_form)
-            self._stored_form = None
+        store_record(study, self._settings, stored)
+        n = stored.record.n_trials
+        self.records.pop(n - CAPACITY, None)  # as in the storage
+        self.records = dict(sorted({**self.records, n: stored}.items()))
 
     def final(self, number: int, started_at: float) -> StoredRecord | None:
         """Return the first record that ends the study for a worker.
 
         Args:
             number: The worker's trial.
-            started_at: When it began: what was recorded of earlier completions did not keep the
-                study from going on, so it is no reason to end it now. Of those that nobody here has
-                seen, the record may still have been in the making by then, and does count.
+            started_at: When it began, in seconds. Records of earlier completions did not keep the
+                study from going on, so they are no reason to end it now. Of completions that nobody
+                here has seen, the record may not have been stored by then, and does count.
         """
         for n, stored in self.records.items():
-            since = started_at - _IN_THE_MAKING if n > self.n_seen else started_at
+            since = started_at - _MAX_DELAY if n > self.n_seen else started_at
             if stored.record.terminate and (
                 stored.number == number or self.order[n - 1].finished_at > since
             ):

@@ -1,21 +1,21 @@
-"""What a terminator stores with a study: its settings, its records, and where its fits stand.
+"""The stored state of a terminator: its settings, its records, and the state of its latest fit.
 
 A finished trial cannot be written to any more, so all of it is kept in system attributes of the
-study. The settings are part of the name, as their digest: records that were made with other
-settings are other records.
+study. The digest of the settings is part of each name: records that were made with other settings
+are other records.
 
     bbo_plugins:stopping:3f2a91c05b7de846          {"v": 1, "criterion": "regret-gap", ...}
     bbo_plugins:stopping:3f2a91c05b7de846:17       {"n": 17, "trial": 16, "value": 0.25, ...}
     bbo_plugins:stopping:3f2a91c05b7de846:warm:0   "17:{"theta": [...], ..."
 
-A record has an attribute of its own, so that workers do not overwrite each other's; the record of
-the n-th completion takes the place of that of the (n - 1024)-th, which bounds what is stored: at
-most 1,024 records of less than 1,000 characters. The state from which the next fit starts exists
-once, as one JSON text in chunks that each begin with the completion it belongs to. No attribute is
-longer than 2,045 characters.
+A record has an attribute of its own, so that workers do not overwrite each other's. The record of
+the n-th completion takes the place of that of the (n - 1024)-th, so at most 1,024 records of less
+than 1,000 characters are stored. The state from which the next fit starts exists once, as one JSON
+text in chunks that each begin with the completion it belongs to. No attribute is longer than 2,045
+characters.
 
-The storage is shared and may hold anything under these keys, so reading never raises: what is
-malformed is not there, and is made again.
+The storage is shared and may hold anything under these keys, so reading never raises: a malformed
+attribute counts as missing and is made again.
 """
 
 from __future__ import annotations
@@ -23,50 +23,32 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from bbo_plugins import errors
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
-from bbo_plugins.optuna.study.proposal import is_finite
+from bbo_plugins.methods.regret_gap.rule import WITH_ETA, StoppingRecord, StoppingRule
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from optuna.study import Study
 
 CAPACITY = 1_024  # records kept of one terminator
-
-
 _PREFIX = "bbo_plugins:stopping:"
-
-
 _VERSION = 1
-
-
 _MAX_CHUNK = 2_000  # characters; the rest is for the completion's number, quotes and escapes
-
-
 _MAX_CHUNKS = 100
-
-
-_MAX_TERMS = 16
-
-
-_MAX_NAME = 32
-
-
-_MAX_N = 10**9
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a terminator's records depend on, beside the trials.
+    """All that a terminator's records depend on, beside the trials.
 
     Attributes:
-        rule: What decides.
+        rule: Criterion, threshold and patience.
         seed: Seed of the candidates.
     """
 
@@ -76,16 +58,20 @@ class Settings:
     @cached_property
     def content(self) -> dict[str, Any]:
         """The settings as JSON; two that mean the same are the same, whether spelled out or not."""
-        rule = {field.name: getattr(self.rule, field.name) for field in fields(self.rule)}
-        has_eta = self.rule.threshold in {"relative", "median"}
-        rule["eta"] = self.rule.fraction if has_eta else None
-        rule["delta"] = float(self.rule.delta)
-        rule["deterministic_objective"] = bool(self.rule.deterministic_objective)
-        if not isinstance(self.rule.threshold, str):
-            rule["threshold"] = float(self.rule.threshold)
-        for name in ("patience", "n_initial", "min_n_trials"):
-            rule[name] = int(rule[name])
-        return {"v": _VERSION, **rule, "seed": self.seed}
+        rule = self.rule
+        is_named = isinstance(rule.threshold, str)
+        return {
+            "v": _VERSION,
+            "threshold": rule.threshold if is_named else float(rule.threshold),
+            "criterion": rule.criterion,
+            "eta": rule.fraction if rule.threshold in WITH_ETA else None,
+            "patience": int(rule.patience),
+            "n_initial": int(rule.n_initial),
+            "delta": float(rule.delta),
+            "min_n_trials": int(rule.min_n_trials),
+            "deterministic_objective": bool(rule.deterministic_objective),
+            "seed": self.seed,
+        }
 
     @cached_property
     def key(self) -> str:
@@ -125,30 +111,20 @@ class StoredRecord:
         }
 
     @classmethod
-    def from_json(cls, stored: object) -> StoredRecord | None:
+    def from_json(cls, stored: Any) -> StoredRecord | None:
         """Read :meth:`to_json`'s form back; None if it is malformed."""
-        if not isinstance(stored, dict):
+        try:
+            value, threshold = stored["value"], stored["threshold"]
+            record = StoppingRecord(
+                n_trials=errors.check_int("n", stored["n"], minimum=1),
+                value=math.inf if value is None else errors.check_finite("value", value),
+                threshold=-math.inf if threshold is None else errors.check_finite("s", threshold),
+                terms={key: errors.check_finite(key, x) for key, x in stored["terms"].items()},
+                terminate=errors.check_bool("terminate", stored["terminate"]),
+            )
+            return cls(errors.check_int("trial", stored["trial"], minimum=0), record)
+        except (AttributeError, LookupError, TypeError, ValueError):
             return None
-        n, number, terms = stored.get("n"), stored.get("trial"), stored.get("terms")
-        value, threshold = stored.get("value"), stored.get("threshold")
-        well_formed = (
-            _is_count(n, minimum=1)
-            and _is_count(number, minimum=0)
-            and (value is None or is_finite(value))
-            and (threshold is None or is_finite(threshold))
-            and _are_terms(terms)
-            and isinstance(stored.get("terminate"), bool)
-        )
-        if not well_formed:
-            return None
-        record = StoppingRecord(
-            n_trials=stored["n"],
-            value=math.inf if value is None else float(value),
-            threshold=-math.inf if threshold is None else float(threshold),
-            terms={name: float(term) for name, term in stored["terms"].items()},
-            terminate=stored["terminate"],
-        )
-        return cls(stored["trial"], record)
 
 
 def attributes_of(study: Study) -> dict[str, Any]:
@@ -163,18 +139,15 @@ def stored_settings(attributes: Mapping[str, Any]) -> list[Settings]:
     return [settings for key, settings in found if settings and settings.key == key]
 
 
-def stored_records(
-    attributes: Mapping[str, Any], settings: Settings, slots: Iterable[int] = range(CAPACITY)
-) -> dict[int, StoredRecord]:
+def stored_records(attributes: Mapping[str, Any], settings: Settings) -> dict[int, StoredRecord]:
     """Return the records made with ``settings`` by the number of completions, in that order.
 
     Args:
         attributes: The study's system attributes.
         settings: The terminator's.
-        slots: Which places to look at; the record of n completions is at n modulo 1,024.
     """
     found = {}
-    for slot in slots:
+    for slot in range(CAPACITY):
         stored = StoredRecord.from_json(attributes.get(f"{settings.key}:{slot}"))
         if stored is not None and stored.record.n_trials % CAPACITY == slot:
             found[stored.record.n_trials] = stored
@@ -193,8 +166,7 @@ def records_of(
     attributes: Mapping[str, Any],
     settings: Settings,
     numbers: Collection[int],
-    known: dict[int, StoredRecord] | None = None,
-    missing: Iterable[int] | None = None,
+    known: Mapping[int, StoredRecord],
 ) -> dict[int, StoredRecord]:
     """Return those of the stored records that fit a study with these complete trials.
 
@@ -205,15 +177,9 @@ def records_of(
         settings: The terminator's.
         numbers: Numbers of the complete trials.
         known: Records that have been read before, and stay.
-        missing: Those to look for beside them, by the number of completions; None for all.
     """
-    slots = range(CAPACITY) if missing is None else {n % CAPACITY for n in missing}
-    found = stored_records(attributes, settings, slots)
-    kept = known or {}
-    if not found:
-        return kept
-    kept, taken = kept.copy(), {stored.number for stored in kept.values()}
-    for n, stored in found.items():
+    kept, taken = dict(known), {stored.number for stored in known.values()}
+    for n, stored in stored_records(attributes, settings).items():
         fits = n <= len(numbers) and stored.number in numbers
         if fits and n not in kept and stored.number not in taken:
             kept[n] = stored
@@ -222,44 +188,39 @@ def records_of(
 
 
 def stored_warm_start(attributes: Mapping[str, Any], settings: Settings) -> WarmStart | None:
-    """Return what the next fit may start from, if there is anything to be read."""
-    texts: list[str] = []
-    owner = None
-    while len(texts) < _MAX_CHUNKS:
-        chunk = attributes.get(f"{settings.key}:warm:{len(texts)}")
-        if not isinstance(chunk, str) or len(chunk) > _MAX_CHUNK + 16:
-            break
-        n, _, text = chunk.partition(":")
-        if owner is not None and n != owner:
+    """Return the state from which the next fit may start, if there is one to be read."""
+    owner, text = None, ""
+    for index in range(_MAX_CHUNKS):
+        n, _, part = str(attributes.get(f"{settings.key}:warm:{index}", "")).partition(":")
+        if not part or owner not in {None, n}:
             break  # left over from a longer state, or another worker is just writing
-        owner = n
-        texts.append(text)
+        owner, text = n, text + part
     try:
-        return WarmStart.from_json(json.loads("".join(texts)))
+        return WarmStart.from_json(json.loads(text))
     except (ValueError, RecursionError):
         return None
 
 
 def store_settings(study: Study, settings: Settings) -> None:
-    """Write what :func:`stored_settings` reads."""
+    """Write the settings, for :func:`stored_settings`."""
     _store(study, settings.key, settings.content)
 
 
 def store_record(study: Study, settings: Settings, stored: StoredRecord) -> None:
-    """Write one of what :func:`stored_records` reads."""
+    """Write a record, for :func:`stored_records`."""
     _store(study, f"{settings.key}:{stored.record.n_trials % CAPACITY}", stored.to_json())
 
 
-def store_warm_start(study: Study, settings: Settings, n: int, form: Mapping[str, Any]) -> None:
-    """Write what :func:`stored_warm_start` reads.
+def store_warm_start(study: Study, settings: Settings, n: int, left: WarmStart) -> None:
+    """Write the state that a fit has left, for :func:`stored_warm_start`.
 
     Args:
         study: The study.
         settings: The terminator's.
         n: The completion it belongs to.
-        form: What :meth:`~bbo_plugins.gp.fit.WarmStart.to_json` returns.
+        left: The state.
     """
-    text = json.dumps(form, separators=(",", ":"))
+    text = json.dumps(left.to_json(), separators=(",", ":"))
     for index, start in enumerate(range(0, len(text), _MAX_CHUNK)):
         chunk = f"{n}:{text[start : start + _MAX_CHUNK]}"
         _store(study, f"{settings.key}:warm:{index}", chunk)
@@ -271,16 +232,3 @@ def _store(study: Study, key: str, value: Any) -> None:
 
 def _or_none(number: float) -> float | None:
     return number if math.isfinite(number) else None
-
-
-def _is_count(value: object, *, minimum: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= _MAX_N
-
-
-def _are_terms(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and len(value) <= _MAX_TERMS
-        and all(isinstance(name, str) and len(name) <= _MAX_NAME for name in value)
-        and all(map(is_finite, value.values()))
-    )

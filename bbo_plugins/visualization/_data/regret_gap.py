@@ -12,7 +12,7 @@ import numpy as np
 from optuna.study import Study, StudyDirection
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.stopping.progress import StoppingHistory, histories_of, history_of
+from bbo_plugins.optuna.stopping.progress import StoredRecords
 from bbo_plugins.optuna.terminator import RegretGapTerminator
 
 if TYPE_CHECKING:
@@ -139,10 +139,10 @@ def regret_gap_info(study: Study, terminator: RegretGapTerminator | None) -> Reg
     return _info(history, maximize=study.direction is StudyDirection.MAXIMIZE)
 
 
-def _history(study: Study, terminator: RegretGapTerminator | None) -> StoppingHistory | None:
+def _history(study: Study, terminator: RegretGapTerminator | None) -> StoredRecords | None:
     if terminator is not None:
-        return history_of(study, terminator.settings)
-    histories = histories_of(study)
+        return StoredRecords.read(study, terminator.settings)
+    histories = StoredRecords.read_all(study)
     if len(histories) > 1:
         _logger.warning(
             "The study has records of %d terminators with different settings; those of %r are "
@@ -153,7 +153,7 @@ def _history(study: Study, terminator: RegretGapTerminator | None) -> StoppingHi
     return histories[-1] if histories else None
 
 
-def _info(history: StoppingHistory, *, maximize: bool) -> RegretGapInfo:
+def _info(history: StoredRecords, *, maximize: bool) -> RegretGapInfo:
     rule, records = history.settings.rule, [stored.record for stored in history.records]
     name = rule.criterion.replace("-", " ").capitalize()
     has_sum = rule.criterion == "regret-gap"

@@ -16,7 +16,7 @@ from optuna.storages.journal import JournalFileBackend
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 from bbo_plugins.optuna import RegretGapTerminator
-from bbo_plugins.optuna.stopping.progress import histories_of
+from bbo_plugins.optuna.stopping.progress import StoredRecords
 from bbo_plugins.optuna.stopping.records import (
     CAPACITY,
     Settings,
@@ -27,7 +27,13 @@ from bbo_plugins.optuna.stopping.records import (
     stored_records,
     stored_warm_start,
 )
-from tests.optuna.stopping import add_all, assert_same, converging, expected_records, new_study
+from tests.optuna.stopping.studies import (
+    add_all,
+    assert_same,
+    converging,
+    expected_records,
+    new_study,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,7 +107,7 @@ def test_warm_starts_come_back_exactly(d: int) -> None:
     for size in (d + 12, d + 2):
         root = rng.standard_normal((size, size))
         left = WarmStart(rng.standard_normal(size), root @ root.T, -1.25, 31)
-        store_warm_start(study, SETTINGS, 31 + size, left.to_json())
+        store_warm_start(study, SETTINGS, 31 + size, left)
         expected = WarmStart.from_json(left.to_json())
         found = stored_warm_start(attributes_of(study), SETTINGS)
         assert found is not None
@@ -115,7 +121,7 @@ def test_warm_starts_come_back_exactly(d: int) -> None:
 def test_warm_start_half_overwritten_by_another_worker_is_none() -> None:
     """Chunks that belong to different completions are not put together."""
     study = new_study()
-    left = WarmStart(np.zeros(42), np.eye(42), -1.0, 31).to_json()
+    left = WarmStart(np.zeros(42), np.eye(42), -1.0, 31)
     store_warm_start(study, SETTINGS, 30, left)
     first = attributes_of(study)[f"{SETTINGS.key}:warm:0"]
     assert stored_warm_start(attributes_of(study), SETTINGS) is not None
@@ -182,7 +188,7 @@ def test_other_settings_have_other_records() -> None:
     assert [bool(terminator.history(study)) for terminator in terminators] == [True] + [False] * 11
     terminators[1].evaluate(study)
     assert len(terminators[0].history(study)) == len(terminators[1].history(study)) == 6
-    assert len(histories_of(study)) == 2
+    assert len(StoredRecords.read_all(study)) == 2
 
 
 @pytest.mark.parametrize(

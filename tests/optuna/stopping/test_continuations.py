@@ -15,11 +15,11 @@ from bbo_plugins.optuna import PromotionCallback, RegretGapTerminator, UHEBOSamp
 from bbo_plugins.optuna.stopping import completions
 from bbo_plugins.optuna.stopping.completions import StudyCompletions, in_order
 from bbo_plugins.optuna.stopping.cross_validation import report_cross_validation_scores
-from bbo_plugins.optuna.stopping.progress import history_of
+from bbo_plugins.optuna.stopping.progress import StoredRecords
 from bbo_plugins.optuna.study import continuations
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, Continuations
 from bbo_plugins.optuna.study.proposal import Proposal
-from tests.optuna.stopping import UNIT_SQUARE, add, assert_same, converging, new_study
+from tests.optuna.stopping.studies import UNIT_SQUARE, add, assert_same, converging, new_study
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,7 +117,7 @@ def test_history_has_the_values_of_the_longest_training() -> None:
     terminator.evaluate(study)
     expected = VALUES.copy()
     expected[[1, 3, 5, 13]] = 0.01, 0.30, 0.21, 0.001
-    assert history_of(study, terminator.settings).values == pytest.approx(expected.tolist())
+    assert StoredRecords.read(study, terminator.settings).values == pytest.approx(expected.tolist())
 
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
@@ -133,10 +133,10 @@ def test_scores_of_the_longest_training_count(direction: Any) -> None:
         report_cross_validation_scores(trial, [0.1, 0.2 + trial.number])
         study.tell(trial, value * quality)
     reader = StudyCompletions()
-    observed = reader.observed(study, in_order(reader.read(study)[0], {}))
-    assert observed is not None
-    assert observed.best_scores == (0.1, 1.2)
-    assert observed.y.tolist() == [2.0, 1.5]
+    completed = reader.completed(study, in_order(reader.read(study)[0], {}))
+    assert completed is not None
+    assert completed.best_scores == (0.1, 1.2)
+    assert completed.y.tolist() == [2.0, 1.5]
 
 
 def test_estimates_are_up_to_date_by_configurations() -> None:
@@ -149,10 +149,10 @@ def test_estimates_are_up_to_date_by_configurations() -> None:
         _add(study, (index, 0.5), latest)
     add(study, {"x": 0.1, "y": 0.2}, 0.4, system_attrs=proposal.to_attributes())
     reader = StudyCompletions()
-    observed = reader.observed(study, in_order(reader.read(study)[0], {}))
-    assert observed is not None
-    assert observed.X.shape == (10, 2)
-    assert observed.estimate is not None
+    completed = reader.completed(study, in_order(reader.read(study)[0], {}))
+    assert completed is not None
+    assert completed.X.shape == (10, 2)
+    assert completed.estimate is not None
 
 
 def test_unfinished_sources_are_no_configuration_of_their_own() -> None:

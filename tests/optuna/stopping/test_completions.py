@@ -16,7 +16,7 @@ from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.stopping import completions
 from bbo_plugins.optuna.stopping.completions import StudyCompletions, in_order
 from bbo_plugins.optuna.study.proposal import Proposal
-from tests.optuna.stopping import PLANE, add, new_study
+from tests.optuna.stopping.studies import PLANE, add, new_study
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -88,17 +88,17 @@ def test_points_are_those_of_the_shared_space() -> None:
     order = in_order(reader.read(study)[0], {})
     other = (*order[:2], order[3], order[2], *order[4:])
     for asked in (order[:3], order[:5], order[:2], order, order[:7], other, other[:4], order):
-        observed = reader.observed(study, asked)
-        assert observed is not None
+        completed = reader.completed(study, asked)
+        assert completed is not None
         names = ("c", "x", "y") if len(asked) <= 5 else ("x", "y")
-        assert observed.space.names == names
-        expected = StudyCompletions().observed(study, asked)
+        assert completed.space.names == names
+        expected = StudyCompletions().completed(study, asked)
         assert expected is not None
-        np.testing.assert_array_equal(observed.X, expected.X)
+        np.testing.assert_array_equal(completed.X, expected.X)
         np.testing.assert_array_equal(
-            observed.X[:, -2:], [[c.trial.params["x"], c.trial.params["y"]] for c in asked]
+            completed.X[:, -2:], [[c.trial.params["x"], c.trial.params["y"]] for c in asked]
         )
-        np.testing.assert_array_equal(observed.y, [-c.trial.value for c in asked])
+        np.testing.assert_array_equal(completed.y, [-c.trial.value for c in asked])
 
 
 @pytest.mark.parametrize("loss, is_used", [("Marginal", True), ("WeightedLeaveOneOut", False)])
@@ -110,11 +110,11 @@ def test_estimates_by_other_losses_are_not_taken_over(loss: str, is_used: bool) 
         proposal = Proposal({"x": 0.5, "y": 0.5}, (fit,), loss=loss)
         add(study, {"x": 0.1 * index, "y": 0.5}, 1.0, system_attrs=proposal.to_attributes())
     reader = StudyCompletions()
-    observed = reader.observed(study, in_order(reader.read(study)[0], {}))
-    assert observed is not None
-    assert (observed.estimate is not None) is is_used
-    if observed.estimate is not None:
-        np.testing.assert_allclose(observed.estimate.length_scales, [0.3, 0.7])
+    completed = reader.completed(study, in_order(reader.read(study)[0], {}))
+    assert completed is not None
+    assert (completed.estimate is not None) is is_used
+    if completed.estimate is not None:
+        np.testing.assert_allclose(completed.estimate.length_scales, [0.3, 0.7])
 
 
 @pytest.mark.parametrize("names, is_used", [("xy", True), ("xz", False)])
@@ -127,9 +127,9 @@ def test_estimates_for_other_parameters_are_not_taken_over(names: str, is_used: 
         attributes = proposal.to_attributes()
         add(study, {"x": 0.1 * index, "y": 0.5}, 1.0, system_attrs=attributes)
     reader = StudyCompletions()
-    observed = reader.observed(study, in_order(reader.read(study)[0], {}))
-    assert observed is not None
-    assert (observed.estimate is not None) is is_used
+    completed = reader.completed(study, in_order(reader.read(study)[0], {}))
+    assert completed is not None
+    assert (completed.estimate is not None) is is_used
 
 
 @pytest.mark.parametrize("n_points, is_used", [(0.9, True), (0.7, False)])
@@ -141,9 +141,9 @@ def test_estimates_of_long_studies_are_taken_over(n_points: float, is_used: bool
     study = _study([i % 100 for i in range(MAX_MODELED * 3 // 2)])
     add(study, {"x": 0.5, "y": 0.5}, 1.0, minute=10**5, system_attrs=proposal.to_attributes())
     reader = StudyCompletions()
-    observed = reader.observed(study, in_order(reader.read(study)[0], {}))
-    assert observed is not None
-    assert (observed.estimate is not None) is is_used
+    completed = reader.completed(study, in_order(reader.read(study)[0], {}))
+    assert completed is not None
+    assert (completed.estimate is not None) is is_used
 
 
 def test_a_range_that_changes_is_not_shared() -> None:
@@ -156,7 +156,7 @@ def test_a_range_that_changes_is_not_shared() -> None:
     order = in_order(reader.read(study)[0], {})
     names = []
     for n in range(1, 5):
-        observed = reader.observed(study, order[:n])
-        assert observed is not None
-        names.append(observed.space.names)
+        completed = reader.completed(study, order[:n])
+        assert completed is not None
+        names.append(completed.space.names)
     assert names == [("x", "y"), ("x", "y"), ("y",), ("y",)]

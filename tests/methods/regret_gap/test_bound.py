@@ -125,15 +125,15 @@ def test_expected_excess_agrees_with_quadrature(seed: int) -> None:
     assert expected_excess(mean[0] - mean[1], v) == pytest.approx(expected, abs=1e-7)
 
 
-@given(difference=st.floats(-1e6, 1e6), spread=st.floats(0.0, 1e6))
-def test_expected_excess_is_between_its_bounds(difference: float, spread: float) -> None:
-    """At least max(d, 0) by Jensen, at most that plus σ φ(0); without spread exactly max(d, 0)."""
-    value = expected_excess(difference, spread)
-    least = max(difference, 0.0)
-    slack = 1e-12 * max(abs(difference), spread)
-    assert least - slack <= value <= least + spread / math.sqrt(2.0 * math.pi) + slack
+@given(mean=st.floats(-1e6, 1e6), std=st.floats(0.0, 1e6))
+def test_expected_excess_is_between_its_bounds(mean: float, std: float) -> None:
+    """At least max(m, 0) by Jensen, at most that plus σ φ(0); where σ = 0 exactly max(m, 0)."""
+    value = expected_excess(mean, std)
+    least = max(mean, 0.0)
+    slack = 1e-12 * max(abs(mean), std)
+    assert least - slack <= value <= least + std / math.sqrt(2.0 * math.pi) + slack
     assert value >= 0.0
-    assert expected_excess(difference, 0.0) == least
+    assert expected_excess(mean, 0.0) == least
 
 
 # --------------------------------------------------------------------------------- ΔR̃_t, Eq. (2)
@@ -237,10 +237,10 @@ def test_bound_holds_for_draws_of_the_process(multiplier: str) -> None:
         # every other observation is at the incumbent, where a bad one lowers the mean the most
         best = int(seen[np.argmax(y)])
         new = best if case % 2 else int(rng.integers(m))
-        spread = math.sqrt(covariance[new, new] + noise)
+        deviation = math.sqrt(covariance[new, new] + noise)
         target = float(f[new] + math.sqrt(noise) * rng.standard_normal())
         if multiplier == "one":
-            target = float(mean[new] + rng.choice([-4.0, 4.0]) * spread)
+            target = float(mean[new] + rng.choice([-4.0, 4.0]) * deviation)
         width = 1.0 if multiplier == "one" else confidence_multiplier(m, t, DELTA)
         rows = [*seen, *(i for i in range(m) if i not in seen)]
         upper, lower = regret_bound(mean[rows], np.diag(covariance)[rows], t - 1, width)

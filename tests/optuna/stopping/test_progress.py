@@ -15,8 +15,8 @@ from optuna.storages.journal import JournalFileBackend
 
 from bbo_plugins.methods.regret_gap import algorithm as stopping
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
-from bbo_plugins.optuna.stopping.progress import history_of
-from tests.optuna.stopping import (
+from bbo_plugins.optuna.stopping.progress import StoredRecords
+from tests.optuna.stopping.studies import (
     PLANE,
     add_all,
     assert_same,
@@ -54,7 +54,7 @@ def _objective(trial: Trial) -> float:
 
 def _places(study: Study, terminator: RegretGapTerminator) -> list[int]:
     """Return the trials in the order in which they have been recorded."""
-    return [stored.number for stored in history_of(study, terminator.settings).records]
+    return [stored.number for stored in StoredRecords.read(study, terminator.settings).records]
 
 
 @pytest.mark.parametrize("sampler", [None, UHEBOSampler(n_startup_trials=6, seed=0)])

@@ -57,7 +57,7 @@ def test_a_lone_outlier_does_not_set_the_scale(outlier: float) -> None:
 @pytest.mark.parametrize(
     "values", [[3.0], [7.0] * 30, [0.0] * 5, [0.1 + 0.2, 0.3] * 9, [1e-310] * 4, [5.0] * 29 + [1e6]]
 )
-def test_constant_targets_have_no_spread(values: list[float]) -> None:
+def test_constant_targets_have_no_deviation(values: list[float]) -> None:
     """Also if they differ by rounding, and if the only other value is a lone outlier."""
     targets = StandardizedTargets.of(np.array(values))
     assert targets.std == 0.0

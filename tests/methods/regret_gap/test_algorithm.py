@@ -298,7 +298,7 @@ def test_one_outlier_stops_nothing(criterion: str, outlier: float, where: int) -
     """Good or bad, at the start or just now: no criterion falls below a hundredth of the scale.
 
     Without limits to the targets all others would look equal, and everything relative to their
-    spread would vanish.
+    standard deviation would vanish.
     """
     X, y = _history(9, n=26)
     y[where] = outlier
