@@ -25,16 +25,16 @@ Start with :func:`~bbo_plugins.methods.go_ucb.algorithm.suggest`.
 
 | equation or step | function | file |
 |---|---|---|
-| Algorithm 1, Phase II, lines 2 to 4 | NetworkSurrogate.fit | surrogate.py |
-| Algorithm 1, Phase II, line 5 | UpperConfidenceBound.value_and_gradient | algorithm.py |
+| Algorithm 1, lines 2-4 (Phase II) | NetworkSurrogate.fit | surrogate.py |
+| Algorithm 1, line 5 (Phase II) | UpperConfidenceBound.value_and_gradient | algorithm.py |
 | Eq. (2) | fit | regression.py |
 | Eq. (3) | NetworkBall.from_data | ball.py |
 | Eq. (4) | NetworkBall.from_data | ball.py |
 | Eq. (5) | NetworkBall.from_data | ball.py |
 | Eq. (6) | NetworkBall.variance | ball.py |
 | Eq. (7) | suggest_by_model | algorithm.py |
-| Eriksson et al. (2019), section 3 | length_after | algorithm.py |
-| Rasmussen & Williams (2006), Eq. (5.9) | ScaleEvidence.__call__ | evidence.py |
+| Section 3 of Eriksson et al. (2019) | length_after | algorithm.py |
+| Eq. (5.9) of Rasmussen & Williams (2006) | ScaleEvidence.__call__ | evidence.py |
 
 Phase I is the start-up of the sampler.
 

@@ -107,7 +107,7 @@ class UpperConfidenceBound:
         value, by_input = np.zeros(len(X)), np.zeros(U.shape)
         if self.objective is not None:
             mean, variance, *gradients = self.objective.predict_with_gradients(U)
-            bound = self._bound(mean, variance)  # Algorithm 1, Phase II, line 5: max over w
+            bound = self._bound(mean, variance)  # Algorithm 1, line 5 (Phase II): max over w
             value += bound.value
             by_input += functions.chain(bound, *gradients)
         for ball, limit in self.constraints:
@@ -329,7 +329,7 @@ def length_after(y: FloatArray, n_startup: int) -> float:
         else:
             successes, failures = 0, failures + 1
         best = max(best, value)
-        if successes == _N_SUCCESSES:  # Eriksson et al. (2019), section 3
+        if successes == _N_SUCCESSES:  # Section 3 of Eriksson et al. (2019)
             length, successes = min(2.0 * length, _LONGEST), 0
         elif failures == _N_FAILURES:
             length, failures = 0.5 * length, 0

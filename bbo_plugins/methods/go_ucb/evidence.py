@@ -170,7 +170,7 @@ class ScaleEvidence:
         M = np.outer(alpha, alpha) - inverse
         gradient = (TYPICAL - theta) / _PRIOR_SD**2
         for i in range(1, LOG_NOISE):
-            # Rasmussen & Williams (2006), Eq. (5.9)
+            # Eq. (5.9) of Rasmussen & Williams (2006)
             gradient[i] += squares[i] * float(np.vdot(M, self._parts[i]))
         gradient[3] -= float(mean @ alpha)
         gradient[LOG_NOISE:] += self._noise.gradient(N, 0.5 * M.diagonal())

@@ -164,7 +164,7 @@ class NetworkSurrogate:
         by_power = {power: _Targets.of(U, y, power, noise_variance) for power in POWERS}
         search = _Search(U, by_power, hidden_units, fixed, rng)
         best, n_cold = search.run(warm_start)
-        # Algorithm 1, Phase II, lines 2 to 4
+        # Algorithm 1, lines 2-4 (Phase II)
         network, targets = search.network(best.theta), best.targets
         noise = targets.noise.variances(best.theta)
         return cls(

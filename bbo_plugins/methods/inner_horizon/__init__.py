@@ -22,7 +22,7 @@ continues the best trials whenever N has grown.
 | Theorem 3 | InnerHorizon.n_inner | horizon.py |
 | Theorem 4 | bilevel_beta | laws.py |
 | Theorem 18 | InnerHorizon.n_inner | horizon.py |
-| (C.8) | bilevel_beta | laws.py |
+| Eq. (C.8) | bilevel_beta | laws.py |
 
 Deviations:
 

@@ -226,7 +226,8 @@ class InnerHorizon:
             ValueError: ``n_steps`` is below 1.
         """
         n_steps = errors.check_int("n_steps", n_steps, minimum=1)
-        return self.learning_rate / math.sqrt(n_steps)  # Theorem 1
+        # Theorem 1: steps of constant length in proportion to N^(-1/2)
+        return self.learning_rate / math.sqrt(n_steps)
 
     def noise_variance(self, n_steps: int) -> float | None:
         """Return φ² / n, the noise variance of a value after n >= 1 steps; None without ``phi``.
@@ -242,7 +243,8 @@ class InnerHorizon:
             ValueError: ``n_steps`` is below 1.
         """
         n_steps = errors.check_int("n_steps", n_steps, minimum=1)
-        return None if self.phi is None else self.phi**2 / n_steps  # Theorem 1
+        # Theorem 1: the excess risk is at most N^(-1/2) φ(N)
+        return None if self.phi is None else self.phi**2 / n_steps
 
     def steps(self, trial_number: int) -> int:
         """Return N, the number of SGD steps of one trial.

@@ -119,4 +119,5 @@ def bilevel_beta(
         raise ValueError(errors.rule_message("squared_errors", rule, squared_errors))
     bound = errors.check_positive("norm_bound", norm_bound)
     sigma = math.sqrt(errors.check_positive("noise_variance", noise_variance))
-    return math.hypot(bound, math.sqrt(float(errors_made.sum())) / sigma)  # (C.8), Theorem 4
+    # Theorem 4, with the sum of Eq. (C.8)
+    return math.hypot(bound, math.sqrt(float(errors_made.sum())) / sigma)
