@@ -212,7 +212,7 @@ def _fit(
 ) -> tuple[NetworkSurrogate, list[NetworkSurrogate]]:
     """Fit a network to the objective, and one to each constraint's slack."""
     slacks = _slacks(data)
-    first, *others = [*warm_starts, *([None] * (1 + len(slacks)))]
+    starts = [*warm_starts, *([None] * (1 + len(slacks)))]
     surrogate = NetworkSurrogate.fit(
         data.X,
         data.y,
@@ -222,10 +222,10 @@ def _fit(
         regularization=options.regularization,
         noise_variance=data.noise_variance,
         deterministic=options.deterministic,
-        warm_start=first,
+        warm_start=starts[0],
     )
     constraints = []
-    for slack, warm_start in zip(slacks, others, strict=False):
+    for slack, warm_start in zip(slacks, starts[1:], strict=False):
         known = np.isfinite(slack)
         constraints.append(
             NetworkSurrogate.fit(
