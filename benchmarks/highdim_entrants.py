@@ -99,7 +99,7 @@ def entrants(n_startup: int) -> Mapping[str, Sampler]:
             Sampler(
                 name=name,
                 build=_literal(n_startup, exact=name == "literal-exact"),
-                requires=("bbo_plugins.methods.go_ucb.literal",),
+                requires=("benchmarks.highdim_literal",),
                 distribution="bbo-plugins",
                 ours=True,
                 module=__name__,
@@ -200,7 +200,7 @@ def _uhe_bo(n_startup: int) -> Build:
 
 def _literal(n_startup: int, *, exact: bool) -> Build:
     def build(seed: int, n_trials: int | None) -> BaseSampler:
-        from bbo_plugins.methods.go_ucb.literal import LiteralGOUCB  # noqa: PLC0415
+        from benchmarks.highdim_literal import LiteralGOUCB  # noqa: PLC0415
 
         def make(bounds: np.ndarray) -> Any:
             return LiteralGOUCB(

@@ -139,12 +139,14 @@ class GOUCBSampler(ModelSampler):
         step = go_ucb.suggest(
             snapshot.space,
             snapshot.observations,
+            go_ucb.GOUCBOptions(
+                n_startup=self._n_startup_trials,
+                hidden_units=self._hidden_units,
+                beta=go_ucb.DEFAULT_BETA if self._beta is None else self._beta,
+                regularization=self._regularization,
+                deterministic=self._deterministic,
+            ),
             rng=rng,
-            n_startup=self._n_startup_trials,
-            hidden_units=self._hidden_units,
-            beta=go_ucb.DEFAULT_BETA if self._beta is None else self._beta,
-            regularization=self._regularization,
-            deterministic=self._deterministic,
             warm_starts=warm_starts,
         )
         return ModelSuggestion(

@@ -1,6 +1,6 @@
 """Giving each trial of a Ray Tune experiment its number of training steps.
 
-What becomes of a trial when it has made its N steps:
+When a trial has made its N steps:
 
 - The horizon is the same for all: the trial is stopped, as if it had ended by itself.
 - The horizon grows: the trial is paused. Its value counts from now on, for the search algorithm
@@ -15,9 +15,8 @@ continuation are no competitors of those under way.
 A trial that ends below N has not been trained as it should be. If it was a base scheduler or
 :class:`~bbo_plugins.ray.RegretGapStopper` that stopped it, our search algorithm is told so.
 
-Tune does not save schedulers, so all there is to know of a trial is kept with the trial
-(:mod:`bbo_plugins.ray.tune.horizons`); one that waits is one that is paused and has made its N
-steps.
+Tune does not save schedulers, so each trial keeps its own state
+(:mod:`bbo_plugins.ray.tune.horizons`); a waiting trial is paused and has made its N steps.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
-from bbo_plugins.optuna.messages import Once
-from bbo_plugins.ray.tune.conversions import STOPPED_EARLY, field, finite
+from bbo_plugins.ray.tune.conversions import STOPPED_EARLY, finite, maximized
 from bbo_plugins.ray.tune.horizons import (
     ControllerView,
     TrialHorizons,
@@ -44,7 +42,9 @@ from bbo_plugins.ray.tune.horizons import (
     changes_configs,
     has_checkpoint,
     is_for_bohb,
+    tell_stopped_early,
 )
+from bbo_plugins.ray.tune.recording import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -176,21 +176,12 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         self._metric: str | None = None
         self._mode: str | None = None
         self._forget()
-        self._once = Once()
+        self._once = Messages()
 
     def _forget(self) -> None:
         self._with_base: set[str] = set()
         self._values: dict[str, float] = {}  # maximized, of those that have reached a horizon
         self._to_park: set[str] = set()  # restored ones that have made their steps
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what has been said: it holds a lock."""
-        return {name: value for name, value in self.__dict__.items() if name != "_once"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Start with nothing said."""
-        self.__dict__.update(state)
-        self._once = Once()
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state to a file, but for that of the trials: Tune keeps them.
@@ -201,7 +192,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         left_out = {"_with_base", "_values", "_to_park"}
         if not can_be_saved(self._base):
             left_out.add("_base")
-        state = {name: v for name, v in self.__getstate__().items() if name not in left_out}
+        state = {name: v for name, v in self.__dict__.items() if name not in left_out}
         Path(checkpoint_path).write_bytes(cloudpickle.dumps(state))
 
     def restore(self, checkpoint_path: str) -> None:
@@ -209,7 +200,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
 
         A base scheduler that could not be saved is the one that this object was given.
         """
-        self.__setstate__(cloudpickle.loads(Path(checkpoint_path).read_bytes()))
+        self.__dict__.update(cloudpickle.loads(Path(checkpoint_path).read_bytes()))
         self._forget()
 
     @property
@@ -285,17 +276,15 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
             return str(TrialScheduler.CONTINUE)
         view = self._seen_by_base(tune_controller)
         decision = str(self._base.on_trial_result(view, trial, result))
-        search = bbo_search(tune_controller)
-        if decision == TrialScheduler.STOP and search is not None:
-            search.on_trial_stopped_early(trial.trial_id)
+        if decision == TrialScheduler.STOP:
+            tell_stopped_early(tune_controller, trial)
         return decision
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         """Pass on the end of a trial."""
         done = finite(result.get(self._time_attr)) or 0.0
-        search = bbo_search(tune_controller)
-        if search and result.get(STOPPED_EARLY) and done < self._horizons.target(trial):
-            search.on_trial_stopped_early(trial.trial_id)
+        if result.get(STOPPED_EARLY) and done < self._horizons.target(trial):
+            tell_stopped_early(tune_controller, trial)
         self._tell_steps_made(tune_controller, trial, done)
         if trial.trial_id in self._with_base:
             self._base.on_trial_complete(self._seen_by_base(tune_controller), trial, result)
@@ -309,9 +298,8 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
     def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
         """Pass on the end of a trial that was not running, and so has not ended by itself."""
         done = self._horizons.done(trial)
-        search = bbo_search(tune_controller)
-        if search is not None and done < self._horizons.target(trial):
-            search.on_trial_stopped_early(trial.trial_id)
+        if done < self._horizons.target(trial):
+            tell_stopped_early(tune_controller, trial)
         self._tell_steps_made(tune_controller, trial, done)
         if trial.trial_id in self._with_base:
             self._base.on_trial_remove(self._seen_by_base(tune_controller), trial)
@@ -331,7 +319,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
     # -------------------------------------------------------------- growing horizons
 
     def _at_horizon(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Return what becomes of a trial that has made its steps."""
+        """Return Tune's decision for a trial that has made its steps."""
         if not self._horizons.grow:
             return str(TrialScheduler.STOP)
         self._values[trial.trial_id] = self._maximized(tune_controller, result)
@@ -454,10 +442,8 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         if metric is None or mode is None:
             rule = "given to the tuner or the search algorithm for a horizon that grows"
             raise ValueError(errors.rule_message("metric and mode", rule, (metric, mode)))
-        value = finite(field(result, metric))
-        if value is None:
-            return math.nan
-        return value if mode == "max" else -value
+        value = maximized(result, metric, mode)
+        return math.nan if value is None else value
 
     def _seen_by_base(self, tune_controller: Any) -> Any:
         return None if tune_controller is None else ControllerView(tune_controller, self._with_base)

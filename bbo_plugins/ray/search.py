@@ -22,7 +22,6 @@ from ray.tune.search import Searcher
 from ray.tune.utils.util import merge_dicts, unflatten_dict
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.terminator import RegretGapTerminator
 from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
 from bbo_plugins.ray.tune.conversions import (
@@ -34,7 +33,7 @@ from bbo_plugins.ray.tune.conversions import (
     params_of,
     split_space,
 )
-from bbo_plugins.ray.tune.recording import OWNER_KEY, owner_of
+from bbo_plugins.ray.tune.recording import OWNER_KEY, Messages, owner_of
 from bbo_plugins.ray.tune.restoring import FIXED_PARAMS, RestoringSearch
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ class BBOSearch(RestoringSearch):
             if not callable(getattr(terminator, "should_terminate", None)):
                 raise TypeError(errors.rule_message("terminator", rule, terminator))
         self._terminator = terminator
-        self._once = Once()
+        self._once = Messages()
         self._owner = uuid.uuid4().hex
         self._constants: dict[str, Any] = {}  # of ``space``, to be added to each suggestion
         self._known_constants: frozenset[str] = frozenset()

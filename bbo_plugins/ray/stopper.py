@@ -1,18 +1,9 @@
 """Stopping a Ray Tune experiment when nothing more is to be gained.
 
-The rule is that of :class:`~bbo_plugins.RegretGapTerminator` (see
-:mod:`bbo_plugins.methods.regret_gap.algorithm`), for any search algorithm. A stopper sees results
-and nothing
-else, so that it keeps all it knows in itself: the last value of each trial, and one record for each
-trial that has ended. It is pickled with Ray's checkpoints and goes on from there after a restore.
-
-Which trials of a Ray experiment have ended, judged by their results alone.
-
-A stopper is shown results, but nobody tells it when a scheduler has stopped or paused a trial: such
-a trial just falls silent. What tells a silent trial from a slow one is that trials take turns. If
-at most w trials were ever seen to run side by side, then one that has not been heard of while w
-others began has given up its place. A trial that is heard of again was slow after all; it has made
-w larger by then.
+The rule is that of :class:`~bbo_plugins.RegretGapTerminator`
+(:mod:`bbo_plugins.methods.regret_gap`), for any search algorithm. A stopper sees results only, so
+it keeps the last value of each trial and one record for each trial that has ended. Ray's
+checkpoints contain it, and after a restore it goes on from there.
 """
 
 from __future__ import annotations
@@ -29,11 +20,11 @@ from bbo_plugins.methods.regret_gap import algorithm as stopping
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 from bbo_plugins.optuna.study.points import is_single, is_value_of, space_of
 from bbo_plugins.ray.tune.conversions import (
+    MODES,
     STOPPED_EARLY,
     example_of_domain,
-    field,
-    finite,
     flattened,
+    maximized,
     split_space,
 )
 
@@ -44,8 +35,16 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 
+_logger = logging.getLogger(__name__)
+
+
 class LiveTrials:
-    """Keeps track of the trials that have reported and may report again."""
+    """The trials that have reported and may report again, judged by their results alone.
+
+    Nobody tells a stopper that a scheduler has stopped or paused a trial: the trial falls silent.
+    Trials take turns. If at most w trials ever ran side by side, then a trial that was silent while
+    w others began has given up its place. If it is heard of again, it was slow, and w grows.
+    """
 
     def __init__(self) -> None:
         """Start without any trial."""
@@ -100,9 +99,6 @@ class LiveTrials:
         return [
             trial_id for trial_id in self._live if n_begun - self._heard_at[trial_id] > self._width
         ]
-
-
-_logger = logging.getLogger(__name__)
 
 
 class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any without Ray
@@ -179,7 +175,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         """Check and keep the arguments."""
         errors.check_instance("metric", metric, str, "the name of a result")
         self._metric = metric
-        self._sign = 1.0 if errors.check_word("mode", mode, ("min", "max")) == "max" else -1.0
+        self._mode = errors.check_word("mode", mode, MODES)
         distributions, constants = split_space("space", space)
         searched = {name: d for name, d in distributions.items() if not is_single(d)}
         if not searched:
@@ -265,8 +261,8 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
             )
 
     def _observed(self, result: Mapping[str, Any]) -> tuple[FloatArray, float] | None:
-        """Return the point (d,) and the maximized value of a result, None if it has not both."""
-        value = finite(field(result, self._metric))
+        """Return the point (d,) and the maximized value of a result; None unless it has both."""
+        value = maximized(result, self._metric, self._mode)
         if value is None:
             return None
         config = flattened(result.get("config") or {}, self._space.names)
@@ -280,7 +276,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
                         name,
                     )
                 return None
-        return self._space.encode([config])[0], self._sign * value
+        return self._space.encode([config])[0], value
 
 
 def _same(a: tuple[FloatArray, float], b: tuple[FloatArray, float]) -> bool:

@@ -324,7 +324,8 @@ def test_unmodeled_values_do_not_move_the_networks() -> None:
 
     def suggestion(observations: Observations) -> FloatArray:
         rng = np.random.default_rng(1)
-        return go_ucb.suggest(unit_box(2), observations, rng=rng, n_startup=n, hidden_units=4).x
+        options = go_ucb.GOUCBOptions(n_startup=n, hidden_units=4)
+        return go_ucb.suggest(unit_box(2), observations, options, rng=rng).x
 
     np.testing.assert_allclose(suggestion(other), suggestion(study), rtol=0, atol=1e-9)
 

@@ -252,7 +252,7 @@ def test_region_knows_how_long_the_start_up_was(monkeypatch: pytest.MonkeyPatch)
     seen = []
 
     def watched(*arguments: Any, **options: Any) -> Suggestion:
-        seen.append(options["n_startup"])
+        seen.append(arguments[2].n_startup)
         return suggest(*arguments, **options)
 
     monkeypatch.setattr("bbo_plugins.methods.go_ucb.algorithm.suggest", watched)

@@ -1,59 +1,7 @@
-r"""GO-UCB: global optimization with a parametric surrogate and a ball of parameters around it.
+"""One step of GO-UCB: fit the networks, maximize the bound in a trust region.
 
-A network (:mod:`bbo_plugins.methods.go_ucb.network`) is fitted to the observations by nonlinear
-least
-squares; the next point maximizes the largest value that the network can take there as long as its
-parameters stay in a ball around the fitted ones:
-
-    x_t = argmax_x max_{w in Ball_t} f_x(w),
-
-with f linearized in w at the weights w̄ of the regression, which has the inner maximum in closed
-form: f_x at the ball's center plus √β_t ‖∇_w f_x‖ in the norm of Σ_t⁻¹. Everything is done in the
-dual, from the Gram matrix of the gradients (:mod:`bbo_plugins.methods.go_ucb.ball`), so that a
-step costs O(n²) per number of hidden units and inputs plus n³/3 for each of a few factorizations.
-
-Source: Liu & Wang (2023), "Global Optimization with Parametric Function Approximation", Algorithm
-1.
-
-| the paper                                          | here                                        |
-|----------------------------------------------------|---------------------------------------------|
-| network with 25 hidden units                       | the same beside a quadratic, with priors    |
-| oracle: 2,000 steps of gradient descent at 1e-11   | Levenberg-Marquardt, a few steps further at |
-|                                                    | every trial, afresh ever more rarely        |
-| gradients kept as they were made, at ŵ_i           | all taken anew at w̄                         |
-| Eq. (4) regularized towards ŵ_0, λ = √T log² T     | towards the prior mean; scales and λ by     |
-|                                                    | marginal likelihood                         |
-| squared error of the values as they are            | of a transform, less exact far from the best|
-| β_t = d_w³ F⁴ t/T                                  | β_t = λβ, i.e. √β posterior standard        |
-|                                                    | deviations                                  |
-| gradient ascent over x and w, 2,000 steps at 1e-4  | quasi-Newton ascent over x, in a trust      |
-|                                                    | region, w in closed form                    |
-
-Why: at the paper's learning rates the weights and the points hardly move from where they start, and
-the ball's boundary is never reached. The paper's regret bound is for the left column.
-
-Pending points shrink the ball as if they had been observed at the mean; points that failed are
-evidence of a bad value. Constraints have networks of their own, and the bound is weighed
-by the probability of feasibility as in :mod:`bbo_plugins.acquisition.functions`. So it is by the
-probability that a point is valid where some failed (:mod:`bbo_plugins.acquisition.validity`).
-
-Too many observations for one model are left to :mod:`bbo_plugins.methods.training_subset`; the
-trust region follows all of them.
-
-How far a search may leave the best point: a trust region whose length follows from the history.
-
-A box around the best point, as long as ``length`` in every numeric direction of the unit cube. The
-length grows when trials keep improving on the best value and shrinks when they keep failing to; a
-region that has become tiny starts over at full length around the same point. There is no state: the
-length is recomputed from all values in their order, so that a resumed search continues as if it had
-not been interrupted.
-
-Source: Eriksson et al. (2019), "Scalable Global Optimization via Local Bayesian Optimization",
-section 3 (TuRBO).
-
-Deviations: one region, which keeps its data when it starts over. What counts as an improvement is
-measured by the distance of the best value from the median and not by the best value's size, so that
-adding a constant to the objective changes nothing.
+Symbols, equations and deviations: :mod:`bbo_plugins.methods.go_ucb`. The trust region is a box
+around the best point whose length follows from the order of all values; no state is kept.
 """
 
 from __future__ import annotations
@@ -84,9 +32,31 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 DEFAULT_BETA = 1.0
-
-
 DEFAULT_HIDDEN_UNITS = 25
+_LONGEST, _SHORTEST, _FIRST = 1.6, 2.0**-7, 0.8  # as in TuRBO
+_N_SUCCESSES, _N_FAILURES = 2, 5  # in a row, before the length doubles or halves
+_LEAST_RISE = 1e-3  # of the best value's distance from the median, to be an improvement
+
+
+@dataclass(frozen=True, kw_only=True)
+class GOUCBOptions:
+    """What a user sets.
+
+    Attributes:
+        n_startup: How many of the observations were not suggested by this method.
+        hidden_units: h.
+        beta: β; the bound has √β posterior standard deviations.
+        regularization: λ, noise variance of standardized targets; None to estimate it.
+        deterministic: Whether the objective is free of noise; then no evaluated point is suggested
+            again before the space is exhausted. In a space with a continuous parameter none is
+            in either case.
+    """
+
+    n_startup: int
+    hidden_units: int = DEFAULT_HIDDEN_UNITS
+    beta: float = DEFAULT_BETA
+    regularization: float | None = None
+    deterministic: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,8 +75,8 @@ class Suggestion:
 
 
 @dataclass(frozen=True)
-class Optimism:
-    """The acquisition function: an upper confidence bound, weighed by constraints if there are any.
+class UpperConfidenceBound:
+    """The acquisition function, weighed by the probability of feasibility if there are constraints.
 
     Attributes:
         features: The map to the networks' inputs.
@@ -125,7 +95,7 @@ class Optimism:
     validity: Validity | None = None
 
     def value(self, X: FloatArray) -> FloatArray:
-        """Return the values at ``X`` (m, d), shape (m,)."""
+        """Return the values (m,) at points ``X`` (m, d)."""
         U = inputs(X, self.features)
         value = np.zeros(len(X))
         if self.objective is not None:
@@ -137,12 +107,12 @@ class Optimism:
         return value
 
     def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
+        """Return the values (m,) and gradients (m, d) at points ``X`` (m, d)."""
         U = inputs(X, self.features)
         value, by_input = np.zeros(len(X)), np.zeros(U.shape)
         if self.objective is not None:
             mean, variance, *gradients = self.objective.predict_with_gradients(U)
-            bound = self._bound(mean, variance)
+            bound = self._bound(mean, variance)  # Algorithm 1, line 5 (Phase II): max over w
             value += bound.value
             by_input += functions.chain(bound, *gradients)
         for ball, limit in self.constraints:
@@ -170,13 +140,9 @@ class Optimism:
 def suggest(
     space: SearchSpace,
     observations: Observations,
+    options: GOUCBOptions,
     *,
     rng: np.random.Generator,
-    n_startup: int,
-    hidden_units: int = DEFAULT_HIDDEN_UNITS,
-    beta: float = DEFAULT_BETA,
-    regularization: float | None = None,
-    deterministic: bool = False,
     warm_starts: Sequence[WarmNetwork | None] = (),
 ) -> Suggestion:
     """Return the next point to evaluate.
@@ -187,99 +153,102 @@ def suggest(
     Args:
         space: The search space, d dimensions.
         observations: What is known of the study; at least one evaluated point, in their order.
+        options: What a user sets.
         rng: Source of randomness of the networks and the candidate points.
-        n_startup: How many of the observations were not suggested by this method.
-        hidden_units: h, size of the network.
-        beta: β, squared number of posterior standard deviations in the bound.
-        regularization: λ, noise variance of standardized targets; None to estimate it.
-        deterministic: Whether the objective is free of noise; then no evaluated point is suggested
-            again before the space is exhausted. In a space with a continuous parameter none is
-            in either case.
         warm_starts: The :attr:`Suggestion.warm_starts` of the previous step.
+
+    Returns:
+        The point, the state of the fits and the fallbacks taken.
     """
     try:
-        return _suggest_by_model(
-            space,
-            observations,
-            rng=rng,
-            n_startup=n_startup,
-            hidden_units=hidden_units,
-            beta=beta,
-            regularization=regularization,
-            deterministic=deterministic,
-            warm_starts=warm_starts,
-        )
+        return suggest_by_model(space, observations, options, rng=rng, warm_starts=warm_starts)
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
         x = space.snap(shifted_sobol(1, len(space), rng))[0]
         reason = str(error) or type(error).__name__
         return Suggestion(x, (), (f"no network could be used ({reason}), so the point is random",))
 
 
-def _suggest_by_model(
+def suggest_by_model(
     space: SearchSpace,
     observations: Observations,
+    options: GOUCBOptions,
     *,
     rng: np.random.Generator,
-    n_startup: int,
-    hidden_units: int,
-    beta: float,
-    regularization: float | None,
-    deterministic: bool,
     warm_starts: Sequence[WarmNetwork | None],
 ) -> Suggestion:
-    """Fit the networks and maximize the bound in the trust region; may raise on unusable data."""
+    """Return the point with the largest bound; arguments as for :func:`suggest`.
+
+    Raises:
+        ArithmeticError: The data are beyond floating point.
+        ValueError: A Gram matrix could not be factorized.
+    """
     features = FeatureMap(tuple(space.n_categories.tolist()))
-    failed = _failed(observations)
-    told = training_subset.modeled(observations, features)
-    slacks = _slacks(told)
-    starts = [*warm_starts, *([None] * (1 + len(slacks)))]
-    surrogate = NetworkSurrogate.fit(
-        told.X,
-        told.y,
-        features,
-        rng=rng,
-        hidden_units=hidden_units,
-        regularization=regularization,
-        noise_variance=told.noise_variance,
-        deterministic=deterministic,
-        warm_start=starts[0],
+    data = training_subset.modeled(observations, features)
+    surrogate, constraints = _fit(data, features, options, rng, warm_starts)
+    eligible = _eligible(observations)
+    region, incumbent = _region(
+        space, observations, surrogate, constraints, eligible, options.n_startup
     )
-    constraints = []
-    for slack, start in zip(slacks, starts[1:], strict=False):
-        known = np.isfinite(slack)
-        constraints.append(
-            NetworkSurrogate.fit(
-                told.X[known],
-                slack[known],
-                features,
-                rng=rng,
-                hidden_units=hidden_units,
-                warm_start=start,
-            )
-        )
-    eligible = _eligible(observations, _slacks(observations))
-    region, incumbent = _region(space, observations, surrogate, constraints, eligible, n_startup)
-    pending = inputs(observations.pending, features)
-    objective = _believing(surrogate.doubting(failed[-LATEST_FAILED:]), surrogate, pending)
+    failed, pending = _failed(observations), inputs(observations.pending, features)
+    objective = surrogate.condition_on_pending(
+        pending, surrogate.penalize_failures(failed[-LATEST_FAILED:])
+    )
+    acquisition = UpperConfidenceBound(
+        features,
+        objective if eligible.any() or not constraints else None,
+        math.sqrt(options.beta),  # Eq. (7), a constant here
+        incumbent,
+        tuple((one.condition_on_pending(pending, one.ball), _limit(one)) for one in constraints),
+        Validity.of(data.X, failed, features),
+    )
     # Among infinitely many points, one close by teaches as much as a repeat, and more.
-    unrepeated = deterministic or space.size is None
+    unrepeated = options.deterministic or space.size is None
     x = maximize_in_region(
-        Optimism(
-            features,
-            objective if eligible.any() or not constraints else None,
-            math.sqrt(beta),
-            incumbent,
-            tuple((_believing(one.ball, one, pending), _limit(one)) for one in constraints),
-            Validity.of(told.X, failed, features),
-        ),
+        acquisition,
         space,
         region,
         rng=rng,
         excluded=np.concatenate([observations.X, failed]) if unrepeated else failed,
         pending=observations.pending,
     )
-    models = [surrogate, *constraints]
-    return Suggestion(x, tuple(model.warm_start for model in models), ())
+    return Suggestion(x, tuple(model.warm_start for model in (surrogate, *constraints)), ())
+
+
+def _fit(
+    data: Observations,
+    features: FeatureMap,
+    options: GOUCBOptions,
+    rng: np.random.Generator,
+    warm_starts: Sequence[WarmNetwork | None],
+) -> tuple[NetworkSurrogate, list[NetworkSurrogate]]:
+    """Fit a network to the objective, and one to each constraint's slack."""
+    slacks = _slacks(data)
+    starts = [*warm_starts, *([None] * (1 + len(slacks)))]
+    surrogate = NetworkSurrogate.fit(
+        data.X,
+        data.y,
+        features,
+        rng=rng,
+        hidden_units=options.hidden_units,
+        regularization=options.regularization,
+        noise_variance=data.noise_variance,
+        deterministic=options.deterministic,
+        warm_start=starts[0],
+    )
+    constraints = []
+    for slack, warm_start in zip(slacks, starts[1:], strict=False):
+        known = np.isfinite(slack)
+        constraints.append(
+            NetworkSurrogate.fit(
+                data.X[known],
+                slack[known],
+                features,
+                rng=rng,
+                hidden_units=options.hidden_units,
+                warm_start=warm_start,
+            )
+        )
+    return surrogate, constraints
 
 
 def _failed(observations: Observations) -> FloatArray:
@@ -298,12 +267,13 @@ def _slacks(observations: Observations) -> list[FloatArray]:
     return [-column for column in observations.constraints.T if np.isfinite(column).any()]
 
 
-def _eligible(observations: Observations, slacks: Sequence[FloatArray]) -> NDArray[np.bool_]:
-    """Return which observed points (n,) may be the best: complete and, if so asked, feasible.
+def _eligible(observations: Observations) -> NDArray[np.bool_]:
+    """Return which observed points (n,) may be the best: complete, feasible if constrained.
 
     A trial that reports some constraints is judged by those, one that reports none is not feasible.
     """
     eligible = observations.complete.copy()
+    slacks = _slacks(observations)
     if slacks:
         values = np.column_stack(slacks)
         eligible &= ~np.isnan(values).all(axis=1)
@@ -314,11 +284,6 @@ def _eligible(observations: Observations, slacks: Sequence[FloatArray]) -> NDArr
 def _limit(constraint: NetworkSurrogate) -> float:
     """Return the transformed slack from which on a point is feasible."""
     return float(constraint.transform.forward(np.zeros(1))[0])
-
-
-def _believing(ball: NetworkBall, model: NetworkSurrogate, pending: FloatArray) -> NetworkBall:
-    """Return ``ball`` after inputs ``pending`` (p, D), as if observed at their means."""
-    return ball.with_more(pending, np.full(len(pending), model.noise_variance))
 
 
 def _region(
@@ -332,7 +297,7 @@ def _region(
     """Return the trust region, and the mean at its center.
 
     Its center is the observed point with the best mean; as long as none may be the best, the one
-    that the constraints' models like most.
+    that is feasible with the highest probability.
     """
     points = space.snap(observations.X)
     mean = surrogate.predict_mean(points)
@@ -351,33 +316,31 @@ def _region(
     return TrustRegion(points[best], length_after(values, n_startup)), float(mean[best])
 
 
-_LONGEST, _SHORTEST, _FIRST = 1.6, 2.0**-7, 0.8  # as in TuRBO
-
-
-_N_SUCCESSES, _N_FAILURES = 2, 5  # in a row, before the length doubles or halves
-
-
-_LEAST_RISE = 1e-3  # of the best value's distance from the median, to be an improvement
-
-
 def length_after(y: FloatArray, n_startup: int) -> float:
     """Return the length of the region after values ``y`` (n,), maximized, in the order of trials.
 
+    Successes in a row double it, failures in a row halve it; a tiny region starts over. A success
+    exceeds the best value by a share of its distance from the median, which no shift of the
+    objective changes.
+
     Args:
-        y: Values; -inf for one that cannot be the best.
+        y: Values, shape (n,); -inf for one that cannot be the best.
         n_startup: How many of them were not suggested from within a region.
+
+    Returns:
+        The length in units of the cube's edge.
     """
     length, successes, failures = _FIRST, 0, 0
     n_first = max(min(n_startup, len(y)), 1)
     best = float(y[:n_first].max(initial=-np.inf))
     for i in range(n_first, len(y)):
         value = float(y[i])
-        if value > best and value > best + _LEAST_RISE * _spread(y[:i], best):
+        if value > best and value > best + _LEAST_RISE * _above_median(y[:i], best):
             successes, failures = successes + 1, 0
         else:
             successes, failures = 0, failures + 1
         best = max(best, value)
-        if successes == _N_SUCCESSES:
+        if successes == _N_SUCCESSES:  # Section 3 of Eriksson et al. (2019)
             length, successes = min(2.0 * length, _LONGEST), 0
         elif failures == _N_FAILURES:
             length, failures = 0.5 * length, 0
@@ -386,7 +349,7 @@ def length_after(y: FloatArray, n_startup: int) -> float:
     return length
 
 
-def _spread(y: FloatArray, best: float) -> float:
+def _above_median(y: FloatArray, best: float) -> float:
     """Return the distance of ``best`` from the median of the finite values."""
     seen = y[np.isfinite(y)]
     return best - float(np.median(seen)) if len(seen) else 0.0

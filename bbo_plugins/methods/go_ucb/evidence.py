@@ -1,4 +1,4 @@
-r"""The scales of a network by marginal likelihood, all together and with gradients.
+r"""The scales of a network by marginal likelihood.
 
 Around given weights the network is linear in them, and its output at the observations a Gaussian
 with covariance
@@ -6,9 +6,8 @@ with covariance
     K(θ) = s_0² + s_l² T + s_q² T² + s_e² t̄ t̄ᵀ + s_v²/h A Aᵀ + s_h² (P̄ P̄ᵀ)(1 + T),
 
 in which θ, the logarithms of the scales, appears in the factors only, as long as the weights are
-kept in the function's own units: P̄ and t̄ are P and t
-(:mod:`bbo_plugins.methods.go_ucb.network`) without
-their scales. So one factorization gives the evidence and its derivatives by all of θ,
+kept in the function's own units: P̄ and t̄ are P and t of :mod:`bbo_plugins.methods.go_ucb.network`
+without their scales. So one factorization gives the evidence and its derivatives by all of θ,
 
     ∂/∂θ_i log p(z | θ) = ½ tr((αα^T - (K + N)⁻¹) ∂(K + N)/∂θ_i),     α = (K + N)⁻¹ z̄,
 
@@ -17,8 +16,7 @@ log λ and q of the noise
 
     N_i = λ ((r_i² + r_0²) / (median r² + r_0²))^q,
 
-with r the distance from the best observation: no family of functions is exact everywhere, and what
-is noise to a fit of all observations is, near the best one, what the search is after.
+with r the distance from the best observation: the fit may be less exact far from the best.
 
 Sources: MacKay (1992), "A practical Bayesian framework for backpropagation networks"; Rasmussen &
 Williams (2006), "Gaussian Processes for Machine Learning", Eq. (5.9).
@@ -35,48 +33,29 @@ from scipy import optimize
 from scipy.linalg import lapack
 
 from bbo_plugins.methods.go_ucb.network import HILL, LinearizedNetwork, Network, Scales
+from bbo_plugins.methods.go_ucb.regression import factorize, solve
 
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 NOISE_FLOOR = 1e-6
-
-
 N_THETA = 8  # six scales in the order of :class:`Scales`, log λ, q
-
-
 LOG_NOISE, GROWTH = 6, 7
-
-
-# Typical values and their spread: a normal prior on θ; the constant's scale is fixed.
+# Mean and standard deviation of a normal prior on θ; the constant's scale is fixed.
 TYPICAL = np.array([*np.log([1.0, 1.0, 1.0, 1.0, 3.0, 2.0, 1e-3]), 0.5])
-
-
-_SPREAD = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 2.0, 0.5])
-
-
+_PRIOR_SD = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 2.0, 0.5])
 # Between these θ is chosen.
 LOWEST = TYPICAL - np.array([0.0, 5.0, 5.0, 5.0, 5.0, 2.0, 0.0, 0.5])
-
-
 HIGHEST = TYPICAL + np.array([0.0, 5.0, 5.0, 5.0, 5.0, 2.0, 9.0, 1.5])
-
-
 LOWEST[LOG_NOISE] = math.log(NOISE_FLOOR)
-
-
 _NEAR = 0.05  # r_0, distance per input below which the noise grows no smaller
-
-
 _MAX_OBSERVATIONS = 300  # on which scales are chosen
-
-
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
 def log_prior(theta: FloatArray) -> float:
     """Return the logarithm of the prior's density at ``theta`` (8,), up to a constant."""
-    return -0.5 * float(np.square((theta - TYPICAL) / _SPREAD).sum())
+    return -0.5 * float(np.square((theta - TYPICAL) / _PRIOR_SD).sum())
 
 
 def network_with(theta: FloatArray, n_inputs: int, hidden_units: int) -> Network:
@@ -164,7 +143,7 @@ class ScaleEvidence:
             rows.A @ rows.A.T / rows.A.shape[1],
             (P @ P.T) * (1.0 + T),
         ]
-        # Eq. (4)'s targets without what the prior mean adds to them at the present scales
+        # Targets of Eq. (4) without the contribution of the prior mean at the present scales
         self._z = z - linear.outputs(U) + linear.times(rows, linear.w) - HILL * rows.t
         self._noise = noise
 
@@ -175,13 +154,13 @@ class ScaleEvidence:
         C = np.zeros_like(self._parts[0])
         for square, part in zip(squares, self._parts, strict=True):
             C += square * part
-        C[np.diag_indices(len(N))] += N
-        L, info = lapack.dpotrf(C.T, lower=1, clean=1, overwrite_a=1)
-        if info != 0:
+        try:
+            L = factorize(C, N)
+        except ValueError:
             return -math.inf, np.zeros(N_THETA)
         mean = HILL * math.exp(theta[3]) * self._t
         z = self._z + mean
-        alpha = lapack.dpotrs(L, z, lower=1)[0]
+        alpha = solve(L, z)
         value = -0.5 * float(z @ alpha) - float(np.log(L.diagonal()).sum())
         value += log_prior(theta) - 0.5 * len(z) * _LOG_2PI
         inverse = lapack.dpotri(L, lower=1, overwrite_c=1)[0]
@@ -189,8 +168,9 @@ class ScaleEvidence:
         inverse += inverse.T
         inverse[np.diag_indices(len(N))] = diagonal
         M = np.outer(alpha, alpha) - inverse
-        gradient = (TYPICAL - theta) / _SPREAD**2
+        gradient = (TYPICAL - theta) / _PRIOR_SD**2
         for i in range(1, LOG_NOISE):
+            # Eq. (5.9) of Rasmussen & Williams (2006)
             gradient[i] += squares[i] * float(np.vdot(M, self._parts[i]))
         gradient[3] -= float(mean @ alpha)
         gradient[LOG_NOISE:] += self._noise.gradient(N, 0.5 * M.diagonal())
@@ -208,6 +188,9 @@ def maximize(
         theta: Where to start, shape (8,).
         fixed_noise: Whether log λ and q stay as they are.
         max_evaluations: About how often the evidence may be evaluated.
+
+    Returns:
+        θ with log λ and q unchanged if they are fixed.
     """
     free = np.arange(1, LOG_NOISE if fixed_noise else N_THETA)
 

@@ -3,11 +3,9 @@ r"""A two-layer sigmoid network beside a quadratic: outputs and their gradients,
     f_w(u) = s_0 c + s_l aᵀu/√D + s_q uᵀBu/D + s_e (e - e_0) √D (|u|²/D - 1/3)
              + s_v/√h Σ_k v_k sigmoid(z_k),                 z_k = s_h (W_kᵀu/√D + b_k)
 
-All parameters w are in units of their prior standard deviations: a standard normal prior on w is
-what weight decay amounts to, and the scales s say what it means for the function. The term in e is
-part of the quadratic's, with a scale of its own, and the only one whose prior mean is not zero:
-before anything is known the function is a hill, as an optimum inside a box of many dimensions is
-more likely than one in its corners, where all other terms are largest.
+All parameters w have a standard normal prior; the scales s are their standard deviations. Only e
+has a prior mean other than zero: before anything is known the function is a hill, because an
+optimum is more likely inside a box of many dimensions than in its corners.
 
 | symbol  | shape    | meaning                                                                    |
 |---------|----------|----------------------------------------------------------------------------|
@@ -24,12 +22,6 @@ J has a structure that makes products with it cheap, and above all the Gram matr
 
 which costs O(n m (D + h)) and not O(n m d_w). B is symmetric; its entries off the diagonal carry a
 factor √2, so that the quadratic's part of the Gram matrix is s_q² T² exactly.
-
-Source: Liu & Wang (2023), "Global Optimization with Parametric Function Approximation", section 6.
-
-Deviations: the paper's network is the sum over the hidden units and a constant, without a prior.
-With as many weights as that and few observations it needs one; and it is slow to learn what a
-quadratic says at once.
 """
 
 from __future__ import annotations
@@ -46,8 +38,6 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 _SQRT_2 = math.sqrt(2.0)
-
-
 HILL = 2.0  # e_0, in prior standard deviations of e
 
 
@@ -135,7 +125,7 @@ class Network:
 
     @cached_property
     def triangle(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """Rows and columns of B's lower triangle, and what its parameters are divided by."""
+        """Rows and columns of B's lower triangle, and the divisors of its parameters."""
         rows, columns = np.tril_indices(self.n_inputs)
         return rows, columns, np.where(rows == columns, 1.0, _SQRT_2)
 

@@ -9,12 +9,10 @@ with m = 1 + μ and residuals r = y - f; with fewer observations than parameters
 
     δ = -w/m + Jᵀz,     (K + m N) z = r + J w/m,     K = J Jᵀ (n, n).
 
-The undamped step is Eq. (5) of the paper with the prior mean 0 as its center, all gradients taken
-at the current w, and λ = N. So at convergence the regression oracle and the confidence ball's
-center are one and the same.
+The undamped step is Eq. (5) with all gradients taken at the current w and λ = N, so at convergence
+w is the center of the confidence ball.
 
-Sources: Liu & Wang (2023), Eqs. (2) and (5); Nocedal & Wright (2006), "Numerical Optimization",
-section 10.3.
+Source: Nocedal & Wright (2006), "Numerical Optimization", section 10.3.
 """
 
 from __future__ import annotations
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _SMALLEST_DAMPING, _FIRST_DAMPING, _LARGEST_DAMPING = 1e-6, 1e-2, 1e12
-
-
 _TOLERANCE = 1e-3
 
 
@@ -69,12 +65,15 @@ def fit(
         max_iterations: Most steps to be tried.
         tolerance: Decrease of Φ, in nats, at which the search ends.
 
+    Returns:
+        The parameters and Φ there.
+
     Raises:
         ValueError: The Gram matrix could not be factorized.
     """
     w, damping = start, _FIRST_DAMPING
     f = network.at(w).outputs(U)
-    loss = _loss(w, y - f, noise)
+    loss = _loss(w, y - f, noise)  # Eq. (2), plus the prior
     tried = 0
     while tried < max_iterations:
         linear = network.at(w)

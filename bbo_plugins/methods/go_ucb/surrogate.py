@@ -1,19 +1,16 @@
 r"""A network fitted to observations, with scales chosen by marginal likelihood.
 
-A fit alternates between the weights (:mod:`bbo_plugins.methods.go_ucb.regression`) and the scales
-and
-the noise (:mod:`bbo_plugins.methods.go_ucb.evidence`), each for what the other one is. What cannot
-be climbed is compared by the same marginal likelihood: which random network to start from, and the
-power of the targets' transform (:mod:`bbo_plugins.gp.targets`). Predictions are those of
-the network linearized at the weights, of which the marginal likelihood speaks: they agree with the
-network's own where the regression has converged, and do not depend on it where it has not. Beyond
-300 observations the scales are chosen on that many of them.
+A fit alternates between the weights (:mod:`~bbo_plugins.methods.go_ucb.regression`) and the scales
+and the noise (:mod:`~bbo_plugins.methods.go_ucb.evidence`). The same marginal likelihood chooses
+among random networks to start from and among powers of the targets' transform. Beyond 300
+observations the scales are chosen on that many of them. Predictions are those of the network
+linearized at the weights.
 
 A fit is cold (from a random network for each power) when there is no earlier one or the number of
-observations has grown by a third since the last cold one; warm otherwise, continuing the earlier
-one. The state that makes it warm (:class:`WarmNetwork`) is stored with the study, so that a fresh
-process repeats the fit exactly. It holds the hidden units only: the function is linear in all other
-parameters, so that the first step of the regression finds those, wherever it starts.
+observations has grown by a third since the last cold one; otherwise it is warm and continues the
+earlier one. The state of a warm fit (:class:`WarmNetwork`) is stored with the study, so that a
+fresh process repeats the fit exactly. It holds the hidden units only: the function is linear in all
+other parameters, which the first step of the regression finds.
 """
 
 from __future__ import annotations
@@ -32,9 +29,7 @@ from bbo_plugins.gp.targets import GapTransform
 from bbo_plugins.methods.go_ucb.ball import NetworkBall
 from bbo_plugins.methods.go_ucb.evidence import (
     GROWTH,
-    HIGHEST,
     LOG_NOISE,
-    LOWEST,
     NOISE_FLOOR,
     TYPICAL,
     NoiseModel,
@@ -50,33 +45,12 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 POWERS = (1.0, 0.5, 0.0)  # of the targets' transform
-
-
 _COLD_ROUNDS = ((12, 25), (6, 15))  # iterations for the weights, evaluations for the scales
-
-
 _WARM_ROUNDS = ((4, 10),)
-
-
 _OTHER_POWER = 0.25  # share of warm fits that try another power
-
-
-_COLD_GROWTH = 4.0 / 3.0
-
-
 _START_OUTPUT = 0.3  # of its prior standard deviation: the output layer's weights at the start
-
-
-_BOUNDED = np.arange(len(TYPICAL)) != LOG_NOISE  # stored values beyond are not scales but damage
-
-
-_MAX_LOG_NOISE = 50.0  # may have been given
-
-
+_MAX_THETA = 50.0  # a stored value beyond is damage
 _LARGEST_HALF = float(np.finfo(np.float16).max)
-
-
-_MAX_POINTS = 10**9
 
 
 @dataclass(frozen=True)
@@ -120,11 +94,10 @@ class WarmNetwork:
             return None
         sane = (
             theta.shape == TYPICAL.shape
-            and abs(theta[LOG_NOISE]) <= _MAX_LOG_NOISE
-            and bool(((theta >= LOWEST) & (theta <= HIGHEST))[_BOUNDED].all())
+            and bool((np.abs(theta) <= _MAX_THETA).all())
             and bool(np.isfinite(hidden).all())
             and power in POWERS
-            and 0 < n_cold <= _MAX_POINTS
+            and n_cold > 0
         )
         return cls(theta, power, hidden, n_cold) if sane else None
 
@@ -178,6 +151,9 @@ class NetworkSurrogate:
             deterministic: Whether unknown noise is fixed at its floor instead of estimated.
             warm_start: What an earlier fit on nearly the same data left.
 
+        Returns:
+            The surrogate, with the ball of these observations.
+
         Raises:
             ValueError: A Gram matrix could not be factorized.
         """
@@ -188,6 +164,7 @@ class NetworkSurrogate:
         by_power = {power: _Targets.of(U, y, power, noise_variance) for power in POWERS}
         search = _Search(U, by_power, hidden_units, fixed, rng)
         best, n_cold = search.run(warm_start)
+        # Algorithm 1, lines 2-4 (Phase II)
         network, targets = search.network(best.theta), best.targets
         noise = targets.noise.variances(best.theta)
         return cls(
@@ -202,11 +179,11 @@ class NetworkSurrogate:
             log_evidence=best.score,
         )
 
-    def doubting(self, failed: FloatArray) -> NetworkBall:
-        """Return the ball after evidence that ``failed`` (f, d) are no better than the median.
+    def penalize_failures(self, failed: FloatArray) -> NetworkBall:
+        """Return the ball after evidence that points ``failed`` (f, d) are at most the median.
 
-        Its noise is the posterior variance there: one failure moves the mean halfway, as it may
-        have been an accident, and further ones at the same place move it further.
+        The noise of that evidence is the posterior variance: one failure moves the mean halfway,
+        further ones at the same place move it further.
         """
         if not len(failed):
             return self.ball
@@ -218,6 +195,10 @@ class NetworkSurrogate:
             np.concatenate([self.z, np.minimum(mean, np.median(self.z))]),
             np.concatenate([self.ball.noise, variance]),
         )
+
+    def condition_on_pending(self, pending: FloatArray, ball: NetworkBall) -> NetworkBall:
+        """Return ``ball`` after inputs ``pending`` (p, D), as if observed at their means."""
+        return ball.condition_on(pending, np.full(len(pending), self.noise_variance))
 
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean (m,) and variance (m,) at ``X`` (m, d), in transformed units."""
@@ -295,7 +276,7 @@ class _Search:
         candidates, n_cold = [], n
         if warm_start is not None:
             candidates = self._warm_fits(warm_start)
-        if warm_start is None or not candidates or n >= _COLD_GROWTH * warm_start.n_cold:
+        if warm_start is None or not candidates or 3 * n >= 4 * warm_start.n_cold:
             hidden = self._rng.standard_normal(size)
             hidden[: self._hidden_units] *= _START_OUTPUT
             candidates += [self._fit(power, TYPICAL, hidden, _COLD_ROUNDS) for power in POWERS]

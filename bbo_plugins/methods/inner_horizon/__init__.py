@@ -1,1 +1,40 @@
-"""How long each trial trains (Fu et al. 2024)."""
+"""How many SGD steps N each of T outer trials trains for (Fu et al. 2024, ICLR).
+
+Tuning by training is a bilevel problem: Bayesian optimization outside, SGD inside; the loss that
+SGD has not removed after N steps is the noise of the outer level. :class:`InnerHorizon` derives N
+from T or from a total number of steps; :class:`GrowingHorizon` gives trial t N_t = c tᵖ steps and
+continues the best trials whenever N has grown.
+
+| symbol | shape | meaning                                                                       |
+|--------|-------|-------------------------------------------------------------------------------|
+| T, t   |       | number of outer trials (configurations); the t-th of them, from 1             |
+| N, N_t |       | SGD steps of one trial, of the t-th trial                                     |
+| η      |       | length of the SGD steps                                                       |
+| c, p   |       | N = c Tᵖ or N_t = c tᵖ                                                        |
+| φ(N)   |       | N^(-1/2) φ(N) bounds the excess risk after N steps                            |
+| ε      | (t,)  | errors of the values, ε_i at most N_i^(-1/2) φ(N_i)                           |
+| B, σ²  |       | bound on the RKHS norm of the outer objective; variance of the GP's noise     |
+
+| equation or step | function | file |
+|---|---|---|
+| Theorem 1 | InnerHorizon.noise_variance | horizon.py |
+| Theorem 1 | InnerHorizon.step_size_for | horizon.py |
+| Theorem 3 | InnerHorizon.n_inner | horizon.py |
+| Theorem 4 | bilevel_beta | laws.py |
+| Theorem 18 | InnerHorizon.n_inner | horizon.py |
+| Eq. (C.8) | bilevel_beta | laws.py |
+
+Deviations:
+
+- c is 8 by default, as the theorems leave it open.
+- T is capped by the number of hyperparameters on request, as real searches saturate in T.
+- The growing horizon is this project's: neither T nor N has to be known.
+- η is constant during training in all modes; Theorem 18 has steps that shrink.
+- φ is constant: the logarithms of φ(N) are left out.
+- β_t has the sum of the squared errors, (C.8), in place of t φ²(N) / N: N may differ among trials.
+"""
+
+from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon
+from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
+
+__all__ = ["GrowingHorizon", "InnerHorizon", "bilevel_beta"]

@@ -1,32 +1,6 @@
-"""Inner horizon: how many SGD steps N each of T outer trials is to train for.
+"""The number of SGD steps of each trial: the same for all, or growing with their number.
 
-Tuning by training is a bilevel problem: Bayesian optimization outside, SGD inside. What SGD has not
-reached after N steps is the noise of the outer level, so too few steps mislead the search and too
-many are wasted. Two rules for N:
-
-- :class:`InnerHorizon`: T is known (or a total number of steps is), and N follows from it.
-- :class:`GrowingHorizon`: T is not known. Trial t gets N_t = c tᵖ steps, and whenever N has grown,
-  the best few trials are continued to the new N from where they stopped. Recommended: the best are
-  always compared at equal and long training, and the budget may end at any time.
-
-| symbol | meaning                                                                               |
-|--------|---------------------------------------------------------------------------------------|
-| T, t   | number of outer trials (configurations); the t-th of them, from 1                     |
-| N, η   | SGD steps of one trial, their constant length                                         |
-| c, p   | N = c Tᵖ or c tᵖ                                                                      |
-| φ(N)   | N^(-1/2) φ(N) bounds the excess risk after N steps (Theorem 1)                        |
-| B, σ²  | bound on the RKHS norm of the outer objective, variance by which the GP regularizes   |
-
-Source: Fu et al. (2024), "Convergence of Bayesian Bilevel Optimization": Theorems 1, 3, 4 and
-section F.1. With convex losses the excess risk is N^(-1/2) up to logarithms, so N ≍ T gives regret
-O(√(T γ_T)); with non-convex, gradient-dominated ones it is N^(-1/4), which takes N ≍ T². For UCB,
-N ≍ √T still gives sublinear regret (not for expected improvement).
-
-Deviations: the theorems leave c open; 8 was best where real learning curves were searched at
-random. There the exponents looked right; with Bayesian optimization the best T saturates at four to
-six per hyperparameter, so that a budget's T can be capped by ``n_params``. The growing horizon is
-this project's, not the paper's. Theorem 18 has steps that shrink during training; here their length
-is constant in all modes, as in Theorem 1. ``phi`` leaves out the logarithms of φ(N).
+Symbols, theorems and deviations: :mod:`bbo_plugins.methods.inner_horizon`.
 """
 
 from __future__ import annotations
@@ -49,11 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _CONSTANT = 8.0
-
-
 _GROWING_CONSTANT, _SMALL_GROWING_CONSTANT = 4.0, 1.0
-
-
 _SMALL_BUDGET = 5_000  # steps below which a horizon that grows fast leaves too few trials
 
 
@@ -139,9 +109,6 @@ class InnerHorizon:
         given, at most 5 per hyperparameter (or 10, if that is more). All that is left goes into N,
         so that fewer than T steps remain unspent. Where ``minimum`` or ``maximum`` bind, T gives
         way, but not beyond what ``n_params`` allows: then T N may be far below ``total_steps``.
-
-        In experiments on real learning curves, ``loss="nonconvex"`` with ``n_params`` given was
-        within about 10% of the best T for any training loss.
 
         Args:
             total_steps: Steps of all trials together.
@@ -233,6 +200,7 @@ class InnerHorizon:
         Raises:
             AttributeError: The horizon grows, so that there is no single N.
         """
+        # Theorem 3: N ≍ T for "convex". Theorem 18: N ≍ T² for "nonconvex".
         return self._clipped(self.n_outer or 1, EXPONENTS[self.loss])
 
     @property
@@ -245,24 +213,44 @@ class InnerHorizon:
         return self.step_size_for(self.n_inner)
 
     def step_size_for(self, n_steps: int) -> float:
-        """Return ``learning_rate`` / √n for a trial of n >= 1 steps."""
-        return self.learning_rate / math.sqrt(errors.check_int("n_steps", n_steps, minimum=1))
+        """Return ``learning_rate`` / √n for a trial of n >= 1 steps.
 
-    def noise_variance(self, n_steps: int) -> float | None:
-        """Return φ² / n, the noise variance of a value after n >= 1 steps; None without ``phi``.
+        Args:
+            n_steps: n.
+
+        Returns:
+            η, the length of the steps.
 
         Raises:
             TypeError: ``n_steps`` is not an integer.
             ValueError: ``n_steps`` is below 1.
         """
         n_steps = errors.check_int("n_steps", n_steps, minimum=1)
-        return None if self.phi is None else self.phi**2 / n_steps  # Theorem 1
+        # Theorem 1: steps of constant length in proportion to N^(-1/2)
+        return self.learning_rate / math.sqrt(n_steps)
+
+    def noise_variance(self, n_steps: int) -> float | None:
+        """Return φ² / n, the noise variance of a value after n >= 1 steps; None without ``phi``.
+
+        Args:
+            n_steps: n.
+
+        Returns:
+            The variance in squared units of the objective.
+
+        Raises:
+            TypeError: ``n_steps`` is not an integer.
+            ValueError: ``n_steps`` is below 1.
+        """
+        n_steps = errors.check_int("n_steps", n_steps, minimum=1)
+        # Theorem 1: the excess risk is at most N^(-1/2) φ(N)
+        return None if self.phi is None else self.phi**2 / n_steps
 
     def steps(self, trial_number: int) -> int:
         """Return N, the number of SGD steps of one trial.
 
         Args:
-            trial_number: How many configurations came before it; a continuation is none.
+            trial_number: How many configurations came before it, continuations not counted.
 
         Raises:
             TypeError: ``trial_number`` is not an integer.
@@ -272,7 +260,11 @@ class InnerHorizon:
         return self.n_inner
 
     def within_budget(self, n_steps: int, *, spent: int) -> int:
-        """Return ``n_steps``, as only a growing horizon knows of a total; ``spent`` are taken.
+        """Return ``n_steps``: only a growing horizon has a total.
+
+        Args:
+            n_steps: How many more steps are wanted.
+            spent: Steps taken so far by all trials.
 
         Raises:
             TypeError: An argument is not an integer.
@@ -317,10 +309,10 @@ class InnerHorizon:
 class GrowingHorizon(InnerHorizon):
     """A horizon that grows with the number of trials: N_t = ceil(c tᵖ), t = 1, 2, ...
 
-    Without more, late trials would win by their training alone, and early ones mislead the model.
-    So whenever N has grown, the best ``promote`` trials are continued to the new N, and only each
-    configuration's latest value counts. T need not be known: after B steps it is about
-    (3 B / c)^(1/3), less what the continuations take. Made by :meth:`InnerHorizon.growing`.
+    Without continuations, late trials would win by their training alone and early ones mislead the
+    model. So whenever N has grown, the best ``promote`` trials are continued to the new N, and only
+    each configuration's latest value counts. T need not be known: after B steps it is about
+    (3 B / c)^(1/3), less the share of the continuations. Made by :meth:`InnerHorizon.growing`.
 
     Args:
         constant: c, positive.
@@ -380,7 +372,7 @@ class GrowingHorizon(InnerHorizon):
         """Return N_t, t = ``trial_number`` + 1.
 
         Args:
-            trial_number: How many configurations came before it; a continuation is none.
+            trial_number: How many configurations came before it, continuations not counted.
 
         Raises:
             TypeError: ``trial_number`` is not an integer.
@@ -393,6 +385,10 @@ class GrowingHorizon(InnerHorizon):
         """Return how many of ``n_steps`` more steps may be taken after ``spent`` ones.
 
         All of them without a total number of steps, else down to 0.
+
+        Args:
+            n_steps: How many more steps are wanted.
+            spent: Steps taken so far by all trials.
 
         Raises:
             TypeError: An argument is not an integer.

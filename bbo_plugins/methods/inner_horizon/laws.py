@@ -1,4 +1,4 @@
-"""The arithmetic of :mod:`bbo_plugins.methods.inner_horizon`; symbols and sources are there."""
+"""The arithmetic of horizons; symbols and sources: :mod:`bbo_plugins.methods.inner_horizon`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 EXPONENTS: Final = {"convex": 1.0, "nonconvex": 2.0, "ucb-lean": 0.5}
-
-
 MIN_OUTER = 10  # trials of a budget, if there are steps for so many
-
-
 _OUTER_PER_PARAM = 5  # more trials per hyperparameter brought nothing
-
-
 _ROUNDING = 1e-12  # relative error up to which c Tᵖ counts as the whole number next to it
-
-
 _DIRECTIONS = ("maximize", "minimize")
 
 
@@ -106,16 +98,16 @@ def bilevel_beta(
 ) -> float:
     """Return β_t = √(B² + σ⁻² Σᵢ φ²(Nᵢ) / Nᵢ), the multiplier of σ in UCB.
 
-    This is Lemma 2 before its last step: (C.8) bounds ‖ε_t‖², the sum over the t evaluations. With
-    the same N in all of them it is t φ²(N) / N, as Theorems 3 and 4 have it.
-
-    The bound on the outer objective and the noise are in standardized units, the defaults those
-    that worked there.
+    With the same N in all evaluations the sum is t φ²(N) / N. All arguments are in units of
+    standardized values.
 
     Args:
         squared_errors: φ²(Nᵢ) / Nᵢ of each evaluation, not negative, shape (t,).
         norm_bound: B, positive.
         noise_variance: σ², positive.
+
+    Returns:
+        β_t.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -127,4 +119,5 @@ def bilevel_beta(
         raise ValueError(errors.rule_message("squared_errors", rule, squared_errors))
     bound = errors.check_positive("norm_bound", norm_bound)
     sigma = math.sqrt(errors.check_positive("noise_variance", noise_variance))
-    return math.hypot(bound, math.sqrt(float(errors_made.sum())) / sigma)  # (C.8), Theorem 4
+    # Theorem 4, with the sum of Eq. (C.8)
+    return math.hypot(bound, math.sqrt(float(errors_made.sum())) / sigma)

@@ -1,12 +1,8 @@
-"""Ray Tune's search spaces as Optuna's distributions.
+"""Between Ray Tune and plain data: search spaces, points and results.
 
-Ray's own bridge does the conversion; what it would drop, alter or trip over is refused here first,
-by the name of the parameter and with what to write instead. A parameter within nested dicts is
+Ray's own bridge turns its domains into Optuna's distributions. A domain that it would drop or alter
+is refused first, by the name of the parameter and with a remedy. A parameter within nested dicts is
 called by its path: ``{"optimizer": {"lr": tune.loguniform(...)}}`` has ``"optimizer/lr"``.
-
-Arguments of a search algorithm: objective, points to evaluate, values of parameters.
-
-What Ray Tune reports, as plain numbers.
 """
 
 from __future__ import annotations
@@ -23,123 +19,13 @@ from ray.tune.search.sample import Categorical, Domain, Function, LogUniform, No
 from bbo_plugins import errors
 from bbo_plugins.optuna.study.points import dimension_of, is_value_of
 
-_MODES = ("min", "max")
-
-
-def check_objective(metric: object, mode: object) -> None:
-    """Check the name of the metric and the mode, either of which may be None.
-
-    Raises:
-        TypeError: One is no string.
-        ValueError: There are several, or the mode is not one of the two.
-    """
-    for argument, value in (("metric", metric), ("mode", mode)):
-        if isinstance(value, list | tuple):
-            rule = "that of one objective (for several use ray.tune.search.optuna.OptunaSearch)"
-            raise ValueError(errors.rule_message(argument, rule, value))  # noqa: TRY004 - a limit
-    if metric is not None:
-        errors.check_instance("metric", metric, str, "the name of a result")
-    if mode is not None:
-        errors.check_word("mode", mode, _MODES)
-
-
-def check_points(points: object, rewards: object) -> None:
-    """Check that points and their rewards are lists, as many of one as of the other.
-
-    Raises:
-        TypeError: One is no list, or a point is no dict.
-        ValueError: There are not as many rewards as points.
-    """
-    if points is not None and not isinstance(points, list | tuple):
-        raise TypeError(errors.rule_message("points_to_evaluate", "a list of dicts", points))
-    for index, point in enumerate(points or ()):
-        errors.check_instance(f"points_to_evaluate[{index}]", point, Mapping, "a dict")
-    if rewards is None:
-        return
-    if not isinstance(rewards, list | tuple):
-        raise TypeError(errors.rule_message("evaluated_rewards", "a list of numbers", rewards))
-    if len(rewards) != len(points or ()):
-        rule = f"as long as points_to_evaluate, which has {len(points or ())} entries"
-        raise ValueError(errors.rule_message("evaluated_rewards", rule, rewards))
-
-
-def params_of(
-    argument: str,
-    config: Mapping[str, Any],
-    space: Mapping[str, BaseDistribution],
-    constants: Collection[str] | None = None,
-) -> dict[str, Any]:
-    """Return the parameters in a config by path, in the order of the space.
-
-    Args:
-        argument: Name of the argument, for the messages.
-        config: Values, nested or by path; those of some parameters may be missing.
-        space: The distributions of the parameters by path.
-        constants: What else a config may hold, by path; None for anything.
-
-    Raises:
-        ValueError: There is something else, or a value is not one of its parameter.
-    """
-    flat = flattened(config, space)
-    unknown = [name for name in flat if name not in space and name not in (constants or ())]
-    if unknown and constants is not None:
-        rule = f"a point of the search space, which has no {unknown[0]!r}"
-        raise ValueError(errors.rule_message(argument, rule, dict(config)))
-    params = {name: flat[name] for name in space if name in flat}
-    for name, value in params.items():
-        if not is_value_of(dimension_of(space[name]), value):
-            place = f"{argument}[{name!r}]"
-            raise ValueError(errors.rule_message(place, f"a value of {space[name]}", value))
-    return params
-
-
-CONFIG_PREFIX = "config/"  # of a trial's config in a flattened result
-
-
-STOPPED_EARLY = "stopped_early"  # in the last result of a trial that our stopper has stopped
-
-
-# What Tune adds to every result by itself, and is no result.
-_NOT_RESULTS = {*AUTO_RESULT_KEYS, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRIAL_ID}
-
-
-_MAX_TEXT = 2_000  # characters of a reported text that are kept
-
-
-def field(result: Mapping[str, Any], path: str) -> Any:
-    """Return an entry of a result, nested or flattened, by its path; None if it is not there."""
-    if path in result:
-        return result[path]
-    value: Any = result
-    for name in path.split(SEPARATOR):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
-def finite(value: Any) -> float | None:
-    """Return ``value`` as a float, None if it is no finite number."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def reported(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the numbers and texts in a flattened result that the trainable has reported."""
-    for name, value in result.items():
-        if name in _NOT_RESULTS or name.startswith(CONFIG_PREFIX):
-            continue
-        plain = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
-        if isinstance(plain, bool | int | float):
-            yield name, plain
-        elif isinstance(plain, str):
-            yield name, plain[:_MAX_TEXT]
-
-
+MODES = ("min", "max")
 SEPARATOR = "/"
-
-
+CONFIG_PREFIX = "config/"  # of a trial's config in a flattened result
+STOPPED_EARLY = "stopped_early"  # in the last result of a trial that our stopper has stopped
+# Tune adds these to every result by itself.
+_NOT_RESULTS = {*AUTO_RESULT_KEYS, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRIAL_ID}
+_MAX_TEXT = 2_000  # characters of a reported text that are kept
 _DOMAIN = "a domain that can be searched"
 
 
@@ -149,6 +35,9 @@ def split_space(argument: str, space: object) -> tuple[dict[str, BaseDistributio
     Args:
         argument: Name of the argument, for the messages.
         space: Ray's domains, Optuna's distributions and constants, in nested dicts.
+
+    Returns:
+        Optuna's distributions, and the constants.
 
     Raises:
         TypeError: ``space`` is not a dict, or a name is not a string.
@@ -173,21 +62,8 @@ def split_space(argument: str, space: object) -> tuple[dict[str, BaseDistributio
     return distributions, constants
 
 
-def flattened(config: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Return the values of a nested config by path; what ``names`` has is not looked into."""
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        if key not in names and isinstance(value, Mapping) and value:
-            start = f"{key}{SEPARATOR}"
-            inner = {name.removeprefix(start) for name in names if name.startswith(start)}
-            flat |= {start + path: leaf for path, leaf in flattened(value, inner).items()}
-        else:
-            flat[key] = value
-    return flat
-
-
 def example_of_domain(constants: Mapping[str, Any]) -> str:
-    """Return what to write in place of the first list of constants, for a message."""
+    """Return a domain to write in place of the first list of constants, for a message."""
     for path, value in constants.items():
         if isinstance(value, list | tuple) and value:
             is_interval = len(value) == 2 and all(
@@ -222,10 +98,10 @@ def _is_special(value: Any) -> bool:
 
 
 def _check_domain(place: str, domain: Domain) -> None:
-    """Refuse what Optuna cannot express.
+    """Refuse a domain that Optuna cannot express.
 
     Raises:
-        ValueError: The domain is one of those; the message says what to write instead.
+        ValueError: It is one of those; the message has the remedy.
     """
     sampler = domain.get_sampler()
     is_quantized = isinstance(sampler, Quantized)
@@ -270,3 +146,129 @@ def _has_domain(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(map(_has_domain, value.values()))
     return isinstance(value, list | tuple) and any(map(_has_domain, value))
+
+
+def check_objective(metric: object, mode: object) -> None:
+    """Check the name of the metric and the mode, either of which may be None.
+
+    Raises:
+        TypeError: One is no string.
+        ValueError: There are several, or the mode is not one of the two.
+    """
+    for argument, value in (("metric", metric), ("mode", mode)):
+        if isinstance(value, list | tuple):
+            rule = "that of one objective (for several use ray.tune.search.optuna.OptunaSearch)"
+            raise ValueError(errors.rule_message(argument, rule, value))  # noqa: TRY004 - a limit
+    if metric is not None:
+        errors.check_instance("metric", metric, str, "the name of a result")
+    if mode is not None:
+        errors.check_word("mode", mode, MODES)
+
+
+def check_points(points: object, rewards: object) -> None:
+    """Check that points and their rewards are lists, as many of one as of the other.
+
+    Raises:
+        TypeError: One is no list, or a point is no dict.
+        ValueError: There are not as many rewards as points.
+    """
+    if points is not None and not isinstance(points, list | tuple):
+        raise TypeError(errors.rule_message("points_to_evaluate", "a list of dicts", points))
+    for index, point in enumerate(points or ()):
+        errors.check_instance(f"points_to_evaluate[{index}]", point, Mapping, "a dict")
+    if rewards is None:
+        return
+    if not isinstance(rewards, list | tuple):
+        raise TypeError(errors.rule_message("evaluated_rewards", "a list of numbers", rewards))
+    if len(rewards) != len(points or ()):
+        rule = f"as long as points_to_evaluate, which has {len(points or ())} entries"
+        raise ValueError(errors.rule_message("evaluated_rewards", rule, rewards))
+
+
+def params_of(
+    argument: str,
+    config: Mapping[str, Any],
+    space: Mapping[str, BaseDistribution],
+    constants: Collection[str] | None = None,
+) -> dict[str, Any]:
+    """Return the parameters in a config by path, in the order of the space.
+
+    Args:
+        argument: Name of the argument, for the messages.
+        config: Values, nested or by path; those of some parameters may be missing.
+        space: The distributions of the parameters by path.
+        constants: Paths that a config may hold besides; None for any.
+
+    Returns:
+        The values of the parameters that are given.
+
+    Raises:
+        ValueError: There is something else, or a value is not one of its parameter.
+    """
+    flat = flattened(config, space)
+    unknown = [name for name in flat if name not in space and name not in (constants or ())]
+    if unknown and constants is not None:
+        rule = f"a point of the search space, which has no {unknown[0]!r}"
+        raise ValueError(errors.rule_message(argument, rule, dict(config)))
+    params = {name: flat[name] for name in space if name in flat}
+    for name, value in params.items():
+        if not is_value_of(dimension_of(space[name]), value):
+            place = f"{argument}[{name!r}]"
+            raise ValueError(errors.rule_message(place, f"a value of {space[name]}", value))
+    return params
+
+
+def flattened(config: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return a nested config by path; a mapping under one of ``names`` stays whole."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        if key not in names and isinstance(value, Mapping) and value:
+            start = f"{key}{SEPARATOR}"
+            inner = {name.removeprefix(start) for name in names if name.startswith(start)}
+            flat |= {start + path: leaf for path, leaf in flattened(value, inner).items()}
+        else:
+            flat[key] = value
+    return flat
+
+
+def field(result: Mapping[str, Any], path: str) -> Any:
+    """Return an entry of a result, nested or flattened, by its path; None if it is not there."""
+    if path in result:
+        return result[path]
+    value: Any = result
+    for name in path.split(SEPARATOR):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def maximized(result: Mapping[str, Any], metric: str, mode: str) -> float | None:
+    """Return the objective in a result, signed so that it is maximized; None if not finite.
+
+    Args:
+        result: A result, nested or flattened.
+        metric: Path of the objective.
+        mode: "min" or "max".
+    """
+    value = finite(field(result, metric))
+    return value if value is None or mode == "max" else -value
+
+
+def finite(value: Any) -> float | None:
+    """Return ``value`` as a float, None if it is no finite number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def reported(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the numbers and texts in a flattened result that the trainable has reported."""
+    for name, value in result.items():
+        if name in _NOT_RESULTS or name.startswith(CONFIG_PREFIX):
+            continue
+        plain = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+        if isinstance(plain, bool | int | float):
+            yield name, plain
+        elif isinstance(plain, str):
+            yield name, plain[:_MAX_TEXT]

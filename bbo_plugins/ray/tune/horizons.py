@@ -1,10 +1,9 @@
 """How many steps each trial of a Ray Tune experiment is to make, and has made.
 
-Tune does not save schedulers, so all there is to know is kept with the trials: N and the length of
-the steps are in a trial's config and, as a restored config is made anew, in its evaluated
-parameters; the steps it has made are in its last result.
-
-What a scheduler reads off Tune's controller and trials.
+Tune does not save schedulers, so the trials keep everything: N and the length of the steps are in a
+trial's config and, as a restored config is made anew, in its evaluated parameters; the steps it has
+made are in its last result. Beside them stand the functions by which a scheduler reads Tune's
+controller and trials.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ if TYPE_CHECKING:
 class ControllerView:
     """A controller as the base scheduler is to see it: without trials that are not its own.
 
-    What the base scheduler stops through it has not reached its horizon, and our search algorithm
-    is told so.
+    A trial that the base scheduler stops through it has not reached its horizon, and our search
+    algorithm hears of it.
     """
 
     def __init__(self, tune_controller: Any, ids: Collection[str]) -> None:
@@ -62,9 +61,7 @@ class ControllerView:
 
     def stop_trial(self, trial: Trial) -> None:
         """Stop one of them."""
-        search = bbo_search(self._controller)
-        if search is not None:
-            search.on_trial_stopped_early(trial.trial_id)
+        tell_stopped_early(self._controller, trial)
         self._controller.stop_trial(trial)
 
 
@@ -74,6 +71,13 @@ def bbo_search(tune_controller: Any) -> RecordingSearch | None:
     while isinstance(searcher, Searcher) and not isinstance(searcher, RecordingSearch):
         searcher = getattr(searcher, "searcher", None)
     return searcher if isinstance(searcher, RecordingSearch) else None
+
+
+def tell_stopped_early(tune_controller: Any, trial: Trial) -> None:
+    """Tell our search algorithm, if there is one, that a trial stops before its horizon."""
+    search = bbo_search(tune_controller)
+    if search is not None:
+        search.on_trial_stopped_early(trial.trial_id)
 
 
 def changes_configs(scheduler: TrialScheduler | None) -> bool:

@@ -1,7 +1,7 @@
-"""What becomes of the trials of a Ray experiment in an Optuna study.
+"""The trials of a Ray experiment as trials of an Optuna study.
 
 ====================================  ============================================================
-of a Ray trial                        of its Optuna trial
+Ray trial                             Optuna trial
 ====================================  ============================================================
 completed with a finite value         COMPLETE; the other reported numbers are user attributes
 ended with NaN or ±infinity           FAIL, never left RUNNING, also if a scheduler stopped it
@@ -16,7 +16,7 @@ completed, and continued after that   another one, which names the trial it cont
 lost with a driver that was killed    FAIL, and another one if Tune runs it again after all
 ====================================  ============================================================
 
-Results are never an error: those of a trial that is not known, or come late, change nothing.
+Results never raise: those of an unknown trial, and late ones, change nothing.
 
 Several Optuna trials may stand for the same steps of one Ray trial, and the study may have trials
 that Tune has forgotten. A horizon's budget counts what Tune knows, once. The others are listed in a
@@ -34,6 +34,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from ray.tune.result import TRAINING_ITERATION
 from ray.tune.search.optuna import OptunaSearch
 
+from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.study.continuations import (
     CONTINUED_FROM,
     STEPS,
@@ -47,28 +48,28 @@ from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite, reported
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from bbo_plugins.optuna.messages import Once
-
 _logger = logging.getLogger(__name__)
 
-
 OWNER_KEY = "bbo_plugins:ray"  # system attribute: whose trial it is, and of which Ray trial
-
-
 # User attribute of the study, followed by the owner: numbers of its trials that no budget counts.
 NOT_COUNTED = "bbo_plugins:not_counted:"
 
 
 def owner_of(trial: FrozenTrial) -> tuple[str, str] | None:
-    """Return whose trial this is and the name of its Ray trial; None if it is not of Ray.
-
-    The storage is shared, so a malformed attribute is none.
-    """
+    """Return the owner of a trial and the name of its Ray trial; None if it is not of Ray."""
     owner = trial.system_attrs.get(OWNER_KEY)
     if not isinstance(owner, list | tuple) or len(owner) != 2:
         return None
     search, trial_id = owner
     return (search, trial_id) if isinstance(search, str) and isinstance(trial_id, str) else None
+
+
+class Messages(Once):
+    """Which messages were logged; a pickled copy starts anew."""
+
+    def __reduce__(self) -> tuple[type[Messages], tuple[()]]:
+        """Leave everything out: the lock cannot be pickled."""
+        return Messages, ()
 
 
 class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any without Ray
@@ -79,7 +80,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
     _ot_study: Any  # an optuna.Study, None before it is set up
     _ot_trials: dict[str, Trial | FrozenTrial]  # by Ray's name; the latter have ended
     # Our own, set up by BBOSearch.
-    _once: Once  # what has been said
+    _once: Messages
     _owner: str  # whose trials these are: the same after a restore, another one in another search
     _open: set[str]  # Ray's trials whose Optuna trial is running
     _errored: set[str]  # those that failed, and that Ray may run again
@@ -104,7 +105,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         result: dict[str, Any] | None = None,
         error: bool = False,  # noqa: FBT001, FBT002 - Ray's signature
     ) -> None:
-        """Record the end of a trial, once; see the module for what becomes of it."""
+        """Record the end of a trial, once, by the table of the module."""
         trial = self._open_trial(trial_id, result)
         was_stopped = trial_id in self._stopped_early
         if result is not None:
@@ -234,7 +235,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         return self._take(trial_id, storage_id)
 
     def _take(self, trial_id: str, storage_id: int) -> Trial:
-        """Return a running Optuna trial as what Ray's trial stands for from now on."""
+        """Return a running Optuna trial, which stands for Ray's trial from now on."""
         self._ot_study._thread_local.cached_all_trials = None  # as in Study.ask
         trial = Trial(self._ot_study, storage_id)
         self._ot_trials[trial_id] = trial
@@ -264,6 +265,13 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
                 yield number
             number = continued_from(trial)
 
+    def _own_trials(self) -> Iterator[tuple[str, FrozenTrial]]:
+        """Yield the trials of the study that this search has created, by Ray's names."""
+        for trial in self._ot_study.get_trials(deepcopy=False):
+            owner, trial_id = owner_of(trial) or (None, "")
+            if owner == self._owner:
+                yield trial_id, trial
+
     def _leave_out(self, trial_numbers: Iterable[int]) -> None:
         """List trials whose steps Tune counts in another trial, or not at all."""
         added = set(trial_numbers)
@@ -275,7 +283,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
             self._ot_study.set_user_attr(key, sorted(added))
 
     def _keep(self, trial_id: str, result: Mapping[str, Any]) -> None:
-        """Keep what may be the last result of a trial, and how long the longest training is."""
+        """Keep a result, which may be a trial's last, and the length of the longest training."""
         kept = dict(reported(result))
         for name in (self._metric, TRAINING_ITERATION):
             if name in result:

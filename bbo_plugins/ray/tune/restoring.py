@@ -6,7 +6,7 @@ When a driver is killed, three records of the same trials stay behind, of three 
 - the state of the search and the state of Tune's trials are those of some earlier snapshots. Tune
   writes one after the other and copies them while it goes on, so either may be the older one.
 
-What they disagree on is settled when the search is restored. Nobody else can finish an Optuna trial
+A restore settles the differences. Nobody else can finish an Optuna trial
 that this search has created (each names its owner from the moment it exists), so one that is not
 under way in Tune is recorded as failed rather than left RUNNING. Should Tune run it again after
 all, it gets another Optuna trial with its first result. Trials of other owners are never touched.
@@ -14,8 +14,8 @@ all, it gets another Optuna trial with its first result. Trials of other owners 
 The study lists the trials that nobody finishes, and those that Tune does not know at all: their
 steps are in no budget (:mod:`bbo_plugins.ray.tune.recording`).
 
-What cannot be closed: a trial that somebody else has enqueued changes hands in two writes, so a
-kill between the two leaves it RUNNING without an owner.
+One gap remains: a trial that somebody else has enqueued changes hands in two writes, so a kill
+between the two leaves it RUNNING without an owner.
 """
 
 from __future__ import annotations
@@ -25,22 +25,20 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial as RayTrial
 from ray.tune.utils.util import flatten_dict
 
-from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.study.continuations import continued_from
-from bbo_plugins.ray.tune.recording import NOT_COUNTED, RecordingSearch, owner_of
+from bbo_plugins.ray.tune.recording import NOT_COUNTED, RecordingSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from optuna.storages import BaseStorage
 
 _logger = logging.getLogger(__name__)
-
 
 FIXED_PARAMS = "fixed_params"  # Optuna's system attribute of a trial whose parameters are given
 
@@ -53,23 +51,6 @@ class RestoringSearch(RecordingSearch):
     # Our own, set up by BBOSearch.
     _points: list[dict[str, Any]]  # by path, to be run before anything is suggested
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what has been said: it holds a lock."""
-        return {name: value for name, value in self.__dict__.items() if name != "_once"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Start with nothing said."""
-        self.__dict__.update(state)
-        self._once = Once()
-
-    def save(self, checkpoint_path: str) -> None:
-        """Write the state to a file, study and all unless that has a storage of its own."""
-        once = self.__dict__.pop("_once")
-        try:
-            super().save(checkpoint_path)
-        finally:
-            self._once = once
-
     def restore(self, checkpoint_path: str) -> None:
         """Read the state back, whatever this object was before.
 
@@ -79,12 +60,7 @@ class RestoringSearch(RecordingSearch):
         super().restore(checkpoint_path)
         if self._ot_study is None or self._storage is None:
             return
-        newest: dict[str, FrozenTrial] = {}
-        for trial in self._ot_study.get_trials(deepcopy=False):
-            owner, trial_id = owner_of(trial) or (None, "")
-            if owner == self._owner:
-                newest[trial_id] = trial
-        for trial_id, trial in newest.items():
+        for trial_id, trial in dict(self._own_trials()).items():  # the newest of each
             known = self._ot_trials.get(trial_id)
             if known is None or known.number != trial.number:
                 self._ot_trials[trial_id] = trial
@@ -119,7 +95,7 @@ class RestoringSearch(RecordingSearch):
                 self.on_trial_complete(trial_id, error=True)
             elif trial.status == RayTrial.TERMINATED:
                 self.on_trial_complete(trial_id, flatten_dict(trial.last_result))
-        forgotten = list(self._forgotten(trials))
+        forgotten = [trial.number for name, trial in self._own_trials() if name not in trials]
         if forgotten:
             self._leave_out(forgotten)
             _logger.info(
@@ -128,13 +104,6 @@ class RestoringSearch(RecordingSearch):
                 len(forgotten),
                 NOT_COUNTED + self._owner,
             )
-
-    def _forgotten(self, trials: Mapping[str, RayTrial]) -> Iterator[int]:
-        """Yield our trials of the study that are of no Ray trial of the experiment."""
-        for trial in self._ot_study.get_trials(deepcopy=False):
-            owner, trial_id = owner_of(trial) or (None, "")
-            if owner == self._owner and trial_id not in trials:
-                yield trial.number
 
     def _give_up(self, trial_id: str) -> None:
         """Record a trial that nobody will finish as failed, unless Tune runs it again."""

@@ -12,11 +12,21 @@ from hypothesis import strategies as st
 
 from bbo_plugins.acquisition.maximize import maximize_in_region
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.methods.go_ucb.algorithm import Optimism, Suggestion, suggest
+from bbo_plugins.methods.go_ucb import algorithm
+from bbo_plugins.methods.go_ucb.algorithm import (
+    GOUCBOptions,
+    Suggestion,
+    UpperConfidenceBound,
+    length_after,
+    suggest,
+)
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork
 from bbo_plugins.space import CLOSE, Dimension, SearchSpace
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, unit_box
+
+FIRST = algorithm._FIRST
+SUCCESSES, FAILURES = algorithm._N_SUCCESSES, algorithm._N_FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +40,10 @@ def _step(
 ) -> Suggestion:
     """Suggest with a generator of its own and a small network."""
     space = space or unit_box(observations.X.shape[1])
-    options = {"n_startup": 5, "hidden_units": 6, **options}
-    suggestion = suggest(space, observations, rng=np.random.default_rng(seed), **options)
+    warm_starts = options.pop("warm_starts", ())
+    chosen = GOUCBOptions(**{"n_startup": 5, "hidden_units": 6, **options})
+    rng = np.random.default_rng(seed)
+    suggestion = suggest(space, observations, chosen, rng=rng, warm_starts=warm_starts)
     x = suggestion.x
     assert x.shape == (len(space),)
     np.testing.assert_array_equal(space.snap(x[None, :])[0], x)
@@ -63,7 +75,9 @@ def _optimize(
 # ------------------------------------------------------------------------------ the acquisition
 
 
-def _optimism(space: SearchSpace, n_constraints: int, *, objective: bool = True) -> Optimism:
+def _bound(
+    space: SearchSpace, n_constraints: int, *, objective: bool = True
+) -> UpperConfidenceBound:
     rng = np.random.default_rng(0)
     features = FeatureMap(tuple(space.n_categories.tolist()))
     X = random_points(space, 15, rng)
@@ -71,7 +85,7 @@ def _optimism(space: SearchSpace, n_constraints: int, *, objective: bool = True)
         NetworkSurrogate.fit(X, rng.standard_normal(15), features, rng=rng, hidden_units=4)
         for _ in range(1 + n_constraints)
     ]
-    return Optimism(
+    return UpperConfidenceBound(
         features,
         models[0].ball if objective else None,
         1.5,
@@ -85,7 +99,7 @@ def _optimism(space: SearchSpace, n_constraints: int, *, objective: bool = True)
 def test_values_and_gradients_agree(n_constraints: int, objective: bool) -> None:
     """Both forms say the same; gradients agree with numeric ones and are zero for categories."""
     space = mixed_space()
-    acquisition = _optimism(space, n_constraints, objective=objective)
+    acquisition = _bound(space, n_constraints, objective=objective)
     X = random_points(space, 8, np.random.default_rng(1))
     values, gradients = acquisition.value_and_gradient(X)
     np.testing.assert_allclose(values, acquisition.value(X), rtol=1e-9, atol=1e-12)
@@ -99,9 +113,9 @@ def test_values_and_gradients_agree(n_constraints: int, objective: bool) -> None
 
 def test_multiplier_is_the_root_of_beta(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ball's squared radius β makes √β standard deviations."""
-    seen: list[Optimism] = []
+    seen: list[UpperConfidenceBound] = []
 
-    def watched(acquisition: Optimism, *arguments: Any, **options: Any) -> FloatArray:
+    def watched(acquisition: UpperConfidenceBound, *arguments: Any, **options: Any) -> FloatArray:
         seen.append(acquisition)
         return maximize_in_region(acquisition, *arguments, **options)
 
@@ -113,7 +127,7 @@ def test_multiplier_is_the_root_of_beta(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_value_is_the_linearized_maximum_over_the_ball() -> None:
     """Without constraints: output plus √β posterior standard deviations."""
-    acquisition = _optimism(unit_box(2), 0)
+    acquisition = _bound(unit_box(2), 0)
     X = np.random.default_rng(1).random((5, 2))
     assert acquisition.objective is not None
     mean, variance = acquisition.objective.predict(2.0 * X - 1.0)
@@ -292,3 +306,52 @@ def test_what_cannot_be_fitted_is_said() -> None:
     suggestion = _step(observe(X, _hill(X)), regularization=-1.0)
     assert suggestion.warm_starts == ()
     assert "random" in suggestion.notes[0]
+
+
+# ------------------------------------------------------------------------------ the trust region
+
+
+def test_startup_does_not_count() -> None:
+    """Nothing but values suggested from within a region changes its length."""
+    y = np.zeros(50)
+    assert length_after(y, 50) == FIRST
+    assert length_after(y[:1], 0) == FIRST
+    assert length_after(y[:0], 10) == FIRST
+    assert length_after(y, 10) != FIRST
+
+
+def test_improvements_in_a_row_lengthen_it() -> None:
+    """The length doubles after enough of them, up to a limit."""
+    y = np.concatenate([np.zeros(5), np.arange(1.0, 30.0)])
+    assert length_after(y[: 5 + SUCCESSES - 1], 5) == FIRST
+    assert length_after(y[: 5 + SUCCESSES], 5) == 2.0 * FIRST
+    assert length_after(y, 5) == algorithm._LONGEST
+
+
+def test_failures_in_a_row_shorten_it() -> None:
+    """The length halves after enough of them; a success in between starts the count anew."""
+    y = np.concatenate([[1.0, 0.0], np.zeros(FAILURES)])
+    assert length_after(y[:-1], 2) == FIRST
+    assert length_after(y, 2) == 0.5 * FIRST
+    interrupted = y.copy()
+    interrupted[-2] = 5.0
+    assert length_after(interrupted, 2) == FIRST
+
+
+def test_improvements_are_on_the_best_value() -> None:
+    """Better than the previous value but not than the best one is a failure."""
+    y = np.array([10.0, *[0.0, 5.0] * FAILURES])
+    assert length_after(y[: 1 + FAILURES], 1) == 0.5 * FIRST
+
+
+@given(
+    st.lists(st.floats(-100.0, 100.0), min_size=1, max_size=40),
+    st.integers(1, 10),
+    st.sampled_from([0.25, 1.0, 1024.0]),
+)
+def test_units_do_not_matter(values: list[float], n_startup: int, scale: float) -> None:
+    """The length lies between its limits and does not change with the objective's scale."""
+    y = np.round(np.array(values), 3)
+    length = length_after(y, n_startup)
+    assert algorithm._SHORTEST <= length <= algorithm._LONGEST
+    assert length_after(scale * y, n_startup) == pytest.approx(length)

@@ -1,7 +1,7 @@
 r"""GO-UCB to the letter: Algorithm 1 with the settings of the paper's experiments.
 
-It is here to be compared with; :mod:`bbo_plugins.methods.go_ucb` is the method in use, and its
-docstring says where the two part. The network has no prior and no skip connection,
+The method in use, :mod:`bbo_plugins.methods.go_ucb`, is compared with it. The network has no prior
+and no skip connection,
 
     f_w(x) = w_2ᵀ sigmoid(W_1 x + b_1) + b_2,
 
@@ -17,21 +17,20 @@ and sees points and values in their own units.
 | β_t      |          | d_w³ F⁴ t/T                                                               |
 | x_t      | (d,)     | 2,000 steps of gradient ascent over x and w at rate 1e-4, within Ball_t   |
 
-At these rates the oracle changes no prediction, and the ascent moves x by about one percent of the
-diagonal of the paper's box. Whether that or the algorithm itself is what holds it back can be seen
-with ``exact=True``: then Eq. (2) and step 5 of Phase II are solved by quasi-Newton methods and the
-maximum over the ball by :func:`~bbo_plugins.methods.go_ucb.ball.maximize_in_ball`, with
-everything else the same.
+The ball is kept in the dual: with J (t, d_w) the gradients g_i by rows and K = J Jᵀ, Woodbury's
+identity turns Eqs. (3) and (5) into ŵ_t = ŵ_0 + Jᵀ(K + λI)⁻¹(z - J ŵ_0).
+
+With ``exact=True`` Eq. (2) and step 5 of Phase II are solved by quasi-Newton methods, the maximum
+over the ball by :func:`maximize_in_ball`; everything else stays the same.
 
 Source: Liu & Wang (2023), "Global Optimization with Parametric Function Approximation", Algorithm
 1, section 6 and appendix D.1.
 
-What the paper leaves open: the weights before the oracle (uniform on ±1/√fan-in here, what its
-framework does by default); the size of the stochastic gradient's batches (all observations here, as
-there are at most eight of them); where the ascent starts (at a uniform point and at the ball's
-center) and how it stays in the ball (a step outside is drawn back towards the center); F (the
-largest absolute value seen in Phase I); the round with the number 0, of which Eqs. (3) and (4)
-speak but not Algorithm 1 (there is none: the sums are over the finished rounds of Phase II).
+The paper leaves open, and this file chooses: the weights before the oracle (uniform on ±1/√fan-in,
+the default of the paper's framework); the batches of the stochastic gradient (all observations, at
+most eight); the start of the ascent (a uniform point and the ball's center) and how it stays in the
+ball (a step outside is drawn back towards the center); F (the largest absolute value of Phase I);
+round 0, which Eqs. (3) and (4) have and Algorithm 1 has not (there is none here).
 """
 
 from __future__ import annotations
@@ -45,21 +44,20 @@ from scipy import optimize
 from scipy.special import expit
 
 from bbo_plugins import errors
-from bbo_plugins.methods.go_ucb.ball import DualBall, linear_targets, maximize_in_ball
+from bbo_plugins.methods.go_ucb.regression import factorize, solve
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bbo_plugins.space.dimension import FloatArray
 
 _ORACLE_STEPS, _ORACLE_RATE = 2000, 1e-11
-
-
 _ASCENT_STEPS, _ASCENT_RATE = 2000, 1e-4
-
-
 _EXACT_ROUNDS = 20  # alternations between x and w
-
-
 _TOLERANCE = 1e-9  # relative rise at which these end
+_BALL_TOLERANCE = 1e-12  # relative rise at which the search in the ball ends
+_MAX_ASCENT = 200
+_SHORTEST_STEP = 1e-6
 
 
 @dataclass(frozen=True)
@@ -99,6 +97,113 @@ class PlainNetwork:
         by_w[second:-1] = A
         by_w[-1] = 1.0
         return float(w_2 @ A + w[-1]), by_w, by_z @ W_1
+
+
+@dataclass(frozen=True)
+class DualBall:
+    """The ball of Eqs. (3) to (6) from the gradients' Gram matrix; :meth:`from_history` builds one.
+
+    Attributes:
+        center: ŵ_t, shape (d_w,).
+        gradients: J, shape (t, d_w).
+        L: Lower Cholesky factor of K + λI, shape (t, t).
+        regularization: λ.
+        beta: β_t, the squared radius.
+    """
+
+    center: FloatArray
+    gradients: FloatArray
+    L: FloatArray
+    regularization: float
+    beta: float
+
+    @classmethod
+    def from_history(
+        cls,
+        gradients: FloatArray,
+        targets: FloatArray,
+        start: FloatArray,
+        *,
+        regularization: float,
+        beta: float,
+    ) -> DualBall:
+        """Build the ball from the finished rounds.
+
+        Args:
+            gradients: J, shape (t, d_w).
+            targets: z, see :func:`linear_targets`, shape (t,).
+            start: ŵ_0, shape (d_w,).
+            regularization: λ.
+            beta: β_t.
+        """
+        L = factorize(gradients @ gradients.T, np.full(len(targets), regularization))  # Eq. (3)
+        center = start + gradients.T @ solve(L, targets - gradients @ start)  # Eq. (5)
+        return cls(center, gradients, L, regularization, beta)
+
+    def widths(self, gradients: FloatArray) -> FloatArray:
+        """Return ‖g‖ in the norm of Σ_t⁻¹ of ``gradients`` (m, d_w), shape (m,)."""
+        squared = np.einsum("ij,ji->i", gradients, self.precondition(gradients))
+        widths: FloatArray = np.sqrt(np.maximum(squared, 0.0))
+        return widths
+
+    def precondition(self, gradients: FloatArray) -> FloatArray:
+        """Return Σ_t⁻¹ g of ``gradients`` (m, d_w) as columns, shape (d_w, m)."""
+        J = self.gradients
+        return (gradients.T - J.T @ solve(self.L, J @ gradients.T)) / self.regularization
+
+    def squared_length(self, step: FloatArray) -> float:
+        """Return ‖step‖² in the norm of Σ_t of ``step`` (d_w,): up to β_t in the ball, Eq. (6)."""
+        along = self.gradients @ step
+        return float(along @ along + self.regularization * (step @ step))
+
+
+def linear_targets(
+    gradients: FloatArray, parameters: FloatArray, outputs: FloatArray, y: FloatArray
+) -> FloatArray:
+    """Return z (t,), the values of gᵀw in Eq. (4).
+
+    Args:
+        gradients: g_i, shape (t, d_w).
+        parameters: ŵ_i, at which they were taken, shape (t, d_w).
+        outputs: f_i, the model's values there, shape (t,).
+        y: The values that were observed, shape (t,).
+    """
+    targets: FloatArray = np.einsum("ij,ij->i", gradients, parameters) + y - outputs  # Eq. (4)
+    return targets
+
+
+def maximize_in_ball(
+    function: Callable[[FloatArray], tuple[float, FloatArray]], ball: DualBall
+) -> tuple[float, FloatArray]:
+    """Return a maximum of a nonlinear function over the ball, and the parameters (d_w,) of it.
+
+    Frank & Wolfe's method: over a ball the linearized function has its maximum in closed form, and
+    each step goes as far towards that point as it gains. From the linearized solution it rises to a
+    stationary point; never below that solution or the center.
+
+    Args:
+        function: Returns the value at w (d_w,) and its gradient there (d_w,).
+        ball: The ball.
+    """
+
+    def furthest(gradient: FloatArray) -> FloatArray:
+        direction = ball.precondition(gradient[None, :])[:, 0]
+        width = math.sqrt(max(float(gradient @ direction), 0.0))
+        return ball.center + direction * (math.sqrt(ball.beta) / width if width > 0.0 else 0.0)
+
+    w = ball.center
+    value, gradient = function(w)
+    for _ in range(_MAX_ASCENT):
+        towards, step, before = furthest(gradient) - w, 1.0, value
+        while step > _SHORTEST_STEP:
+            moved_value, moved_gradient = function(w + step * towards)
+            if moved_value > value:
+                w, value, gradient = w + step * towards, moved_value, moved_gradient
+                break
+            step *= 0.5
+        if value - before <= _BALL_TOLERANCE * max(abs(value), 1.0):
+            break
+    return value, w
 
 
 class LiteralGOUCB:

@@ -1,4 +1,4 @@
-"""Algorithm 1 to the letter: its sums, schedules, oracle and ascent, recomputed one by one."""
+"""Algorithm 1 to the letter: its ball, sums, schedules, oracle and ascent, one by one."""
 
 from __future__ import annotations
 
@@ -7,18 +7,117 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from scipy import optimize
 
-from bbo_plugins.methods.go_ucb.ball import maximize_in_ball
-from bbo_plugins.methods.go_ucb.literal import LiteralGOUCB, PlainNetwork
+from benchmarks.highdim_literal import (
+    DualBall,
+    LiteralGOUCB,
+    PlainNetwork,
+    linear_targets,
+    maximize_in_ball,
+)
+from tests.oracles.ball import ConfidenceBall
 from tests.oracles.differences import numeric_gradient
 
 if TYPE_CHECKING:
-    from bbo_plugins.methods.go_ucb.ball import DualBall
     from bbo_plugins.space.dimension import FloatArray
 
 
 BOUNDS = np.array([[-5.0, 5.0], [0.0, 2.0]])
 N_STARTUP, T = 3, 16
+LAMBDA, BETA = 0.3, 1.7
+
+
+def _weights(seed: int) -> FloatArray:
+    network = PlainNetwork(2, 3)
+    return np.random.default_rng(seed).standard_normal(network.n_parameters)
+
+
+def _history(t: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return gradients, parameters, outputs and values, every round at other parameters."""
+    rng = np.random.default_rng(1)
+    X, y = rng.uniform(-1.0, 1.0, (t, 2)), rng.standard_normal(t)
+    W = np.array([_weights(10 + i) for i in range(t)])
+    rounds = [PlainNetwork(2, 3).gradients(w, x) for w, x in zip(W, X, strict=True)]
+    return np.array([g for _, g, _ in rounds]), W, np.array([f for f, _, _ in rounds]), y
+
+
+def _ball(t: int, start: FloatArray) -> tuple[DualBall, ConfidenceBall]:
+    """Return the ball after ``t`` rounds, and the same as it is printed."""
+    history = _history(t)
+    targets = linear_targets(*history)
+    options = {"regularization": LAMBDA, "beta": BETA}
+    return (
+        DualBall.from_history(history[0], targets, start, **options),
+        ConfidenceBall.from_history(history[0], targets, start, **options),
+    )
+
+
+@pytest.mark.parametrize("t", [1, 5, 60])
+def test_center_minimizes_equation_4(t: int) -> None:
+    """Eq. (5) is where SciPy finds the minimum of Eq. (4) as it is printed."""
+    gradients, parameters, outputs, y = _history(t)
+    start = _weights(5)
+
+    def residuals(w: FloatArray) -> FloatArray:
+        linear = np.einsum("ij,ij->i", w - parameters, gradients) + outputs - y
+        return np.concatenate([np.sqrt(LAMBDA) * (w - start), linear])
+
+    slopes = np.concatenate([np.sqrt(LAMBDA) * np.eye(len(start)), gradients])
+
+    def slope(_: FloatArray) -> FloatArray:
+        return slopes
+
+    best = optimize.least_squares(residuals, start, jac=slope, xtol=1e-15, ftol=1e-15, gtol=1e-14)
+    for ball in _ball(t, start):
+        np.testing.assert_allclose(ball.center, best.x, atol=1e-8)
+
+
+@pytest.mark.parametrize("t", [1, 5, 60])
+def test_dual_equals_primal(t: int) -> None:
+    """Centers, widths and lengths agree with few and many observations; Σ is Eq. (3)'s."""
+    start = _weights(5)
+    dual, primal = _ball(t, start)
+    matrix = LAMBDA * np.eye(len(start))
+    for gradient in _history(t)[0]:
+        matrix += np.outer(gradient, gradient)
+    np.testing.assert_allclose(primal.matrix, matrix)
+    gradients = np.random.default_rng(7).standard_normal((9, len(start)))
+    np.testing.assert_allclose(dual.center, primal.center, atol=1e-8)
+    np.testing.assert_allclose(dual.widths(gradients), primal.widths(gradients), atol=1e-8)
+    for ball in (dual, primal):
+        length = ball.squared_length(gradients[0])
+        assert length == pytest.approx(gradients[0] @ matrix @ gradients[0], rel=1e-10)
+
+
+def test_maximum_over_the_ball() -> None:
+    """A linear function has its closed form; a network's value is SciPy's and inside the ball."""
+    start = _weights(5)
+    ball, reference = _ball(6, start)
+    direction = np.random.default_rng(0).standard_normal(len(start))
+    value, _ = maximize_in_ball(lambda w: (float(direction @ w), direction), ball)
+    expected = direction @ ball.center + np.sqrt(BETA) * ball.widths(direction[None, :])[0]
+    assert value == pytest.approx(expected, rel=1e-9)
+
+    network, x = PlainNetwork(2, 3), np.array([0.3, -0.7])
+
+    def output(w: FloatArray) -> tuple[float, FloatArray]:
+        return network.gradients(w, x)[:2]
+
+    value, w = maximize_in_ball(output, ball)
+    step = w - reference.center
+    assert step @ reference.matrix @ step <= BETA * (1.0 + 1e-6)
+    # A point of the ball is its center plus a step of a length up to √β in whitened coordinates.
+    root = np.sqrt(BETA) * np.linalg.inv(np.linalg.cholesky(reference.matrix)).T
+
+    def loss(v: FloatArray) -> float:
+        return -output(reference.center + root @ v / max(1.0, float(np.linalg.norm(v))))[0]
+
+    inside = np.linalg.solve(root, step)
+    found = optimize.minimize(loss, inside, method="BFGS", options={"maxiter": 50})
+    assert value == pytest.approx(-found.fun, rel=1e-4)
+    assert value == pytest.approx(output(w)[0])
+    assert value >= output(ball.center)[0]
 
 
 def _value(x: FloatArray) -> float:
