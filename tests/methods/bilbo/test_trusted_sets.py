@@ -208,10 +208,10 @@ def test_epsilon_is_in_the_lower_objectives_own_units() -> None:
     other = type(model)(model.upper, scaled)
     ours = TrustedSets(model, 2.0, 0.5, many_responses=True).lower_level(P)
     theirs = TrustedSets(other, 2.0, 10.0, many_responses=True).lower_level(P)
-    assert theirs.threshold == pytest.approx(ours.threshold)
-    assert theirs.reach == pytest.approx(ours.reach)
+    assert theirs.lower_bound == pytest.approx(ours.lower_bound)
+    assert theirs.upper_bound == pytest.approx(ours.upper_bound)
     plain = TrustedSets(model, 2.0, 0.0, many_responses=True).lower_level(P)
-    assert ours.threshold == pytest.approx(plain.threshold - 0.5)
+    assert ours.lower_bound == pytest.approx(plain.lower_bound - 0.5)
 
 
 def test_epsilon_counts_where_values_are_compressed() -> None:
@@ -223,7 +223,7 @@ def test_epsilon_counts_where_values_are_compressed() -> None:
     compressing = FunctionModel(**{**vars(model.lower), "units": units})
     model = type(model)(model.upper, compressing)
     bounds = [
-        TrustedSets(model, 2.0, epsilon, many_responses=True).lower_level(P).threshold
+        TrustedSets(model, 2.0, epsilon, many_responses=True).lower_level(P).lower_bound
         for epsilon in (0.0, 0.3)
     ]
     own = [units.inverse(bound) for bound in bounds]
@@ -231,7 +231,7 @@ def test_epsilon_counts_where_values_are_compressed() -> None:
     assert inside.any()
     assert (own[0] - own[1])[inside] == pytest.approx(0.3, rel=1e-4)
     everything = TrustedSets(model, 2.0, 1.7e308, many_responses=True).lower_level(P)
-    assert (everything.reach >= everything.threshold).all()
+    assert (everything.upper_bound >= everything.lower_bound).all()
 
 
 @pytest.mark.parametrize("multiplier", [0.0, 2.0])
