@@ -236,7 +236,8 @@ def function_query(model: BilevelModel, point: FloatArray, bounds: Mapping[str, 
         if bounds[constraint.name] >= _FEASIBILITY_FIRST * largest
         and constraint.process.predict_mean(point[None])[0] < 0.0
     ]
-    return max(violated or bounds, key=bounds.__getitem__)  # Eq. (4.7)
+    # Eq. (4.7)
+    return max(violated or bounds, key=bounds.__getitem__)
 
 
 def reassigned(model: BilevelModel, pair: Pair) -> bool:
@@ -244,7 +245,8 @@ def reassigned(model: BilevelModel, pair: Pair) -> bool:
     if np.array_equal(pair.point, pair.best):
         return False
     _, sd = model.lower.predict(np.stack([pair.point, pair.best]))
-    return bool(sd[1] >= sd[0])  # Eq. (4.8), of which Algorithm 1, line 12 is the consequence
+    # Eq. (4.8), the condition of Algorithm 1, line 12
+    return bool(sd[1] >= sd[0])
 
 
 def _known_bounds(

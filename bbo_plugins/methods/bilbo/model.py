@@ -245,7 +245,8 @@ class FunctionModel:
     def bound(self, P: FloatArray, multiplier: float) -> FloatArray:
         """Return μ + ``multiplier`` σ at ``P`` (n, d), shape (n,)."""
         mean, sd = self.predict(P)
-        return mean + multiplier * sd  # Eq. (4.1)
+        # Eq. (4.1); Eq. (4.2) with a negative multiplier
+        return mean + multiplier * sd
 
     def bound_with_gradient(
         self, P: FloatArray, multiplier: float

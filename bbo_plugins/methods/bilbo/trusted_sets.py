@@ -109,7 +109,8 @@ class TrustedSets:
 
     def feasibility(self, P: FloatArray) -> FloatArray:
         """Return the smallest u_c of all constraints at ``P`` (n, d), shape (n,); >= 0 in S."""
-        return smallest_bound(self.model.constraints, P, self.sqrt_beta)  # Eq. (4.3)
+        # Eq. (4.3)
+        return smallest_bound(self.model.constraints, P, self.sqrt_beta)
 
     def regret_bounds(self, point: FloatArray, best: FloatArray) -> dict[str, float]:
         """Return r̄_h of each function at a joint point, in units of its model's scale.
