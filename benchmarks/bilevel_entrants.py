@@ -35,7 +35,7 @@ from bbo_plugins.methods.bilbo import algorithm as bilbo
 from bbo_plugins.methods.bilbo import solution
 from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
 from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
-from bbo_plugins.methods.bilbo.search import Pairs, reduce_table
+from bbo_plugins.methods.bilbo.search import Pairs, best_of_table
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets
 from bbo_plugins.optuna.study.points import dimension_of
 from bbo_plugins.space import SearchSpace
@@ -181,7 +181,7 @@ def trusted_rand(campaign: Campaign, n: int) -> None:
         trusted = TrustedSets(campaign.model(), 0.0, 0.0, campaign.task.many_responses)
         X = problem.upper_space.snap(rng.random((_N_RANDOM_X, problem.n_upper)))
         Z = problem.lower_space.snap(rng.random((_N_RANDOM_Z, len(problem.lower_space))))
-        pairs = reduce_table(trusted, X, np.broadcast_to(Z, (_N_RANDOM_X, *Z.shape)))
+        pairs = best_of_table(trusted, X, np.broadcast_to(Z, (_N_RANDOM_X, *Z.shape)))
         row = _random_trusted(pairs, rng)
         campaign.seconds += time.process_time() - start
         for name in problem.functions:

@@ -1,7 +1,7 @@
 """BILBO as an Optuna sampler: two decision-makers, one function per trial.
 
-The rule behind it is in :mod:`bbo_plugins.methods.bilbo`. Stored with a trial are its proposal
-(:mod:`bbo_plugins.optuna.study.proposal`) and why it was made
+The method is in :mod:`bbo_plugins.methods.bilbo`. Each trial stores its proposal
+(:mod:`bbo_plugins.optuna.study.proposal`) and the reason of its query
 (:mod:`bbo_plugins.optuna.bilevel.trials`).
 """
 
@@ -11,6 +11,7 @@ import logging
 import math
 import sys
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.samplers import BaseSampler
@@ -18,7 +19,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.methods.bilbo.algorithm import DEFAULT_BETA, Options, Query, suggest
+from bbo_plugins.methods.bilbo import DEFAULT_BETA, Options, Query, suggest
 from bbo_plugins.optuna.bilevel.posterior import BilevelPosterior, BilevelSolution
 from bbo_plugins.optuna.bilevel.roles import Roles
 from bbo_plugins.optuna.bilevel.trials import (
@@ -46,17 +47,11 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-
-_N_INITIAL = 3
-
-
+_N_INITIAL = 3  # space-filling queries of each function
 _WITHOUT_MODEL = ("start", "fallback")  # reasons of queries that no model has made
-
-
 _MAX_ATTEMPTS = 3
 
-
-# What is not to be taken for the solution, by whether a trial observes all functions.
+# What is no solution, by whether a trial observes all functions.
 _NO_RESULT = {
     False: "study.best_trial, a single evaluation whose response is near the lower level's answer "
     "and not at it, so that its value may be better than the optimum",
@@ -200,11 +195,11 @@ class BILBOSampler(BaseSampler):
         self._suggesting = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what has been said and the lock."""
+        """Leave out the messages logged so far, and the lock."""
         return {k: v for k, v in self.__dict__.items() if k not in {"_once", "_suggesting"}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Start with nothing said."""
+        """Start with no message logged."""
         self.__dict__.update(state)
         self._forget()
 
@@ -375,7 +370,7 @@ class BILBOSampler(BaseSampler):
             study: The study.
 
         Returns:
-            The models of all functions, and the solution they say.
+            The models of all functions, and their solution.
 
         Raises:
             ValueError: A function has no observation yet, or the study does not fit.
@@ -385,6 +380,12 @@ class BILBOSampler(BaseSampler):
     @one_blas_thread()
     def solution(self, study: Study) -> BilevelSolution:
         """Return the best pair of upper-level parameters and lower-level answer, by the models.
+
+        Args:
+            study: The study.
+
+        Returns:
+            The solution, in the objectives' own units.
 
         Raises:
             ValueError: A function has no observation yet, or the study does not fit.
@@ -396,13 +397,7 @@ class BILBOSampler(BaseSampler):
         if self._n_startup_trials is not None and not start:
             shared = 1 if coupled else len(self.functions)
             n_initial = math.ceil(self._n_startup_trials / shared)
-        return Options(
-            beta=self._options.beta,
-            epsilon=self._options.epsilon,
-            many_responses=self._options.many_responses,
-            n_initial=n_initial,
-            coupled=coupled,
-        )
+        return replace(self._options, n_initial=n_initial, coupled=coupled)
 
     def _store(
         self,

@@ -1,30 +1,6 @@
-"""What BILBO knows of a bilevel problem: its space, its observations, one model per function.
+"""A bilevel problem: the spaces of its two levels, its functions, and their observations.
 
-Inside, both objectives are maximized and a constraint holds where it is at least zero. Every
-function has its own data, as a query observes one function only, and its own Gaussian process over
-the joint unit cube: upper-level coordinates first, then lower-level ones.
-
-| symbol   | shape  | meaning                                                             |
-|----------|--------|---------------------------------------------------------------------|
-| x, z     |        | upper- and lower-level point in the unit cube                       |
-| P        | (n, d) | joint points (x, z)                                                 |
-| F, f     |        | upper- and lower-level objective                                    |
-| μ_h, σ_h | (n,)   | posterior mean and standard deviation of function h, in model units |
-
-Model units (:class:`bbo_plugins.gp.targets.Units`): an objective is standardized by its
-own data; a constraint is divided by the root mean square of its data and never shifted, so that the
-prior's mean, zero, is the border of what is feasible. Values far out are compressed before.
-
-Source: Chew, Nguyen & Low (2025), "BILBO: BILevel Bayesian Optimization", sections 3 and D.2.
-
-Deviations: the paper standardizes by the true mean and deviation of each test function over its
-box, which are not known in practice. Observations cluster near the solution, so that their own
-deviation is too small a unit to compare functions by: uncertainties are compared in units of
-:attr:`FunctionModel.spread`, the model's estimate of the true one. The paper's values are not
-compressed. Hyperparameters have priors, as everywhere in this package. While a query is chosen,
-those that are still being evaluated or have failed are believed at their posterior means, so that
-they are not made again; what is reported (:attr:`BilevelModel.without_pending`) does not count
-them, as nothing has been learned from them. The paper has no parallel queries.
+Every function has observations of its own, as a query observes one function only.
 """
 
 from __future__ import annotations
@@ -110,15 +86,14 @@ class BilevelProblem:
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionData:
-    """What is known of one function.
+    """The observations and the pending queries of one function.
 
     Attributes:
-        X: Joint points at which it was observed, shape (n, d).
-        y: Its values there: an objective's to be maximized, a constraint's at least 0 where it
-            holds; finite, shape (n,).
-        pending: Joint points at which it is being evaluated elsewhere, or without a value because
-            that failed, shape (p, d).
-        failed: Joint points at which it failed; the latest of them are also in ``pending``, shape
+        X: Observed joint points, shape (n, d).
+        y: Values there, an objective's to be maximized, a constraint's at least 0 where it holds;
+            finite, shape (n,).
+        pending: Joint points of queries without a value, running or failed, shape (p, d).
+        failed: Joint points of failed queries, the latest of them also in ``pending``, shape
             (k, d), or None.
         noise_variance: Known noise variances in squared units of ``y``, NaN where unknown, shape
             (n,), or None.

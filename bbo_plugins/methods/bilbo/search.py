@@ -1,31 +1,20 @@
-"""Search for the best pair of a bilevel problem, as a view of its models sees it.
+"""Search for the best pair of a bilevel problem, as a :class:`PairScore` compares pairs.
 
-A pair is an upper-level point x, its best response z̄(x), and the response z that takes part: z̄(x)
-itself, or any that the view trusts. Pairs are compared by three tiers, and by one number in each:
+A pair is an upper-level point x, its best response z̄(x), and a response z that takes part: z̄(x)
+itself, or any that is trusted. Pairs are compared by tiers, and within a tier by one number:
 
 | tier | the pair                                              | compared by               |
 |------|-------------------------------------------------------|---------------------------|
-| 0    | is in S and P                                         | the view's upper value    |
+| 0    | is in S and P                                         | value of the upper level  |
 | 1    | is in P; an upper-level constraint is violated        | that constraint's slack   |
 | 2    | no response to x satisfies the lower level's          | that constraint's slack   |
 
-so that a search always returns a pair, and says by its tier what it is worth.
+A joint space of at most 10⁵ points is enumerated. Elsewhere a search takes three steps:
 
-Where the product of the two spaces is finite and has at most 10⁵ points, all of them are compared.
-Elsewhere candidates are: Sobol points and promising observed ones on the upper level, each with the
-same Sobol points and promising observed ones on the lower level (all of them, if the lower space is
-small); from the best two distant responses to each x, a projected-gradient ascent in z; then rounds
-of ever smaller perturbations of the best pairs, with all those responses and some near the parents'
-own. Discrete numeric
-dimensions with many levels climb as if they were continuous and are snapped to representable
-points.
-
-Source: the sets of Chew, Nguyen & Low (2025), "BILBO: BILevel Bayesian Optimization", section 4.
-
-Deviations: the paper compares the points of a uniform grid. It leaves open what to query where
-S ∩ P is empty; here the tiers decide. (P is empty only where S is.)
-
-Moves from one candidate of a bilevel search to others: ascent of a response, perturbation.
+1. Sobol points and promising observed ones of the upper level meet those of the lower level.
+2. The best two distant responses to each x climb by projected gradients.
+3. Rounds of ever smaller perturbations of the best pairs meet the same responses, their parents'
+   own, and some near those.
 """
 
 from __future__ import annotations
@@ -36,9 +25,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
-from bbo_plugins.methods.bilbo.trusted_sets import LowerLevel, TrustedSets, View
+from bbo_plugins.methods.bilbo.trusted_sets import LowerLevel, PairScore, TrustedSets
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from bbo_plugins.methods.bilbo.problem import BilevelProblem
@@ -46,31 +37,23 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 MAX_ENUMERATED = 10**5  # finite products of this size are compared point by point
-
-
 _MAX_LISTED = 128  # finite spaces of one level up to this size are listed instead of sampled
+_BLOCK = 8192  # joint points that are scored together
 
-
-_BLOCK = 8192  # joint points looked at together
-
-
-_N_UPPER, _N_LOWER = 64, 96
-
-
+_N_UPPER, _N_LOWER = 64, 96  # Sobol points
 _N_ANCHORS = 8
-
-
 _N_FEASIBLE = 2048  # joint points among which one in S is looked for first
-
-
-_FAR = 0.2  # in some coordinate; a second response that climbs is so far from the first
-
-
+_FAR = 0.2  # in some coordinate: the least distance of the two responses that climb
 _N_PARENTS, _N_CHILDREN, _N_RESPONSES = 6, 8, 6
 
+_FEW_LEVELS = 16  # numeric dimensions with more levels climb as if they were continuous
+_FIRST_STEP, _LONGEST_STEP = 0.1, 0.3  # of an ascent, in units of the cube
+_SHORTEN = 0.25
+_KEEP = 0.5  # chance that a perturbation keeps a coordinate
 
-class Effort(NamedTuple):
-    """How hard a search tries where it cannot enumerate.
+
+class SearchBudget(NamedTuple):
+    """The effort of a search that cannot enumerate.
 
     Attributes:
         n_climbs: Steps of each ascent in z.
@@ -81,10 +64,8 @@ class Effort(NamedTuple):
     radii: tuple[float, ...]
 
 
-QUERY = Effort(10, (0.1, 0.03, 0.01))
-
-
-SOLUTION = Effort(16, (0.1, 0.05, 0.02, 0.01, 0.004, 0.0015))
+QUERY = SearchBudget(10, (0.1, 0.03, 0.01))
+SOLUTION = SearchBudget(16, (0.1, 0.05, 0.02, 0.01, 0.004, 0.0015))
 
 
 @dataclass(frozen=True)
@@ -96,7 +77,7 @@ class Pairs:
         Z: Responses that take part, shape (m, d_z).
         best: Best responses z̄(x), shape (m, d_z).
         tier: Tier of each pair, shape (m,).
-        key: What pairs of the same tier are compared by, shape (m,).
+        key: The number by which pairs of the same tier are compared, shape (m,).
     """
 
     X: FloatArray
@@ -110,10 +91,11 @@ class Pairs:
         order = np.lexsort((-self.key, self.tier))[:n]
         return Pairs(*(getattr(self, field.name)[order] for field in fields(self)))
 
-    def joined(self, other: Pairs) -> Pairs:
-        """Return these pairs and the others."""
-        both = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-        return Pairs(*(np.concatenate(arrays) for arrays in both))
+    @classmethod
+    def joined(cls, parts: Sequence[Pairs]) -> Pairs:
+        """Return the pairs of all parts, in their order."""
+        columns = ([getattr(part, field.name) for part in parts] for field in fields(cls))
+        return cls(*(np.concatenate(arrays) for arrays in columns))
 
 
 @dataclass(frozen=True)
@@ -123,8 +105,8 @@ class Pair:
     Attributes:
         point: Joint point (x, z), shape (d,).
         best: Joint point (x, z̄(x)), shape (d,).
-        tier: What the pair is worth, see the module.
-        value: The view's upper value (tier 0), or the slack of the most violated constraint.
+        tier: 0, 1 or 2, see the module.
+        value: Value of the upper level (tier 0), or the slack of the most violated constraint.
     """
 
     point: FloatArray
@@ -139,27 +121,30 @@ def joint(X: FloatArray, Z: FloatArray) -> FloatArray:
 
 
 def best_pair(
-    view: View,
+    score: PairScore,
     problem: BilevelProblem,
     *,
     rng: np.random.Generator,
     anchors: FloatArray,
-    effort: Effort = QUERY,
+    budget: SearchBudget = QUERY,
 ) -> Pair:
-    """Return the best pair of the whole space, exactly if the space can be enumerated.
+    """Return the best pair of the whole space; exact if enumerated.
 
     Args:
-        view: How points are seen.
+        score: How pairs are compared.
         problem: The spaces.
         rng: Source of the candidates.
         anchors: Promising joint points whose surroundings are searched too, shape (a, d).
-        effort: How hard to try where the space cannot be enumerated.
+        budget: The effort where the space cannot be enumerated.
+
+    Returns:
+        The pair; its tier says whether it is in S and P.
     """
     if _can_enumerate(problem):
-        pairs = _enumerated(view, problem.upper_space.enumerate(), problem.lower_space.enumerate())
+        pairs = _enumerated(score, problem.upper_space.enumerate(), problem.lower_space.enumerate())
     else:
-        pairs = _Search(view, problem, rng, effort).run(anchors)
-    first = pairs.ranked(1)
+        pairs = _Search(score, problem, rng, budget).run(anchors)
+    first = pairs.ranked(1)  # Eq. (4.6)
     return Pair(
         point=np.concatenate([first.X[0], first.Z[0]]),
         best=np.concatenate([first.X[0], first.best[0]]),
@@ -169,36 +154,47 @@ def best_pair(
 
 
 def best_response(
-    view: View, problem: BilevelProblem, x: FloatArray, rng: np.random.Generator
+    score: PairScore, problem: BilevelProblem, x: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Return the joint point (d,) of ``x`` (d_x,) and its best response z̄(x)."""
+    """Return the best response to one upper-level point.
+
+    Args:
+        score: How pairs are compared.
+        problem: The spaces.
+        x: The upper-level point, shape (d_x,).
+        rng: Source of the candidates.
+
+    Returns:
+        The joint point (x, z̄(x)), shape (d,).
+    """
     nothing = np.empty((0, len(problem.space)))
-    pairs = best_pairs(view, problem, x[None, :], rng=rng, anchors=nothing)
+    pairs = best_pairs(score, problem, x[None, :], rng=rng, anchors=nothing)
     return np.concatenate([x, pairs.best[0]])
 
 
 def best_pairs(
-    view: View,
+    score: PairScore,
     problem: BilevelProblem,
     X: FloatArray,
     *,
     rng: np.random.Generator,
     anchors: FloatArray,
 ) -> Pairs:
-    """Return the best pair of each of the upper-level points ``X`` (m, d_x).
-
-    Exact if the joint space can be enumerated.
+    """Return the best pair of each of some upper-level points; exact if enumerated.
 
     Args:
-        view: How points are seen.
+        score: How pairs are compared.
         problem: The spaces.
         X: Upper-level points, shape (m, d_x).
         rng: Source of the candidates.
         anchors: Promising joint points, whose responses are candidates too, shape (a, d).
+
+    Returns:
+        One pair for each x.
     """
     if _can_enumerate(problem):
-        return _enumerated(view, X, problem.lower_space.enumerate())
-    search = _Search(view, problem, rng, SOLUTION)
+        return _enumerated(score, X, problem.lower_space.enumerate())
+    search = _Search(score, problem, rng, SOLUTION)
     Z = search.lower_candidates(anchors)
     return search.best_of(X, np.broadcast_to(Z, (len(X), *Z.shape)))
 
@@ -206,15 +202,16 @@ def best_pairs(
 def most_feasible(
     trusted: TrustedSets, problem: BilevelProblem, *, rng: np.random.Generator, anchors: FloatArray
 ) -> tuple[FloatArray, float]:
-    """Return the joint point (d,) with the largest smallest u_c, and that; S is empty if it is < 0.
-
-    Exact if the space can be enumerated.
+    """Return the joint point with the largest smallest u_c; exact if enumerated.
 
     Args:
         trusted: The trusted sets.
         problem: The spaces.
         rng: Source of the candidates.
         anchors: Promising joint points, shape (a, d).
+
+    Returns:
+        The point, shape (d,), and its smallest u_c; S is empty if that is negative.
     """
     space = problem.space
     if _can_enumerate(problem):
@@ -235,46 +232,55 @@ def most_feasible(
     return points[best], float(slack[best])
 
 
-def anchors_of(view: View, observed: FloatArray) -> FloatArray:
-    """Return the observed joint points (n, d) that look best by themselves, shape (a, d)."""
+def anchors_of(score: PairScore, observed: FloatArray) -> FloatArray:
+    """Return the observed joint points that score best by themselves.
+
+    Args:
+        score: How pairs are compared.
+        observed: Joint points, shape (n, d).
+
+    Returns:
+        A few of them, shape (a, d).
+    """
     if not len(observed):
         return observed
-    upper, lower = view.upper_level(observed, observed), view.lower_level(observed)
+    upper, lower = score.upper_level(observed, observed), score.lower_level(observed)
     slack = np.minimum(upper.slack, lower.slack)
     order = np.lexsort((-upper.value, np.maximum(-slack, 0.0)))
     return observed[order[:_N_ANCHORS]]
 
 
-def reduce_table(
-    view: View, X: FloatArray, Z: FloatArray, lower: LowerLevel | None = None
+def best_of_table(
+    score: PairScore, X: FloatArray, Z: FloatArray, lower: LowerLevel | None = None
 ) -> Pairs:
     """Return the best pair of each x of a table of candidates.
 
     Args:
-        view: How points are seen.
+        score: How pairs are compared.
         X: Upper-level points, shape (m, d_x).
         Z: Candidate responses to each of them, shape (m, k, d_z).
-        lower: What the view says of the lower level there, if that is known already.
+        lower: Their scores on the lower level, if known already.
+
+    Returns:
+        One pair for each x.
     """
     m, k = Z.shape[:2]
     P = joint(X, Z)
-    lower = lower or view.lower_level(P)
+    lower = lower or score.lower_level(P)
     feasible = (lower.slack >= 0.0).reshape(m, k)  # S_lo
     any_feasible = np.logical_or.reduce(feasible, axis=1)
-    value = lower.value.reshape(m, k)
-    score = np.where(feasible, value, -np.inf)
     slack = lower.slack.reshape(m, k)
-    score[~any_feasible] = slack[~any_feasible]
+    response = np.where(feasible, lower.value.reshape(m, k), -np.inf)
+    response[~any_feasible] = slack[~any_feasible]
     rows = np.arange(m)
-    best = np.argmax(score, axis=1)  # Eq. (4.5)
-    if view.many_responses:
-        threshold = lower.threshold.reshape(m, k)[rows, best]
-        trusted = feasible & (lower.reach.reshape(m, k) >= threshold[:, None])  # Eq. (4.4)
-    else:
-        trusted = np.zeros((m, k), dtype=bool)
+    best = np.argmax(response, axis=1)  # Eq. (4.5)
+    trusted = np.zeros((m, k), dtype=bool)  # P̄
+    if score.many_responses:  # P⁺
+        least = lower.lower_bound.reshape(m, k)[rows, best]
+        trusted = feasible & (lower.upper_bound.reshape(m, k) >= least[:, None])  # Eq. (4.4)
     trusted[rows, best] = True
     members = np.flatnonzero(trusted)
-    upper = view.upper_level(P[members], P[members // k * k + best[members // k]])
+    upper = score.upper_level(P[members], P[members // k * k + best[members // k]])
     tier = np.where(upper.slack >= 0.0, 0, 1)
     key = np.where(upper.slack >= 0.0, upper.value, upper.slack)
     lost = np.logical_not(any_feasible[members // k])
@@ -289,26 +295,25 @@ def _can_enumerate(problem: BilevelProblem) -> bool:
     return problem.space.size is not None and problem.space.size <= MAX_ENUMERATED
 
 
-def _enumerated(view: View, X: FloatArray, Z: FloatArray) -> Pairs:
+def _enumerated(score: PairScore, X: FloatArray, Z: FloatArray) -> Pairs:
     """Return the best pair of each of ``X`` (m, d_x) with all of ``Z`` (k, d_z), in blocks."""
     rows = max(1, _BLOCK // len(Z))
-    pairs = None
-    for start in range(0, len(X), rows):
-        block = X[start : start + rows]
-        found = reduce_table(view, block, np.broadcast_to(Z, (len(block), *Z.shape)))
-        pairs = found if pairs is None else pairs.joined(found)
-    if pairs is None:
-        raise AssertionError
-    return pairs
+    blocks = (X[start : start + rows] for start in range(0, len(X), rows))
+    tables = ((block, np.broadcast_to(Z, (len(block), *Z.shape))) for block in blocks)
+    return Pairs.joined([best_of_table(score, *table) for table in tables])
 
 
 class _Search:
     """A search where the space cannot be enumerated."""
 
     def __init__(
-        self, view: View, problem: BilevelProblem, rng: np.random.Generator, effort: Effort
+        self,
+        score: PairScore,
+        problem: BilevelProblem,
+        rng: np.random.Generator,
+        budget: SearchBudget,
     ) -> None:
-        self.view, self.rng, self.effort = view, rng, effort
+        self.score, self.rng, self.budget = score, rng, budget
         self.upper, self.lower = problem.upper_space, problem.lower_space
         self.n_upper = problem.n_upper
         self.lower_is_listed = _is_small(self.lower)
@@ -319,12 +324,12 @@ class _Search:
         X = self._level_candidates(self.upper, anchors[:, : self.n_upper], _N_UPPER)
         responses = self.lower_candidates(anchors)
         pairs = self.best_of(X, np.broadcast_to(responses, (len(X), *responses.shape)))
-        for radius in self.effort.radii:
+        for radius in self.budget.radii:
             pairs = self._children(pairs.ranked(_N_PARENTS), responses, radius)
         return pairs
 
     def lower_candidates(self, anchors: FloatArray) -> FloatArray:
-        """Return responses (k, d_z) that every x is given."""
+        """Return the responses (k, d_z) that every x gets."""
         return self._level_candidates(self.lower, anchors[:, self.n_upper :], _N_LOWER)
 
     def best_of(self, X: FloatArray, Z: FloatArray) -> Pairs:
@@ -332,19 +337,19 @@ class _Search:
 
         Where the lower level is not listed, its two best, distant responses to each x climb first.
         """
-        lower = self.view.lower_level(joint(X, Z))
+        lower = self.score.lower_level(joint(X, Z))
         if self.lower_is_listed or not self.climbing.any():
-            return reduce_table(self.view, X, Z, lower)
+            return best_of_table(self.score, X, Z, lower)
         m, k = Z.shape[:2]
         starts = self._starts(Z, _penalized(lower).reshape(m, k))
-        P = climb(self.view, joint(X, starts), self.n_upper, self.climbing, self.effort.n_climbs)
+        P = climb(self.score, joint(X, starts), self.n_upper, self.climbing, self.budget.n_climbs)
         P[:, self.n_upper :] = self.lower.snap(P[:, self.n_upper :])
         summits = P[:, self.n_upper :].reshape(m, starts.shape[1], -1)
-        both = zip(lower, self.view.lower_level(P), strict=True)
+        both = zip(lower, self.score.lower_level(P), strict=True)
         lower = LowerLevel(
             *(np.column_stack([a.reshape(m, -1), b.reshape(m, -1)]).ravel() for a, b in both)
         )
-        return reduce_table(self.view, X, np.concatenate([Z, summits], axis=1), lower)
+        return best_of_table(self.score, X, np.concatenate([Z, summits], axis=1), lower)
 
     def _starts(self, Z: FloatArray, score: FloatArray) -> FloatArray:
         """Return the best of each row of ``Z`` (m, k, d_z), and the best one far from it."""
@@ -360,9 +365,8 @@ class _Search:
     def _children(self, parents: Pairs, lower: FloatArray, radius: float) -> Pairs:
         """Return pairs at and near the ``parents``.
 
-        Each x is given the responses ``lower`` (k, d_z) that every x is given, its parent's, and
-        some near those. With its parent's alone, an x whose response is not found would look
-        better than it is, and be taken for it.
+        Each x gets the responses ``lower`` (k, d_z) that every x gets, its parent's, and some near
+        those: with its parent's alone, an x whose best response is missing would look too good.
         """
         m = len(parents.X)
         moved = perturbed(self.upper, np.repeat(parents.X, _N_CHILDREN, axis=0), radius, self.rng)
@@ -386,7 +390,7 @@ class _Search:
 
 
 def _penalized(lower: LowerLevel) -> FloatArray:
-    """Return the value of responses with infeasible ones behind all others, shape (n,)."""
+    """Return values (n,) that rank infeasible responses behind all others."""
     return np.where(lower.slack >= 0.0, lower.value, -1e6 + np.minimum(lower.slack, 0.0))
 
 
@@ -394,46 +398,34 @@ def _is_small(space: SearchSpace) -> bool:
     return space.size is not None and space.size <= _MAX_LISTED
 
 
-_FEW_LEVELS = 16  # numeric dimensions with more levels climb as if they were continuous
-
-
-_FIRST_STEP = 0.1  # longest first step of an ascent, in units of the cube
-
-
-_LONGEST_STEP = 0.3
-
-
-_SHORTEN = 0.25
-
-
-_KEEP = 0.5  # chance that a perturbation keeps a coordinate
-
-
 def climb(
-    view: View, starts: FloatArray, n_upper: int, free: NDArray[np.bool_], n_steps: int
+    score: PairScore, starts: FloatArray, n_upper: int, free: NDArray[np.bool_], n_steps: int
 ) -> FloatArray:
-    """Raise the view's penalized value from joint points, moving the lower level only.
+    """Raise the penalized value of responses by projected gradients.
 
-    Projected gradient steps whose length follows Barzilai & Borwein (1988), of all starts at once;
-    a step that does not improve its start is shortened and tried again.
+    Step lengths follow Barzilai & Borwein (1988), for all starts at once; a step that does not
+    improve its start is shortened and tried again.
 
     Args:
-        view: How points are seen.
+        score: How pairs are compared.
         starts: Joint points, shape (n, d).
         n_upper: Number of upper-level coordinates, which stay.
         free: Which lower-level coordinates move, shape (d_z,).
         n_steps: Number of steps.
+
+    Returns:
+        Where each start has come to, shape (n, d); not snapped.
     """
     columns = n_upper + np.flatnonzero(free)
     P = starts.copy()
-    value, gradient = view.penalized(P)
+    value, gradient = score.penalized(P)
     gradient = gradient[:, columns]
     steepest = np.abs(gradient).max(axis=1)
     step = _FIRST_STEP / np.maximum(steepest, 1e-12)
     for _ in range(n_steps):
         trial = P.copy()
         trial[:, columns] = np.clip(P[:, columns] + step[:, None] * gradient, 0.0, 1.0)
-        new_value, new_gradient = view.penalized(trial)
+        new_value, new_gradient = score.penalized(trial)
         new_gradient = new_gradient[:, columns]
         better = new_value > value
         s = (trial - P)[better][:, columns]
@@ -453,7 +445,7 @@ def climb(
 
 
 def climbing_dimensions(space: SearchSpace) -> NDArray[np.bool_]:
-    """Return which dimensions (d,) take part in an ascent."""
+    """Return which dimensions take part in an ascent, shape (d,)."""
     return np.array(
         [
             dimension.n_levels is None
@@ -466,9 +458,18 @@ def climbing_dimensions(space: SearchSpace) -> NDArray[np.bool_]:
 def perturbed(
     space: SearchSpace, X: FloatArray, radius: float, rng: np.random.Generator
 ) -> FloatArray:
-    """Return points of ``space`` near ``X`` (n, d): about half of each one's coordinates move.
+    """Move about half of each point's coordinates.
 
     A categorical coordinate that moves goes anywhere, another discrete one by at least one level.
+
+    Args:
+        space: The space of the points.
+        X: The points, shape (n, d).
+        radius: Standard deviation of the moves, in units of the cube.
+        rng: Source of the moves.
+
+    Returns:
+        Representable points, shape (n, d).
     """
     moves = rng.random(X.shape) >= _KEEP
     moves[np.arange(len(X)), rng.integers(X.shape[1], size=len(X))] = True

@@ -1,25 +1,8 @@
-"""Confidence bounds of the functions of a bilevel problem, and the trusted sets they define.
+"""Trusted sets: the joint points that may be feasible and the lower level's best responses.
 
-With u_h, l_h = μ_h ± √β σ_h (Eqs. 4.1, 4.2) of the function h, in model units:
-
-| symbol | definition                                                             | source       |
-|--------|------------------------------------------------------------------------|--------------|
-| S_lo   | {(x, z): u_c >= 0 for every constraint c of the lower level}           | Eq. (4.4)    |
-| S      | S_lo and u_c >= 0 for every constraint c of the upper level            | Eq. (4.3)    |
-| z̄(x)   | argmax of u_f(x, z) over z in S_lo(x)                                  | Eq. (4.5)    |
-| P⁺     | {(x, z) in S_lo: u_f(x, z) + ε >= l_f(x, z̄(x))}                        | Eq. (4.4)    |
-| P̄      | {(x, z̄(x)) for every x}                                                | section D.2  |
-| r̄_h    | 2√β σ_h(x, z); for f also 2√β σ_f(x, z̄(x)) where z is not z̄(x)         | Def. 4.7     |
-
-A set is asked for as a :class:`View`: two levels of values and slacks that a search over candidates
-compares (:mod:`bbo_plugins.methods.bilbo.search`). :class:`TrustedSets` is the optimistic view,
-which chooses queries.
-
-Source: Chew, Nguyen & Low (2025), "BILBO: BILevel Bayesian Optimization", section 4.
-
-Deviations: ε is in the lower level's own units; the paper's functions are standardized beforehand.
-Where queries failed, u_F and u_f are less by -log P(valid)
-(:mod:`bbo_plugins.acquisition.validity`), in spreads of their functions.
+A search compares pairs (x, z) by the numbers of a :class:`PairScore`. :class:`TrustedSets` scores
+by upper confidence bounds, to choose queries. Where queries failed, u_F and u_f are less by
+-log P(valid) (:mod:`bbo_plugins.acquisition.validity`), in scales of their functions.
 """
 
 from __future__ import annotations
@@ -40,46 +23,46 @@ PENALTY = 30.0
 
 
 class LowerLevel(NamedTuple):
-    """What a view says of the lower level at n joint points, each of shape (n,).
+    """Scores of n joint points on the lower level, each of shape (n,).
 
     Attributes:
-        value: What a response maximizes.
-        reach: How good a response may be.
-        threshold: What the reach of another response to the same x must be for it to be trusted,
-            if this one is the best.
-        slack: Smallest slack of a lower-level constraint; a response needs at least 0.
+        value: What the best response maximizes.
+        upper_bound: The best value that the response may have.
+        lower_bound: The least value that the response may have; another response to the same x is
+            trusted if its upper bound is no smaller than the best response's lower bound.
+        slack: Smallest slack of a lower-level constraint; at least 0 where all hold.
     """
 
     value: FloatArray
-    reach: FloatArray
-    threshold: FloatArray
+    upper_bound: FloatArray
+    lower_bound: FloatArray
     slack: FloatArray
 
 
 class UpperLevel(NamedTuple):
-    """What a view says of the upper level at n joint points, each of shape (n,).
+    """Scores of n joint points on the upper level, each of shape (n,).
 
     Attributes:
-        value: What the search maximizes.
-        slack: Smallest slack of an upper-level constraint; a solution needs at least 0.
+        value: What the best pair maximizes.
+        slack: Smallest slack of an upper-level constraint; at least 0 where all hold.
     """
 
     value: FloatArray
     slack: FloatArray
 
 
-class View(Protocol):
-    """How a search looks at a bilevel problem: with optimism, or with caution."""
+class PairScore(Protocol):
+    """The numbers by which a search compares pairs (x, z)."""
 
     @property
     def many_responses(self) -> bool:
         """Whether every trusted response to x takes part (P⁺), or the best one only (P̄)."""
 
     def lower_level(self, P: FloatArray) -> LowerLevel:
-        """Look at the lower level at joint points ``P`` (n, d)."""
+        """Score joint points ``P`` (n, d) on the lower level."""
 
     def upper_level(self, P: FloatArray, best: FloatArray) -> UpperLevel:
-        """Look at the upper level at ``P`` (n, d), given the points ``best`` (n, d) of z̄(x)."""
+        """Score ``P`` (n, d) on the upper level, given the points ``best`` (n, d) of z̄(x)."""
 
     def penalized(self, P: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return a response's value less a penalty per violation (n,), and its gradient (n, d)."""
@@ -102,28 +85,28 @@ class TrustedSets:
     many_responses: bool = False
 
     def lower_level(self, P: FloatArray) -> LowerLevel:
-        """Return u_f, l_f - ε and the smallest u_c of the lower level at ``P`` (n, d)."""
+        """Return u_f, u_f, l_f - ε and the smallest u_c of the lower level at ``P`` (n, d)."""
         lower = self.model.lower
         mean, sd = lower.predict(P)
-        bound = mean - self.sqrt_beta * sd  # Eq. (4.2)
+        l_f = mean - self.sqrt_beta * sd  # Eq. (4.2)
         if self.epsilon == np.inf:
-            bound = np.full_like(bound, -np.inf)
+            l_f = np.full_like(l_f, -np.inf)
         elif self.epsilon > 0.0:
-            with np.errstate(over="ignore"):  # of the largest floats: everything is in reach
-                bound = lower.units.forward(lower.units.inverse(bound) - self.epsilon)
+            with np.errstate(over="ignore"):  # of the largest floats: every response is trusted
+                l_f = lower.transform.forward(lower.transform.inverse(l_f) - self.epsilon)
         slack = smallest_bound(self.model.lower_constraints, P, self.sqrt_beta)
-        reach = mean + self.sqrt_beta * sd  # Eq. (4.1)
+        u_f = mean + self.sqrt_beta * sd  # Eq. (4.1)
         if self.model.validity is not None:
-            reach += lower.spread * self.model.validity.log_probability(P)
-        return LowerLevel(reach, reach, bound, slack)  # Eq. (4.4)
+            u_f += lower.scale * self.model.validity.log_probability(P)
+        return LowerLevel(u_f, u_f, l_f, slack)
 
     def upper_level(self, P: FloatArray, best: FloatArray) -> UpperLevel:  # noqa: ARG002
         """Return u_F and the smallest u_c of the upper level at ``P`` (n, d)."""
         value = self.model.upper.bound(P, self.sqrt_beta)
         if self.model.validity is not None:
-            value += self.model.upper.spread * self.model.validity.log_probability(P)
+            value += self.model.upper.scale * self.model.validity.log_probability(P)
         slack = smallest_bound(self.model.upper_constraints, P, self.sqrt_beta)
-        return UpperLevel(value, slack)  # Eqs. (4.3), (4.6)
+        return UpperLevel(value, slack)
 
     def penalized(self, P: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return u_f less a penalty per violated u_c >= 0 (n,), and its gradient (n, d)."""
@@ -143,14 +126,18 @@ class TrustedSets:
 
     def feasibility(self, P: FloatArray) -> FloatArray:
         """Return the smallest u_c of all constraints at ``P`` (n, d), shape (n,); >= 0 in S."""
+        # Eq. (4.3)
         return smallest_bound(self.model.constraints, P, self.sqrt_beta)
 
     def regret_bounds(self, point: FloatArray, best: FloatArray) -> dict[str, float]:
-        """Return r̄_h of each function at the joint point (d,), in its spreads (Definition 4.7).
+        """Return r̄_h of each function at a joint point, in units of its model's scale.
 
         Args:
             point: The joint point (x, z), shape (d,).
             best: The joint point (x, z̄(x)), shape (d,).
+
+        Returns:
+            r̄_h by the function's name.
         """
         rows = np.stack([point, best])
         bounds = {}
@@ -159,14 +146,23 @@ class TrustedSets:
             total = float(sd[0])
             if function is self.model.lower and not np.array_equal(point, best):
                 total += float(sd[1])
-            bounds[function.name] = 2.0 * self.sqrt_beta * total / function.spread
+            bounds[function.name] = 2.0 * self.sqrt_beta * total / function.scale  # Definition 4.7
         return bounds
 
 
 def smallest_bound(
     functions: Sequence[FunctionModel], P: FloatArray, multiplier: float
 ) -> FloatArray:
-    """Return the smallest μ + ``multiplier`` σ at ``P`` (n, d), shape (n,); inf without any."""
+    """Return the smallest μ + ``multiplier`` σ of ``functions``.
+
+    Args:
+        functions: Posteriors.
+        P: Joint points, shape (n, d).
+        multiplier: Factor of σ.
+
+    Returns:
+        The smallest bound at each point, shape (n,); infinite without any function.
+    """
     smallest = np.full(len(P), np.inf)
     for function in functions:
         np.minimum(smallest, function.bound(P, multiplier), out=smallest)
@@ -176,9 +172,16 @@ def smallest_bound(
 def penalized_bound(
     lower: FunctionModel, constraints: Sequence[FunctionModel], P: FloatArray, multiplier: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the bound of ``lower`` less the violations by those of ``constraints``.
+    """Return the bound of ``lower`` less a penalty for the constraints whose bound is negative.
 
-    Values have shape (n,), gradients (n, d).
+    Args:
+        lower: Posterior of f.
+        constraints: Posteriors of the constraints of the lower level.
+        P: Joint points, shape (n, d).
+        multiplier: Factor of σ in all bounds.
+
+    Returns:
+        The penalized bound, shape (n,), and its gradient, shape (n, d), in model units.
     """
     value, gradient = lower.bound_with_gradient(P, multiplier)
     for constraint in constraints:

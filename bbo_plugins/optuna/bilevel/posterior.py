@@ -1,4 +1,4 @@
-"""The models of a bilevel study, fitted to its trials, and the solution they have."""
+"""The models of a bilevel study, fitted to its trials, and their solution."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from optuna.trial import TrialState
 
 from bbo_plugins.gp.kernels import matern52
 from bbo_plugins.methods.bilbo.algorithm import Options, trusted_sets
-from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel, told_and_untold
+from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel, training_data
 from bbo_plugins.methods.bilbo.search import Pair, Pairs, anchors_of, best_pair, best_pairs
-from bbo_plugins.methods.bilbo.solution import CautiousView, solve
+from bbo_plugins.methods.bilbo.solution import SolutionCriterion, solve
 from bbo_plugins.optuna.bilevel.trials import BilevelTrials, shared_distributions
 from bbo_plugins.optuna.sampling import randomness
 from bbo_plugins.optuna.study.points import PlacedTrials
@@ -31,7 +31,7 @@ _BLOCK = 64  # upper-level points whose answers are looked for together
 
 @dataclass(frozen=True, kw_only=True)
 class BilevelSolution:
-    """What is known of a bilevel study's solution, in the objectives' own units.
+    """The solution of a bilevel study, in the objectives' own units.
 
     Attributes:
         upper_params: Parameters of the upper level.
@@ -87,8 +87,8 @@ class BilevelPosterior:
     functions' own units and directions.
 
     Attributes:
-        roles: Which parameters and functions play which part.
-        options: How BILBO decides.
+        roles: The roles of parameters and functions.
+        options: The options of BILBO.
         trials: The data.
         model: The models after the observations alone.
         pair: The solution, and the lower level's best answer there.
@@ -108,9 +108,12 @@ class BilevelPosterior:
 
         Args:
             study: The study.
-            roles: Which parameters and functions play which part.
-            options: How BILBO decides.
+            roles: The roles of parameters and functions.
+            options: The options of BILBO.
             seed: Seed of the search for the solution.
+
+        Returns:
+            The models and their solution.
 
         Raises:
             ValueError: A function has no observation yet, or the study does not fit.
@@ -130,7 +133,7 @@ class BilevelPosterior:
                 f"{missing}."
             )
         fitted = BilevelModel.fit(trials.problem, trials.data, trials.warm_starts)
-        model = fitted.without_pending  # running and failed trials have taught nothing
+        model = fitted.without_pending
         rng = randomness.model_generator(seed, trials.n_trials)
         many = options.many_responses
         pair = solve(model, trials.problem, rng=rng, many_responses=many)
@@ -148,7 +151,7 @@ class BilevelPosterior:
         rng = randomness.model_generator(self.seed, self.trials.n_trials, 1)
         rival = best_pair(trusted, self.trials.problem, rng=rng, anchors=anchors)
         bounds = [
-            model.upper.units.inverse(model.upper.bound(P[None], multiplier))[0]
+            model.upper.transform.inverse(model.upper.bound(P[None], multiplier))[0]
             for P, multiplier in ((rival.point, trusted.sqrt_beta), (point, -trusted.sqrt_beta))
         ]
         params = self.trials.problem.space.decode(point)
@@ -168,7 +171,7 @@ class BilevelPosterior:
         """
         function = self._by_name[name]
         mean = function.process.predict_mean(P)
-        return np.asarray(self.roles.sign(name) * function.units.inverse(mean))
+        return np.asarray(self.roles.sign(name) * function.transform.inverse(mean))
 
     def deviation(self, name: str, P: FloatArray) -> FloatArray:
         """Return a function's posterior standard deviation at ``P`` (n, d), shape (n,).
@@ -177,14 +180,14 @@ class BilevelPosterior:
         """
         function = self._by_name[name]
         mean, sd = function.predict(P)
-        return function.units.deviation(mean, sd)
+        return function.transform.deviation(mean, sd)
 
     def observations(self, name: str) -> tuple[FloatArray, FloatArray]:
         """Return where a function was observed (n, d), and its values there (n,).
 
-        Of too many, those that its model is told of.
+        Of too many, the training data of its model.
         """
-        data, _ = told_and_untold(self.trials.data[name], self.trials.problem.features)
+        data, _ = training_data(self.trials.data[name], self.trials.problem.features)
         return data.X, self.roles.sign(name) * data.y
 
     def answers(self, X: FloatArray) -> FloatArray:
@@ -192,18 +195,20 @@ class BilevelPosterior:
 
         That is the best response by the posterior means; among many, the upper level's choice.
         """
-        view = CautiousView(self.model, self.options.many_responses)
-        anchors = anchors_of(view, self.model.observed)
+        criterion = SolutionCriterion(self.model, self.options.many_responses)
+        anchors = anchors_of(criterion, self.model.observed)
         points = []
         for start in range(0, len(X), _BLOCK):
             rng = randomness.model_generator(self.seed, self.trials.n_trials, 2)
             block = X[start : start + _BLOCK]
-            pairs: Pairs = best_pairs(view, self.trials.problem, block, rng=rng, anchors=anchors)
+            pairs: Pairs = best_pairs(
+                criterion, self.trials.problem, block, rng=rng, anchors=anchors
+            )
             points.append(np.concatenate([pairs.X, pairs.Z], axis=1))
         return np.concatenate(points)
 
     def closeness(self, name: str, P: FloatArray, Q: FloatArray) -> FloatArray:
-        """Return how much the function's values at ``P`` (n, d) tell about those at ``Q`` (n, d).
+        """Return how closely a function's values at ``P`` (n, d) and ``Q`` (n, d) are related.
 
         That is, row by row, the share of the standard deviation at one point, before any data,
         that the value at the other removes: 1 - √(1 - ρ²) with their correlation ρ, shape (n,).

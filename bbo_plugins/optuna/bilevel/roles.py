@@ -1,4 +1,4 @@
-"""Which parameters and functions of a bilevel study play which part, and what does not fit."""
+"""The roles of the parameters and functions of a bilevel study, and the checks that trials fit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution
-from optuna.study import Study, StudyDirection
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
@@ -14,12 +13,14 @@ from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from optuna.study import Study
+
 _DIRECTIONS = ("minimize", "maximize")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Which parameters and functions play which part, by their names.
+    """The roles of parameters and functions, by their names.
 
     Attributes:
         upper_params: Parameters of the upper level.
@@ -27,9 +28,10 @@ class Roles:
         query_param: Categorical parameter that says which function a trial evaluates.
         upper: Upper-level objective.
         lower: Lower-level objective.
+        upper_direction: "minimize" or "maximize".
+        lower_direction: "minimize" or "maximize".
         upper_constraints: Constraints of the upper level.
         lower_constraints: Constraints of the lower level.
-        maximized: Those of the objectives that are maximized.
     """
 
     upper_params: tuple[str, ...]
@@ -37,49 +39,34 @@ class Roles:
     query_param: str
     upper: str
     lower: str
+    upper_direction: str
+    lower_direction: str
     upper_constraints: tuple[str, ...]
     lower_constraints: tuple[str, ...]
-    maximized: frozenset[str]
 
     @classmethod
-    def checked(
-        cls,
-        *,
-        upper_params: object,
-        lower_params: object,
-        query_param: object,
-        upper: object,
-        lower: object,
-        upper_direction: object,
-        lower_direction: object,
-        upper_constraints: object,
-        lower_constraints: object,
-    ) -> Roles:
-        """Check what a user says of the roles; the arguments are those of the sampler.
+    def checked(cls, **arguments: Any) -> Roles:
+        """Check the names and directions that a user gives.
+
+        Args:
+            arguments: All attributes; sequences of names of any type.
+
+        Returns:
+            The roles.
 
         Raises:
             TypeError: An argument has the wrong type.
             ValueError: A direction is unknown, a level has no parameter, or a name is used twice.
         """
-        directions = (
-            errors.check_word("upper_direction", upper_direction, _DIRECTIONS),
-            errors.check_word("lower_direction", lower_direction, _DIRECTIONS),
-        )
-        objectives = (_name("upper", upper), _name("lower", lower))
-        roles = cls(
-            upper_params=_names("upper_params", upper_params, least=1),
-            lower_params=_names("lower_params", lower_params, least=1),
-            query_param=_name("query_param", query_param),
-            upper=objectives[0],
-            lower=objectives[1],
-            upper_constraints=_names("upper_constraints", upper_constraints),
-            lower_constraints=_names("lower_constraints", lower_constraints),
-            maximized=frozenset(
-                name
-                for name, direction in zip(objectives, directions, strict=True)
-                if direction == "maximize"
-            ),
-        )
+        for name in ("upper_direction", "lower_direction"):
+            errors.check_word(name, arguments[name], _DIRECTIONS)
+        for name in ("upper", "lower", "query_param"):
+            arguments[name] = _name(name, arguments[name])
+        for name in ("upper_params", "lower_params"):
+            arguments[name] = _names(name, arguments[name], least=1)
+        for name in ("upper_constraints", "lower_constraints"):
+            arguments[name] = _names(name, arguments[name])
+        roles = cls(**arguments)
         _check_distinct("parameters", (*roles.params, roles.query_param))
         _check_distinct("functions", roles.functions)
         return roles
@@ -96,7 +83,8 @@ class Roles:
 
     def sign(self, function: str) -> float:
         """Return 1 for a function that is maximized, -1 for others and constraints."""
-        return 1.0 if function in self.maximized else -1.0
+        directions = {self.upper: self.upper_direction, self.lower: self.lower_direction}
+        return 1.0 if directions.get(function) == "maximize" else -1.0
 
     def is_coupled(self, study: Study) -> bool:
         """Return whether a trial of ``study`` observes all functions.
@@ -105,12 +93,7 @@ class Roles:
             ValueError: The study's directions are not those of the objectives.
         """
         given = [direction.name.lower() for direction in study.directions]
-        wanted = [
-            (
-                StudyDirection.MAXIMIZE if name in self.maximized else StudyDirection.MINIMIZE
-            ).name.lower()
-            for name in (self.upper, self.lower)
-        ]
+        wanted = [self.upper_direction, self.lower_direction]
         if given not in (wanted[:1], wanted):
             raise ValueError(
                 f"study must have the direction {wanted[0]!r} (one function per trial) or the "

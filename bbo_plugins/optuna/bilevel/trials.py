@@ -1,12 +1,12 @@
-"""A study's trials as the observations of a bilevel problem's functions.
+"""The trials of a bilevel study as the observations of its functions.
 
 In a study with one direction a trial observes one function, named by the parameter
 :attr:`~bbo_plugins.optuna.bilevel.roles.Roles.query_param` (decoupled). In a study with two
 directions it observes both objectives as its values, and the constraints as Optuna's constraint
 values (coupled).
 
-What becomes of a trial:
-
+=================  ===============================================================================
+state of a trial   use
 =================  ===============================================================================
 COMPLETE           an observation of its function, or of all that it has a value for; an infinite
                    value counts as the worst or best finite one of that function
@@ -14,19 +14,19 @@ RUNNING            a pending query, if its parameters and its function are known
 FAIL, PRUNED       a failed query, if its parameters and its function are known, whatever it has
                    reported: no observation, but a point not to ask at again, near which fewer
                    queries are made and no solution is reported; the 64 latest are also pending
-                   queries for ever
-WAITING            nothing
+WAITING            none
 =================  ===============================================================================
 
-Values leave this file as the mathematics has them: objectives are maximized, a constraint holds
-where it is at least zero.
+Values are signed here: objectives are maximized, a constraint holds where it is at least zero.
 
-Why a bilevel query was made, as it is stored with its trial, and what that says of the trial.
+A trial also stores the reason of its query, as one system attribute::
 
-It is one system attribute, in whose place a shared storage may hold anything:
-
-    bbo_plugins:bilevel = {
-        "v": 1, "reason": "optimism", "infeasible": false, "near_failure": false, "bounds": {...}
+    bbo_plugins: bilevel = {
+        "v": 1,
+        "reason": "optimism",
+        "infeasible": false,
+        "near_failure": false,
+        "bounds": {...},
     }
 """
 
@@ -42,7 +42,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.acquisition.validity import LATEST_FAILED
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
+from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
 from bbo_plugins.optuna.study.proposal import Proposal, is_finite, is_stored
 from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY, FinishedTrial
 from bbo_plugins.space import CLOSE, SearchSpace
@@ -53,52 +53,52 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
-    from bbo_plugins.methods.bilbo.algorithm import Query
+    from bbo_plugins.methods.bilbo import Query
     from bbo_plugins.optuna.bilevel.roles import Roles
     from bbo_plugins.optuna.study.points import PlacedTrials
     from bbo_plugins.space.dimension import FloatArray
 
 REASON_KEY = "bbo_plugins:bilevel"
-
-
 _VERSION = 1
-
-
-# A trial counts for study.best_trial if no regret but F's can exceed so many deviations.
-_TRUSTED_BOUND = 0.2
+_TRUSTED_BOUND = 0.2  # largest r̄ but F's, in units of scale, of a trial for study.best_trial
+_MAX_RECORDS = 64  # stored proposals that are read
+_FAILED = (TrialState.FAIL, TrialState.PRUNED)
 
 
 def store_reason(study: Study, trial: FrozenTrial, query: Query) -> None:
-    """Write why ``trial`` makes ``query``."""
-    said = {
+    """Store the reason of ``query`` with ``trial``."""
+    reason = {
         "v": _VERSION,
         "reason": query.reason,
         "infeasible": query.infeasible,
         "near_failure": query.near_failure,
         "bounds": {name: round(bound, 6) for name, bound in query.regret_bounds.items()},
     }
-    study._storage.set_trial_system_attr(trial._trial_id, REASON_KEY, said)
+    study._storage.set_trial_system_attr(trial._trial_id, REASON_KEY, reason)
 
 
 def doubt(trial: FrozenTrial, roles: Roles, fixed: Mapping[str, Any]) -> float:
-    """Return a constraint value: at most 0 if ``study.best_trial`` may take the trial.
+    """Return the constraint value by which ``study.best_trial`` takes or leaves a trial.
 
     Args:
         trial: A complete trial of a study with one direction.
-        roles: Which parameters and functions play which part.
-        fixed: Its parameters that somebody else has chosen.
+        roles: The roles of parameters and functions.
+        fixed: Its parameters that the sampler has not chosen.
+
+    Returns:
+        At most 0 if the other functions are known well at the trial, else more.
     """
     fits = roles.fits(trial.distributions, coupled=False)
     if not fits or trial.params[roles.query_param] != roles.upper:
         return 1.0
-    # Only where the query came from the trusted sets do the bounds bound its regrets; a response
-    # that was fixed was the best of one.
-    said = trial.system_attrs.get(REASON_KEY)
-    if not isinstance(said, dict) or said.get("v") != _VERSION or said.get("reason") != "optimism":
+    stored = trial.system_attrs.get(REASON_KEY)
+    if not isinstance(stored, dict) or stored.get("v") != _VERSION:
         return 1.0
-    if said.get("near_failure") or not fixed.keys().isdisjoint(roles.lower_params):
+    # The bounds hold for queries of the trusted sets only; a fixed response is the best of one.
+    is_trusted = stored.get("reason") == "optimism" and not stored.get("near_failure")
+    if not is_trusted or not fixed.keys().isdisjoint(roles.lower_params):
         return 1.0
-    bounds = said.get("bounds")
+    bounds = stored.get("bounds")
     others = [name for name in roles.functions if name != roles.upper]
     if not isinstance(bounds, dict) or not all(is_finite(bounds.get(name)) for name in others):
         return 1.0
@@ -107,15 +107,12 @@ def doubt(trial: FrozenTrial, roles: Roles, fixed: Mapping[str, Any]) -> float:
     return float(max(bounds[name] for name in others)) - _TRUSTED_BOUND
 
 
-_MAX_RECORDS = 64  # stored proposals that are read
-
-
 @dataclass(frozen=True)
 class Stored:
-    """What the latest suggestions have stored with their trials; :meth:`read` builds one.
+    """The stored proposals of the latest suggestions; :meth:`read` builds one.
 
     Attributes:
-        warm_starts: What the fits of the latest one of them left, by function.
+        warm_starts: Starts of the next fits by function, from the latest proposal.
         n_damaged_fits: How many of that one's fits cannot be read.
         n_unreadable: How many of the finished trials have a proposal that cannot be read.
     """
@@ -142,12 +139,12 @@ class Stored:
 
 @dataclass(frozen=True)
 class BilevelTrials:
-    """What a study's trials tell about the functions; :meth:`read` builds one.
+    """The observations of all functions in a study's trials; :meth:`read` builds one.
 
     Attributes:
         problem: The problem; parameters that are fixed for the asking trial are held.
         data: Observations and pending queries of each function.
-        stored: What the latest suggestions have stored.
+        stored: The stored proposals of the latest suggestions.
         n_trials: Number of trials that were read, in any state.
         n_infinite: How many values were infinite and have been clipped.
         n_misfits: How many complete trials lack a parameter or have one on no level.
@@ -162,7 +159,7 @@ class BilevelTrials:
 
     @property
     def warm_starts(self) -> Mapping[str, WarmStart]:
-        """What the latest suggestion's fits left, by function."""
+        """Starts of the next fits, by function."""
         return self.stored.warm_starts
 
     @classmethod
@@ -179,11 +176,14 @@ class BilevelTrials:
 
         Args:
             study: The study.
-            roles: Which parameters and functions play which part.
+            roles: The roles of parameters and functions.
             placed: The space of the parameters of both levels, and of the query if the study is
                 decoupled; it remembers where trials are, so that reading again takes less time.
             asking: The trial to suggest for, which is left out.
-            fixed: Its parameters that are not for the sampler to choose.
+            fixed: Its parameters that the sampler does not choose.
+
+        Returns:
+            The observations, signed.
         """
         coupled = roles.is_coupled(study)
         reader = _Reader(roles, placed, coupled=coupled)
@@ -207,7 +207,7 @@ class BilevelTrials:
         )
 
     def remarks(self) -> dict[str, str]:
-        """Return what a user should know of these trials, by a word for its kind."""
+        """Return warnings about these trials for the log, by their kind."""
         remarks = {}
         if self.n_infinite:
             remarks["infinite"] = (
@@ -236,9 +236,6 @@ class BilevelTrials:
         if not rows:
             return False
         return bool((self.problem.space.distances(point[None], np.array(rows)) < CLOSE).any())
-
-
-_FAILED = (TrialState.FAIL, TrialState.PRUNED)
 
 
 class _Reader:
@@ -331,9 +328,8 @@ def shared_distributions(
 ) -> dict[str, BaseDistribution] | None:
     """Return the distributions of the levels' parameters and the query; None before any is known.
 
-    They are those of the latest complete trial that has them all, or failed one as long as none is
-    complete. Trials of this sampler, which
-    tell what the objective asks for, go before those that somebody has added.
+    The latest complete trial that has them all decides, or failed one as long as none is complete;
+    trials of this sampler go before trials that a user has added.
     """
     shared: Mapping[str, BaseDistribution] | None = None
     trials = study._get_trials(deepcopy=False, use_cache=False)

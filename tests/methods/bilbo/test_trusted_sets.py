@@ -183,7 +183,7 @@ def _assert_lemmas(
 
 
 def test_regret_bounds_are_those_of_definition_4_7() -> None:
-    """r̄ is 2√β σ, for f twice that term if the response is not the best one, in spreads."""
+    """r̄ is 2√β σ, for f twice that term if the response is not the best one, in units of scale."""
     problem = grid_problem(9, 9, **CONSTRAINED)
     model = random_model(problem, 6, 1)
     trusted = TrustedSets(model, 1.7)
@@ -193,7 +193,7 @@ def test_regret_bounds_are_those_of_definition_4_7() -> None:
     assert trusted.regret_bounds(point, point) == pytest.approx(expected, rel=1e-6)
     expected["lower"] = 3.4 * float(sds["lower"].sum())
     assert trusted.regret_bounds(point, best) == pytest.approx(expected, rel=1e-6)
-    wide = FunctionModel(**{**vars(model.upper), "spread": 4.0})
+    wide = FunctionModel(**{**vars(model.upper), "scale": 4.0})
     halved = TrustedSets(type(model)(wide, model.lower), 1.7)
     assert halved.regret_bounds(point, best)["upper"] == pytest.approx(expected["upper"] / 4.0)
 
@@ -204,14 +204,14 @@ def test_epsilon_is_in_the_lower_objectives_own_units() -> None:
     model = random_model(problem, 6, 1)
     P = problem.space.enumerate()
     units = Units(prescale=20.0, mean=0.25)  # one of the model's is 20, zero is 5
-    scaled = FunctionModel(**{**vars(model.lower), "units": units})
+    scaled = FunctionModel(**{**vars(model.lower), "transform": units})
     other = type(model)(model.upper, scaled)
     ours = TrustedSets(model, 2.0, 0.5, many_responses=True).lower_level(P)
     theirs = TrustedSets(other, 2.0, 10.0, many_responses=True).lower_level(P)
-    assert theirs.threshold == pytest.approx(ours.threshold)
-    assert theirs.reach == pytest.approx(ours.reach)
+    assert theirs.lower_bound == pytest.approx(ours.lower_bound)
+    assert theirs.upper_bound == pytest.approx(ours.upper_bound)
     plain = TrustedSets(model, 2.0, 0.0, many_responses=True).lower_level(P)
-    assert ours.threshold == pytest.approx(plain.threshold - 0.5)
+    assert ours.lower_bound == pytest.approx(plain.lower_bound - 0.5)
 
 
 def test_epsilon_counts_where_values_are_compressed() -> None:
@@ -220,10 +220,10 @@ def test_epsilon_counts_where_values_are_compressed() -> None:
     model = random_model(problem, 6, 1)
     P = problem.space.enumerate()
     units = Units(origin=1.0, reach=1.0, unit=0.25, furthest=1e6)
-    compressing = FunctionModel(**{**vars(model.lower), "units": units})
+    compressing = FunctionModel(**{**vars(model.lower), "transform": units})
     model = type(model)(model.upper, compressing)
     bounds = [
-        TrustedSets(model, 2.0, epsilon, many_responses=True).lower_level(P).threshold
+        TrustedSets(model, 2.0, epsilon, many_responses=True).lower_level(P).lower_bound
         for epsilon in (0.0, 0.3)
     ]
     own = [units.inverse(bound) for bound in bounds]
@@ -231,7 +231,7 @@ def test_epsilon_counts_where_values_are_compressed() -> None:
     assert inside.any()
     assert (own[0] - own[1])[inside] == pytest.approx(0.3, rel=1e-4)
     everything = TrustedSets(model, 2.0, 1.7e308, many_responses=True).lower_level(P)
-    assert (everything.reach >= everything.threshold).all()
+    assert (everything.upper_bound >= everything.lower_bound).all()
 
 
 @pytest.mark.parametrize("multiplier", [0.0, 2.0])

@@ -67,10 +67,10 @@ def test_a_query_follows_the_definitions() -> None:
             trusted = u_f >= l_f[rows, best][:, None] if many else np.zeros((25, 25), dtype=bool)
             trusted[rows, best] = True
             i, j = np.unravel_index(np.argmax(np.where(trusted, u_F, -np.inf)), (25, 25))
-            r_F = 4.0 * sd_F[i, j] / model.upper.spread
-            r_f = 4.0 * sd_f[i, j] / model.lower.spread
+            r_F = 4.0 * sd_F[i, j] / model.upper.scale
+            r_f = 4.0 * sd_f[i, j] / model.lower.scale
             if j != best[i]:
-                r_f += 4.0 * sd_f[i, best[i]] / model.lower.spread
+                r_f += 4.0 * sd_f[i, best[i]] / model.lower.scale
             asked = "upper" if r_F >= r_f else "lower"
             if asked == "lower" and sd_f[i, best[i]] >= sd_f[i, j]:
                 j = best[i]
@@ -178,8 +178,8 @@ def test_regret_bounds_do_not_count_pending_queries() -> None:
     rivals = points[points[:, 0] == query.point[0]]
     gap = model.lower.bound(rivals, 2.0).max() - model.lower.bound(mine, -2.0)[0]
     expected = {
-        "upper": 4.0 * model.upper.predict(mine)[1][0] / model.upper.spread,
-        "lower": gap / model.lower.spread,
+        "upper": 4.0 * model.upper.predict(mine)[1][0] / model.upper.scale,
+        "lower": gap / model.lower.scale,
     }
     assert query.regret_bounds == pytest.approx(expected, rel=1e-6)
 

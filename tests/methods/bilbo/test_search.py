@@ -164,7 +164,7 @@ def _flat(problem: BilevelProblem, **values: float) -> BilevelModel:
     ],
 )
 @pytest.mark.parametrize("box", [True, False])
-def test_empty_sets_are_told_by_the_tier(
+def test_the_tier_shows_which_set_is_empty(
     values: dict[str, float], tier: int, is_empty: bool, box: bool
 ) -> None:
     """A search returns a pair in any case; S is empty where a constraint is violated everywhere."""

@@ -1,4 +1,4 @@
-"""Which observations BILBO's models have when there are too many, and what the rest is good for."""
+"""The training subset of a long search, and the observations that are left out."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ import pytest
 
 from bbo_plugins.methods.bilbo import algorithm as bilbo
 from bbo_plugins.methods.bilbo import model
-from bbo_plugins.methods.bilbo.model import (
-    MAX_MODELED,
-    BilevelModel,
-    FunctionModel,
-    told_and_untold,
-)
+from bbo_plugins.methods.bilbo.model import MAX_MODELED, BilevelModel, FunctionModel, training_data
 from bbo_plugins.methods.bilbo.solution import solve
 from tests.oracles.bilevel import box_problem, data_of
 
@@ -69,42 +64,42 @@ def searched(n: int, seed: int = 0) -> FloatArray:
 
 
 @pytest.mark.parametrize("n", [1, MAX_MODELED - 1, MAX_MODELED])
-def test_up_to_the_limit_all_are_told(n: int) -> None:
+def test_up_to_the_limit_all_are_training_data(n: int) -> None:
     """Below the limit nothing is different: not even a copy is made."""
     data = random_data(n)
-    told, untold = told_and_untold(data, FEATURES)
-    assert told is data
-    assert untold is None
+    modeled, left_out = training_data(data, FEATURES)
+    assert modeled is data
+    assert left_out is None
 
 
 @pytest.mark.parametrize("n", [41, 99, 400])
 def test_beyond_it_every_observation_is_on_one_side(n: int, limit: int) -> None:
-    """What the model is told is bounded, in order, with its noise; the rest is the rest."""
+    """The training data are bounded, in order, with their noise; the others are left out."""
     data = random_data(n)
     pending = np.full((2, 2), 0.25)
     noise = 10.0 * data.y
     data = replace(data, pending=pending, failed=pending[:1], noise_variance=noise)
-    told, untold = told_and_untold(data, FEATURES)
-    assert untold is not None
-    assert 0.9 * limit <= len(told.y) <= limit
-    assert len(told.y) + len(untold) == n
-    rows = [int(np.flatnonzero(data.y == value)[0]) for value in told.y]
+    modeled, left_out = training_data(data, FEATURES)
+    assert left_out is not None
+    assert 0.9 * limit <= len(modeled.y) <= limit
+    assert len(modeled.y) + len(left_out) == n
+    rows = [int(np.flatnonzero(data.y == value)[0]) for value in modeled.y]
     assert rows == sorted(set(rows))
-    np.testing.assert_array_equal(told.X, data.X[rows])
-    np.testing.assert_array_equal(np.delete(data.X, rows, axis=0), untold)
-    np.testing.assert_array_equal(told.noise_variance, 10.0 * told.y)
-    assert told.pending is data.pending
-    assert told.failed is data.failed
+    np.testing.assert_array_equal(modeled.X, data.X[rows])
+    np.testing.assert_array_equal(np.delete(data.X, rows, axis=0), left_out)
+    np.testing.assert_array_equal(modeled.noise_variance, 10.0 * modeled.y)
+    assert modeled.pending is data.pending
+    assert modeled.failed is data.failed
 
 
 def test_half_are_the_latest_and_the_others_cover_the_space(limit: int) -> None:
     """After a search has settled, its model still has points near any place it has ever been."""
     P = searched(400)
-    told, _ = told_and_untold(data_of(P, np.arange(400.0)), FEATURES)
-    n_latest = int((told.y >= 400 - limit // 2).sum())
+    modeled, _ = training_data(data_of(P, np.arange(400.0)), FEATURES)
+    n_latest = int((modeled.y >= 400 - limit // 2).sum())
     assert n_latest >= 0.45 * limit
     early = P[:80]
-    gaps = np.linalg.norm(early[:, None] - told.X[None], axis=2).min(axis=1)
+    gaps = np.linalg.norm(early[:, None] - modeled.X[None], axis=2).min(axis=1)
     assert gaps.max() < 0.25  # of the unit square, by some twenty points
 
 
@@ -123,8 +118,8 @@ def test_the_sets_of_two_functions_are_their_own(limit: int) -> None:
 
 
 @pytest.mark.usefixtures("limit")
-def test_success_counts_the_observations_that_are_not_modeled() -> None:
-    """Where an evaluation has succeeded is known, whether the model is told of its value or not."""
+def test_observations_that_are_left_out_count_as_successes() -> None:
+    """The margin to failure counts them, as they say where an evaluation has succeeded."""
     data = random_data(300)
     failed = np.random.default_rng(3).random((5, 2))
     data = replace(data, pending=failed, failed=failed)
@@ -133,20 +128,22 @@ def test_success_counts_the_observations_that_are_not_modeled() -> None:
     expected = [
         min(np.linalg.norm(failed - p, axis=1)) - min(np.linalg.norm(data.X - p, axis=1)) for p in P
     ]
-    np.testing.assert_allclose(model.success(P), expected, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(model.without_pending.success(P), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(model.margin_to_failure(P), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        model.without_pending.margin_to_failure(P), expected, rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.usefixtures("limit")
-def test_what_is_not_told_has_no_part_in_a_query() -> None:
-    """The query is the same whatever the values are that the models are not told of."""
+def test_what_is_left_out_has_no_part_in_a_query() -> None:
+    """The query is the same whatever the values are that are left out."""
     P = searched(205)
     data = {"upper": data_of(P, upper(P)), "lower": data_of(P, lower(P))}
     other = {}
     for name, of in data.items():
-        told, _ = told_and_untold(of, FEATURES)
-        is_told = np.isin(of.y, told.y)
-        other[name] = replace(of, y=np.where(is_told, of.y, of.y - 1e-3))
+        modeled, _ = training_data(of, FEATURES)
+        is_modeled = np.isin(of.y, modeled.y)
+        other[name] = replace(of, y=np.where(is_modeled, of.y, of.y - 1e-3))
     queries = [bilbo.suggest(PAIR, these, rng=np.random.default_rng(0)) for these in (data, other)]
     np.testing.assert_array_equal(queries[0].point, queries[1].point)
     assert queries[0].reason != "fallback"

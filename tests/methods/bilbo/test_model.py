@@ -108,7 +108,7 @@ def test_a_constraint_is_not_shifted() -> None:
         short = model.process.hyperparameters.length_scales * 0.0 + 0.05
         h = type(model.process.hyperparameters)(short, 1.0, 1e-4)
         process = type(model.process).from_data(near, model.process.y, h, FEATURES)
-        mean = model.units.inverse(process.predict_mean(far))
+        mean = model.transform.inverse(process.predict_mean(far))
         expected = 0.0 if model is fits[0] else float(np.mean(Y + 7.0))
         assert mean == pytest.approx([expected], abs=1e-3)
 
@@ -137,7 +137,7 @@ def test_a_pending_query_is_not_known() -> None:
         ):
             for ours, theirs in zip(known.predict(P), expected.predict(P), strict=True):
                 assert ours == pytest.approx(theirs, abs=1e-12)
-            assert model.spread == pytest.approx(expected.spread, abs=1e-12)
+            assert model.scale == pytest.approx(expected.scale, abs=1e-12)
             assert (model.predict(P)[1].max() < 0.5 * known.predict(P)[1].max()) == (
                 model.name == name
             )
@@ -149,7 +149,7 @@ def test_known_noise_is_in_the_functions_own_units() -> None:
     exact = _fit(scale * Y, noise_variance=np.zeros(12))
     noisy = _fit(scale * Y, noise_variance=np.full(12, scale**2 * 4.0))
     residual = [
-        float(np.abs(model.units.inverse(model.predict(X)[0]) - scale * Y).max() / scale)
+        float(np.abs(model.transform.inverse(model.predict(X)[0]) - scale * Y).max() / scale)
         for model in (exact, noisy)
     ]
     assert residual[0] < 1e-2
@@ -164,7 +164,7 @@ def test_spread_estimates_the_variation_over_the_space() -> None:
     everywhere = rng.random((4000, 2))
     true = np.std(np.sin(5.0 * everywhere[:, 0]) + everywhere[:, 1])
     model = FunctionModel.fit("h", data_of(points, y), FEATURES, is_constraint=False)
-    assert model.spread * model.units.scale == pytest.approx(true, rel=0.1)
+    assert model.scale * model.transform.scale == pytest.approx(true, rel=0.1)
     assert np.std(y) < 0.8 * true
 
 

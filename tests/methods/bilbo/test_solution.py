@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from bbo_plugins.methods.bilbo.solution import (
-    CautiousView,
-    smallest_bound_query,
-    solve,
-    verification,
-)
+from bbo_plugins.methods.bilbo.solution import SolutionCriterion, solve, verification
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets
 from tests.oracles.bilevel import (
     assembled,
@@ -160,27 +155,27 @@ def test_the_cautious_value_is_the_formula() -> None:
     P, best = rng.random((2, 6, 2))
     for at in (P, best):  # a failed response fails the pair, whichever of the two it is
         failing = replace(model, lower=replace(known, failed=at[2:3]))
-        failing_slack = CautiousView(failing).upper_level(P, best).slack
+        failing_slack = SolutionCriterion(failing).upper_level(P, best).slack
         nearest = np.linalg.norm(known.process.X - at[2], axis=1).min()
-        slack = min(-nearest, CautiousView(model).upper_level(P, best).slack[2])
+        slack = min(-nearest, SolutionCriterion(model).upper_level(P, best).slack[2])
         assert failing_slack[2] == pytest.approx(slack)
     Q = model.lower.process.X  # where f is known best
-    upper = CautiousView(model).upper_level(P, best)
-    lower = CautiousView(model).lower_level(P)
+    upper = SolutionCriterion(model).upper_level(P, best)
+    lower = SolutionCriterion(model).lower_level(P)
     moments = {f.name: posterior(f, P) for f in model.functions}
     doubt = sum(sd for _, sd in moments.values()) + posterior(model.lower, best)[1]
     assert upper.value == pytest.approx(moments["upper"][0] - doubt, abs=1e-6)
     assert upper.slack == pytest.approx(moments["C"][0] + 0.02, abs=1e-6)
     assert lower.value == pytest.approx(moments["lower"][0], abs=1e-6)
-    assert lower.reach == pytest.approx(moments["lower"][0], abs=1e-6)
-    assert lower.threshold == pytest.approx(moments["lower"][0], abs=1e-6)
-    many = CautiousView(model, many_responses=True).lower_level(np.concatenate([P, Q]))
+    assert lower.upper_bound == pytest.approx(moments["lower"][0], abs=1e-6)
+    assert lower.lower_bound == pytest.approx(moments["lower"][0], abs=1e-6)
+    many = SolutionCriterion(model, many_responses=True).lower_level(np.concatenate([P, Q]))
     mean, sd = posterior(model.lower, np.concatenate([P, Q]))
     assert sd.min() < 0.005 < sd.max()
     tie = np.minimum(sd, 0.005)
     assert many.value == pytest.approx(mean, abs=1e-5)
-    assert many.reach == pytest.approx(mean + tie, abs=1e-5)
-    assert many.threshold == pytest.approx(mean - tie, abs=1e-5)
+    assert many.upper_bound == pytest.approx(mean + tie, abs=1e-5)
+    assert many.lower_bound == pytest.approx(mean - tie, abs=1e-5)
     assert lower.slack == pytest.approx(moments["c"][0] + 0.02, abs=1e-6)
 
 
@@ -221,10 +216,3 @@ def test_verification_asks_for_the_constraint_that_is_less_known() -> None:
     rng = np.random.default_rng(0)
     solution = solve(model, problem, rng=rng)
     assert verification(TrustedSets(model, 2.0), problem, solution, rng)[1] == "c"
-
-
-def test_the_papers_estimator_takes_the_smallest_bound() -> None:
-    """Eq. (4.9): of the queries, that whose bound was smallest when it was chosen."""
-    queries = np.arange(8.0).reshape(4, 2)
-    bounds = np.array([3.0, 0.5, 2.0, 0.5])
-    assert smallest_bound_query(queries, bounds) == pytest.approx(queries[1])

@@ -90,7 +90,7 @@ def test_feasibility_is_asked_for_first() -> None:
         model = BilevelModel.fit(problem, data)
         bounds = trusted_sets(model, Options()).regret_bounds(point, point)
         assert max(bounds, key=bounds.__getitem__) == "lower"
-        assert bilbo._asked(model, point, bounds) == asked
+        assert bilbo.function_query(model, point, bounds) == asked
 
 
 @pytest.mark.parametrize("excess, declared", [(0.0, True), (1.0, False)])

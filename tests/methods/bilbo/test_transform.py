@@ -100,4 +100,4 @@ def test_each_value_counts_for_its_part_of_the_space() -> None:
     X = np.concatenate([spread, cluster])
     y = -np.abs(X - 0.5).max(axis=1)
     assert _fit(y).compresses(y)
-    assert not _model(X, y).units.compresses(y)
+    assert not _model(X, y).transform.compresses(y)
