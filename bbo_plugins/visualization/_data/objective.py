@@ -55,11 +55,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _CHUNK = 128  # pairs of points whose Gram matrix is made at once
-
-
 _TINY = float(np.finfo(np.float64).tiny)
-
-
 _N_AVERAGED = 256  # points over which the network's gradients are averaged
 
 
@@ -235,14 +231,8 @@ def _hyperparameters(proposal: Proposal, d: int) -> Hyperparameters | None:
 
 
 INTERVAL = 0.95  # probability that the intervals of a posterior hold
-
-
 _QUANTILE = float(ndtri(0.5 + 0.5 * INTERVAL))
-
-
 _OUTLYING = 8.0  # robust spreads beyond the median on the worse side
-
-
 _SEED = 0  # of a network's fit: the same study gives the same picture
 
 
