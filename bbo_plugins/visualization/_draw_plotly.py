@@ -302,9 +302,9 @@ def draw(plot: Plot) -> go.Figure:
         _draw_panel(figure, panel, row, column, named)
         if layout.share == "y" and column > 1:
             figure.get_subplot(row, column).yaxis.title = None
-    figure.update_layout(
-        title={"text": plot.title}, height=inside + layout.pixels_around[1], showlegend=True
-    )
+    figure.update_layout(title={"text": plot.title}, showlegend=True)
+    if n > 1 or not layout.stacked:
+        figure.update_layout(height=inside + layout.pixels_around[1])
     if not layout.stacked:
         figure.update_layout(margin={"b": _LEGEND_HEIGHT}, legend=_BELOW)
     if n_columns > 1:

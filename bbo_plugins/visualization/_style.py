@@ -132,7 +132,8 @@ class Layout:
         n_columns: Panels in a row, at most.
         inches: Width and height of a panel of matplotlib.
         inches_around: Height of the rest.
-        pixels: Width and height of a panel of plotly; the width only of several columns.
+        pixels: Width and height of a panel of plotly; the width only of several columns, neither
+            of a single stacked panel.
         pixels_around: Width and height of the rest.
         gap: Pixels between two rows.
         column_gap: Share of the width between two columns; None for plotly's own.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
-    from bbo_plugins.visualization._data.panels import Panel, Plot, Points
+    from bbo_plugins.visualization._data.panels import Panel, Plot
 
 PLOTS: list[Any] = [ours.plot_posterior, matplotlib.plot_posterior]
 
@@ -60,14 +60,17 @@ class _Drawn:
         return drawn.low, drawn.high
 
     @property
-    def trials(self) -> Points:
-        found: Points = part(self.panel, labels(self.panel)[-2])
-        return found
+    def trials(self) -> Any:
+        return part(self.panel, labels(self.panel)[-2])
 
     @property
-    def reference(self) -> Points:
-        found: Points = part(self.panel, labels(self.panel)[-1])
-        return found
+    def reference(self) -> Any:
+        return part(self.panel, labels(self.panel)[-1])
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        assert self.panel.y.limits is not None
+        return self.panel.y.limits
 
 
 def _plot(
@@ -155,9 +158,8 @@ def test_maximizing_the_negative_turns_the_picture_over() -> None:
         np.testing.assert_allclose(above.median, -below.median, rtol=1e-8)
         np.testing.assert_allclose(above.interval[0], -below.interval[1], rtol=1e-8)
         np.testing.assert_allclose(above.interval[1], -below.interval[0], rtol=1e-8)
-        assert down_panel.y.limits is not None
-        mirrored = [-end for end in reversed(down_panel.y.limits)]
-        np.testing.assert_allclose(up_panel.y.limits, mirrored)
+        mirrored = [-end for end in reversed(below.limits)]
+        np.testing.assert_allclose(above.limits, mirrored)
 
 
 def test_through_another_trial() -> None:
@@ -236,8 +238,8 @@ def test_axes_of_both() -> None:
         assert x_axis.title.text == axes.get_xlabel() == name
         is_log = name in {"lr", "units"}
         assert (x_axis.type == "log") == (axes.get_xscale() == "log") == is_log
-        np.testing.assert_allclose(y_axis.range, plot.panels[0].y.limits)
-        np.testing.assert_allclose(axes.get_ylim(), plot.panels[0].y.limits)
+        np.testing.assert_allclose(y_axis.range, _Drawn(plot.panels[0]).limits)
+        np.testing.assert_allclose(axes.get_ylim(), _Drawn(plot.panels[0]).limits)
         assert axes.get_ylabel() == ("Objective value" if index % 3 == 0 else "")
     ticks = [label.get_text() for label in panels[0].get_xticklabels()]
     assert ticks == list(layout.xaxis.ticktext) == ["a", "None", "True"]
@@ -310,8 +312,8 @@ def test_outliers_do_not_flatten_the_rest(negated: bool) -> None:
     values[-2:] = [1e6, 1e30]
     study = copied(_study(_unit(1), rows, values), negated=negated)
     (panel,) = _plot(study).panels
-    assert panel.y.limits is not None
-    low, high = sorted(-end if negated else end for end in panel.y.limits)
+    limits = _Drawn(panel).limits
+    low, high = sorted(-end if negated else end for end in limits)
     assert low < min(values)
     assert max(values[:-2]) < high < 10.0
     label = _Drawn(panel).trials.label
@@ -319,8 +321,8 @@ def test_outliers_do_not_flatten_the_rest(negated: bool) -> None:
     figure = ours.plot_posterior(study, n_points=20)
     axes = matplotlib.plot_posterior(study, n_points=20)
     assert isinstance(axes, Axes)
-    np.testing.assert_allclose(figure.layout.yaxis.range, panel.y.limits)
-    np.testing.assert_allclose(axes.get_ylim(), panel.y.limits)
+    np.testing.assert_allclose(figure.layout.yaxis.range, limits)
+    np.testing.assert_allclose(axes.get_ylim(), limits)
     assert label in [trace.name for trace in figure.data]
     assert label in axes.get_legend_handles_labels()[1]
 
