@@ -1,9 +1,9 @@
 """Plots of studies, drawn by plotly; :mod:`bbo_plugins.visualization.matplotlib` has the same ones.
 
-How it is laid out: for each plot, one file computes what is to be seen as plain records, without
-any plotting package (``_lengthscales.py``), and two files of that name draw the records
-(``_plotly/``, ``matplotlib/``), so that both pictures show the same numbers. Importing this package
-loads no plotting package: the first use of a name does.
+For each plot, one file of ``_data/`` computes what is to be seen, as panels of lines, bands, bars,
+points and heat maps, without any plotting package. Two drawers, ``_draw_plotly.py`` and
+``_draw_matplotlib.py``, draw any list of panels, so that both pictures show the same numbers.
+Importing this package loads no plotting package: the first use of a name does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bbo_plugins.visualization._lazy import resolve
 
 if TYPE_CHECKING:
     from bbo_plugins.visualization import matplotlib
-    from bbo_plugins.visualization._plotly import (
+    from bbo_plugins.visualization._draw_plotly import (
         plot_bilevel,
         plot_horizon,
         plot_lengthscales,
@@ -36,7 +36,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "matplotlib":
         return import_module(f"{__name__}.matplotlib")
-    return resolve(__name__, name, module=f"{__name__}._plotly", library="plotly")
+    return resolve(__name__, name, module=f"{__name__}._draw_plotly", library="plotly")
 
 
 def __dir__() -> list[str]:

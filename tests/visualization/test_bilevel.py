@@ -15,10 +15,10 @@ from optuna.trial import create_trial
 import bbo_plugins.visualization as ours
 from bbo_plugins.optuna import BILBOSampler, UHEBOSampler
 from bbo_plugins.visualization import matplotlib
-from bbo_plugins.visualization._data import bilevel
-from bbo_plugins.visualization._data.bilevel import BilevelInfo, Panel, bilevel_info
-from bbo_plugins.visualization._plotly.bilevel import draw as draw_by_plotly
-from bbo_plugins.visualization.matplotlib._bilevel import draw as draw_by_matplotlib
+from bbo_plugins.visualization._data.bilevel import bilevel_plot
+from bbo_plugins.visualization._draw_matplotlib import draw as draw_by_matplotlib
+from bbo_plugins.visualization._draw_plotly import draw as draw_by_plotly
+from tests.visualization.parts import heat_map, labels, part, xy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
+    from bbo_plugins.visualization._data.panels import Panel, Plot
+
+ANSWER, SOLUTION = "answers of the lower level", "solution"
+VIOLATED = "violates a constraint"
 PLOTS: list[Any] = [ours.plot_bilevel, matplotlib.plot_bilevel]
 UNIT = FloatDistribution(0.0, 1.0)
 
@@ -117,45 +121,44 @@ def _levels(upper: int, lower: int) -> tuple[Study, BILBOSampler]:
 def test_surfaces_are_the_posterior_means() -> None:
     """Of both objectives over both parameters, in the objectives' own units and directions."""
     study, sampler = _joint()
-    info = bilevel_info(study, sampler)
+    plot = bilevel_plot(study, sampler)
     posterior = sampler.posterior(study)
-    assert [panel.title for panel in info.panels] == ["upper", "lower"]
-    for panel in info.panels:
-        x, z = (axis.values for axis in panel.axes)
-        assert [axis.name for axis in panel.axes] == ["x", "z"]
-        assert panel.values is not None
-        points = np.array([[x[7], z[i]] for i in range(len(z))])
+    assert [panel.title for panel in plot.panels] == ["upper", "lower"]
+    for panel in plot.panels:
+        surface = heat_map(panel)
+        assert [panel.x.title, panel.y.title] == ["x", "z"]
+        points = np.array([[surface.x[7], z] for z in surface.y])
         expected = posterior.mean(panel.title, points)
-        np.testing.assert_allclose(panel.values[:, 7], expected, rtol=1e-8)
-    truth = np.square(x[None, :] - z[:, None])
-    assert np.abs(info.panels[1].values - truth).mean() < 0.02
+        np.testing.assert_allclose(surface.values[:, 7], expected, rtol=1e-8)
+        assert surface.contours
+    truth = np.square(surface.x[None, :] - surface.y[:, None])
+    assert np.abs(surface.values - truth).mean() < 0.02
 
 
 def test_the_line_is_the_lower_levels_answer() -> None:
     """At each x the best z by the posterior means of objective and constraint, by brute force."""
     study, sampler = _joint()
-    panel = bilevel_info(study, sampler).panels[0]
-    assert panel.answer is not None
+    answers = xy(part(bilevel_plot(study, sampler).panels[0], ANSWER))
     posterior = sampler.posterior(study)
     z = np.linspace(0.0, 1.0, 2001)
-    for x, answer in panel.answer.T[::9]:
+    for x, answer in answers[::9]:
         points = np.column_stack([np.full_like(z, x), z])
         value = posterior.mean("lower", points)
         feasible = posterior.mean("c", points) <= 0.0
         at_answer = posterior.mean("lower", np.array([[x, answer]]))[0]
         assert at_answer <= value[feasible].min() + 1e-4
         assert answer <= z[feasible].max() + 0.02  # the read-out's tolerance
-    np.testing.assert_allclose(panel.answer[1][20:80], panel.answer[0][20:80], atol=0.06)
+    np.testing.assert_allclose(answers[20:80, 1], answers[20:80, 0], atol=0.06)
 
 
 def test_solution_and_title_are_the_samplers() -> None:
     """The star is where BILBOSampler.solution says, the title has its values."""
     study, sampler = _joint()
-    info, solution = bilevel_info(study, sampler), sampler.solution(study)
+    plot, solution = bilevel_plot(study, sampler), sampler.solution(study)
     expected = (solution.upper_params["x"], solution.lower_params["z"])
-    for panel in info.panels:
-        assert panel.solution == pytest.approx(expected)
-    assert info.title == (
+    for panel in plot.panels:
+        assert xy(part(panel, SOLUTION))[0] == pytest.approx(expected)
+    assert plot.title == (
         f"Solution: upper = {solution.upper_value:.4g}, lower = {solution.lower_value:.4g}"
     )
 
@@ -164,26 +167,26 @@ def test_each_panel_has_its_levels_queries() -> None:
     """Objective and constraints of the level, where and what they were; all on the plane."""
     study, sampler = _joint()
     for panel, functions in zip(
-        bilevel_info(study, sampler).panels, (["upper", "C"], ["lower", "c"]), strict=True
+        bilevel_plot(study, sampler).panels, (["upper", "C"], ["lower", "c"]), strict=True
     ):
-        assert [queries.function for queries in panel.queries] == functions
-        for queries in panel.queries:
-            asked = [t for t in study.trials if t.params["query"] == queries.function]
+        drawn = [label for label in labels(panel) if label.startswith("queries")]
+        assert drawn == [f"queries of {function}" for function in functions]
+        for function in functions:
+            queries = part(panel, f"queries of {function}")
+            asked = [t for t in study.trials if t.params["query"] == function]
             np.testing.assert_allclose(queries.x, [trial.params["x"] for trial in asked])
             np.testing.assert_allclose(queries.y, [trial.params["z"] for trial in asked])
-            np.testing.assert_allclose(queries.values, [trial.value or 0.0 for trial in asked])
-            np.testing.assert_allclose(queries.closeness, 1.0)
+            np.testing.assert_allclose(queries.custom, [trial.value or 0.0 for trial in asked])
+            np.testing.assert_allclose(queries.opacity, 1.0)
 
 
 def test_crosses_are_where_a_constraint_of_the_level_is_violated() -> None:
     """C forbids x < 0.6 to the upper level, c forbids z > 0.9 to the lower one."""
     study, sampler = _joint()
-    upper, lower = bilevel_info(study, sampler).panels
-    assert upper.violated is not None
-    assert lower.violated is not None
-    assert upper.violated[0].max() == pytest.approx(0.6, abs=0.06)
-    assert upper.violated.shape[1] > 100
-    assert lower.violated[1].min() == pytest.approx(0.9, abs=0.06)
+    upper, lower = (part(panel, VIOLATED) for panel in bilevel_plot(study, sampler).panels)
+    assert upper.x.max() == pytest.approx(0.6, abs=0.06)
+    assert len(upper.x) > 100
+    assert lower.y.min() == pytest.approx(0.9, abs=0.06)
 
 
 def test_lines_break_where_answers_jump() -> None:
@@ -194,29 +197,28 @@ def test_lines_break_where_answers_jump() -> None:
         "lower": lambda x, z: (2.0 * x - 1.0) * math.cos(math.pi * z),  # z = 0, then z = 1
     }
     study = _study(sampler, {"x": UNIT, "z": UNIT}, functions, 20)
-    line = bilevel_info(study, sampler).panels[0].answer
-    assert line is not None
-    gaps = np.flatnonzero(np.isnan(line[0]))
+    line = xy(part(bilevel_plot(study, sampler).panels[0], ANSWER))
+    gaps = np.flatnonzero(np.isnan(line[:, 0]))
     assert 1 <= len(gaps) <= 3
-    assert line[0, gaps - 1] == pytest.approx(0.5, abs=0.08)
-    assert line[1, gaps[0] - 1] < 0.3
-    assert line[1, gaps[-1] + 1] > 0.7
-    assert np.nanmax(np.abs(np.diff(line[1]))) <= 0.1
+    assert line[gaps - 1, 0] == pytest.approx(0.5, abs=0.08)
+    assert line[gaps[0] - 1, 1] < 0.3
+    assert line[gaps[-1] + 1, 1] > 0.7
+    assert np.nanmax(np.abs(np.diff(line[:, 1]))) <= 0.1
 
 
 # --------------------------------------------------------------------- more parameters on a level
 
 
 @functools.cache
-def _info(upper: int, lower: int) -> BilevelInfo:
-    return bilevel_info(*_levels(upper, lower))
+def _plot(upper: int, lower: int) -> Plot:
+    return bilevel_plot(*_levels(upper, lower))
 
 
 def _panels(upper: int, lower: int) -> dict[str, Panel]:
-    return {panel.title: panel for panel in _info(upper, lower).panels}
+    return {panel.title: panel for panel in _plot(upper, lower).panels}
 
 
-ANSWERED, RESPONSES = "upper, with the lower level's answers", "lower, at the solution"
+ANSWERED = "upper, with the lower level's answers"
 
 
 def test_a_curve_goes_through_the_answers() -> None:
@@ -224,25 +226,21 @@ def test_a_curve_goes_through_the_answers() -> None:
     study, sampler = _levels(1, 2)
     posterior = sampler.posterior(study)
     panels = _panels(1, 2)
-    curve = panels[ANSWERED]
-    (axis,) = curve.axes
-    assert curve.values is not None
-    assert curve.deviation is not None
-    points = posterior.answers(axis.positions[:, None])
-    np.testing.assert_allclose(curve.values, posterior.mean("upper", points), rtol=1e-6, atol=1e-6)
-    low, high = curve.interval(curve.values)
-    np.testing.assert_allclose(high - low, 2.0 * 1.96 * curve.deviation, rtol=1e-3)
-    assert (curve.deviation > 0.0).all()
-    assert axis.log
-    line = panels["answer: z0"].answer
-    assert line is not None
-    kept = ~np.isnan(line[0])
-    np.testing.assert_allclose(line[0][kept], axis.values)
-    np.testing.assert_allclose(line[1][kept], points[:, 1], atol=1e-6)
+    curve, band = (part(panels[ANSWERED], f) for f in ("posterior mean", "95% interval"))
+    upper = 1.0 + np.log10(curve.x) / 4.0  # of the unit cube
+    points = posterior.answers(upper[:, None])
+    np.testing.assert_allclose(curve.y, posterior.mean("upper", points), rtol=1e-6, atol=1e-6)
+    deviation = posterior.deviation("upper", points)
+    np.testing.assert_allclose(band.high - band.low, 2.0 * 1.96 * deviation, rtol=1e-3)
+    assert (band.high > band.low).all()
+    assert panels[ANSWERED].x.log
+    line = xy(part(panels["answer: z0"], ANSWER))
+    line = line[~np.isnan(line[:, 0])]
+    np.testing.assert_allclose(line[:, 0], curve.x)
+    np.testing.assert_allclose(line[:, 1], points[:, 1], atol=1e-6)
     choices = panels["answer: z1"]
-    assert choices.axes[1].labels == ("a", "b", "None")
-    assert choices.answer is not None
-    assert set(choices.answer[1]) <= {0.0, 1.0, 2.0}
+    assert choices.y.labels == ("a", "b", "None")
+    assert set(part(choices, ANSWER).y) <= {0.0, 1.0, 2.0}
 
 
 # ----------------------------------------------------------------------------------------- drawing
@@ -251,36 +249,35 @@ def test_a_curve_goes_through_the_answers() -> None:
 @pytest.mark.parametrize("levels", [(1, 2), (2, 1), (2, 2), (3, 1)])
 def test_both_packages_draw_every_layout(levels: tuple[int, int]) -> None:
     """As many panels, the parameters' names on the axes, the solution where the records say."""
-    info = _info(*levels)
-    axes, figure = draw_by_matplotlib(info), draw_by_plotly(info)
-    assert len(axes) == len(info.panels)
-    assert [note.text for note in figure.layout.annotations] == [p.title for p in info.panels]
-    stars = [trace for trace in figure.data if trace.name == bilevel.SOLUTION_LABEL]
-    for ax, panel, star in zip(axes, info.panels, stars, strict=True):
-        assert ax.get_xlabel() == panel.axes[0].name
-        (drawn,) = (line for line in ax.get_lines() if line.get_label() == bilevel.SOLUTION_LABEL)
-        assert drawn.get_xydata()[0] == pytest.approx(panel.solution)
-        assert (star.x[0], star.y[0]) == pytest.approx(panel.solution)
+    plot = _plot(*levels)
+    axes, figure = draw_by_matplotlib(plot), draw_by_plotly(plot)
+    assert len(axes) == len(plot.panels)
+    assert [note.text for note in figure.layout.annotations] == [p.title for p in plot.panels]
+    stars = [trace for trace in figure.data if trace.name == SOLUTION]
+    for ax, panel, star in zip(axes, plot.panels, stars, strict=True):
+        assert ax.get_xlabel() == panel.x.title
+        (drawn,) = (line for line in ax.get_lines() if line.get_label() == SOLUTION)
+        solution = xy(part(panel, SOLUTION))[0]
+        assert drawn.get_xydata()[0] == pytest.approx(solution)
+        assert (star.x[0], star.y[0]) == pytest.approx(solution)
     axes[0].figure.canvas.draw()
 
 
 def test_both_packages_name_the_same() -> None:
     """The legend has each kind of thing once, in both; plotly shows the same surface."""
     study, sampler = _joint()
-    info = bilevel_info(study, sampler)
+    plot = bilevel_plot(study, sampler)
     axes = matplotlib.plot_bilevel(study, sampler)
     (legend,) = axes[0].figure.legends
     names = [text.get_text() for text in legend.get_texts()]
-    assert names == [label for label in info.labels if label in names]
+    assert names == [label for label in plot.legend if label in names]
     queries = [f"queries of {name}" for name in ("upper", "lower", "C", "c")]
-    assert names == [
-        bilevel.ANSWER_LABEL, bilevel.SOLUTION_LABEL, *queries, bilevel.VIOLATED_LABEL
-    ]  # fmt: skip
+    assert names == [ANSWER, SOLUTION, *queries, VIOLATED]
     figure = ours.plot_bilevel(study, sampler)
     shown = [trace.name for trace in figure.data if trace.showlegend]
     assert sorted(shown) == sorted(names)
     surface = next(trace for trace in figure.data if trace.type == "contour")
-    np.testing.assert_allclose(surface.z, np.asarray(info.panels[0].values))
+    np.testing.assert_allclose(surface.z, heat_map(plot.panels[0]).values)
 
 
 # --------------------------------------------------------------------------------------- bad input

@@ -17,7 +17,8 @@ from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, inner_steps
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, STEPS
 from bbo_plugins.visualization import matplotlib
-from bbo_plugins.visualization._data.horizon import horizon_info
+from bbo_plugins.visualization._data.horizon import horizon_plot
+from tests.visualization.parts import labels, part, xy
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -71,6 +72,16 @@ def _expected(label: str, columns: tuple[int, int], sign: float) -> np.ndarray[A
     return np.array(rows, dtype=float)
 
 
+def _courses(line: Any) -> list[np.ndarray[Any, Any]]:
+    """Return steps and values of each configuration that a line joins."""
+    points = xy(line)
+    return [part[~np.isnan(part[:, 0])] for part in np.split(points, _gaps(points))[:-1]]
+
+
+def _gaps(points: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.flatnonzero(np.isnan(points[:, 0])) + 1
+
+
 def _xy(x: Any, y: Any) -> np.ndarray[Any, Any]:
     return np.column_stack([np.array(list(x), dtype=float), np.array(list(y), dtype=float)])
 
@@ -122,17 +133,17 @@ def test_study_of_a_growing_search_is_read_back() -> None:
 
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     study.optimize(objective, callbacks=[PromotionCallback(horizon)])
-    info = horizon_info(study, **DEFAULTS)
-    assert info is not None
-    assert info.horizon[:-1] == tuple((t, (t + 1) ** 2) for t in range(len(info.horizon) - 1))
-    assert len(info.continued) >= 2
-    for course in (*info.continued, info.best):
-        steps = [n for n, _ in course.points]
-        assert steps == sorted(set(steps))
+    above, below = horizon_plot(study, **DEFAULTS).panels
+    recorded = xy(part(above, HORIZON))[:-1]
+    np.testing.assert_array_equal(recorded[:, 1], (recorded[:, 0] + 1) ** 2)
+    courses = _courses(part(below, CONTINUED))
+    assert len(courses) >= 2
+    for course in (*courses, *_courses(part(below, BEST))):
+        assert (np.diff(course[:, 0]) > 0).all()
     complete = [trial for trial in study.trials if trial.state is TrialState.COMPLETE]
-    n_points = sum(len(c.points) for c in (*info.single, *info.continued, info.best))
-    assert n_points == len(complete)
-    assert info.best.value == study.best_value
+    drawn = [c for label in labels(below) for c in _courses(part(below, label))]
+    assert sum(map(len, drawn)) == len(complete)
+    assert xy(part(below, BEST))[-2, 1] == study.best_value
 
 
 def test_trials_without_recorded_steps_need_the_horizon() -> None:
@@ -140,12 +151,11 @@ def test_trials_without_recorded_steps_need_the_horizon() -> None:
     study = optuna.create_study()
     for value in (3.0, 2.0):
         study.add_trial(create_trial(value=value))
-    assert horizon_info(study, **DEFAULTS) is None
+    assert horizon_plot(study, **DEFAULTS).panels == ()
     horizon = InnerHorizon(n_outer=5, constant=2.0)
-    info = horizon_info(study, **{**DEFAULTS, "horizon": horizon})
-    assert info is not None
-    assert info.best.points == ((10, 2.0),)
-    assert info.horizon == ((0, 10), (1, 10))
+    above, below = horizon_plot(study, **{**DEFAULTS, "horizon": horizon}).panels
+    np.testing.assert_array_equal(xy(part(below, BEST)), [[10, 2.0], [math.nan] * 2])
+    np.testing.assert_array_equal(xy(part(above, HORIZON)), [[0, 10], [1, 10]])
 
 
 # --- results of Ray Tune --------------------------------------------------------------------------
@@ -168,14 +178,13 @@ def _reports() -> list[_Result]:
 
 def test_reports_of_ray_are_read_by_their_names() -> None:
     """Each result is a configuration, each report a point; NaN and silent trials are left out."""
-    info = horizon_info(_reports(), **{**DEFAULTS, "metric": "loss"})
-    assert info is not None
-    assert info.best.points == ((1, 3.0), (4, 2.0), (9, 1.0))
-    assert [(course.index, course.points) for course in info.single] == [(2, ((4, 2.5),))]
-    assert (info.horizon, info.value_title) == ((), "loss")
-    largest = horizon_info(_reports(), **{**DEFAULTS, "metric": "loss", "mode": "max"})
-    assert largest is not None
-    assert largest.best.index == 2
+    above, below = horizon_plot(_reports(), **{**DEFAULTS, "metric": "loss"}).panels
+    np.testing.assert_array_equal(_courses(part(below, BEST))[0], [[1, 3.0], [4, 2.0], [9, 1.0]])
+    assert [course.tolist() for course in _courses(part(below, SINGLE))] == [[[4, 2.5]]]
+    assert part(below, SINGLE).custom[0] == 2
+    assert (labels(above), below.y.title) == ([SINGLE, BEST], "loss")
+    largest = horizon_plot(_reports(), **{**DEFAULTS, "metric": "loss", "mode": "max"})
+    assert part(largest.panels[1], BEST).custom[0] == 2
 
 
 def test_horizon_of_ray_is_drawn_if_given() -> None:

@@ -15,19 +15,12 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.optuna import GOUCBSampler
 from bbo_plugins.optuna.study.proposal import Proposal
 from bbo_plugins.visualization import matplotlib
-from bbo_plugins.visualization._data.lengthscales import (
-    MODEL_LABEL,
-    RANDOM_LABEL,
-    LengthscalesInfo,
-    ScaleLine,
-)
 from bbo_plugins.visualization._data.objective import suggestions_of
-from bbo_plugins.visualization._plotly import lengthscales
-from bbo_plugins.visualization.matplotlib import _lengthscales
 from tests.visualization.studies import MIXED, N_STARTUP, N_TRIALS, modeled_study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from optuna.study import Study
 
 LABELS = {
     "choice": "choice (categorical)",
@@ -75,30 +68,46 @@ def test_axes() -> None:
     assert low < min(*shown, 1.0) < max(*shown, 1.0) < high
 
 
+RANDOM_LABEL, MODEL_LABEL = "bandit: suggested at random", "bandit: left to the model"
+
+
+def _bandit_study(*arms: str | None) -> Study:
+    """Return a study with an estimate for each trial but those of the random arm."""
+    study = optuna.create_study()
+    for number, arm in enumerate(arms):
+        proposal = replace(_suggested("Usual", -0.3 * number), arm=arm)
+        if arm == "random":
+            proposal = replace(proposal, fits=(), loss=None)
+        attributes = proposal.to_attributes()
+        study.add_trial(optuna.trial.create_trial(value=1.0, system_attrs=attributes))
+    return study
+
+
 def test_random_arm_is_marked() -> None:
     """Trials that a bandit suggested at random get a mark at the bottom, below all lines."""
-    info = LengthscalesInfo((ScaleLine("x", "x", ((4, 0.5), (5, 2.0), (8, 0.2))),), (6, 7), 8)
-    rug, axes = lengthscales.draw(info).data[-1], _lengthscales.draw(info)
-    mark = _by_label(axes)[RANDOM_LABEL]
+    study = _bandit_study(None, None, "random", "random", None, None)
+    figure, axes = ours.plot_lengthscales(study), matplotlib.plot_lengthscales(study)
+    rug, mark = figure.data[-1], _by_label(axes)[RANDOM_LABEL]
     assert rug.name == RANDOM_LABEL
-    assert list(rug.x) == list(mark.get_xdata()) == [6, 7]
+    assert list(rug.x) == list(mark.get_xdata()) == [2, 3]
     assert list(rug.y) == list(mark.get_ydata()) == [0.02, 0.02]  # of the height of the axes
     assert rug.yaxis == "y2"
     assert mark.get_transform() == axes.get_xaxis_transform()
-    low, high = info.log10_range
-    assert (np.log10(0.2) - low) / (high - low) > 0.05
-    assert len(lengthscales.draw(replace(info, random=())).data) == 1
-    assert RANDOM_LABEL not in _by_label(_lengthscales.draw(replace(info, random=())))
+    low, high = np.log10(axes.get_ylim())
+    shortest = min(scale for r in suggestions_of(study) for scale in r.length_scales.values())
+    assert (np.log10(shortest) - low) / (high - low) > 0.05
+    without = _bandit_study(None, None)
+    assert len(ours.plot_lengthscales(without).data) == 1
+    assert RANDOM_LABEL not in _by_label(matplotlib.plot_lengthscales(without))
 
 
 def test_the_arms_have_different_marks() -> None:
     """Trials that a bandit left to the model have a mark of their own."""
-    line = ScaleLine("x", "x", ((4, 0.5), (5, 2.0), (8, 0.2)))
-    info = LengthscalesInfo((line,), random=(6, 7), last=8, model=(5, 8))
-    random, model = lengthscales.draw(info).data[-2:]
-    marks = _by_label(_lengthscales.draw(info))
+    study = _bandit_study("model", "random", "random", "model")
+    random, model = ours.plot_lengthscales(study).data[-2:]
+    marks = _by_label(matplotlib.plot_lengthscales(study))
     assert (random.name, model.name) == (RANDOM_LABEL, MODEL_LABEL)
-    assert list(model.x) == list(marks[MODEL_LABEL].get_xdata()) == [5, 8]
+    assert list(model.x) == list(marks[MODEL_LABEL].get_xdata()) == [0, 3]
     assert random.marker.symbol != model.marker.symbol
     assert marks[RANDOM_LABEL].get_marker() != marks[MODEL_LABEL].get_marker()
 

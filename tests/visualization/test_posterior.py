@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from optuna.distributions import FloatDistribution
 import bbo_plugins.visualization as ours
 from bbo_plugins.visualization import matplotlib
 from bbo_plugins.visualization._data.objective import posterior_of
-from bbo_plugins.visualization._data.posterior import PosteriorInfo, Slice, posterior_info
+from bbo_plugins.visualization._data.posterior import posterior_plot
 from bbo_plugins.visualization._style import FAINTEST
+from tests.visualization.parts import labels, part, xy
 from tests.visualization.studies import MIXED, copied, modeled_study
 
 if TYPE_CHECKING:
@@ -25,20 +27,61 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
+    from bbo_plugins.visualization._data.panels import Panel, Plot
+
 PLOTS: list[Any] = [ours.plot_posterior, matplotlib.plot_posterior]
 
 
-def _info(
+MEDIAN, INTERVAL = "posterior median", "95% interval"
+BARS = f"{MEDIAN} and {INTERVAL}"
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What a panel shows of the posterior and of the trials."""
+
+    panel: Panel
+
+    @property
+    def is_curve(self) -> bool:
+        return MEDIAN in labels(self.panel)
+
+    @property
+    def x(self) -> Any:
+        return part(self.panel, MEDIAN if self.is_curve else BARS).x
+
+    @property
+    def median(self) -> Any:
+        return part(self.panel, MEDIAN).y if self.is_curve else part(self.panel, BARS).middle
+
+    @property
+    def interval(self) -> tuple[Any, Any]:
+        drawn = part(self.panel, INTERVAL if self.is_curve else BARS)
+        return drawn.low, drawn.high
+
+    @property
+    def trials(self) -> Any:
+        return part(self.panel, labels(self.panel)[-2])
+
+    @property
+    def reference(self) -> Any:
+        return part(self.panel, labels(self.panel)[-1])
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        assert self.panel.y.limits is not None
+        return self.panel.y.limits
+
+
+def _plot(
     study: Study, params: Sequence[str] | None = None, *, at: int | None = None, n_points: int = 20
-) -> PosteriorInfo:
-    info = posterior_info(study, params, at=at, n_points=n_points)
-    assert info is not None
-    return info
+) -> Plot:
+    return posterior_plot(study, params, at=at, n_points=n_points)
 
 
-def _slice_of(name: str, **options: Any) -> Slice:
-    (found,) = _info(modeled_study(), [name], **options).slices
-    return found
+def _slice_of(name: str, **options: Any) -> _Drawn:
+    (panel,) = _plot(modeled_study(), [name], **options).panels
+    return _Drawn(panel)
 
 
 def _study(
@@ -63,28 +106,23 @@ def test_slices_are_the_models_quantiles(name: str) -> None:
     assert posterior is not None
     drawn = _slice_of(name)
     if name == "choice":
-        assert drawn.labels == ("a", "None", "True")
+        assert drawn.panel.x.labels == ("a", "None", "True")
         values: list[Any] = ["a", None, True]
     else:
         values = drawn.x.tolist()
     points = posterior.space.encode([{**study.best_params, name: value} for value in values])
     expected = posterior.quantiles(points)
-    np.testing.assert_allclose([drawn.low, drawn.median, drawn.high], expected, rtol=1e-6)
-    assert (drawn.low < drawn.median).all()
-    assert (drawn.median < drawn.high).all()
+    low, high = drawn.interval
+    np.testing.assert_allclose([low, drawn.median, high], expected, rtol=1e-6)
+    assert (low < drawn.median).all()
+    assert (drawn.median < high).all()
 
 
 def test_what_is_drawn_for_each_kind() -> None:
     """Every choice and every one of a few numbers; else a curve over the whole range."""
     kinds = {name: _slice_of(name) for name in MIXED}
-    assert {name: drawn.kind for name, drawn in kinds.items()} == {
-        "choice": "choices",
-        "layers": "bars",
-        "lr": "curve",
-        "units": "curve",
-        "x": "curve",
-    }
-    assert {name for name, drawn in kinds.items() if drawn.log} == {"lr", "units"}
+    assert {name for name, drawn in kinds.items() if drawn.is_curve} == {"lr", "units", "x"}
+    assert {name for name, drawn in kinds.items() if drawn.panel.x.log} == {"lr", "units"}
     assert kinds["choice"].x.tolist() == [0, 1, 2]
     assert kinds["layers"].x.tolist() == [1, 2, 3, 4, 5, 6]
     for name, low, high in (("lr", 1e-5, 1.0), ("units", 4, 512), ("x", -1.0, 1.0)):
@@ -98,41 +136,44 @@ def test_what_is_drawn_for_each_kind() -> None:
 def test_trials_are_where_they_were() -> None:
     """Values and parameters of the trials are those stored, choices by their place in the list."""
     study = modeled_study()
+    place = {"a": 0, None: 1, True: 2}
     for name in MIXED:
-        info = _info(study, [name])
-        assert info.values.tolist() == [trial.value for trial in study.trials]
-        assert info.numbers.tolist() == [trial.number for trial in study.trials]
-        place = {"a": 0, None: 1, True: 2}
-        x = [trial.params[name] for trial in study.trials]
-        assert info.slices[0].trials_x.tolist() == (
-            [place[v] for v in x] if name == "choice" else x
-        )
-        assert info.numbers[info.reference] == study.best_trial.number
+        drawn = _slice_of(name)
+        best = study.best_trial
+        others = [trial for trial in study.trials if trial.number != best.number]
+        rows = [trial.params[name] for trial in others]
+        assert drawn.trials.x.tolist() == ([place[v] for v in rows] if name == "choice" else rows)
+        assert drawn.trials.y.tolist() == [trial.value for trial in others]
+        assert drawn.trials.custom.tolist() == [trial.number for trial in others]
+        assert drawn.reference.label == f"trial {best.number}"
+        assert drawn.reference.y.tolist() == [best.value]
 
 
 def test_maximizing_the_negative_turns_the_picture_over() -> None:
     """Medians, intervals and the value axis of the mirrored study are mirrored."""
-    down = _info(copied(modeled_study()))
-    up = _info(copied(modeled_study(), negated=True))
-    assert up.reference == down.reference
-    for ours_up, ours_down in zip(up.slices, down.slices, strict=True):
-        np.testing.assert_allclose(ours_up.median, -ours_down.median, rtol=1e-8)
-        np.testing.assert_allclose(ours_up.low, -ours_down.high, rtol=1e-8)
-        np.testing.assert_allclose(ours_up.high, -ours_down.low, rtol=1e-8)
-    np.testing.assert_allclose(up.value_range, [-end for end in reversed(down.value_range)])
+    down, up = _plot(copied(modeled_study())), _plot(copied(modeled_study(), negated=True))
+    for up_panel, down_panel in zip(up.panels, down.panels, strict=True):
+        above, below = _Drawn(up_panel), _Drawn(down_panel)
+        assert above.reference.label == below.reference.label
+        np.testing.assert_allclose(above.median, -below.median, rtol=1e-8)
+        np.testing.assert_allclose(above.interval[0], -below.interval[1], rtol=1e-8)
+        np.testing.assert_allclose(above.interval[1], -below.interval[0], rtol=1e-8)
+        mirrored = [-end for end in reversed(below.limits)]
+        np.testing.assert_allclose(above.limits, mirrored)
 
 
 def test_through_another_trial() -> None:
     """The slices go through the trial that is asked for, and the title says so."""
     study = modeled_study()
     number = (study.best_trial.number + 1) % len(study.trials)
-    info = _info(study, ["x"], at=number)
-    assert info.numbers[info.reference] == number
-    assert f"trial {number} " in info.title
-    assert "best" not in info.title
-    assert "(the best, " in _info(study).title
-    assert info.slices[0].closeness[info.reference] == 1.0
-    assert number not in info.numbers[info.others]
+    plot = _plot(study, ["x"], at=number)
+    drawn = _Drawn(plot.panels[0])
+    assert drawn.reference.label == f"trial {number}"
+    assert f"trial {number} " in plot.title
+    assert "best" not in plot.title
+    assert "(the best, " in _plot(study).title
+    assert drawn.reference.x.tolist() == [study.trials[number].params["x"]]
+    assert number not in drawn.trials.custom
 
 
 def _of_plotly(figure: Any, panel: int) -> list[Any]:
@@ -143,51 +184,52 @@ def _of_plotly(figure: Any, panel: int) -> list[Any]:
 def test_both_draw_the_same_numbers() -> None:
     """Band, median, bars, trials and reference of each panel agree between the packages."""
     study = modeled_study()
-    info = _info(study)
+    plot = _plot(study)
     figure = ours.plot_posterior(study, n_points=20)
     panels = matplotlib.plot_posterior(study, n_points=20)
     assert isinstance(panels, np.ndarray)
     assert panels.shape == (len(MIXED),)
-    for index, (drawn, axes) in enumerate(zip(info.slices, panels, strict=True)):
+    for index, (panel, axes) in enumerate(zip(plot.panels, panels, strict=True)):
+        drawn = _Drawn(panel)
+        low, high = drawn.interval
         *posterior, trials, reference = _of_plotly(figure, index)
         median = posterior[-1]
         np.testing.assert_array_equal(median.x, drawn.x)
         np.testing.assert_array_equal(median.y, drawn.median)
         np.testing.assert_array_equal(axes.get_lines()[0].get_xdata(), drawn.x)
         np.testing.assert_array_equal(axes.get_lines()[0].get_ydata(), drawn.median)
-        if drawn.kind == "curve":
+        if drawn.is_curve:
             band = np.column_stack([posterior[0].x, posterior[0].y])
             shape = axes.collections[0].get_paths()[0].vertices
-            for low_or_high in (drawn.low, drawn.high):
+            for low_or_high in (low, high):
                 for point in zip(drawn.x, low_or_high, strict=True):
                     assert (band == point).all(axis=1).any()
                     assert (shape == point).all(axis=1).any()
         else:
-            np.testing.assert_allclose(median.y + median.error_y.array, drawn.high)
-            np.testing.assert_allclose(median.y - median.error_y.arrayminus, drawn.low)
+            np.testing.assert_allclose(median.y + median.error_y.array, high)
+            np.testing.assert_allclose(median.y - median.error_y.arrayminus, low)
             (bars,) = axes.containers[0].lines[2]
             ends = np.array([bar[:, 1] for bar in bars.get_segments()])
-            np.testing.assert_allclose(ends, np.column_stack([drawn.low, drawn.high]))
-        others = info.others
-        points = np.column_stack([drawn.trials_x, info.values])
-        np.testing.assert_array_equal(np.column_stack([trials.x, trials.y]), points[others])
-        scattered = next(c for c in axes.collections if len(c.get_offsets()) == len(others))
-        np.testing.assert_array_equal(scattered.get_offsets(), points[others])
-        faded = FAINTEST + (1.0 - FAINTEST) * drawn.closeness[others]
-        np.testing.assert_allclose(trials.marker.opacity, faded)
-        np.testing.assert_allclose(scattered.get_facecolor()[:, 3], faded)
+            np.testing.assert_allclose(ends, np.column_stack([low, high]))
+        np.testing.assert_array_equal(xy(trials), xy(drawn.trials))
+        scattered = next(c for c in axes.collections if len(c.get_offsets()) == len(trials.x))
+        np.testing.assert_array_equal(scattered.get_offsets(), xy(drawn.trials))
+        assert drawn.trials.opacity is not None
+        assert FAINTEST <= drawn.trials.opacity.min() < drawn.trials.opacity.max() <= 1.0
+        np.testing.assert_allclose(trials.marker.opacity, drawn.trials.opacity)
+        np.testing.assert_allclose(scattered.get_facecolor()[:, 3], drawn.trials.opacity)
         star = axes.get_lines()[-1]
-        np.testing.assert_array_equal([[*reference.x, *reference.y]], points[[info.reference]])
-        np.testing.assert_array_equal(star.get_xydata(), points[[info.reference]])
+        np.testing.assert_array_equal(xy(reference), xy(drawn.reference))
+        np.testing.assert_array_equal(star.get_xydata(), xy(drawn.reference))
 
 
 def test_axes_of_both() -> None:
     """Names, log scales, choices as ticks, and one and the same value axis."""
     study = modeled_study()
-    info = _info(study)
+    plot = _plot(study)
     layout = ours.plot_posterior(study).layout
     panels: Any = matplotlib.plot_posterior(study)
-    assert layout.title.text == panels[0].figure.get_suptitle() == info.title
+    assert layout.title.text == panels[0].figure.get_suptitle() == plot.title
     n_axes = [sum(name.startswith("xaxis") for name in layout), len(panels[0].figure.axes)]
     assert n_axes == [len(MIXED)] * 2  # the place of a sixth panel is left empty
     for index, (name, axes) in enumerate(zip(sorted(MIXED), panels, strict=True)):
@@ -196,8 +238,8 @@ def test_axes_of_both() -> None:
         assert x_axis.title.text == axes.get_xlabel() == name
         is_log = name in {"lr", "units"}
         assert (x_axis.type == "log") == (axes.get_xscale() == "log") == is_log
-        np.testing.assert_allclose(y_axis.range, info.value_range)
-        np.testing.assert_allclose(axes.get_ylim(), info.value_range)
+        np.testing.assert_allclose(y_axis.range, _Drawn(plot.panels[0]).limits)
+        np.testing.assert_allclose(axes.get_ylim(), _Drawn(plot.panels[0]).limits)
         assert axes.get_ylabel() == ("Objective value" if index % 3 == 0 else "")
     ticks = [label.get_text() for label in panels[0].get_xticklabels()]
     assert ticks == list(layout.xaxis.ticktext) == ["a", "None", "True"]
@@ -251,16 +293,15 @@ def test_at_most_nine_panels_unless_asked() -> None:
     rows = [dict(zip(names, row, strict=True)) for row in rng.random((30, 11)).tolist()]
     values = [float(np.sin(5.0 * row["x7"]) + row["x10"] ** 2) for row in rows]
     study = _study(names, rows, values)
-    info = _info(study)
-    everything = _info(study, list(names))
-    effects = {drawn.name: np.ptp(drawn.median) for drawn in everything.slices}
-    left_out = effects.keys() - {drawn.name for drawn in info.slices}
+    plot, everything = _plot(study), _plot(study, list(names))
+    effects = {panel.x.title: np.ptp(_Drawn(panel).median) for panel in everything.panels}
+    left_out = effects.keys() - {panel.x.title for panel in plot.panels}
     assert left_out == set(sorted(effects, key=lambda name: effects[name])[:2])
-    assert [drawn.name for drawn in info.slices] == sorted(effects.keys() - left_out)
+    assert [panel.x.title for panel in plot.panels] == sorted(effects.keys() - left_out)
     assert not left_out & {"x7", "x10"}
-    assert "9 of 11 parameters" in info.title
-    assert len(everything.slices) == 11
-    assert "of 11" not in everything.title + _info(study, ["x0"]).title
+    assert "9 of 11 parameters" in plot.title
+    assert len(everything.panels) == 11
+    assert "of 11" not in everything.title + _plot(study, ["x0"]).title
 
 
 @pytest.mark.parametrize("negated", [False, True])
@@ -270,18 +311,20 @@ def test_outliers_do_not_flatten_the_rest(negated: bool) -> None:
     values = [(row["x0"] - 0.4) ** 2 for row in rows]
     values[-2:] = [1e6, 1e30]
     study = copied(_study(_unit(1), rows, values), negated=negated)
-    info = _info(study)
-    low, high = sorted(-end if negated else end for end in info.value_range)
+    (panel,) = _plot(study).panels
+    limits = _Drawn(panel).limits
+    low, high = sorted(-end if negated else end for end in limits)
     assert low < min(values)
     assert max(values[:-2]) < high < 10.0
-    assert info.trials_label.endswith("(2 beyond the axis)")
+    label = _Drawn(panel).trials.label
+    assert label.endswith("(2 beyond the axis)")
     figure = ours.plot_posterior(study, n_points=20)
     axes = matplotlib.plot_posterior(study, n_points=20)
     assert isinstance(axes, Axes)
-    np.testing.assert_allclose(figure.layout.yaxis.range, info.value_range)
-    np.testing.assert_allclose(axes.get_ylim(), info.value_range)
-    assert info.trials_label in [trace.name for trace in figure.data]
-    assert info.trials_label in axes.get_legend_handles_labels()[1]
+    np.testing.assert_allclose(figure.layout.yaxis.range, limits)
+    np.testing.assert_allclose(axes.get_ylim(), limits)
+    assert label in [trace.name for trace in figure.data]
+    assert label in axes.get_legend_handles_labels()[1]
 
 
 @pytest.mark.parametrize("plot", PLOTS)

@@ -6,7 +6,6 @@ import functools
 import itertools
 import logging
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +18,8 @@ from bbo_plugins.methods.regret_gap.rule import StoppingRecord
 from bbo_plugins.optuna import RegretGapTerminator
 from bbo_plugins.optuna.stopping.records import StoredRecord, store_record, store_settings
 from bbo_plugins.visualization import matplotlib
-from bbo_plugins.visualization._data.regret_gap import regret_gap_info
-from bbo_plugins.visualization._plotly import regret_gap
-from bbo_plugins.visualization.matplotlib import _regret_gap
+from bbo_plugins.visualization._data.regret_gap import regret_gap_plot
+from tests.visualization.parts import labels, part, xy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -145,34 +143,32 @@ def test_what_a_log_axis_cannot_show_leaves_gaps() -> None:
     rows = [(math.inf, -math.inf), (2.0, -math.inf), (0.0, 0.5), (1.0, 0.5)]
     records = [_record(n, *row) for n, row in enumerate(rows, start=1)]
     terminator = RegretGapTerminator(threshold="median", criterion="expected-improvement")
-    info = regret_gap_info(_study_with(records, terminator), None)
-    assert info is not None
-    np.testing.assert_array_equal(
-        info.criterion.points, [(1, math.nan), (2, 2.0), (3, math.nan), (4, 1.0)]
-    )
-    np.testing.assert_array_equal(
-        info.threshold.points, [(1, math.nan), (2, math.nan), (3, 0.5), (4, 0.5)]
-    )
-    assert info.terms == ()
-    low, high = info.log10_range
-    assert -0.5 < low < math.log10(0.5) < math.log10(2.0) < high < 0.5
-    empty = replace(info, criterion=replace(info.criterion, points=()), threshold=info.criterion)
-    for drawn in (info, empty):
-        regret_gap.draw(drawn)
-        _regret_gap.draw(drawn)
+    study = _study_with(records, terminator)
+    upper = regret_gap_plot(study, None).panels[0]
+    assert labels(upper) == ["expected improvement", "threshold"]
+    criterion, threshold = (xy(part(upper, label)) for label in labels(upper))
+    np.testing.assert_array_equal(criterion, [(1, math.nan), (2, 2.0), (3, math.nan), (4, 1.0)])
+    np.testing.assert_array_equal(threshold, [(1, math.nan), (2, math.nan), (3, 0.5), (4, 0.5)])
+    assert upper.y.limits is not None
+    low, high = upper.y.limits
+    assert 10**-0.5 < low < 0.5
+    assert 2.0 < high < 10**0.5
+    nothing = _study_with([_record(1, math.inf, -math.inf)], terminator)
+    for drawn in (study, nothing):
+        ours.plot_regret_gap(drawn)
+        matplotlib.plot_regret_gap(drawn)
 
 
 def test_terminator_can_be_chosen(caplog: pytest.LogCaptureFixture) -> None:
     """By default the one that came furthest, with a warning if there are several."""
     short, long = RegretGapTerminator(patience=1), RegretGapTerminator(threshold=7.5)
     study = _study_with([_record(n, 1.0) for n in range(1, 6)], long)
-    assert regret_gap_info(study, None) is not None
+    assert regret_gap_plot(study, None).panels
     assert not caplog.records
     _store(study, [_record(n, 2.0) for n in range(1, 5)], short)
-    info = regret_gap_info(study, None)
-    assert info is not None
-    assert len(info.criterion.points) == 5
-    assert "(7.5)" in info.title
+    plot = regret_gap_plot(study, None)
+    assert len(part(plot.panels[0], "regret gap").x) == 5
+    assert "(7.5)" in plot.title
     (record,) = caplog.records
     assert "2 terminators with different settings" in record.getMessage()
     chosen = ours.plot_regret_gap(study, short).data[-4]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
+    from bbo_plugins.methods.bilbo.problem import BilevelProblem
     from bbo_plugins.methods.bilbo.search import Pair
     from bbo_plugins.space.dimension import FloatArray
 

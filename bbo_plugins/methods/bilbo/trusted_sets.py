@@ -114,8 +114,8 @@ class TrustedSets:
         value, gradient = penalized_bound(lower, self.model.lower_constraints, P, self.sqrt_beta)
         if validity is not None:
             log_probability, slope = validity.log_probability_and_gradient(P)
-            value += lower.spread * log_probability
-            gradient += lower.spread * slope
+            value += lower.scale * log_probability
+            gradient += lower.scale * slope
         return value, gradient
 
     def log_validity(self, P: FloatArray) -> FloatArray:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _MAX_BARS = 25  # values of a numeric parameter that are drawn one by one
-
-
 _MAX_LABEL = 16  # characters of a choice
 
 

@@ -1,4 +1,4 @@
-"""The models of a bilevel study around its solution, as records to be drawn.
+"""The models of a bilevel study around its solution.
 
 With one parameter drawn on each level, two surfaces over both, upper and lower objective, and the
 line of the lower level's answers. Otherwise what each level sees: the upper objective over the
@@ -10,7 +10,6 @@ solution.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,26 @@ from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
 from bbo_plugins.visualization._data.axes import ParameterAxis, coordinates
 from bbo_plugins.visualization._data.objective import INTERVAL
+from bbo_plugins.visualization._data.panels import (
+    Axis,
+    HeatMap,
+    Item,
+    Line,
+    Names,
+    Panel,
+    Plot,
+    Points,
+    estimate,
+)
+from bbo_plugins.visualization._style import (
+    ANSWERS,
+    PAIRS,
+    STAR,
+    VIOLATED,
+    LineStyle,
+    opacity,
+    query_style,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,145 +48,25 @@ if TYPE_CHECKING:
     from bbo_plugins.optuna.bilevel.posterior import BilevelPosterior
     from bbo_plugins.space.dimension import FloatArray
 
-MEAN_LABEL = "posterior mean"
-
-
-INTERVAL_LABEL = f"{INTERVAL:.0%} interval"
-
-
-BARS_LABEL = f"{MEAN_LABEL} and {INTERVAL_LABEL}"
-
-
-ANSWER_LABEL = "answers of the lower level"
-
-
-SOLUTION_LABEL = "solution"
-
-
-VIOLATED_LABEL = "violates a constraint"
-
-
+_NAMES = Names("posterior mean", f"{INTERVAL:.0%} interval")
+_ANSWER_LABEL, _SOLUTION_LABEL = "answers of the lower level", "solution"
+_VIOLATED_LABEL = "violates a constraint"
 _QUANTILE = float(ndtri(0.5 + 0.5 * INTERVAL))
-
-
 _MAX_DRAWN = 2  # parameters of one level
-
-
 _N_LINE, _N_PLANE, _N_ANSWERED_PLANE = 101, 61, 25  # points along an axis
-
-
 _N_CROSSES = 21  # crosses along an axis, at most
-
-
 _FLAT = 1e-9  # of the largest value; smaller differences are rounding errors
-
-
 _JUMP = 0.1  # of an axis; so far apart, two neighboring answers are not joined
 
 
-@dataclass(frozen=True)
-class Queries:
-    """Observations of one function in a panel.
-
-    Attributes:
-        function: The function's name.
-        x: Where they are on the horizontal axis, shape (n,).
-        y: Where they are on the vertical axis, shape (n,).
-        values: The observed values, shape (n,).
-        closeness: How much each of them tells about the panel, from 0 to 1, shape (n,).
-    """
-
-    function: str
-    x: FloatArray
-    y: FloatArray
-    values: FloatArray
-    closeness: FloatArray
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A curve over one parameter, a surface over two, or the lower level's answers alone.
-
-    Attributes:
-        title: The panel's title.
-        axes: The parameters, the horizontal one first.
-        solution: Place of the solution.
-        values: The curve (m,) or the surface (vertical, horizontal); None for answers alone.
-        value_title: What is the curve or surface.
-        value_labels: What the values 0, 1, 2, ... stand for; empty if they are numbers.
-        value_range: Ends of the color scale; None for those of the values.
-        deviation: Posterior standard deviation of a curve, shape (m,).
-        answer: The lower level's answers along the horizontal axis, where the vertical one is the
-            lower level's: (2, m) places with NaN where the line breaks.
-        queries: Observations by function.
-        violated: Places at which a constraint is violated by its posterior mean, shape (2, k).
-    """
-
-    title: str
-    axes: tuple[ParameterAxis, ...]
-    solution: tuple[float, float]
-    values: FloatArray | None = None
-    value_title: str = ""
-    value_labels: tuple[str, ...] = ()
-    value_range: tuple[float, float] | None = None
-    deviation: FloatArray | None = None
-    answer: FloatArray | None = None
-    queries: tuple[Queries, ...] = ()
-    violated: FloatArray | None = None
-
-    @property
-    def is_smooth(self) -> bool:
-        """Whether the surface has contours; else it is drawn value by value."""
-        if self.values is None or self.value_range is not None:
-            return False
-        low, high = float(self.values.min()), float(self.values.max())
-        flat = high - low <= _FLAT * max(abs(low), abs(high))
-        return not flat and not any(axis.is_discrete for axis in self.axes)
-
-    def interval(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the central 95% intervals around a curve's values (m,), each (m,)."""
-        half = _QUANTILE * (0.0 if self.deviation is None else self.deviation)
-        return values - half, values + half
-
-
-@dataclass(frozen=True)
-class BilevelInfo:
-    """What the plot shows.
-
-    Attributes:
-        title: The plot's title.
-        panels: The panels, two to four.
-        functions: Names of the functions whose observations are drawn, upper objective first.
-    """
-
-    title: str
-    panels: tuple[Panel, ...]
-    functions: tuple[str, ...]
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """All that a legend may name, in order."""
-        return (
-            MEAN_LABEL,
-            INTERVAL_LABEL,
-            BARS_LABEL,
-            ANSWER_LABEL,
-            SOLUTION_LABEL,
-            *map(queries_label, self.functions),
-            VIOLATED_LABEL,
-        )
-
-
-def queries_label(function: str) -> str:
-    """Return what the observations of a function are called."""
-    return f"queries of {function}"
-
-
 @one_blas_thread()
-def bilevel_info(
-    study: Study, sampler: BILBOSampler, params: Sequence[str] | None = None
-) -> BilevelInfo:
-    """Compute the panels; the arguments are those of ``plot_bilevel``.
+def bilevel_plot(study: Study, sampler: BILBOSampler, params: Sequence[str] | None = None) -> Plot:
+    """Return what each level sees, two to four panels.
+
+    Args:
+        study: A study of ``sampler``.
+        sampler: The sampler.
+        params: Parameters to draw; None for those in which the levels' objectives vary most.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -179,7 +78,10 @@ def bilevel_info(
     if isinstance(params, str):
         raise TypeError(errors.rule_message("params", "a sequence of names or None", params))
     view = _View(sampler.posterior(study), params)
-    return BilevelInfo(view.title(), tuple(view.panels()), view.posterior.roles.functions)
+    queries = map(_queries_label, view.posterior.roles.functions)
+    estimate_labels = (_NAMES.middle, _NAMES.interval, _NAMES.bars)
+    legend = (*estimate_labels, _ANSWER_LABEL, _SOLUTION_LABEL, *queries, _VIOLATED_LABEL)
+    return Plot(view.title(), tuple(view.panels()), PAIRS, legend)
 
 
 class _View:
@@ -262,26 +164,27 @@ class _View:
         return points
 
     def _joint_panels(self) -> Iterator[Panel]:
+        """Return both objectives over both parameters, with the line of the answers."""
         columns = (*self.upper, *self.lower)
         axes = self._axes(columns, _N_LINE)
         mesh = self._mesh(columns, axes)
         along = np.tile(self.point, (len(axes[0].positions), 1))
         along[:, columns[0]] = axes[0].positions
         answered = self.posterior.answers(along[:, : self.n_upper])
-        answer = _line(axes[0], axes[1], answered[:, columns[1]])
+        answer = _answer(axes[0], axes[1], answered[:, columns[1]])
         constraints = (self.roles.upper_constraints, self.roles.lower_constraints)
         for name, of_level in zip((self.roles.upper, self.roles.lower), constraints, strict=True):
-            yield Panel(
-                title=f"{name}{self._held(columns)}",
-                value_title=f"{name} ({MEAN_LABEL})",
-                axes=axes,
-                values=self.posterior.mean(name, mesh).reshape(_shape(axes)),
-                answer=answer,
-                queries=tuple(
-                    self._queries(function, columns, axes) for function in (name, *of_level)
+            surface = _surface(axes, self.posterior.mean(name, mesh), _mean_of(name))
+            yield _panel(
+                f"{name}{self._held(columns)}",
+                axes,
+                (
+                    surface,
+                    *answer,
+                    *self._violated(of_level, axes, mesh),
+                    *(self._queries(function, columns, axes) for function in (name, *of_level)),
+                    _star(*self._place(columns, axes)),
                 ),
-                violated=self._violated(of_level, axes, mesh),
-                solution=self._place(columns, axes),
             )
 
     def _objective_panel(
@@ -290,26 +193,31 @@ class _View:
         """Return what one level sees of its objective at a panel's points (m, d)."""
         roles = self.roles
         of_upper = name == roles.upper
+        of_level = roles.upper_constraints if of_upper else roles.lower_constraints
         # An answer that satisfies no lower-level constraint is none.
         constraints = roles.lower_constraints + (roles.upper_constraints if of_upper else ())
-        shown = (name, *(roles.upper_constraints if of_upper else roles.lower_constraints))
         values = self.posterior.mean(name, points)
-        if len(axes) == 1:
-            shown = (name,)
-            place = (self._place(columns, axes)[0], self._value(name))
-        else:
-            place = self._place(columns, axes)
         where = "with the lower level's answers" if of_upper else "at the solution"
-        return Panel(
-            title=f"{name}, {where}{self._held(columns, level=True)}",
-            value_title=f"{name} ({MEAN_LABEL})",
-            axes=axes,
-            values=values.reshape(_shape(axes)),
-            deviation=self.posterior.deviation(name, points) if len(axes) == 1 else None,
-            queries=tuple(self._queries(function, columns, axes) for function in shown),
-            violated=self._violated(constraints, axes, points, values if len(axes) == 1 else None),
-            solution=place,
+        title = f"{name}, {where}{self._held(columns, level=True)}"
+        items: tuple[Item, ...]
+        if len(axes) > 1:
+            items = (
+                _surface(axes, values, _mean_of(name)),
+                *self._violated(constraints, axes, points),
+                *(self._queries(function, columns, axes) for function in (name, *of_level)),
+                _star(*self._place(columns, axes)),
+            )
+            return _panel(title, axes, items)
+        half = _QUANTILE * self.posterior.deviation(name, points)
+        interval = (values - half, values, values + half)
+        value = float(self.posterior.mean(name, self.point[None])[0])
+        items = (
+            *estimate(axes[0].values, interval, _NAMES, each=axes[0].is_discrete),
+            *self._violated(constraints, axes, points, values),
+            self._queries(name, columns, axes),
+            _star(self._place(columns, axes)[0], value),
         )
+        return _panel(title, axes, items, value_title=_mean_of(name))
 
     def _answer_panel(
         self, column: int, axes: tuple[ParameterAxis, ...], answered: FloatArray
@@ -319,24 +227,21 @@ class _View:
         title = f"answer: {axis.name}{self._held(self.upper, level=True)}"
         place = self._place(self.upper, axes)
         if len(axes) == 1:
-            return Panel(
-                title=title,
-                axes=(*axes, axis),
-                solution=(place[0], float(axis.drawn(self.point[[column]])[0])),
-                answer=_line(axes[0], axis, answered[:, column]),
-            )
+            star = _star(place[0], float(axis.drawn(self.point[[column]])[0]))
+            items = (*_answer(axes[0], axis, answered[:, column]), star)
+            return _panel(title, (*axes, axis), items)
         values, (low, high) = axis.drawn(answered[:, column]), axis.values[[0, -1]].tolist()
         if axis.log:
             values, low, high = np.log10(values), math.log10(low), math.log10(high)
-        return Panel(
-            title=title,
-            axes=axes,
-            solution=place,
-            values=values.reshape(_shape(axes)),
-            value_title=f"log10({axis.name})" if axis.log else axis.name,
-            value_labels=axis.labels,
-            value_range=(low, high),
+        surface = HeatMap(
+            f"log10({axis.name})" if axis.log else axis.name,
+            axes[0].values,
+            axes[1].values,
+            values.reshape(_shape(axes)),
+            labels=axis.labels,
+            limits=(low, high),
         )
+        return _panel(title, axes, (surface, _star(*place)))
 
     def _held(self, columns: Sequence[int], *, level: bool = False) -> str:
         """Return what a title says of parameters that are not drawn."""
@@ -344,9 +249,6 @@ class _View:
         if level:
             n = self.n_upper if columns[0] < self.n_upper else n - self.n_upper
         return " (slice)" if n > len(columns) else ""
-
-    def _value(self, name: str) -> float:
-        return float(self.posterior.mean(name, self.point[None])[0])
 
     def _place(self, columns: Sequence[int], axes: Sequence[ParameterAxis]) -> tuple[float, float]:
         """Return the solution's place; of a curve the first number only is meant."""
@@ -356,19 +258,23 @@ class _View:
         ]
         return drawn[0], drawn[-1]
 
-    def _queries(self, name: str, columns: Sequence[int], axes: Sequence[ParameterAxis]) -> Queries:
+    def _queries(self, name: str, columns: Sequence[int], axes: Sequence[ParameterAxis]) -> Points:
+        """Return the observations of a function, fainter off the panel."""
         X, values = self.posterior.observations(name)
         on_panel = np.tile(self.point, (len(X), 1))
         on_panel[:, columns] = X[:, columns]
         if columns[-1] < self.n_upper and len(X):
             on_panel = self.posterior.answers(on_panel[:, : self.n_upper])
         drawn = [axis.drawn(X[:, column]) for column, axis in zip(columns, axes, strict=True)]
-        return Queries(
-            function=name,
-            x=drawn[0],
-            y=drawn[1] if len(drawn) > 1 else values,
-            values=values,
-            closeness=self.posterior.closeness(name, X, on_panel),
+        return Points(
+            _queries_label(name),
+            drawn[0],
+            drawn[1] if len(drawn) > 1 else values,
+            query_style(self.roles.functions.index(name)),
+            opacity(self.posterior.closeness(name, X, on_panel)),
+            clip=False,
+            hover=f"{name} = %{{customdata:.4g}}<extra></extra>",
+            custom=values,
         )
 
     def _violated(
@@ -377,28 +283,61 @@ class _View:
         axes: Sequence[ParameterAxis],
         points: FloatArray,
         heights: FloatArray | None = None,
-    ) -> FloatArray | None:
-        """Return the places of some of a panel's points (m, d) that violate a constraint.
+    ) -> Iterator[Points]:
+        """Return crosses at some of a panel's points (m, d) that violate a constraint, if any do.
 
         Args:
             constraints: Names of the constraints.
             axes: The panel's axes.
             points: The points.
-            heights: Where a curve is at them, shape (m,).
+            heights: The curve's values at them, shape (m,).
         """
         if not constraints:
-            return None
+            return
         means = [self.posterior.mean(name, points) for name in constraints]
         violated = (np.max(means, axis=0) > 0.0).reshape(_shape(axes))
         thinned = np.zeros_like(violated)
         some = tuple(_thinned(axis) for axis in reversed(axes))
         thinned[some] = violated[some]
         if not thinned.any():
-            return None
+            return
         if heights is not None:
-            return np.stack([axes[0].values, heights])[:, thinned]
-        y, x = np.nonzero(thinned)
-        return np.stack([axes[0].values[x], axes[1].values[y]])
+            x, y = axes[0].values[thinned], heights[thinned]
+        else:
+            rows, columns = np.nonzero(thinned)
+            x, y = axes[0].values[columns], axes[1].values[rows]
+        yield Points(_VIOLATED_LABEL, x, y, VIOLATED, hover="")
+
+
+def _queries_label(function: str) -> str:
+    return f"queries of {function}"
+
+
+def _mean_of(name: str) -> str:
+    return f"{name} ({_NAMES.middle})"
+
+
+def _panel(
+    title: str, axes: Sequence[ParameterAxis], items: tuple[Item, ...], *, value_title: str = ""
+) -> Panel:
+    """Return a panel over one or two parameters, over one of a curve with its values' title."""
+    drawn = [Axis(axis.name, axis.log, axis.limits, axis.labels) for axis in axes]
+    if len(drawn) == 1:
+        return Panel(drawn[0], Axis(value_title), items, title)
+    return Panel(drawn[0], drawn[1], items, title, grid=False)
+
+
+def _star(x: float, y: float) -> Points:
+    return Points(_SOLUTION_LABEL, (x,), (y,), STAR, clip=False)
+
+
+def _surface(axes: Sequence[ParameterAxis], values: FloatArray, title: str) -> HeatMap:
+    """Return values (m,) over two axes, with contours unless they are flat or an axis discrete."""
+    low, high = float(values.min()), float(values.max())
+    flat = high - low <= _FLAT * max(abs(low), abs(high))
+    contours = not flat and not any(axis.is_discrete for axis in axes)
+    x, y = (axis.values for axis in axes)
+    return HeatMap(title, x, y, values.reshape(_shape(axes)), contours=contours)
 
 
 def _shape(axes: Sequence[ParameterAxis]) -> tuple[int, ...]:
@@ -412,10 +351,12 @@ def _thinned(axis: ParameterAxis) -> slice:
     )
 
 
-def _line(horizontal: ParameterAxis, vertical: ParameterAxis, u: FloatArray) -> FloatArray:
-    """Return the places (2, k) of answers ``u`` (m,), broken by NaN where they jump."""
+def _answer(horizontal: ParameterAxis, vertical: ParameterAxis, u: FloatArray) -> tuple[Item, ...]:
+    """Return the answers ``u`` (m,) as a line, broken by NaN where they jump, or one by one."""
     places = np.stack([horizontal.values, vertical.drawn(u)])
     if vertical.is_discrete or horizontal.is_discrete:
-        return places  # which are drawn one by one
+        return (Points(_ANSWER_LABEL, places[0], places[1], ANSWERS),)
     jumps = np.flatnonzero(np.abs(np.diff(u)) > _JUMP) + 1
-    return np.insert(places, jumps, np.nan, axis=1)
+    x, y = np.insert(places, jumps, np.nan, axis=1)
+    halo = LineStyle("white", width=4.5)
+    return (Line("", x, y, halo, hover=""), Line(_ANSWER_LABEL, x, y, LineStyle("black")))

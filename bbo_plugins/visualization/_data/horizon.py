@@ -1,4 +1,4 @@
-"""How long each configuration of a search was trained and what came of it, to be drawn.
+"""How long each configuration of a search was trained, and its values.
 
 Two kinds of results are understood: a study, whose trials say which steps they made
 (:func:`bbo_plugins.optuna.inner_steps`), and what Ray Tune's ``Tuner.fit`` returns, of which only
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from optuna.study import Study, StudyDirection
 from optuna.trial import TrialState
 
@@ -21,34 +20,20 @@ from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna.study.continuations import Continuations, steps_of
 from bbo_plugins.optuna.study.trials import FinishedTrial
+from bbo_plugins.visualization._data.panels import (
+    Axis,
+    Item,
+    Line,
+    Panel,
+    Plot,
+    limits_without_outliers,
+)
+from bbo_plugins.visualization._style import BLUE, DASHED, DOT, GRAY, RED, STACK, LineStyle
 
-EMPTY_TITLE = TITLE = "Inner horizon"
-
-
-X_TITLE = "Configuration"
-
-
-STEPS_TITLE = "Training steps"
-
-
-SINGLE_LABEL = "configurations"
-
-
-CONTINUED_LABEL = "continued configurations"
-
-
-BEST_LABEL = "best configuration"
-
-
-HORIZON_LABEL = "horizon of new configurations"
-
-
-_MARGIN = 0.05
-
-
-_FENCE = 1.5  # interquartile ranges beyond the quartiles, as in a box plot
-
-
+_TITLE, _STEPS_TITLE = "Inner horizon", "Training steps"
+_HORIZON_LABEL = "horizon of new configurations"
+_HORIZON = LineStyle(GRAY, DASHED, width=1.5)
+_BEYOND = 1.2  # factor from the fewest and the most steps to the ends of their axis
 _logger = logging.getLogger(__name__)
 
 
@@ -65,45 +50,21 @@ class Course:
     index: int
     points: tuple[tuple[int, float], ...]
 
-    @property
-    def n_steps(self) -> int:
-        """Steps of its longest training."""
-        return self.points[-1][0]
 
-    @property
-    def value(self) -> float:
-        """Its value after its longest training."""
-        return self.points[-1][1]
-
-
-@dataclass(frozen=True)
-class HorizonInfo:
-    """What the plot shows.
-
-    Attributes:
-        value_title: What the values are.
-        single: The configurations with one value.
-        continued: Those with several, in either case without the best one.
-        best: The one with the best value after its longest training.
-        horizon: Index of a configuration and number of steps a new one has; possibly none.
-        value_range: Ends of the values' axis; outliers on the worse side are left out.
-    """
-
-    value_title: str
-    single: tuple[Course, ...]
-    continued: tuple[Course, ...]
-    best: Course
-    horizon: tuple[tuple[int, int], ...]
-    value_range: tuple[float, float]
-
-
-def horizon_info(
+def horizon_plot(
     results: object, *, horizon: InnerHorizon | None, metric: str | None, mode: str, steps: str
-) -> HorizonInfo | None:
-    """Read the courses of all configurations.
+) -> Plot:
+    """Return steps by configuration, and values by steps.
+
+    Args:
+        results: A study, or what ``Tuner.fit`` of Ray Tune returns.
+        horizon: The horizon to be drawn; None for what the study has recorded.
+        metric: The reported value of Ray's results.
+        mode: "min" or "max", which of Ray's values are the better ones.
+        steps: The reported number of steps of Ray's results.
 
     Returns:
-        None, with a warning in the log, if no steps or values are known.
+        The plot; without panels, with a warning in the log, if no steps or values are known.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -123,18 +84,42 @@ def horizon_info(
         courses, title = _of_reports(results, metric, steps), str(metric)
     if not courses:
         _logger.warning("No trial has a value and a number of steps, so there is nothing to plot.")
-        return None
+        return Plot(_TITLE)
     if horizon is not None:
         recorded = {course.index: horizon.steps(course.index) for course in courses}
-    best = (max if maximize else min)(courses, key=lambda course: course.value)
+    return Plot(_TITLE, _panels(courses, recorded, title, maximize=maximize), STACK)
+
+
+def _panels(
+    courses: Sequence[Course], recorded: Mapping[int, int], title: str, *, maximize: bool
+) -> tuple[Panel, Panel]:
+    best = (max if maximize else min)(courses, key=lambda course: course.points[-1][1])
     others = [course for course in courses if course is not best]
-    return HorizonInfo(
-        value_title=title,
-        single=tuple(course for course in others if len(course.points) == 1),
-        continued=tuple(course for course in others if len(course.points) > 1),
-        best=best,
-        horizon=tuple(sorted(recorded.items())),
-        value_range=_value_range(courses, maximize=maximize),
+    above: list[Item] = []
+    below: list[Item] = []
+    if recorded:
+        indices, horizon = zip(*sorted(recorded.items()), strict=True)
+        above.append(Line(_HORIZON_LABEL, indices, horizon, _HORIZON))
+    for chosen, label, color in (
+        ([course for course in others if len(course.points) == 1], "configurations", GRAY),
+        ([course for course in others if len(course.points) > 1], "continued configurations", BLUE),
+        ([best], "best configuration", RED),
+    ):
+        if chosen:
+            index, steps, values = _joined(chosen)
+            hover = "configuration %{customdata}: %{x}, %{y:.4g}"
+            style = LineStyle(color, marker=DOT, width=1.0, size=(6, 6.0))
+            above.append(Line(label, index, steps, style, hover=hover, custom=index))
+            below.append(Line(label, steps, values, style, hover=hover, custom=index))
+    every = [n for course in courses for n, _ in course.points] + list(recorded.values())
+    ends = (max(min(every), 1) / _BEYOND, max(*every, 1) * _BEYOND)
+    steps_axis = Axis(_STEPS_TITLE, log=True, limits=ends)
+    limits = limits_without_outliers(
+        [value for course in courses for _, value in course.points], maximize=maximize
+    )
+    return (
+        Panel(Axis("Configuration", whole=True), steps_axis, tuple(above)),
+        Panel(steps_axis, Axis(title, limits=limits), tuple(below)),
     )
 
 
@@ -187,27 +172,8 @@ def _courses(points: dict[int, dict[int, float]]) -> list[Course]:
     return [Course(index, tuple(sorted(row.items()))) for index, row in sorted(points.items())]
 
 
-def _value_range(courses: Sequence[Course], *, maximize: bool) -> tuple[float, float]:
-    """Return the range of all values but the outliers on the worse side."""
-    values = np.array([value for course in courses for _, value in course.points])
-    low, high = float(values.min()), float(values.max())
-    first, third = np.quantile(values, [0.25, 0.75]).tolist()
-    fence = _FENCE * (third - first)
-    if maximize:
-        low = max(low, first - fence)
-    else:
-        high = min(high, third + fence)
-    margin = _MARGIN * ((high - low) or 1.0)
-    return low - margin, high + margin
-
-
-def joined(courses: Iterable[Course], gap: Any) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return index, steps and value of all points, ``gap`` after each course."""
-    indices: list[Any] = []
-    steps: list[Any] = []
-    values: list[Any] = []
-    for course in courses:
-        indices += [course.index] * len(course.points) + [gap]
-        steps += [n for n, _ in course.points] + [gap]
-        values += [value for _, value in course.points] + [gap]
-    return indices, steps, values
+def _joined(courses: Iterable[Course]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return index, steps and value of all points, NaN after each course."""
+    rows = [row for c in courses for row in (*((c.index, *p) for p in c.points), (math.nan,) * 3)]
+    index, steps, values = zip(*rows, strict=True)
+    return list(index), list(steps), list(values)

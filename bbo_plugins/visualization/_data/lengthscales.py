@@ -1,4 +1,4 @@
-"""The length-scales that were estimated in the course of a study, as records to be drawn."""
+"""The length-scales that were estimated in the course of a study."""
 
 from __future__ import annotations
 
@@ -6,104 +6,54 @@ import logging
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from bbo_plugins.optuna.go_ucb_sampler import FIT_NAME, GOUCBSampler
 from bbo_plugins.visualization._data.objective import SuggestionRecord, suggestions_of
+from bbo_plugins.visualization._data.panels import Axis, Item, Line, Panel, Plot, Points, Rule
+from bbo_plugins.visualization._style import (
+    DOT,
+    GRAY,
+    STACK,
+    TICK,
+    LineStyle,
+    MarkerStyle,
+    hollow,
+    line_styles,
+    marked,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from optuna.study import Study
 
-TITLE = "Estimated length-scales"
-
-
-X_TITLE = "Trial"
-
-
-Y_TITLE = "Length-scale (1 = the parameter's whole range)"
-
-
-RANDOM_LABEL = "bandit: suggested at random"
-
-
-MODEL_LABEL = "bandit: left to the model"
-
-
-_RUG_SHARE = 0.08  # of the axis, kept free for the marks of the arms
-
-
+_TITLE = "Estimated length-scales"
+_Y_TITLE = "Length-scale (1 = the parameter's whole range)"
+_RUGS = {
+    "random": ("bandit: suggested at random", TICK),
+    "model": ("bandit: left to the model", MarkerStyle(DOT, (8, 5.0), GRAY)),
+}
+_AT = 0.02  # of the panel's height, where the marks of the bandit's arms are
+_RUG_SHARE = 0.08  # of the axis, kept free for these marks
 _MARGIN = 0.05
-
-
+_HOVER = "trial %{x}: %{y:.3g}"
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class ScaleLine:
-    """The estimates for one parameter.
+def lengthscales_plot(study: Study) -> Plot:
+    """Read the estimates from the storage of ``study``.
 
-    Attributes:
-        name: The parameter.
-        label: Its name with what its length-scale refers to, where that is not the plain range.
-        points: Trial number and length-scale, in units of the parameter's range, of each trial
-            whose suggestion an estimate by the study's usual loss stands behind, by number.
-        detached: The same of the estimates by other losses, which are no part of the line.
-    """
+    The line of a parameter has the estimates by the study's usual criterion; those by others are
+    hollow.
 
-    name: str
-    label: str
-    points: tuple[tuple[int, float], ...]
-    detached: tuple[tuple[int, float], ...] = ()
+    Args:
+        study: The study.
 
-
-@dataclass(frozen=True)
-class LengthscalesInfo:
-    """What the plot shows.
-
-    Attributes:
-        lines: One per parameter, sorted by name; empty if nothing was estimated.
-        random: Numbers of the trials for which a bandit pulled its random arm.
-        last: Number of the last trial shown.
-        detached_label: What the estimates by other losses are called; empty if there are none.
-        model: Numbers of the trials for which a bandit pulled the model's arm.
-    """
-
-    lines: tuple[ScaleLine, ...]
-    random: tuple[int, ...]
-    last: int
-    detached_label: str = ""
-    model: tuple[int, ...] = ()
-
-    @property
-    def rugs(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
-        """The marks at the bottom: a label, "tick" or "dot", and the trials, of which are some."""
-        rugs = ((RANDOM_LABEL, "tick", self.random), (MODEL_LABEL, "dot", self.model))
-        return tuple(rug for rug in rugs if rug[2])
-
-    @property
-    def x_range(self) -> tuple[float, float]:
-        """Ends of the trials' axis: start-up, which has no estimates, is left blank."""
-        margin = 0.5 + 0.02 * self.last
-        return -margin, self.last + margin
-
-    @property
-    def log10_range(self) -> tuple[float, float]:
-        """Ends of the length-scales' axis as decimal logarithms; always shows 1."""
-        lines = [(*line.points, *line.detached) for line in self.lines]
-        logs = [math.log10(scale) for points in lines for _, scale in points]
-        low, high = min(0.0, *logs), max(0.0, *logs)
-        height = max(high - low, 1.0)
-        below = _RUG_SHARE if self.rugs else _MARGIN
-        return low - below * height, high + _MARGIN * height
-
-
-def lengthscales_info(study: Study) -> LengthscalesInfo:
-    """Read the estimates from the storage of ``study``; a warning in the log says if it has none.
+    Returns:
+        The plot; without panels, with a warning in the log, if no estimate is stored.
 
     Raises:
         TypeError: ``study`` is not a study.
@@ -111,43 +61,74 @@ def lengthscales_info(study: Study) -> LengthscalesInfo:
     records = suggestions_of(study)
     names = sorted({name for record in records for name in record.length_scales})
     if not names:
-        by_network = any(record.loss == FIT_NAME for record in records)
-        if by_network or isinstance(study.sampler, GOUCBSampler):
-            _logger.warning(
-                "There is no length-scale to plot: the model of GOUCBSampler is a network, which "
-                "has none. plot_posterior(study) shows how the network's prediction varies along "
-                "each parameter."
-            )
-        else:
-            _logger.warning(
-                "The study has no stored estimates, so there is no length-scale to plot: "
-                "UHEBOSampler stores one with each trial that its model suggests."
-            )
-        return LengthscalesInfo((), (), 0)
-    losses = Counter(record.loss for record in records if record.length_scales)
-    usual = losses.most_common(1)[0][0]
-    others = sorted(_in_words(loss) for loss in losses if loss != usual)
-    return LengthscalesInfo(
-        lines=tuple(_line(name, records, usual) for name in names),
-        random=tuple(record.number for record in records if record.arm == "random"),
-        last=records[-1].number,
-        detached_label=f"hollow: by {', '.join(others)}" if others else "",
-        model=tuple(record.number for record in records if record.arm == "model"),
-    )
+        _warn(study, records)
+        return Plot(_TITLE)
+    usages = Counter(record.loss for record in records if record.length_scales)
+    usual = usages.most_common(1)[0][0]
+    items: list[Item] = [Rule(1.0)]
+    for index, (name, style) in enumerate(zip(names, line_styles(len(names)), strict=True)):
+        items += _estimates(name, records, usual, style, index)
+    others = sorted(_in_words(loss) for loss in usages if loss != usual)
+    if others:
+        label = f"hollow: by {', '.join(others)}"
+        items.append(Points(label, (None,), (None,), hollow(LineStyle(GRAY))))
+    scales = [scale for record in records for scale in record.length_scales.values()]
+    rugs = []
+    for arm, (label, look) in _RUGS.items():
+        numbers = tuple(record.number for record in records if record.arm == arm)
+        if numbers:
+            y = [_AT] * len(numbers)
+            rugs.append(Points(label, numbers, y, look, at_bottom=True, hover="trial %{x}"))
+    last = records[-1].number
+    margin = 0.5 + 0.02 * last  # start-up, which has no estimates, is left blank
+    x = Axis("Trial", limits=(-margin, last + margin), whole=True)
+    y_axis = Axis(_Y_TITLE, log=True, limits=_scale_limits(scales, rugs=bool(rugs)))
+    return Plot(_TITLE, (Panel(x, y_axis, (*items, *rugs)),), STACK)
 
 
-def _line(name: str, records: Sequence[SuggestionRecord], usual: str | None) -> ScaleLine:
+def _warn(study: Study, records: Sequence[SuggestionRecord]) -> None:
+    """Say why there is nothing to plot."""
+    by_network = any(record.loss == FIT_NAME for record in records)
+    if by_network or isinstance(study.sampler, GOUCBSampler):
+        _logger.warning(
+            "There is no length-scale to plot: the model of GOUCBSampler is a network, which "
+            "has none. plot_posterior(study) shows how the network's prediction varies along "
+            "each parameter."
+        )
+    else:
+        _logger.warning(
+            "The study has no stored estimates, so there is no length-scale to plot: "
+            "UHEBOSampler stores one with each trial that its model suggests."
+        )
+
+
+def _estimates(
+    name: str, records: Sequence[SuggestionRecord], usual: str | None, style: LineStyle, index: int
+) -> Iterator[Item]:
+    """Return the line of a parameter, and the estimates that are no part of it."""
     known = [record for record in records if name in record.length_scales]
     distributions = [record.distributions.get(name) for record in known]
-    points: dict[bool, list[tuple[int, float]]] = {True: [], False: []}
-    for record in known:
-        points[record.loss == usual].append((record.number, record.length_scales[name]))
-    return ScaleLine(
-        name=name,
-        label=_label(name, next(filter(None, reversed(distributions)), None)),
-        points=tuple(points[True]),
-        detached=tuple(points[False]),
-    )
+    label = _label(name, next(filter(None, reversed(distributions)), None))
+    on_line = [record for record in known if record.loss == usual]
+    x, y = _by_trial(name, on_line)
+    yield Line(label, x, y, style, marked=marked(len(x), index), hover=_HOVER)
+    if len(on_line) < len(known):
+        x, y = _by_trial(name, [record for record in known if record.loss != usual])
+        yield Points(label, x, y, hollow(style), hover=_HOVER)
+
+
+def _by_trial(name: str, records: Sequence[SuggestionRecord]) -> tuple[list[int], list[float]]:
+    """Return numbers and length-scales, in units of the parameter's range."""
+    return [one.number for one in records], [one.length_scales[name] for one in records]
+
+
+def _scale_limits(scales: Sequence[float], *, rugs: bool) -> tuple[float, float]:
+    """Return the ends of the length-scales' axis, which always shows 1."""
+    logs = [math.log10(scale) for scale in scales]
+    low, high = min(0.0, *logs), max(0.0, *logs)
+    height = max(high - low, 1.0)
+    below = _RUG_SHARE if rugs else _MARGIN
+    return 10.0 ** (low - below * height), 10.0 ** (high + _MARGIN * height)
 
 
 def _in_words(loss: str | None) -> str:

@@ -1,16 +1,8 @@
 """The model of a study's objective, made anew from what the storage holds, for plots.
 
 Everything that leaves this file is in the objective's own units and direction, read from the
-storage at the time of the call. Nothing is written.
-
-The two kinds of models that this package has of an objective, in one form.
-
-Both are normal distributions of the transformed, maximized objective at each point, and know how
-much two points have in common before any data.
-
-What a study's storage tells of its suggestions: the estimates that were behind them.
-
-Nothing is written.
+storage at the time of the call; nothing is written. :class:`_SamplerOptions` alone looks into a
+sampler.
 """
 
 from __future__ import annotations
@@ -18,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from optuna.samplers import PartialFixedSampler
@@ -54,17 +46,17 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
+INTERVAL = 0.95  # probability that the intervals of a posterior hold
+_QUANTILE = float(ndtri(0.5 + 0.5 * INTERVAL))
+_OUTLYING = 8.0  # robust scales beyond the median on the worse side
+_SEED = 0  # of a network's fit: the same study gives the same picture
 _CHUNK = 128  # pairs of points whose Gram matrix is made at once
-
-
 _TINY = float(np.finfo(np.float64).tiny)
-
-
 _N_AVERAGED = 256  # points over which the network's gradients are averaged
 
 
 class ObjectiveModel(Protocol):
-    """What both answer; points are those of the unit cube."""
+    """A normal distribution of the transformed, maximized objective at points of the unit cube."""
 
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean (m,) and variance (m,), both without noise, at ``X`` (m, d)."""
@@ -234,18 +226,6 @@ def _hyperparameters(proposal: Proposal, d: int) -> Hyperparameters | None:
     return Hyperparameters.from_theta(warm_start.theta, d)
 
 
-INTERVAL = 0.95  # probability that the intervals of a posterior hold
-
-
-_QUANTILE = float(ndtri(0.5 + 0.5 * INTERVAL))
-
-
-_OUTLYING = 8.0  # robust spreads beyond the median on the worse side
-
-
-_SEED = 0  # of a network's fit: the same study gives the same picture
-
-
 @dataclass(frozen=True)
 class StudyPosterior:
     """The objective over the parameters that all complete trials share, as its model sees it.
@@ -333,8 +313,8 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     errors.check_instance("study", study, Study, "an Optuna study")
     if len(study.directions) != 1:
         raise ValueError(f"study must have one objective, but got {len(study.directions)}.")
-    sampler = _model_sampler(study)
-    history = (Histories() if sampler is None else sampler._histories).of(study)
+    options = _SamplerOptions.of(study)
+    history = options.histories.of(study)
     distributions = history.shared_distributions(study)
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     finished = {trial.number: FinishedTrial.read(trial, None) for trial in trials}
@@ -349,7 +329,7 @@ def posterior_of(study: Study) -> StudyPosterior | None:
         snapshot.space,
         snapshot.observations,
         [record for record in suggestions_of(study) if record.names == snapshot.space.names],
-        sampler,
+        options,
     )
     values = np.array([row.value for row in known])
     sign = 1.0 if study.direction is StudyDirection.MAXIMIZE else -1.0
@@ -366,68 +346,94 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     )
 
 
-def _model_sampler(study: Study) -> ModelSampler | None:
-    sampler: Any = study.sampler
-    while isinstance(sampler, PartialFixedSampler):
-        sampler = sampler._base_sampler
-    return sampler if isinstance(sampler, ModelSampler) else None
+@dataclass(frozen=True)
+class _SamplerOptions:
+    """What a plot has to know of the study's sampler; defaults for one of another package.
+
+    Attributes:
+        histories: The sampler's reader of studies, which knows its noise variances.
+        by_network: Whether its model is a network.
+        deterministic: Whether the objective has no noise.
+        hidden_units: Hidden units of a network that is fitted anew.
+        regularization: The network's regularization; None for an estimated one.
+    """
+
+    histories: Histories
+    by_network: bool = False
+    deterministic: bool = False
+    hidden_units: int = DEFAULT_HIDDEN_UNITS
+    regularization: float | None = None
+
+    @classmethod
+    def of(cls, study: Study) -> Self:
+        """Read the options of a study's sampler."""
+        sampler: Any = study.sampler
+        while isinstance(sampler, PartialFixedSampler):
+            sampler = sampler._base_sampler
+        if not isinstance(sampler, ModelSampler):
+            return cls(Histories())
+        return cls(
+            sampler._histories,
+            isinstance(sampler, GOUCBSampler),
+            getattr(sampler, "_deterministic", False),
+            getattr(sampler, "_hidden_units", DEFAULT_HIDDEN_UNITS),
+            getattr(sampler, "_regularization", None),
+        )
 
 
 def _model(
     space: SearchSpace,
     observations: Observations,
     suggestions: Sequence[SuggestionRecord],
-    sampler: ModelSampler | None,
+    options: _SamplerOptions,
 ) -> ObjectiveModel:
     """Return the posterior of the latest suggestion's kind, given what is stored with it."""
     features = FeatureMap(tuple(space.n_categories.tolist()))
-    told = training_subset.modeled(observations, features)  # as the sampler's model
+    training = training_subset.modeled(observations, features)  # as the sampler's model
     fitted = [record for record in suggestions if record.fit is not None]
     latest = fitted[-1].loss if fitted else None
-    if latest == FIT_NAME or (not fitted and isinstance(sampler, GOUCBSampler)):
+    if latest == FIT_NAME or (not fitted and options.by_network):
         warm_start = WarmNetwork.from_json(fitted[-1].fit) if fitted else None
-        return _network(space, told, features, warm_start, sampler)
-    deterministic = getattr(sampler, "_deterministic", False)
-    return _process(told, features, _latest_estimate(fitted), deterministic=deterministic)
+        return _network(space, training, features, warm_start, options)
+    estimate = _latest_estimate(fitted)
+    return _process(training, features, estimate, deterministic=options.deterministic)
 
 
 def _network(
     space: SearchSpace,
-    told: Observations,
+    training: Observations,
     features: FeatureMap,
     warm_start: WarmNetwork | None,
-    sampler: ModelSampler | None,
+    options: _SamplerOptions,
 ) -> NetworkModel:
     """Return a network of the stored one's size, else of the sampler's, by one fit."""
-    hidden_units = getattr(sampler, "_hidden_units", DEFAULT_HIDDEN_UNITS)
+    hidden_units = options.hidden_units
     per_unit = len(features.dimension_of_column) + 2
     if warm_start is not None and len(warm_start.hidden) % per_unit == 0:
         hidden_units = len(warm_start.hidden) // per_unit or hidden_units
-    return NetworkModel(
-        space,
-        NetworkSurrogate.fit(
-            told.X,
-            told.y,
-            features,
-            rng=np.random.default_rng(_SEED),
-            hidden_units=hidden_units,
-            regularization=getattr(sampler, "_regularization", None),
-            noise_variance=told.noise_variance,
-            deterministic=getattr(sampler, "_deterministic", False),
-            warm_start=warm_start,
-        ),
+    surrogate = NetworkSurrogate.fit(
+        training.X,
+        training.y,
+        features,
+        rng=np.random.default_rng(_SEED),
+        hidden_units=hidden_units,
+        regularization=options.regularization,
+        noise_variance=training.noise_variance,
+        deterministic=options.deterministic,
+        warm_start=warm_start,
     )
+    return NetworkModel(space, surrogate)
 
 
 def _process(
-    told: Observations,
+    training: Observations,
     features: FeatureMap,
     estimate: Hyperparameters | None,
     *,
     deterministic: bool,
 ) -> ProcessModel:
     """Return a Gaussian process with the stored hyperparameters, else by one fit."""
-    X, y, noise = told.X, told.y, told.noise_variance
+    X, y, noise = training.X, training.y, training.noise_variance
     if estimate is None:
         fitted = Surrogate.fit(X, y, features, noise_variance=noise, deterministic=deterministic)
         return ProcessModel(fitted.process, fitted.transform)

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 from bbo_plugins.visualization._lazy import resolve
 
 if TYPE_CHECKING:
-    from bbo_plugins.visualization.matplotlib._bilevel import plot_bilevel
-    from bbo_plugins.visualization.matplotlib._horizon import plot_horizon
-    from bbo_plugins.visualization.matplotlib._lengthscales import plot_lengthscales
-    from bbo_plugins.visualization.matplotlib._posterior import plot_posterior
-    from bbo_plugins.visualization.matplotlib._regret_gap import plot_regret_gap
+    from bbo_plugins.visualization._draw_matplotlib import (
+        plot_bilevel,
+        plot_horizon,
+        plot_lengthscales,
+        plot_posterior,
+        plot_regret_gap,
+    )
 
 __all__ = ["plot_bilevel", "plot_horizon", "plot_lengthscales", "plot_posterior", "plot_regret_gap"]
 
 
 def __getattr__(name: str) -> Any:
-    module = f"{__name__}.{name.replace('plot_', '_', 1)}"
+    module = "bbo_plugins.visualization._draw_matplotlib"
     return resolve(__name__, name, module=module, library="matplotlib")
 
 

@@ -21,13 +21,14 @@ from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.optuna.study.proposal import PREFIX, Proposal
-from bbo_plugins.visualization._data.lengthscales import lengthscales_info
+from bbo_plugins.visualization._data.lengthscales import lengthscales_plot
 from bbo_plugins.visualization._data.objective import (
     ProcessModel,
     StudyPosterior,
     posterior_of,
     suggestions_of,
 )
+from bbo_plugins.visualization._data.panels import Line, Points
 from tests.optuna import uhe_studies
 from tests.oracles import dense
 from tests.visualization.studies import MIXED, N_STARTUP, N_TRIALS, loss, modeled_study, sampler
@@ -228,11 +229,12 @@ def test_a_study_at_rest_is_plotted_with_both_kinds_of_estimates() -> None:
     actual = _model(_posterior(study)).process.hyperparameters
     np.testing.assert_allclose(actual.length_scales, expected.length_scales)
     assert actual.noise_variance == pytest.approx(expected.noise_variance)
-    plotted = lengthscales_info(study)
-    for line in plotted.lines:
-        assert [number for number, _ in line.points] == kinds["Marginal"]
-        assert [number for number, _ in line.detached] == kinds["WeightedLeaveOneOut"]
-    assert plotted.detached_label == "hollow: by weighted leave one out"
+    (panel,) = lengthscales_plot(study).panels
+    lines = [item for item in panel.items if isinstance(item, Line)]
+    apart = [item for item in panel.items if isinstance(item, Points) and not item.at_bottom]
+    assert [list(line.x) for line in lines] == [kinds["Marginal"]] * len(lines)
+    assert [list(points.x) for points in apart[:-1]] == [kinds["WeightedLeaveOneOut"]] * len(lines)
+    assert apart[-1].label == "hollow: by weighted leave one out"
 
 
 def test_any_sampler_or_process_sees_the_same_posterior() -> None:
