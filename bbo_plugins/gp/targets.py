@@ -44,7 +44,7 @@ where p = 1/2 a quartic valley becomes a quadratic one; where p = 0 values order
 than the best ones count by their order only. It is strictly increasing and continuously
 differentiable, so that comparisons of targets stay the same. Which p a model should see can be
 decided by its marginal likelihood, as long as that is one of the targets in their own units: that
-of v plus :meth:`GapTransform.log_jacobian`.
+of v plus :meth:`BoxCoxTransform.log_jacobian`.
 
 Source: Box & Cox (1964), "An Analysis of Transformations", whose power transform of positive values
 is applied to 1 + u here; Snelson et al. (2004), "Warped Gaussian Processes", for the likelihood.
@@ -161,7 +161,7 @@ _LOGLOG_LARGEST = np.finfo(np.float64).max
 
 
 @dataclass(frozen=True)
-class Units:
+class LogLogTransform:
     """An increasing map between a function's own units and its model's; :meth:`fit` builds one.
 
     Attributes:
@@ -186,7 +186,9 @@ class Units:
     both_ways: bool = False
 
     @classmethod
-    def fit(cls, y: FloatArray, *, is_constraint: bool, shares: FloatArray | None = None) -> Units:
+    def fit(
+        cls, y: FloatArray, *, is_constraint: bool, shares: FloatArray | None = None
+    ) -> LogLogTransform:
         """Return the units for values ``y`` (n,), n >= 1; constant values get a scale of 1.
 
         An objective gets mean 0 and standard deviation 1, a constraint root mean square 1 and no
@@ -305,7 +307,7 @@ _BOXCOX_SMALLEST_EXPONENT = -1000  # keeps the prescale and its reciprocal norma
 
 
 @dataclass(frozen=True)
-class GapTransform:
+class BoxCoxTransform:
     """A fitted transform; :meth:`fit` builds one.
 
     Attributes:
@@ -326,7 +328,7 @@ class GapTransform:
     std: float = 1.0
 
     @classmethod
-    def fit(cls, y: FloatArray, power: float) -> GapTransform:
+    def fit(cls, y: FloatArray, power: float) -> BoxCoxTransform:
         """Fit to maximized targets ``y`` (n,), n >= 1, finite; constant targets get unit scales."""
         _, exponent = math.frexp(float(np.abs(y).max()))
         prescale = math.ldexp(1.0, max(exponent - 1, _BOXCOX_SMALLEST_EXPONENT))

@@ -286,7 +286,10 @@ def test_points_without_a_part_in_the_model_are_not_suggested_again() -> None:
     space = SearchSpace({"a": levels, "b": levels})
     X = np.random.default_rng(2).permutation(space.enumerate())[:1023]
     step = gp_bo.suggest(
-        space, observed(X, bowl(X)), rng=np.random.default_rng(0), deterministic=True
+        space,
+        observed(X, bowl(X)),
+        rng=np.random.default_rng(0),
+        options=gp_bo.Options(deterministic=True),
     )
     assert step.x.tolist() not in X.tolist()
 

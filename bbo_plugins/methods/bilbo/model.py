@@ -11,7 +11,7 @@ the joint unit cube: upper-level coordinates first, then lower-level ones.
 | F, f     |        | upper- and lower-level objective                                    |
 | μ_h, σ_h | (n,)   | posterior mean and standard deviation of function h, in model units |
 
-Model units (:class:`bbo_plugins.gp.targets.Units`): an objective is standardized by its
+Model units (:class:`bbo_plugins.gp.targets.LogLogTransform`): an objective is standardized by its
 own data; a constraint is divided by the root mean square of its data and never shifted, so that the
 prior's mean, zero, is the border of what is feasible. Values far out are compressed before.
 
@@ -84,7 +84,7 @@ from bbo_plugins.acquisition.validity import Validity
 from bbo_plugins.gp.fit import Fit, WarmStart, fit_map
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import transformed_noise
-from bbo_plugins.gp.targets import Units
+from bbo_plugins.gp.targets import LogLogTransform
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.observations import Observations
 
@@ -138,14 +138,18 @@ class FittedUnits:
             log prior; -inf if no hyperparameters could be fitted.
     """
 
-    units: Units
+    units: LogLogTransform
     fit: Fit
     known_noise: FloatArray | None
     log_evidence: float
 
     @classmethod
     def of(
-        cls, data: FunctionData, features: FeatureMap, units: Units, warm_start: WarmStart | None
+        cls,
+        data: FunctionData,
+        features: FeatureMap,
+        units: LogLogTransform,
+        warm_start: WarmStart | None,
     ) -> FittedUnits:
         """Fit in ``units``; does not raise where nothing can be fitted."""
         slope = units.derivative(data.y)
@@ -177,10 +181,10 @@ def fit_in_best_units(
         everywhere: Points that fill the space, shape (m, d).
         is_constraint: Whether the function is a constraint.
     """
-    plain = Units.fit(data.y, is_constraint=is_constraint)
+    plain = LogLogTransform.fit(data.y, is_constraint=is_constraint)
     fitted = FittedUnits.of(data, features, plain, warm_start)
     shares = _shares(features.columns(data.X), features.columns(everywhere))
-    compressing = Units.fit(data.y, is_constraint=is_constraint, shares=shares)
+    compressing = LogLogTransform.fit(data.y, is_constraint=is_constraint, shares=shares)
     if not compressing.compresses(data.y):
         return fitted
     other = FittedUnits.of(data, features, compressing, warm_start)
@@ -219,7 +223,7 @@ class FunctionModel:
 
     name: str
     process: GaussianProcess
-    units: Units
+    units: LogLogTransform
     warm_start: WarmStart
     n_observed: int
     spread: float

@@ -11,7 +11,7 @@ the joint unit cube: upper-level coordinates first, then lower-level ones.
 | F, f     |        | upper- and lower-level objective                                    |
 | μ_h, σ_h | (n,)   | posterior mean and standard deviation of function h, in model units |
 
-Model units (:class:`bbo_plugins.gp.targets.Units`): an objective is standardized by its
+Model units (:class:`bbo_plugins.gp.targets.LogLogTransform`): an objective is standardized by its
 own data; a constraint is divided by the root mean square of its data and never shifted, so that the
 prior's mean, zero, is the border of what is feasible. Values far out are compressed before.
 

@@ -93,7 +93,7 @@ dL = -tr(K⁻¹ diag(c) K⁻¹ dK) - uᵀ dK α. As dK is symmetric this is -½ 
 
     M = 2 K⁻¹ diag(c) K⁻¹ + u α^T + α u^T,     tr(M K) = Σ_i w_i (1 - α_i²/k_i),
 
-the form in which :class:`bbo_plugins.gp.likelihood.Criterion` takes it. It agrees with R&W Eq.
+the form in which :class:`bbo_plugins.gp.likelihood.BoundCriterion` takes it. It agrees with R&W Eq.
 (5.13) without the n × n product Z_j = K⁻¹ ∂K/∂θ_j that they form for every hyperparameter: one
 symmetric rank-n update (dsyrk) per evaluation, whatever the number of hyperparameters.
 
@@ -120,7 +120,7 @@ from bbo_plugins.gp.kernels import FeatureMap, left_factor, right_factor, square
 from bbo_plugins.gp.likelihood import (
     LOG_2PI,
     NOISE_FLOOR,
-    Criterion,
+    BoundCriterion,
     MarginalLikelihood,
     noise_diagonal,
 )
@@ -129,7 +129,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 
-class LeaveOneOut(Criterion):
+class LeaveOneOut(BoundCriterion):
     """Σ_i w_i log p(y_i | X, y_-i, θ) of one data set as a function of θ.
 
     Args:
@@ -137,8 +137,8 @@ class LeaveOneOut(Criterion):
         y: Standardized targets, shape (n,).
         features: The kernel's feature map.
         weights: w, finite and >= 0, shape (n,).
-        known_noise: As in :class:`Criterion`; a target is predicted with its own noise.
-        fit_noise: As in :class:`Criterion`.
+        known_noise: As in :class:`BoundCriterion`; a target is predicted with its own noise.
+        fit_noise: As in :class:`BoundCriterion`.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class NearestNeighborPseudoData:
         """Check the field."""
         errors.check_int("multiple", self.multiple, minimum=1)
 
-    def criterion(
+    def bind(
         self,
         X: FloatArray,
         y: FloatArray,
@@ -221,7 +221,7 @@ class NearestNeighborPseudoData:
         *,
         known_noise: FloatArray | None = None,
         fit_noise: bool = True,
-    ) -> Criterion:
+    ) -> BoundCriterion:
         """Return the likelihood of the pseudo-data; a known noise variance comes with its label."""
         points = _uniform_points(self.multiple * len(X), X)
         nearest = _nearest(features.columns(points), features.columns(X))  # Algorithm 1, line 14
@@ -238,7 +238,7 @@ class ImportanceWeighted:
     covers_observations: ClassVar[bool] = False  # its noise is divided by the weights
     borrows_noise: ClassVar[bool] = False
 
-    def criterion(
+    def bind(
         self,
         X: FloatArray,
         y: FloatArray,
@@ -246,7 +246,7 @@ class ImportanceWeighted:
         *,
         known_noise: FloatArray | None = None,
         fit_noise: bool = True,
-    ) -> Criterion:
+    ) -> BoundCriterion:
         """Return the likelihood weighted by Voronoi volumes."""
         weights = voronoi_volumes(X, features)
         return WeightedLikelihood(
@@ -270,7 +270,7 @@ class Thinned:
         """Check the field."""
         errors.check_real("fraction", self.fraction, "in (0, 1]", lambda share: 0.0 < share <= 1.0)
 
-    def criterion(
+    def bind(
         self,
         X: FloatArray,
         y: FloatArray,
@@ -278,7 +278,7 @@ class Thinned:
         *,
         known_noise: FloatArray | None = None,
         fit_noise: bool = True,
-    ) -> Criterion:
+    ) -> BoundCriterion:
         """Return the likelihood of the subset, in the order of the observations."""
         n = len(X)
         n_kept = max(min(n, _MIN_THINNED), math.ceil(self.fraction * n))
@@ -303,7 +303,7 @@ class WeightedLeaveOneOut:
     covers_observations: ClassVar[bool] = True
     borrows_noise: ClassVar[bool] = True
 
-    def criterion(
+    def bind(
         self,
         X: FloatArray,
         y: FloatArray,
@@ -311,7 +311,7 @@ class WeightedLeaveOneOut:
         *,
         known_noise: FloatArray | None = None,
         fit_noise: bool = True,
-    ) -> Criterion:
+    ) -> BoundCriterion:
         """Return the leave-one-out density weighted by Voronoi volumes."""
         weights = voronoi_volumes(X, features)
         with np.errstate(invalid="ignore"):  # what is not finite is the fit's to refuse
@@ -329,8 +329,8 @@ class WeightedLikelihood(MarginalLikelihood):
         y: Standardized targets, shape (n,).
         features: The kernel's feature map.
         weights: w, positive, not necessarily whole numbers, shape (n,).
-        known_noise: As in :class:`Criterion`, the variance of a single occurrence.
-        fit_noise: As in :class:`Criterion`.
+        known_noise: As in :class:`BoundCriterion`, the variance of a single occurrence.
+        fit_noise: As in :class:`BoundCriterion`.
     """
 
     def __init__(
