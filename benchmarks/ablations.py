@@ -5,7 +5,7 @@ variant, so that everything else (space, start-up, search) is the same:
 
 - ``uhe-loss-only``: the consistent loss for every trial, and no random ones.
 - ``uhe-arm-only``: the bandit as in the default, but the MAP estimate throughout.
-- ``uhe-both``: both in every pair, as in the paper, instead of only when the search is at rest.
+- ``uhe-both``: both in every pair, as in the paper, instead of only while the search has stagnated.
 - ``uhe-literal``: the paper's settings: nearest-neighbor pseudo-data with its Gamma priors, reward
   scaled by the start-up data, the rate of a known T, GP-UCB with multiplier 1.96.
 

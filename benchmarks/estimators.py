@@ -15,6 +15,7 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import FitCriterion, Hyperparameters
 from bbo_plugins.methods.uhe_bo import losses
 from benchmarks.ablations import LiteralLoss
+from benchmarks.losses import ImportanceWeighted, Thinned
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -25,8 +26,8 @@ LOSSES: Mapping[str, FitCriterion] = MappingProxyType(
         "marginal": likelihood.MARGINAL,
         "literal": losses.NearestNeighborPseudoData(),
         "literal-gamma": LiteralLoss(),
-        "weighted": losses.ImportanceWeighted(),
-        "thinned": losses.Thinned(),
+        "weighted": ImportanceWeighted(),
+        "thinned": Thinned(),
         "weighted-loo": losses.WeightedLeaveOneOut(),
     }
 )

@@ -360,7 +360,8 @@ def _levels_to_try(box: _Box, i: int, current: IntArray, rng: np.random.Generato
     if not box.budget.jumps:
         return np.tile(first + rng.integers(n, size=n_tried), (len(current), 1))
     if axis.is_categorical:
-        return first + rng.integers(n, size=(len(current), n_tried))
+        drawn: IntArray = first + rng.integers(n, size=(len(current), n_tried))
+        return drawn
     offsets = 2 ** np.arange(min(n - 1, 2**40).bit_length())
     levels: IntArray = current[:, None] + np.concatenate([-offsets, offsets])
     return np.clip(levels, first, last)

@@ -219,7 +219,7 @@ def test_epsilon_counts_where_values_are_compressed() -> None:
     problem = grid_problem(9, 9)
     model = random_model(problem, 6, 1)
     P = problem.space.enumerate()
-    units = LogLogTransform(origin=1.0, reach=1.0, unit=0.25, furthest=1e6)
+    units = LogLogTransform(origin=1.0, limit=1.0, unit=0.25, furthest=1e6)
     compressing = FunctionModel(**{**vars(model.lower), "units": units})
     model = type(model)(model.upper, compressing)
     bounds = [

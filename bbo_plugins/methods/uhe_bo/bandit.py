@@ -114,8 +114,8 @@ class Bandit:
 
 def exploration_rate(n_rounds: int, *, n_arms: int = 2) -> float:
     """Return γ in (0, 1] for a number of rounds, half the paper's T; Auer et al., Corollary 3.2."""
-    rate = math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1.0) * n_rounds))
-    return min(1.0, rate)  # Algorithm 1, line 5: n_rounds = T/2
+    # Algorithm 1, line 5: n_rounds = T/2
+    return min(1.0, math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1.0) * n_rounds)))
 
 
 def probabilities(log_weights: Sequence[float], gamma: float) -> tuple[float, ...]:
