@@ -44,29 +44,13 @@ if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FeatureMap
 
 _MAX_EVALUATIONS = 100
-
-
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale
-
-
 _TOLERANCE = 5e-4  # predicted gain in nats below which the search ends
-
-
 _ARMIJO = 1e-4
-
-
 _MAX_DROP = 0.1  # nats per observation by which a warm fit may fall behind the earlier one
-
-
 _COARSE_SIZE = 100  # observations on which the starts of a cold fit are compared
-
-
 _MAX_POINTS = 10**9  # more observations than a stored fit can have come from
-
-
 _MAX_ABS_THETA = 50.0  # stored values beyond e^±50 are not hyperparameters but damage
-
-
 # Fractions of the prior's spread added to its location for the starts of a cold fit: the location
 # itself, then short length-scales with little noise (wiggly function), then long ones with much
 # noise (trend).
@@ -334,8 +318,6 @@ def _bfgs_update(H: FloatArray, s: FloatArray, y: FloatArray) -> FloatArray:
 
 
 LENGTH_SCALE_LOCATION = 0.35
-
-
 NOISE_LOCATION = 1e-3
 
 

@@ -39,11 +39,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 NOISE_FLOOR = 1e-6
-
-
 _SQRT_5 = math.sqrt(5.0)
-
-
 LOG_2PI = math.log(2.0 * math.pi)
 
 

@@ -264,7 +264,7 @@ def bowl(X: FloatArray) -> FloatArray:
     return heights
 
 
-def test_a_step_is_one_with_the_active_set() -> None:
+def test_a_step_is_one_with_the_training_subset() -> None:
     """Beyond the limit a suggestion is, bit for bit, that of a study that has only those."""
     rng = np.random.default_rng(1)
     X = rng.random((MAX_MODELED + 120, 2))

@@ -94,17 +94,9 @@ class LeaveOneOut(BoundCriterion):
 
 
 _MIN_VOLUME_POINTS = 200
-
-
 _VOLUME_POINTS_PER_OBSERVATION = 10
-
-
 _MAX_VOLUME_POINTS = 2000
-
-
 _LEAST_COUNT = 0.5  # uniform points that an empty Voronoi cell is credited with
-
-
 _STREAM = 20231  # sets the uniform points apart from other uses of a seed
 
 
