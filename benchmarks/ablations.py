@@ -1,11 +1,11 @@
 """Parts of UHE-BO alone, and the paper's literal settings: what the public sampler does not offer.
 
 The entrants ``uhe-*`` of ``benchmarks.peers`` are built here. Each is our sampler with another
-policy, so that everything else (space, start-up, search) is the same:
+variant, so that everything else (space, start-up, search) is the same:
 
 - ``uhe-loss-only``: the consistent loss for every trial, and no random ones.
 - ``uhe-arm-only``: the bandit as in the default, but the MAP estimate throughout.
-- ``uhe-both``: both in every pair, as in the paper, instead of only when the search is at rest.
+- ``uhe-both``: both in every pair, as in the paper, instead of only while the search has stagnated.
 - ``uhe-literal``: the paper's settings: nearest-neighbor pseudo-data with its Gamma priors, reward
   scaled by the start-up data, the rate of a known T, GP-UCB with multiplier 1.96.
 
@@ -24,8 +24,8 @@ from optuna.samplers import BaseSampler
 
 from bbo_plugins.gp.fit import default_prior
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import MARGINAL, Criterion
-from bbo_plugins.methods.uhe_bo.algorithm import Policy
+from bbo_plugins.gp.likelihood import MARGINAL, BoundCriterion
+from bbo_plugins.methods.uhe_bo.algorithm import Variant
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
 from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.space.dimension import FloatArray
@@ -44,7 +44,7 @@ class LiteralLoss:
     covers_observations: ClassVar[bool] = False
     borrows_noise: ClassVar[bool] = False
 
-    def criterion(
+    def bind(
         self,
         X: FloatArray,
         y: FloatArray,
@@ -52,19 +52,19 @@ class LiteralLoss:
         *,
         known_noise: FloatArray | None = None,
         fit_noise: bool = True,
-    ) -> Criterion:
+    ) -> BoundCriterion:
         """Return the likelihood of the pseudo-data times the ratio of the priors."""
-        likelihood = NearestNeighborPseudoData().criterion(
+        likelihood = NearestNeighborPseudoData().bind(
             X, y, features, known_noise=known_noise, fit_noise=fit_noise
         )
         # Not a subclass: it has no covariance matrix of its own, only one likelihood's.
-        return cast("Criterion", _PaperPosterior(likelihood, X.shape[1]))
+        return cast("BoundCriterion", _PaperPosterior(likelihood, X.shape[1]))
 
 
 class _PaperPosterior:
     """The value and gradient of a likelihood with the paper's priors, less the default prior."""
 
-    def __init__(self, likelihood: Criterion, n_dimensions: int) -> None:
+    def __init__(self, likelihood: BoundCriterion, n_dimensions: int) -> None:
         """Wrap a likelihood of θ, see ``bbo_plugins.gp.likelihood``."""
         self._likelihood = likelihood
         self._default = default_prior(n_dimensions)
@@ -84,40 +84,42 @@ class _PaperPosterior:
         return value, gradient + GAMMA_SHAPE - pull - default_gradient[:q]
 
 
-POLICIES: Mapping[str, Policy] = MappingProxyType(
+VARIANTS: Mapping[str, Variant] = MappingProxyType(
     {
-        "uhe-loss-only": Policy(explores=False, on_stagnation=False),
-        "uhe-arm-only": Policy(loss=MARGINAL),
-        "uhe-both": Policy(on_stagnation=False),
-        "uhe-literal": Policy(loss=LiteralLoss(), on_stagnation=False, n_draws=1, reward="scaled"),
+        "uhe-loss-only": Variant(explores=False, on_stagnation=False),
+        "uhe-arm-only": Variant(criterion=MARGINAL),
+        "uhe-both": Variant(on_stagnation=False),
+        "uhe-literal": Variant(
+            criterion=LiteralLoss(), on_stagnation=False, n_draws=1, reward="scaled"
+        ),
     }
 )
 
 
-class PolicySampler(UHEBOSampler):
-    """Our sampler with a policy of ``POLICIES``."""
+class VariantSampler(UHEBOSampler):
+    """Our sampler with a variant of ``VARIANTS``."""
 
     def __init__(
         self,
-        policy: Policy,
+        variant: Variant,
         *,
         acquisition: Literal["logei", "ei", "ucb"],
         n_trials: int | None,
         seed: int,
     ) -> None:
-        """Keep the policy; the rest is the sampler's."""
+        """Keep the variant; the rest is the sampler's."""
         super().__init__(acquisition=acquisition, n_trials=n_trials, seed=seed)
-        self._chosen_policy = policy
+        self._chosen_variant = variant
 
-    def _policy(self) -> Policy:
-        return self._chosen_policy
+    def _variant(self) -> Variant:
+        return self._chosen_variant
 
 
 def build(name: str, *, seed: int, n_trials: int | None) -> BaseSampler:
     """Return the entrant of that name; only the literal one is told the number of trials."""
     literal = name == "uhe-literal"
-    return PolicySampler(
-        POLICIES[name],
+    return VariantSampler(
+        VARIANTS[name],
         acquisition="ucb" if literal else "logei",
         n_trials=n_trials if literal else None,
         seed=seed,

@@ -12,21 +12,22 @@ from numpy.typing import NDArray
 
 from bbo_plugins.gp import likelihood, surrogate
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import Hyperparameters, Loss
+from bbo_plugins.gp.likelihood import FitCriterion, Hyperparameters
 from bbo_plugins.methods.uhe_bo import losses
 from benchmarks.ablations import LiteralLoss
+from benchmarks.losses import ImportanceWeighted, Thinned
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
 # "marginal" is the ordinary MAP estimate. All have the default prior but "literal-gamma", which has
 # the paper's.
-LOSSES: Mapping[str, Loss] = MappingProxyType(
+LOSSES: Mapping[str, FitCriterion] = MappingProxyType(
     {
         "marginal": likelihood.MARGINAL,
         "literal": losses.NearestNeighborPseudoData(),
         "literal-gamma": LiteralLoss(),
-        "weighted": losses.ImportanceWeighted(),
-        "thinned": losses.Thinned(),
+        "weighted": ImportanceWeighted(),
+        "thinned": Thinned(),
         "weighted-loo": losses.WeightedLeaveOneOut(),
     }
 )
@@ -54,7 +55,7 @@ def estimate(name: str, X: FloatArray, y: FloatArray) -> Hyperparameters:
         found = _maximum_likelihood(X, z)
     else:
         features = FeatureMap((0,) * X.shape[1])
-        found = surrogate.estimate(X, z, features, loss=LOSSES[name]).hyperparameters
+        found = surrogate.estimate(X, z, features, criterion=LOSSES[name]).hyperparameters
     return Hyperparameters(
         length_scales=found.length_scales,
         signal_variance=std**2 * found.signal_variance,

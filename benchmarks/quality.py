@@ -172,7 +172,8 @@ def compare(
         captured.length_scales, captured.signal_variance, captured.noise_variance
     )
     process = GaussianProcess.from_data(X, captured.y, theirs, features)
-    log_ei = ConstrainedAcquisition("logei", process, captured.incumbent, gp_bo.DEFAULT_BETA)
+    beta = gp_bo.DEFAULT_OPTIONS.beta
+    log_ei = ConstrainedAcquisition("logei", process, captured.incumbent, beta)
     point = _search(log_ei, space, X, np.random.default_rng([seed, len(trials)]))
     values = log_ei.value(np.stack([point, space.encode([suggested])[0]]))
     return Comparison(

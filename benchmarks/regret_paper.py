@@ -16,7 +16,7 @@ import numpy as np
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.posterior import GaussianProcess
-from bbo_plugins.methods.uhe_bo.algorithm import DEFAULT_POLICY
+from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED
 from benchmarks.estimators import LOSSES, FloatArray, estimate
 from benchmarks.functions import PROBLEMS
 from benchmarks.problem import from_unit
@@ -24,7 +24,9 @@ from benchmarks.report import Report
 
 CHECKPOINTS = (25, 50, 100)
 # Loss (key of ``estimators.LOSSES``) of the entrants that do not use the MAP estimate.
-_DEFAULT_LOSS = next(name for name, loss in LOSSES.items() if loss == DEFAULT_POLICY.loss)
+_DEFAULT_LOSS = next(
+    name for name, loss in LOSSES.items() if loss == EXPLORE_WHEN_STAGNATED.criterion
+)
 LOSS_OF = {"uhe-literal": "literal-gamma", "ours-uhe-ucb": _DEFAULT_LOSS}
 MAP = "marginal"
 _N_TEST_POINTS = 10_000

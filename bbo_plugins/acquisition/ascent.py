@@ -20,26 +20,12 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _MAX_ITERATIONS = 60
-
-
 _FIRST_STEP = 0.2  # longest first step of a start, in units of `scale`
-
-
 _ARMIJO = 1e-4
-
-
 _SHORTEN = 0.3
-
-
 _TOLERANCE = 1e-4  # predicted gain at convergence, see _unit
-
-
 _SHORTEST_STEP = 1e-7  # in units of `scale`
-
-
 _LEARNING = 4  # iterations before predicted gains are trusted to drop a start
-
-
 _OPTIMISM = 5.0  # predicted gains a start must need to reach the best value to be dropped
 
 

@@ -1,7 +1,11 @@
-"""Space-filling points of the unit cube: Sobol sequences, randomized by a shift modulo 1.
+"""Candidate points of the unit cube: Sobol sequences, and perturbations of given points.
 
-The unshifted sequence is computed once per size and kept; a shift (Cranley & Patterson 1976) per
-use costs one addition and keeps the points' uniformity, so that every ask can have its own set.
+A Sobol sequence is computed once per size and kept; every use adds a random shift modulo 1, which
+keeps the points' uniformity, so that every suggestion can have its own set.
+
+Sources: the shift after Cranley & Patterson (1976); the moved copies of one point after Regis &
+Shoemaker (2013), "Combining radial basis function surrogates and dynamic coordinate search in
+high-dimensional expensive black-box optimization".
 """
 
 from __future__ import annotations
@@ -13,16 +17,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
 _MAX_SOBOL_DIMENSIONS = 21201  # SciPy's table of direction numbers ends here
-
+_N_MOVED = 20.0  # coordinates of a point that move, on average, in many dimensions
+_CATEGORY_SHARE = 0.3  # of the categorical coordinates that move
 
 _construction_lock = threading.Lock()
 
 
 def shifted_sobol(n: int, n_dimensions: int, rng: np.random.Generator) -> FloatArray:
-    """Return ``n`` Sobol points shifted by a random vector modulo 1, shape (n, n_dimensions)."""
+    """Return Sobol points shifted by a random vector modulo 1.
+
+    Args:
+        n: How many points.
+        n_dimensions: d; beyond SciPy's 21,201 the points are random.
+        rng: Source of the shift.
+
+    Returns:
+        Points of the unit cube, shape (n, d).
+    """
     if n_dimensions > _MAX_SOBOL_DIMENSIONS:
         return rng.random((n, n_dimensions))
     shift = rng.random(n_dimensions)
@@ -43,3 +58,57 @@ def _sobol(n: int, n_dimensions: int) -> FloatArray:
     points: FloatArray = qmc.Sobol(n_dimensions, scramble=False).random(n)
     points.flags.writeable = False
     return points
+
+
+def around_anchors(
+    anchors: FloatArray, n: int, space: SearchSpace, scale: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Return points 1/1000 to 1 length-scales from given ones.
+
+    In more than 20 dimensions a random subset of about 20 of the coordinates moves; a category that
+    moves is drawn anew.
+
+    Args:
+        anchors: The given points, shape (k, d).
+        n: How many points to return, evenly from all anchors; none without anchors.
+        space: The search space, d dimensions.
+        scale: Length-scale per dimension, in units of the cube, shape (d,).
+        rng: Source of randomness.
+
+    Returns:
+        Points of the unit cube, not yet snapped to the space, shape (n, d) or (0, d).
+    """
+    d = len(space)
+    if not len(anchors):
+        return np.empty((0, d))
+    points = anchors[np.arange(n) % len(anchors)]
+    distance = 10.0 ** rng.uniform(-3.0, 0.0, size=(n, 1))
+    moved = points + distance * scale * rng.standard_normal((n, d))
+    categorical = space.n_categories > 0
+    moved[:, categorical] = rng.random((n, int(categorical.sum())))
+    share = np.where(categorical, _CATEGORY_SHARE, min(1.0, _N_MOVED / d))
+    return np.clip(np.where(rng.random((n, d)) < share, moved, points), 0.0, 1.0)
+
+
+def toward(
+    center: FloatArray, targets: FloatArray, space: SearchSpace, rng: np.random.Generator
+) -> FloatArray:
+    """Return copies of one point with some coordinates moved toward those of other points.
+
+    About 20 coordinates of each copy move, by 3% to 100% of the way; a category moves all the way.
+
+    Args:
+        center: The point, shape (d,).
+        targets: Where the coordinates move to, one row per copy, shape (n, d).
+        space: The search space, d dimensions.
+        rng: Source of randomness.
+
+    Returns:
+        Points, not yet snapped to the space, shape (n, d).
+    """
+    n, d = targets.shape
+    numeric = space.n_categories == 0
+    share_of_way = np.where(numeric, 10.0 ** rng.uniform(-1.5, 0.0, size=(n, 1)), 1.0)
+    moved = center + share_of_way * (targets - center)
+    share = np.where(numeric, min(1.0, _N_MOVED / d), min(_CATEGORY_SHARE, _N_MOVED / d))
+    return np.where(rng.random((n, d)) < share, moved, center)

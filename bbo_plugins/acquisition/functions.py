@@ -47,25 +47,13 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
-
-
 _SQRT_HALF = math.sqrt(0.5)
-
-
 _SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
-
-
 _MIDDLE = -1.0  # z below which φ(z) + z Φ(z) is no longer computed directly
-
-
 _TAIL = -25.0  # z below which the asymptotic series is more accurate than log1p
-
-
 # Coefficients of the asymptotic series Φ(z)/φ(z) = |z|⁻¹ Σ a_k z⁻²ᵏ and h(z)/φ(z) = z⁻² Σ b_k z⁻²ᵏ,
 # the highest power first.
 _RATIO_SERIES = (10395.0, -945.0, 105.0, -15.0, 3.0, -1.0, 1.0)
-
-
 _H_SERIES = (135135.0, -10395.0, 945.0, -105.0, 15.0, -3.0, 1.0)
 
 

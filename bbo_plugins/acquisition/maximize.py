@@ -1,82 +1,56 @@
-"""Maximization of an acquisition function over the mixed unit cube.
+"""Maximization of an acquisition function over the mixed unit cube, or over a trust region of it.
 
-1. **Screening.** A batch of Sobol points and of perturbations of good observed points is evaluated
-   at once.
-2. **Ascent.** The best, mutually distant ones become starts that climb *together*: every iteration
-   of :mod:`bbo_plugins.acquisition.ascent` evaluates all of them in one call, and those that cannot
-   catch up are dropped. Discrete numeric dimensions with many levels take part as if they were
-   continuous.
-3. **Discrete search.** The survivors are snapped to representable points; one coordinate at a time,
-   all levels (few) or neighbors at doubling distances (many) are tried, alternating with ascent in
-   the continuous dimensions.
+1. **Screening.** A batch of candidates (:mod:`bbo_plugins.acquisition.candidates`) is evaluated at
+   once.
+2. **Ascent.** The best of them climb *together* (:mod:`bbo_plugins.acquisition.ascent`). Discrete
+   numeric dimensions with many levels take part as if they were continuous.
+3. **Search of levels.** The points are snapped to representable ones; one discrete coordinate at a
+   time, levels are tried, alternating with ascent in the continuous dimensions.
 
-A small finite space is enumerated instead. At the end the best point is taken that is allowed: not
-one that must not be suggested again, and not one close to where another worker already is.
+At the end the best point is taken that is allowed: not one that must not be suggested again, and
+not one close to a point that another worker evaluates.
 
-Maximization of an acquisition function over a trust region of the mixed unit cube.
-
-As in :mod:`bbo_plugins.acquisition.maximize`, a batch of candidates is screened, the best climb
-together, and what has levels is searched level by level; but everything stays inside a box around
-the region's center, whatever the number of dimensions. In numeric dimensions with levels the box
-reaches the neighbors of the center's level at least; categories are all inside.
-
-Candidates are of two kinds: points spread evenly over the box, and copies of the center of which
-about twenty coordinates are moved, some far, some hardly.
-
-Source: the moved copies after Regis & Shoemaker (2013), "Combining radial basis function surrogates
-and dynamic coordinate search in high-dimensional expensive black-box optimization".
+Over the cube, the candidates are Sobol points and perturbations of good observed points, and the
+starts are distant from each other; a small finite space is enumerated instead. Over a region, they
+are Sobol points of its box and copies of its center with some coordinates moved. In numeric
+dimensions with levels the box reaches the neighbors of the center's level at least; categories are
+all inside.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from bbo_plugins.acquisition.ascent import ascend
-from bbo_plugins.acquisition.candidates import shifted_sobol
-from bbo_plugins.space import CLOSE, Dimension, SearchSpace
+from bbo_plugins.acquisition.candidates import around_anchors, shifted_sobol, toward
+from bbo_plugins.space import CLOSE, SearchSpace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 _MAX_ENUMERATED = 1024  # finite spaces up to this size are searched exhaustively
-
-
 _N_UNSEEN_DRAWS = 1024  # random points tried first when a point not seen yet is needed
-
-
 _MAX_LISTED = 200_000  # finite spaces up to this size are listed to find a point not seen yet
+_MATCH_DECIMALS = 10  # coordinates that agree to this many digits are the same point
+_FEW_LEVELS = 16  # numeric dimensions with more levels take part in the ascent
 
-
-_FEW_LEVELS = 16  # numeric dimensions beyond this size take part in the ascent
-
-
-_MAX_TRIED_LEVELS = 64  # dimensions up to this size are searched level by level
-
-
+# Over the cube:
 _N_STARTS = 12
-
-
-_N_LOCAL = 128
-
-
+_N_AROUND_ANCHORS = 128
 _START_POOL = 192  # best screened points among which distant starts are picked
-
-
 _START_DISTANCE = 0.25  # in length-scales
 
-
-_N_SURVIVORS = 4  # starts that go through the discrete search
-
-
-_MAX_ROUNDS = 4
-
-
-_MATCH_DECIMALS = 10  # coordinates that agree to this many digits are the same point
+# Over a region:
+_N_REGION_CANDIDATES = 512
+_N_REGION_STARTS = 6
+_REGION_SCALE = 0.5  # of the box: distance over which the function is taken to vary
 
 
 class Acquisition(Protocol):
@@ -87,6 +61,102 @@ class Acquisition(Protocol):
 
     def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
+
+
+@dataclass(frozen=True)
+class TrustRegion:
+    """A box around a point, cut off at the unit cube.
+
+    Attributes:
+        center: The middle, shape (d,).
+        length: Length of the sides.
+    """
+
+    center: FloatArray
+    length: float
+
+    @property
+    def low(self) -> FloatArray:
+        """Lower ends of the sides, shape (d,)."""
+        return np.maximum(self.center - 0.5 * self.length, 0.0)
+
+    @property
+    def high(self) -> FloatArray:
+        """Upper ends of the sides, shape (d,)."""
+        return np.minimum(self.center + 0.5 * self.length, 1.0)
+
+
+@dataclass(frozen=True)
+class _Budget:
+    """How much is spent on a search.
+
+    Attributes:
+        max_iterations: Bound on the batched evaluations of an ascent.
+        n_survivors: Points that go from the ascent to the search of levels; None for all.
+        max_tried_levels: Dimensions up to this size are searched level by level.
+        jumps: Whether a larger dimension is searched at doubling distances from each point, a
+            category at levels drawn for each point; else at levels drawn once for all points.
+        max_rounds: Bound on the alternations of the search of levels.
+        max_discrete_rounds: The same in a space without continuous dimensions.
+    """
+
+    max_iterations: int
+    n_survivors: int | None
+    max_tried_levels: int
+    jumps: bool
+    max_rounds: int
+    max_discrete_rounds: int
+
+
+_CUBE_BUDGET: Final = _Budget(
+    max_iterations=60,
+    n_survivors=4,
+    max_tried_levels=64,
+    jumps=True,
+    max_rounds=4,
+    max_discrete_rounds=4,
+)
+_REGION_BUDGET: Final = _Budget(
+    max_iterations=40,
+    n_survivors=None,
+    max_tried_levels=16,
+    jumps=False,
+    max_rounds=2,
+    max_discrete_rounds=1,
+)
+
+
+@dataclass(frozen=True)
+class _Box:
+    """A function and the part of the unit cube that is searched, with coordinates t in [0, 1]^d.
+
+    Attributes:
+        acquisition: The function to maximize.
+        space: The search space.
+        low: Lower ends of the box, shape (d,).
+        width: Lengths of its sides, shape (d,).
+        scale: Distance in t over which the function varies, shape (d,).
+        budget: How much is spent.
+    """
+
+    acquisition: Acquisition
+    space: SearchSpace
+    low: FloatArray
+    width: FloatArray
+    scale: FloatArray
+    budget: _Budget
+
+    def points(self, T: FloatArray) -> FloatArray:
+        return self.low + self.width * T
+
+    def value_and_gradient(self, T: FloatArray) -> tuple[FloatArray, FloatArray]:
+        value, gradient = self.acquisition.value_and_gradient(self.points(T))
+        return value, gradient * self.width
+
+    def value(self, X: FloatArray) -> FloatArray:
+        """Return the values at points of the cube (m, d), -inf where they are not finite."""
+        values = self.acquisition.value(X)
+        return np.where(np.isfinite(values), values, -np.inf)
 
 
 def maximize(
@@ -112,34 +182,25 @@ def maximize(
         pending: Points being evaluated elsewhere, shape (p, d): none of them is returned unless
             the space is exhausted, and none near them as long as there is another candidate.
         n_candidates: Number of space-filling candidates.
+
+    Returns:
+        The point, shape (d,), and its value, -inf if it is an arbitrary point not seen yet.
     """
-    nothing = np.empty((0, len(space)))
-    excluded = nothing if excluded is None else excluded
-    pending = nothing if pending is None else pending
-    size = space.size
+    d, size = len(space), space.size
+    excluded = np.empty((0, d)) if excluded is None else excluded
+    pending = np.empty((0, d)) if pending is None else pending
+    scale = np.minimum(length_scales, 1.0)
+    box = _Box(acquisition, space, np.zeros(d), np.ones(d), scale, _CUBE_BUDGET)
     if size is not None and size <= _MAX_ENUMERATED:
         points = space.enumerate()
-        values = _finite(acquisition.value(points))
-        return best_allowed(points, values, excluded, pending, space, rng)
-    reach = np.minimum(length_scales, 1.0)
-    candidates = space.snap(
-        np.concatenate(
-            [
-                shifted_sobol(n_candidates, len(space), rng),
-                _perturbations(anchors, space, reach, rng),
-            ]
-        )
-    )
-    values = _finite(acquisition.value(candidates))
-    starts = candidates[_distant_best(candidates / reach, values)]
-    continuous = space.is_continuous
-    relaxed = np.array([_has_many_levels(dimension) for dimension in space.dimensions])
-    X, optima = ascend(acquisition, starts, free=continuous | relaxed, scale=reach)
-    if not continuous.all():
-        best = np.argsort(-optima, kind="stable")[:_N_SURVIVORS]
-        X = space.snap(X[best])
-        X, optima = _search_discrete(acquisition, space, X, reach, rng)
+        return best_allowed(points, box.value(points), excluded, pending, space, rng)
+    sobol = shifted_sobol(n_candidates, d, rng)
+    near = around_anchors(anchors, _N_AROUND_ANCHORS, space, scale, rng)
+    candidates = space.snap(np.concatenate([sobol, near]))
+    values = box.value(candidates)
+    starts = candidates[_distant_best(candidates / scale, values)]
     order = np.argsort(-values, kind="stable")[:_START_POOL]
+    X, optima = _improve(box, starts, rng)
     return best_allowed(
         np.concatenate([X, candidates[order]]),
         np.concatenate([optima, values[order]]),
@@ -150,33 +211,85 @@ def maximize(
     )
 
 
-def _finite(values: FloatArray) -> FloatArray:
-    return np.where(np.isfinite(values), values, -np.inf)
-
-
-def _has_many_levels(dimension: Dimension) -> bool:
-    count = dimension.n_levels
-    return count is not None and count > _FEW_LEVELS and not dimension.is_categorical
-
-
-def _perturbations(
-    anchors: FloatArray, space: SearchSpace, reach: FloatArray, rng: np.random.Generator
+def maximize_in_region(
+    acquisition: Acquisition,
+    space: SearchSpace,
+    region: TrustRegion,
+    *,
+    rng: np.random.Generator,
+    excluded: FloatArray,
+    pending: FloatArray,
 ) -> FloatArray:
-    """Return points 1/1000 to 1 length-scales from ``anchors`` (k, d), shape (_N_LOCAL, d).
+    """Return a representable point of the region with a high acquisition value.
 
-    In more than 20 dimensions a random subset of about 20 of the coordinates moves; a category is
-    drawn anew.
+    Args:
+        acquisition: The function to maximize.
+        space: The search space that says which points are representable.
+        region: Where to search; its center is representable.
+        rng: Source of the candidates.
+        excluded: Points not to be returned unless the space is exhausted, shape (e, d).
+        pending: Points being evaluated elsewhere, shape (p, d): none of them is returned unless the
+            space is exhausted, and none near them as long as there is another candidate.
+
+    Returns:
+        The point, shape (d,).
     """
-    if not len(anchors):
-        return np.empty((0, len(space)))
-    n, d = _N_LOCAL, len(space)
-    points = anchors[np.arange(n) % len(anchors)]
-    distance = 10.0 ** rng.uniform(-3.0, 0.0, size=(n, 1))
-    moved = points + distance * reach * rng.standard_normal((n, d))
-    categorical = space.n_categories > 0
-    moved[:, categorical] = rng.random((n, int(categorical.sum())))
-    share = np.where(categorical, 0.3, min(1.0, 20.0 / d))
-    return np.clip(np.where(rng.random((n, d)) < share, moved, points), 0.0, 1.0)
+    box = _box(acquisition, space, region)
+    points = box.points(shifted_sobol(_N_REGION_CANDIDATES, len(space), rng))
+    n = _N_REGION_CANDIDATES // 2
+    near = toward(region.center, points[n:], space, rng)
+    candidates = space.snap(np.concatenate([points[:n], near]))
+    values = box.value(candidates)
+    order = np.argsort(-values, kind="stable")
+    starts = np.concatenate([candidates[order[:_N_REGION_STARTS]], region.center[None, :]])
+    X, optima = _improve(box, starts, rng)
+    return best_allowed(
+        np.concatenate([X, candidates[order]]),
+        np.concatenate([optima, values[order]]),
+        excluded,
+        pending,
+        space,
+        rng,
+    )[0]
+
+
+def _box(acquisition: Acquisition, space: SearchSpace, region: TrustRegion) -> _Box:
+    """Return the box of ``region``, extended to the levels next to its center's."""
+    low, high = region.low, region.high
+    for i, axis in enumerate(space.dimensions):
+        if axis.is_categorical:
+            low[i], high[i] = 0.0, 1.0
+        elif axis.n_levels is not None:
+            level = axis.level_of(region.center[i : i + 1])
+            neighbors = np.clip(level + np.array([-1, 1]), 0, axis.n_levels - 1)
+            below, above = axis.position_of(neighbors).tolist()
+            low[i], high[i] = min(low[i], below), max(high[i], above)
+    scale = np.full(len(space), _REGION_SCALE)
+    return _Box(acquisition, space, low, high - low, scale, _REGION_BUDGET)
+
+
+def _improve(
+    box: _Box, starts: FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Climb from ``starts`` (B, d) and search levels; return points (b, d) and values (b,)."""
+    space, n = box.space, box.budget.n_survivors
+    counts = [0 if axis.is_categorical else axis.n_levels or 0 for axis in space.dimensions]
+    X, optima = _climb(box, starts, space.is_continuous | (np.array(counts) > _FEW_LEVELS))
+    if space.is_continuous.all():
+        return X, optima
+    if n is not None:
+        X = X[np.argsort(-optima, kind="stable")[:n]]
+    return _search_levels(box, space.snap(X), rng)
+
+
+def _climb(box: _Box, starts: FloatArray, free: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+    """Climb from ``starts`` (B, d) in the ``free`` coordinates; return points and values (B,)."""
+    moved = free & (box.width > 0.0)
+    T = np.clip((starts - box.low) / np.where(box.width > 0.0, box.width, 1.0), 0.0, 1.0)
+    T, values = ascend(
+        box, T, free=moved, scale=box.scale, max_iterations=box.budget.max_iterations
+    )
+    return np.where(moved, box.points(T), starts), values
 
 
 def _distant_best(scaled: FloatArray, values: FloatArray) -> IntArray:
@@ -194,28 +307,24 @@ def _distant_best(scaled: FloatArray, values: FloatArray) -> IntArray:
     return pool[chosen]
 
 
-def _search_discrete(
-    acquisition: Acquisition,
-    space: SearchSpace,
-    X: FloatArray,
-    reach: FloatArray,
-    rng: np.random.Generator,
+def _search_levels(
+    box: _Box, X: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Alternate search over discrete coordinates and ascent over continuous ones from ``X`` (B, d).
+    """Alternate search over levels, one dimension at a time, and ascent in continuous dimensions.
 
     Ends when a round improves no point; returns the points (B, d) and their values (B,).
     """
-    values = _finite(acquisition.value(X))
-    continuous = space.is_continuous
-    for _ in range(_MAX_ROUNDS):
+    values, continuous = box.value(X), box.space.is_continuous
+    budget = box.budget
+    for _ in range(budget.max_rounds if continuous.any() else budget.max_discrete_rounds):
         before = values.copy()
-        for i in np.flatnonzero(~continuous).tolist():
-            X, values = _search_coordinate(acquisition, space.dimensions[i], i, X, values, rng)
+        for i in np.flatnonzero(~continuous & (box.width > 0.0)).tolist():
+            X, values = _search_coordinate(box, i, X, values, rng)
         improved = values > before
         if not improved.any():
             break
         if continuous.any():
-            climbed, heights = ascend(acquisition, X[improved], free=continuous, scale=reach)
+            climbed, heights = _climb(box, X[improved], continuous)
             better = heights > values[improved]
             rows = np.flatnonzero(improved)[better]
             X[rows], values[rows] = climbed[better], heights[better]
@@ -223,37 +332,39 @@ def _search_discrete(
 
 
 def _search_coordinate(
-    acquisition: Acquisition,
-    dimension: Dimension,
-    i: int,
-    X: FloatArray,
-    values: FloatArray,
-    rng: np.random.Generator,
+    box: _Box, i: int, X: FloatArray, values: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Move coordinate ``i`` of every point to the best of its tried levels."""
-    tried = _levels_to_try(dimension, dimension.level_of(X[:, i]), rng)
+    axis = box.space.dimensions[i]
+    tried = _levels_to_try(box, i, axis.level_of(X[:, i]), rng)
     trials = np.repeat(X, tried.shape[1], axis=0)
-    trials[:, i] = dimension.position_of(tried.ravel())
-    heights = _finite(acquisition.value(trials)).reshape(tried.shape)
+    trials[:, i] = axis.position_of(tried.ravel())
+    heights = box.value(trials).reshape(tried.shape)
     best = np.argmax(heights, axis=1)
     rows = np.arange(len(X))
     better = heights[rows, best] > values
     X, values = X.copy(), values.copy()
-    X[better, i] = dimension.position_of(tried[rows, best])[better]
+    X[better, i] = axis.position_of(tried[rows, best])[better]
     values[better] = heights[rows, best][better]
     return X, values
 
 
-def _levels_to_try(dimension: Dimension, current: IntArray, rng: np.random.Generator) -> IntArray:
-    """Return the levels to try from each ``current`` one (B,), shape (B, t)."""
-    count = dimension.n_levels or 1
-    if count <= _MAX_TRIED_LEVELS:
-        return np.tile(np.arange(count), (len(current), 1))
-    if dimension.is_categorical:
-        return rng.integers(count, size=(len(current), _MAX_TRIED_LEVELS))
-    offsets = 2 ** np.arange(min(count - 1, 2**40).bit_length())
+def _levels_to_try(box: _Box, i: int, current: IntArray, rng: np.random.Generator) -> IntArray:
+    """Return the levels of dimension ``i`` to try from each ``current`` one (B,), shape (B, t)."""
+    axis, n_tried = box.space.dimensions[i], box.budget.max_tried_levels
+    ends = np.array([box.low[i], box.low[i] + box.width[i]])
+    first, last = axis.level_of(ends).tolist()
+    n = last - first + 1
+    if n <= n_tried:
+        return np.tile(np.arange(first, last + 1), (len(current), 1))
+    if not box.budget.jumps:
+        return np.tile(first + rng.integers(n, size=n_tried), (len(current), 1))
+    if axis.is_categorical:
+        drawn: IntArray = first + rng.integers(n, size=(len(current), n_tried))
+        return drawn
+    offsets = 2 ** np.arange(min(n - 1, 2**40).bit_length())
     levels: IntArray = current[:, None] + np.concatenate([-offsets, offsets])
-    return np.clip(levels, 0, count - 1)
+    return np.clip(levels, first, last)
 
 
 def best_allowed(
@@ -300,200 +411,3 @@ def _unseen_candidates(space: SearchSpace, rng: np.random.Generator) -> Iterator
 
 def _keys(X: FloatArray) -> Iterator[bytes]:
     return (row.tobytes() for row in np.round(X, _MATCH_DECIMALS) + 0.0)
-
-
-_REGION_N_CANDIDATES = 512
-
-
-_REGION_N_STARTS = 6
-
-
-_N_MOVED = 20.0  # coordinates of a copy of the center that move, on average
-
-
-_REGION_MAX_ITERATIONS = 40
-
-
-_REGION_FEW_LEVELS = 16  # numeric dimensions with more levels take part in the ascent
-
-
-_REGION_MAX_TRIED_LEVELS = 16
-
-
-_REGION_MAX_ROUNDS = 2
-
-
-_SCALE = 0.5  # of the box: distance over which the function is taken to vary
-
-
-@dataclass(frozen=True)
-class _Box:
-    """The part of the unit cube that is searched, and the function in its coordinates [0, 1]^d."""
-
-    acquisition: Acquisition
-    low: FloatArray
-    width: FloatArray
-
-    def points(self, T: FloatArray) -> FloatArray:
-        return self.low + self.width * T
-
-    def value_and_gradient(self, T: FloatArray) -> tuple[FloatArray, FloatArray]:
-        value, gradient = self.acquisition.value_and_gradient(self.points(T))
-        return value, gradient * self.width
-
-
-def maximize_in_region(
-    acquisition: Acquisition,
-    space: SearchSpace,
-    region: TrustRegion,
-    *,
-    rng: np.random.Generator,
-    excluded: FloatArray,
-    pending: FloatArray,
-) -> FloatArray:
-    """Return a representable point (d,) of the region with a high acquisition value.
-
-    Args:
-        acquisition: The function to maximize.
-        space: The search space that says which points are representable.
-        region: Where to search; its center is representable.
-        rng: Source of the candidates.
-        excluded: Points not to be returned unless the space is exhausted, shape (e, d).
-        pending: Points being evaluated elsewhere, shape (p, d): none of them is returned unless the
-            space is exhausted, and none near them as long as there is another candidate.
-    """
-    box = _box(acquisition, space, region)
-    candidates = space.snap(_candidates(space, region.center, box, rng))
-    values = _finite_in_region(acquisition.value(candidates))
-    order = np.argsort(-values, kind="stable")
-    starts = np.concatenate([candidates[order[:_REGION_N_STARTS]], region.center[None, :]])
-    free = space.is_continuous | _has_many_levels_in_region(space)
-    X, optima = _climb(box, starts, free)
-    if not space.is_continuous.all():
-        X = space.snap(X)
-        X, optima = _search_levels(acquisition, space, box, X, rng)
-    return best_allowed(
-        np.concatenate([X, candidates[order]]),
-        np.concatenate([optima, values[order]]),
-        excluded,
-        pending,
-        space,
-        rng,
-    )[0]
-
-
-def _finite_in_region(values: FloatArray) -> FloatArray:
-    return np.where(np.isfinite(values), values, -np.inf)
-
-
-def _has_many_levels_in_region(space: SearchSpace) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    counts = [0 if axis.is_categorical else axis.n_levels or 0 for axis in space.dimensions]
-    return np.array(counts) > _REGION_FEW_LEVELS
-
-
-def _box(acquisition: Acquisition, space: SearchSpace, region: TrustRegion) -> _Box:
-    low, high = region.low, region.high
-    for i, axis in enumerate(space.dimensions):
-        if axis.is_categorical:
-            low[i], high[i] = 0.0, 1.0
-        elif axis.n_levels is not None:
-            level = axis.level_of(region.center[i : i + 1])
-            neighbors = np.clip(level + np.array([-1, 1]), 0, axis.n_levels - 1)
-            below, above = axis.position_of(neighbors).tolist()
-            low[i], high[i] = min(low[i], below), max(high[i], above)
-    return _Box(acquisition, low, high - low)
-
-
-def _candidates(
-    space: SearchSpace, center: FloatArray, box: _Box, rng: np.random.Generator
-) -> FloatArray:
-    """Return points of the box (m, d), half of them spread evenly, half near the center."""
-    n, d = _REGION_N_CANDIDATES // 2, len(space)
-    points = box.points(shifted_sobol(2 * n, d, rng))
-    spread, near = points[:n], points[n:]
-    numeric = space.n_categories == 0
-    reach = np.where(numeric, 10.0 ** rng.uniform(-1.5, 0.0, size=(n, 1)), 1.0)
-    near = center + reach * (near - center)
-    share = np.where(numeric, min(1.0, _N_MOVED / d), min(0.3, _N_MOVED / d))
-    near = np.where(rng.random((n, d)) < share, near, center)
-    return np.concatenate([spread, near])
-
-
-def _climb(
-    box: _Box, starts: FloatArray, free: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> tuple[FloatArray, FloatArray]:
-    """Climb from ``starts`` (B, d) in the ``free`` coordinates; return points and values (B,)."""
-    safe = np.where(box.width > 0.0, box.width, 1.0)
-    T = np.clip((starts - box.low) / safe, 0.0, 1.0)
-    scale = np.full(starts.shape[1], _SCALE)
-    moved = free & (box.width > 0.0)
-    T, values = ascend(box, T, free=moved, scale=scale, max_iterations=_REGION_MAX_ITERATIONS)
-    return np.where(moved, box.points(T), starts), values
-
-
-def _search_levels(
-    acquisition: Acquisition, space: SearchSpace, box: _Box, X: FloatArray, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Alternate search over levels, one dimension at a time, and ascent in continuous dimensions.
-
-    Returns the points (B, d) and their values (B,).
-    """
-    values = _finite_in_region(acquisition.value(X))
-    continuous = space.is_continuous
-    for _ in range(_REGION_MAX_ROUNDS):
-        before = values.copy()
-        for i in np.flatnonzero(~continuous & (box.width > 0.0)).tolist():
-            levels = _levels(space, box, i, rng)
-            trials = np.repeat(X, len(levels), axis=0)
-            trials[:, i] = np.tile(levels, len(X))
-            heights = _finite_in_region(acquisition.value(trials)).reshape(len(X), -1)
-            best = np.argmax(heights, axis=1)
-            higher = heights.max(axis=1) > values
-            X = X.copy()
-            X[higher, i] = levels[best[higher]]
-            values = np.maximum(values, heights.max(axis=1))
-        improved = values > before
-        if not improved.any() or not continuous.any():
-            break
-        climbed, heights = _climb(box, X[improved], continuous)
-        better = heights > values[improved]
-        rows = np.flatnonzero(improved)[better]
-        X[rows], values[rows] = climbed[better], heights[better]
-    return X, values
-
-
-def _levels(space: SearchSpace, box: _Box, i: int, rng: np.random.Generator) -> FloatArray:
-    """Return coordinates of levels of dimension ``i`` inside the box, all of them or a sample."""
-    axis = space.dimensions[i]
-    ends = np.array([box.low[i], box.low[i] + box.width[i]])
-    first, last = axis.level_of(ends).tolist()
-    n = last - first + 1
-    if n <= _REGION_MAX_TRIED_LEVELS:
-        levels = np.arange(first, last + 1)
-    else:
-        levels = first + rng.integers(n, size=_REGION_MAX_TRIED_LEVELS)
-    coordinates: FloatArray = axis.position_of(levels)
-    return coordinates
-
-
-@dataclass(frozen=True)
-class TrustRegion:
-    """A box around a point, cut off at the unit cube.
-
-    Attributes:
-        center: The middle, shape (d,).
-        length: Length of the sides.
-    """
-
-    center: FloatArray
-    length: float
-
-    @property
-    def low(self) -> FloatArray:
-        """Lower ends of the sides, shape (d,)."""
-        return np.maximum(self.center - 0.5 * self.length, 0.0)
-
-    @property
-    def high(self) -> FloatArray:
-        """Upper ends of the sides, shape (d,)."""
-        return np.minimum(self.center + 0.5 * self.length, 1.0)

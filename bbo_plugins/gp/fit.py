@@ -3,8 +3,8 @@
 The log posterior (marginal likelihood plus prior) is maximized in log space by a dense BFGS that
 can start from the optimum *and the inverse Hessian* of an earlier fit: with one more observation
 the posterior hardly moves, so a warm fit takes a handful of evaluations where a cold one takes
-tens. Another :class:`bbo_plugins.gp.likelihood.Loss` may take the place of the marginal likelihood;
-"log posterior" then means that loss plus the log prior.
+tens. Another :class:`bbo_plugins.gp.likelihood.FitCriterion` may take the place of the marginal
+likelihood; "log posterior" then means that criterion plus the log prior.
 
 A fit is cold (several starts, none of them trusted) when there is no earlier fit, when the number
 of parameters changed, when the number of observations passed a milestone, or when the warm fit's
@@ -37,36 +37,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from bbo_plugins.gp.likelihood import MARGINAL, Criterion, Hyperparameters, Loss
+from bbo_plugins.gp.likelihood import MARGINAL, BoundCriterion, FitCriterion, Hyperparameters
 from bbo_plugins.space.dimension import FloatArray
 
 if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FeatureMap
 
 _MAX_EVALUATIONS = 100
-
-
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale
-
-
 _TOLERANCE = 5e-4  # predicted gain in nats below which the search ends
-
-
 _ARMIJO = 1e-4
-
-
 _MAX_DROP = 0.1  # nats per observation by which a warm fit may fall behind the earlier one
-
-
 _COARSE_SIZE = 100  # observations on which the starts of a cold fit are compared
-
-
 _MAX_POINTS = 10**9  # more observations than a stored fit can have come from
-
-
 _MAX_ABS_THETA = 50.0  # stored values beyond e^±50 are not hyperparameters but damage
-
-
 # Fractions of the prior's spread added to its location for the starts of a cold fit: the location
 # itself, then short length-scales with little noise (wiggly function), then long ones with much
 # noise (trend).
@@ -141,10 +125,11 @@ class Fit:
     Attributes:
         hyperparameters: The estimate, in natural units.
         warm_start: What the next fit may start from.
-        log_posterior: Log marginal likelihood, or other loss, plus log prior at the estimate.
+        log_posterior: Log marginal likelihood, or other criterion, plus log prior at the estimate.
         n_evaluations: Evaluations of it on all observations.
         cholesky: Lower Cholesky factor of the observations' covariance matrix at the estimate,
-            shape (n, n), if the last evaluation was there and the loss uses that matrix, or None.
+            shape (n, n), if the last evaluation was there and the criterion has that matrix, or
+            None.
         note: Why something weaker than a converged fit was returned, or None.
     """
 
@@ -173,7 +158,7 @@ def fit_map(
     fit_noise: bool = True,
     prior: LogPrior | None = None,
     warm_start: WarmStart | None = None,
-    loss: Loss = MARGINAL,
+    criterion: FitCriterion = MARGINAL,
 ) -> Fit:
     """Estimate the kernel's hyperparameters by their maximum a posteriori.
 
@@ -184,14 +169,14 @@ def fit_map(
         known_noise: Known noise variances in squared units of ``y``, NaN where unknown, shape (n,).
         fit_noise: False fixes the unknown noise variance at its floor (deterministic objective).
         prior: Log prior over θ; :func:`bbo_plugins.gp.fit.default_prior` when None.
-        warm_start: What an earlier fit on nearly the same data left, with the same loss.
-        loss: What takes the place of the log marginal likelihood; the latter by default.
+        warm_start: What an earlier fit on nearly the same data left, with the same criterion.
+        criterion: What takes the place of the log marginal likelihood; the latter by default.
     """
     prior = prior or default_prior(X.shape[1])
     n, d = X.shape
     p = d + 1 + int(fit_noise and (known_noise is None or bool(np.isnan(known_noise).any())))
-    criterion = loss.criterion(X, y, features, known_noise=known_noise, fit_noise=fit_noise)
-    objective = _log_posterior(criterion, prior, p)
+    bound = criterion.bind(X, y, features, known_noise=known_noise, fit_noise=fit_noise)
+    objective = _log_posterior(bound, prior, p)
     candidates = []
     if warm_start is not None and len(warm_start.theta) == p:
         candidates.append(_maximize(objective, warm_start.theta, warm_start.inverse_hessian))
@@ -201,7 +186,7 @@ def fit_map(
         else:
             subset = np.linspace(0, n - 1, _COARSE_SIZE).astype(np.int64)
             known = None if known_noise is None else known_noise[subset]
-            coarse = loss.criterion(
+            coarse = criterion.bind(
                 X[subset], y[subset], features, known_noise=known, fit_noise=fit_noise
             )
             rough = _cold_optima(_log_posterior(coarse, prior, p), prior, p)
@@ -220,25 +205,25 @@ def fit_map(
         warm_start=WarmStart(best.theta, best.inverse_hessian, best.value / n, n),
         log_posterior=best.value,
         n_evaluations=sum(optimum.n_evaluations for optimum in candidates),
-        cholesky=criterion.factor_at(best.theta) if loss.covers_observations else None,
+        cholesky=bound.factor_at(best.theta) if criterion.covers_observations else None,
         note=note,
     )
 
 
-def _log_posterior(criterion: Criterion, prior: LogPrior, p: int) -> _Objective:
-    """Return θ (p,) -> (criterion + log prior, gradient), with or without a noise entry in θ.
+def _log_posterior(bound: BoundCriterion, prior: LogPrior, p: int) -> _Objective:
+    """Return θ (p,) -> (bound criterion + log prior, gradient), with or without a noise entry in θ.
 
     Where the criterion looks at data of known noise only, it has no entry for it even if other
     observations need one, and the prior alone decides about that.
     """
-    q = criterion.n_parameters
+    q = bound.n_parameters
     location = np.asarray(prior.location, dtype=np.float64)
 
     def value_and_gradient(theta: FloatArray) -> tuple[float, FloatArray]:
         full = location.copy()
         full[:p] = theta
         prior_value, prior_gradient = prior.value_and_gradient(full)
-        value, criterion_gradient = criterion(theta[:q])
+        value, criterion_gradient = bound(theta[:q])
         gradient = prior_gradient[:p].copy()
         gradient[:q] += criterion_gradient
         return value + prior_value, gradient
@@ -333,8 +318,6 @@ def _bfgs_update(H: FloatArray, s: FloatArray, y: FloatArray) -> FloatArray:
 
 
 LENGTH_SCALE_LOCATION = 0.35
-
-
 NOISE_LOCATION = 1e-3
 
 

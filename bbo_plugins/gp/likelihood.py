@@ -8,7 +8,7 @@ per evaluation; everything else is O(n² D): with M = K⁻¹ - αα^T restricted
 = M ∘ slope, the derivative by log ℓ_i is a difference of two quadratic forms in G (one dsymm), and
 those by log s² and the noise need only tr M and αᵀK α = αᵀy. No array larger than n × n is formed
 and the n × n ones are allocated once. Other functions of K differ in the two formulas only; what is
-left is in the common base, :class:`Criterion`.
+left is in the common base, :class:`BoundCriterion`.
 
 θ = (log ℓ_1, ..., log ℓ_d, log s², log ν) where the noise variance is σ_n² = floor + ν: the floor
 bounds σ_n² from below without a constraint for the optimizer. With ``fit_noise=False`` the last
@@ -39,11 +39,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 NOISE_FLOOR = 1e-6
-
-
 _SQRT_5 = math.sqrt(5.0)
-
-
 LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -79,7 +75,7 @@ def noise_diagonal(n: int, noise_variance: float, known: FloatArray | None) -> F
     return np.where(np.isnan(known), noise_variance, np.maximum(known, NOISE_FLOOR))
 
 
-class Criterion(ABC):
+class BoundCriterion(ABC):
     """A function of θ that depends on it through K = s² C(ℓ) + diag(σ²) of one data set only.
 
     A subclass says what it makes of K's Cholesky factor (:meth:`_value_and_contraction`); building
@@ -125,7 +121,7 @@ class Criterion(ABC):
         return self.n_dimensions + 1 + int(self.fit_noise)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the criterion and its gradient at ``theta``, shape (n_parameters,).
+        """Return the value and its gradient at ``theta``, shape (n_parameters,).
 
         Where K is not numerically positive definite the value is -inf and the gradient zero.
         """
@@ -201,7 +197,7 @@ class Criterion(ABC):
         return -signal * self._features.sum_by_dimension(per_column)
 
 
-class MarginalLikelihood(Criterion):
+class MarginalLikelihood(BoundCriterion):
     """The log marginal likelihood of one data set as a function of θ."""
 
     def _value_and_contraction(self, L: FloatArray) -> tuple[float, FloatArray, float] | None:
@@ -217,7 +213,7 @@ class MarginalLikelihood(Criterion):
         return value, M, n - fit
 
 
-class Loss(Protocol):
+class FitCriterion(Protocol):
     """What is maximized, together with the log prior, to estimate the hyperparameters.
 
     Attributes:
@@ -230,7 +226,7 @@ class Loss(Protocol):
     covers_observations: ClassVar[bool]
     borrows_noise: ClassVar[bool]
 
-    def criterion(
+    def bind(
         self,
         X: FloatArray,
         y: FloatArray,
@@ -238,7 +234,7 @@ class Loss(Protocol):
         *,
         known_noise: FloatArray | None = None,
         fit_noise: bool = True,
-    ) -> Criterion:
+    ) -> BoundCriterion:
         """Return the function of θ for one data set.
 
         Args:
@@ -248,7 +244,7 @@ class Loss(Protocol):
             known_noise: Known noise variances in squared units of ``y``, NaN where unknown, shape
                 (n,), or None.
             fit_noise: Whether θ has an entry for the unknown noise variance. Where none of the data
-                that the loss looks at has unknown noise, it has none all the same.
+                that the criterion looks at has unknown noise, it has none all the same.
         """
 
 
@@ -259,7 +255,7 @@ class Marginal:
     covers_observations: ClassVar[bool] = True
     borrows_noise: ClassVar[bool] = False
 
-    def criterion(
+    def bind(
         self,
         X: FloatArray,
         y: FloatArray,
@@ -267,7 +263,7 @@ class Marginal:
         *,
         known_noise: FloatArray | None = None,
         fit_noise: bool = True,
-    ) -> Criterion:
+    ) -> BoundCriterion:
         """Return the likelihood of the data as they are."""
         return MarginalLikelihood(X, y, features, known_noise=known_noise, fit_noise=fit_noise)
 

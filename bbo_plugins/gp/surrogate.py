@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bbo_plugins.gp.fit import Fit, WarmStart, fit_map
-from bbo_plugins.gp.likelihood import MARGINAL, Loss, noise_diagonal
+from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion, noise_diagonal
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.targets import OutputTransform
 
@@ -45,7 +45,7 @@ class Surrogate:
         noise_variance: FloatArray | None = None,
         deterministic: bool = False,
         warm_start: WarmStart | None = None,
-        loss: Loss = MARGINAL,
+        criterion: FitCriterion = MARGINAL,
         marginal_start: WarmStart | None = None,
     ) -> Surrogate:
         """Fit to maximized targets.
@@ -56,10 +56,10 @@ class Surrogate:
             features: The kernel's feature map.
             noise_variance: Known noise variances in squared units of ``y``, NaN where unknown.
             deterministic: Whether unknown noise is fixed at its floor instead of estimated.
-            warm_start: What an earlier fit on nearly the same data left, with the same loss.
-            loss: What the hyperparameters maximize together with their prior.
-            marginal_start: What an earlier fit by the marginal likelihood left, for a loss that
-                borrows its noise variance from one.
+            warm_start: What an earlier fit on nearly the same data left, with the same criterion.
+            criterion: What the hyperparameters maximize together with their prior.
+            marginal_start: What an earlier fit by the marginal likelihood left, for a criterion
+                that borrows its noise variance from one.
 
         Raises:
             ValueError: The covariance matrix could not be factorized at all.
@@ -76,7 +76,7 @@ class Surrogate:
             known_noise=known,
             fit_noise=not deterministic,
             warm_start=warm_start,
-            loss=loss,
+            criterion=criterion,
             marginal_start=marginal_start,
         )
         process = GaussianProcess.from_data(
@@ -96,16 +96,16 @@ def estimate(
     known_noise: FloatArray | None = None,
     fit_noise: bool = True,
     warm_start: WarmStart | None = None,
-    loss: Loss = MARGINAL,
+    criterion: FitCriterion = MARGINAL,
     marginal_start: WarmStart | None = None,
 ) -> Fit:
-    """Estimate the hyperparameters by a loss, the noise by what the loss borrows it from.
+    """Estimate the hyperparameters by a criterion, the noise by the one it borrows from.
 
     The arguments are those of :func:`bbo_plugins.gp.fit.fit_map`, and ``marginal_start`` as in
     :meth:`Surrogate.fit`.
     """
     unknown = fit_noise and (known_noise is None or bool(np.isnan(known_noise).any()))
-    if not (unknown and loss.borrows_noise):
+    if not (unknown and criterion.borrows_noise):
         return fit_map(
             X,
             z,
@@ -113,12 +113,12 @@ def estimate(
             known_noise=known_noise,
             fit_noise=fit_noise,
             warm_start=warm_start,
-            loss=loss,
+            criterion=criterion,
         )
     marginal = fit_map(X, z, features, known_noise=known_noise, warm_start=marginal_start)
     noise = marginal.hyperparameters.noise_variance
     settled = noise_diagonal(len(z), noise, known_noise)
-    fit = fit_map(X, z, features, known_noise=settled, warm_start=warm_start, loss=loss)
+    fit = fit_map(X, z, features, known_noise=settled, warm_start=warm_start, criterion=criterion)
     return replace(
         fit,
         hyperparameters=replace(fit.hyperparameters, noise_variance=noise),

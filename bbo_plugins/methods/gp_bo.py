@@ -1,9 +1,6 @@
 """One step of Gaussian-process Bayesian optimization: fit, account for pending points, maximize.
 
-The parent of the papers' methods that use a GP, and what ``estimation="map"`` runs. A surrogate is
-fitted to the objective (and one to each constraint), pending points are added at their posterior
-mean ("Kriging believer": the variance shrinks there, the mean stays), points that failed as
-evidence of a bad value, and the acquisition function is maximized.
+The parent of UHE-BO, and what ``estimation="map"`` runs.
 
 | symbol | meaning                                                                               |
 |--------|---------------------------------------------------------------------------------------|
@@ -15,16 +12,19 @@ evidence of a bad value, and the acquisition function is maximized.
 Source: the incumbent after Fu et al. (2024), "Convergence of Bayesian Bilevel Optimization",
 Algorithm 1 (there a minimum).
 
-Deviations: pending and failed points are accounted for, which the paper leaves open. Targets go
-through :class:`bbo_plugins.gp.targets.OutputTransform`. As long as no observed point is feasible,
-the probability of feasibility alone is maximized. Of more than a thousand observations the model
-has a part (:mod:`bbo_plugins.methods.training_subset`).
+Deviations:
+
+* Pending points are added at their posterior mean, failed points as evidence of a bad value.
+* Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`.
+* As long as no observed point is feasible, the probability of feasibility alone is maximized.
+* The model is fitted to at most a thousand observations
+  (:mod:`bbo_plugins.methods.training_subset`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -38,9 +38,10 @@ from bbo_plugins.acquisition.maximize import maximize
 from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import MARGINAL, Loss
+from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods import training_subset
+from bbo_plugins.methods.observations import Suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,28 +54,33 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-DEFAULT_BETA = 1.96
-
-
 _N_ANCHORS = 5
 
 
-@dataclass(frozen=True)
-class Suggestion:
-    """The outcome of one step.
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a step is made, and what earlier steps left to it.
 
     Attributes:
-        x: The suggested point, representable in the search space, shape (d,).
-        warm_starts: For the objective and each constraint, what the next step's fits start from.
-        notes: Fallbacks taken, in words; empty when all went well.
-        expected_gain: Improvement that the model expects at ``x``, see
-            :meth:`ConstrainedAcquisition.expected_gain`; None without a model.
+        acquisition: Acquisition function to maximize.
+        beta: Multiplier of σ for "ucb".
+        deterministic: Whether the objective is free of noise; then no evaluated point is suggested
+            again before the space is exhausted.
+        criterion: What the objective's kernel hyperparameters are estimated by.
+        warm_starts: The :attr:`Suggestion.warm_starts` of the latest step with this criterion.
+        marginal_start: The first one of the latest step with the marginal likelihood, for a
+            criterion that borrows its noise variance.
     """
 
-    x: FloatArray
-    warm_starts: tuple[WarmStart, ...]
-    notes: tuple[str, ...]
-    expected_gain: float | None = None
+    acquisition: AcquisitionName = "logei"
+    beta: float = 1.96
+    deterministic: bool = False
+    criterion: FitCriterion = MARGINAL
+    warm_starts: Sequence[WarmStart | None] = ()
+    marginal_start: WarmStart | None = None
+
+
+DEFAULT_OPTIONS: Final = Options()
 
 
 @one_blas_thread()
@@ -83,12 +89,7 @@ def suggest(
     observations: Observations,
     *,
     rng: np.random.Generator,
-    acquisition: AcquisitionName = "logei",
-    beta: float = DEFAULT_BETA,
-    deterministic: bool = False,
-    loss: Loss = MARGINAL,
-    warm_starts: Sequence[WarmStart | None] = (),
-    marginal_start: WarmStart | None = None,
+    options: Options = DEFAULT_OPTIONS,
 ) -> Suggestion:
     """Return the next point to evaluate.
 
@@ -99,87 +100,65 @@ def suggest(
         space: The search space, d dimensions.
         observations: What is known of the study; at least one evaluated point.
         rng: Source of randomness of the candidate points.
-        acquisition: Acquisition function to maximize.
-        beta: Multiplier of σ for "ucb".
-        deterministic: Whether the objective is free of noise; then no evaluated point is suggested
-            again before the space is exhausted.
-        loss: What the objective's kernel hyperparameters are estimated by.
-        warm_starts: The :attr:`Suggestion.warm_starts` of the previous step with the same loss.
-        marginal_start: The first one of the previous step with the marginal likelihood, for a loss
-            that borrows its noise variance.
+        options: Acquisition function, noise, criterion and warm starts.
+
+    Returns:
+        The point, of shape (d,), and what the next step's fits start from.
     """
     try:
-        return _suggest_by_model(
-            space,
-            observations,
-            rng=rng,
-            acquisition=acquisition,
-            beta=beta,
-            deterministic=deterministic,
-            loss=loss,
-            warm_starts=warm_starts,
-            marginal_start=marginal_start,
-        )
+        return _suggest_by_model(space, observations, rng, options)
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
         x = space.snap(shifted_sobol(1, len(space), rng))[0]
         reason = str(error) or type(error).__name__
-        return Suggestion(x, (), (f"no model could be used ({reason}), so the point is random",))
+        notes = (f"no model could be used ({reason}), so the point is random",)
+        return Suggestion(x, notes=notes)
 
 
 def _suggest_by_model(
-    space: SearchSpace,
-    observations: Observations,
-    *,
-    rng: np.random.Generator,
-    acquisition: AcquisitionName,
-    beta: float,
-    deterministic: bool,
-    loss: Loss,
-    warm_starts: Sequence[WarmStart | None],
-    marginal_start: WarmStart | None,
+    space: SearchSpace, observations: Observations, rng: np.random.Generator, options: Options
 ) -> Suggestion:
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
     features = FeatureMap(tuple(space.n_categories.tolist()))
     failed, evaluated = _failed(observations), observations.X
     observations = training_subset.modeled(observations, features)
     n_models = 1 + len(_constraint_columns(observations))
-    starts = [*warm_starts, *([None] * n_models)][:n_models]
+    starts = [*options.warm_starts, *([None] * n_models)][:n_models]
     surrogate = Surrogate.fit(
         observations.X,
         observations.y,
         features,
         noise_variance=observations.noise_variance,
-        deterministic=deterministic,
+        deterministic=options.deterministic,
         warm_start=starts[0],
-        loss=loss,
-        marginal_start=marginal_start,
+        criterion=options.criterion,
+        marginal_start=options.marginal_start,
     )
     constraints = _fit_constraints(observations, features, starts[1:])
     fitted = [surrogate, *constraints]
     known, mean = _attainable(space, surrogate.process)
-    criterion = _acquisition(
+    acquisition = _acquisition(
         surrogate,
         constraints,
         observations,
         failed,
         incumbents=mean[_eligible(observations, known, constraints)],
-        kind=acquisition,
-        beta=beta,
+        options=options,
     )
     x, _ = maximize(
-        criterion,
+        acquisition,
         space,
         rng=rng,
         length_scales=surrogate.process.hyperparameters.length_scales,
         anchors=known[np.argsort(-mean, kind="stable")[:_N_ANCHORS]],
-        excluded=np.concatenate([evaluated, failed]) if deterministic else failed,
+        excluded=np.concatenate([evaluated, failed]) if options.deterministic else failed,
         pending=observations.pending,
     )
     return Suggestion(
         x=x,
         warm_starts=tuple(model.warm_start for model in fitted),
         notes=tuple(note for model in fitted for note in model.notes),
-        expected_gain=criterion.expected_gain(x),
+        expected_gain=acquisition.expected_gain(x),
+        criterion=options.criterion,
     )
 
 
@@ -226,7 +205,7 @@ def _constraint_columns(observations: Observations) -> list[FloatArray]:
 def _eligible(
     observations: Observations, known: FloatArray, constraints: Sequence[Surrogate]
 ) -> NDArray[np.bool_]:
-    """Return which observed points (n,) may be the incumbent: complete and, if so asked, feasible.
+    """Return which observed points (n,) may be the incumbent: complete and feasible ones.
 
     A trial that reports some constraints is judged by those, one that reports none is not feasible.
     Where an observed point had to move to ``known`` (n, d), the constraints' models judge.
@@ -256,8 +235,7 @@ def _acquisition(
     failed: FloatArray,
     *,
     incumbents: FloatArray,
-    kind: AcquisitionName,
-    beta: float,
+    options: Options,
 ) -> ConstrainedAcquisition:
     """Bind the acquisition function to the posteriors after the fantasies.
 
@@ -267,33 +245,36 @@ def _acquisition(
         observations: What is known of the study.
         failed: Points at which an evaluation failed, shape (f, d).
         incumbents: Posterior means at the points that may be the incumbent; possibly none.
-        kind: Which acquisition function.
-        beta: Multiplier of σ for "ucb".
+        options: Which acquisition function.
     """
     pending = observations.pending
     validity = Validity.of(observations.X, failed, surrogate.process.features)
     models = tuple(
-        ConstraintModel(_believe(model.process, pending), _limit(model)) for model in constraints
+        ConstraintModel(condition_on_pending(model.process, pending), _limit(model))
+        for model in constraints
     )
-    process = _believe(_doubt(surrogate.process, failed[-LATEST_FAILED:]), pending)
+    penalized = penalize_failures(surrogate.process, failed[-LATEST_FAILED:])
+    process = condition_on_pending(penalized, pending)
     if not len(incumbents) and models:
-        return ConstrainedAcquisition(None, process, 0.0, beta, models, validity)
+        return ConstrainedAcquisition(None, process, 0.0, options.beta, models, validity)
     feasible = np.ones(len(pending), dtype=bool)
     for model in models:
-        feasible &= _believed(model.process, pending) >= model.limit
-    believed = _believed(process, pending)[feasible]
+        feasible &= _pending_values(model.process, pending) >= model.limit
+    pending_mean = _pending_values(process, pending)[feasible]
     if not len(incumbents):
         incumbents = surrogate.process.mean_at_observations
-    # Fu et al. (2024), Algorithm 1: the best predictive mean over the points evaluated so far.
-    incumbent = float(np.concatenate([incumbents, believed]).max())
-    return ConstrainedAcquisition(kind, process, incumbent, beta, models, validity)
+    # Algorithm 1 of Fu et al. (2024): the best predictive mean over the points evaluated so far.
+    incumbent = float(np.concatenate([incumbents, pending_mean]).max())
+    return ConstrainedAcquisition(
+        options.acquisition, process, incumbent, options.beta, models, validity
+    )
 
 
-def _doubt(process: GaussianProcess, failed: FloatArray) -> GaussianProcess:
-    """Condition on evidence that the points that failed are no better than the median.
+def penalize_failures(process: GaussianProcess, failed: FloatArray) -> GaussianProcess:
+    """Return the posterior given that the points (f, d) that failed are no better than the median.
 
-    Its noise is the posterior variance there: one failure moves the mean halfway, as it may have
-    been an accident, and further ones at the same place move it further.
+    The noise of this evidence is the posterior variance there: one failure moves the mean halfway,
+    as it may have been an accident, and further ones at the same place move it further.
     """
     if not len(failed):
         return process
@@ -303,13 +284,16 @@ def _doubt(process: GaussianProcess, failed: FloatArray) -> GaussianProcess:
     )
 
 
-def _believe(process: GaussianProcess, pending: FloatArray) -> GaussianProcess:
-    """Condition on each pending point's own posterior mean."""
+def condition_on_pending(process: GaussianProcess, pending: FloatArray) -> GaussianProcess:
+    """Return the posterior given its own mean at each pending point (p, d) ("Kriging believer").
+
+    The variance shrinks around these points, the mean stays.
+    """
     if not len(pending):
         return process
     return process.condition_on(pending, process.predict_mean(pending))
 
 
-def _believed(process: GaussianProcess, pending: FloatArray) -> FloatArray:
+def _pending_values(process: GaussianProcess, pending: FloatArray) -> FloatArray:
     """Return the values at the pending points (p,) that ``process`` was last conditioned on."""
     return process.y[len(process.y) - len(pending) :]

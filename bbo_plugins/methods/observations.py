@@ -1,6 +1,8 @@
-"""What a method knows of a study: arrays in the unit cube, maximized.
+"""What a method is given, and what it returns.
 
-What a study's other trials say about the search itself: arms pulled, values, expectations.
+A method is given evaluated points in the unit cube (:class:`Observations`) and, if its search
+depends on them, the arms and expectations of earlier trials (:class:`TrialHistory`). It returns a
+:class:`Suggestion`. All values are maximized.
 """
 
 from __future__ import annotations
@@ -15,43 +17,11 @@ from bbo_plugins import errors
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from bbo_plugins.gp.fit import WarmStart
+    from bbo_plugins.gp.likelihood import FitCriterion
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 NO_ARM = -1
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialTable:
-    """What the rewards need to know of a study's trials, start-up included, one row per trial.
-
-    Attributes:
-        numbers: Trial numbers, increasing; some may be absent, shape (n,).
-        arms: The arm recorded with the trial, or ``NO_ARM``, shape (n,).
-        finished: False while a trial runs or waits, shape (n,).
-        values: Objective values, maximized, possibly infinite; NaN for a trial that finished
-            without one. Not looked at where ``finished`` is False. Shape (n,).
-
-    Raises:
-        ValueError: The shapes disagree, the numbers do not increase or an arm is below ``NO_ARM``.
-    """
-
-    numbers: NDArray[np.int64]
-    arms: NDArray[np.int64]
-    finished: NDArray[np.bool_]
-    values: FloatArray
-
-    def __post_init__(self) -> None:
-        """Check shapes and order."""
-        shape = (self.numbers.size,)
-        for name in ("numbers", "arms", "finished", "values"):
-            array = getattr(self, name)
-            if array.shape != shape:
-                message = f"{name} must have shape {shape}, but got {array.shape}."
-                raise ValueError(message)
-        if (np.diff(self.numbers) <= 0).any():
-            raise ValueError(errors.rule_message("numbers", "increasing", self.numbers))
-        if (self.arms < NO_ARM).any():
-            raise ValueError(errors.rule_message("arms", f"at least {NO_ARM}", self.arms))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,52 +89,78 @@ class Observations:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Past:
-    """A study's trials but the one to be suggested, start-up included, by number.
+class TrialHistory:
+    """A study's trials except the one to be suggested, start-up included, one row per trial.
 
     Attributes:
-        trials: Numbers, arms, states and values of the n trials.
-        expected_gains: What a model expected of each trial when it suggested it, NaN for a trial
-            that no model suggested, shape (n,).
+        numbers: Trial numbers, increasing; some may be absent, shape (n,).
+        arms: The arm that the bandit pulled for the trial, or ``NO_ARM``, shape (n,).
+        finished: False while a trial runs or waits, shape (n,).
+        values: Objective values, maximized, possibly infinite; NaN for a trial that finished
+            without one. Not looked at where ``finished`` is False. Shape (n,).
+        expected_gains: Improvement that a model expected of the trial when it suggested it, NaN for
+            a trial that no model suggested, shape (n,).
 
     Raises:
-        ValueError: The shapes disagree.
+        ValueError: The shapes disagree, the numbers do not increase or an arm is below ``NO_ARM``.
     """
 
-    trials: TrialTable
+    numbers: NDArray[np.int64]
+    arms: NDArray[np.int64]
+    finished: NDArray[np.bool_]
+    values: FloatArray
     expected_gains: FloatArray
 
     def __post_init__(self) -> None:
-        """Check the shape."""
-        shape = self.trials.numbers.shape
-        if self.expected_gains.shape != shape:
-            message = (
-                f"expected_gains must have shape {shape}, but got {self.expected_gains.shape}."
-            )
-            raise ValueError(message)
+        """Check shapes and order."""
+        shape = (self.numbers.size,)
+        for name, array in vars(self).items():
+            if array.shape != shape:
+                message = f"{name} must have shape {shape}, but got {array.shape}."
+                raise ValueError(message)
+        if (np.diff(self.numbers) <= 0).any():
+            raise ValueError(errors.rule_message("numbers", "increasing", self.numbers))
+        if (self.arms < NO_ARM).any():
+            raise ValueError(errors.rule_message("arms", f"at least {NO_ARM}", self.arms))
 
     def first_suggested(self, number: int) -> int:
         """Return the first trial that an arm or a model suggested, ``number`` if none before it."""
-        suggested = (self.trials.arms != NO_ARM) | ~np.isnan(self.expected_gains)
-        numbers: list[int] = self.trials.numbers[suggested].tolist()
+        suggested = (self.arms != NO_ARM) | ~np.isnan(self.expected_gains)
+        numbers: list[int] = self.numbers[suggested].tolist()
         return min([number, *numbers[:1]])
 
-    def before(self, number: int) -> Past:
-        """Return the trials with smaller numbers."""
-        known = self.trials.numbers < number
-        trials = TrialTable(
-            numbers=self.trials.numbers[known],
-            arms=self.trials.arms[known],
-            finished=self.trials.finished[known],
-            values=self.trials.values[known],
-        )
-        return Past(trials=trials, expected_gains=self.expected_gains[known])
+    def before(self, number: int) -> TrialHistory:
+        """Return the trials with smaller numbers than ``number``."""
+        known = self.numbers < number
+        return TrialHistory(**{name: array[known] for name, array in vars(self).items()})
 
     def count(self, arm: int) -> int:
         """Return how many trials pulled ``arm``."""
-        return int((self.trials.arms == arm).sum())
+        return int((self.arms == arm).sum())
 
     def arm_of(self, number: int) -> int:
         """Return the arm that trial ``number`` pulled, ``NO_ARM`` if none or not known."""
-        arms: list[int] = self.trials.arms[self.trials.numbers == number].tolist()
+        arms: list[int] = self.arms[self.numbers == number].tolist()
         return arms[0] if arms else NO_ARM
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """The outcome of one step.
+
+    Attributes:
+        x: The suggested point, representable in the search space, shape (d,).
+        warm_starts: For the objective and each constraint, what the next step's fits start from.
+        notes: Fallbacks taken, in words; empty when all went well.
+        expected_gain: Improvement that the model expects at ``x``, in standard deviations of its
+            transformed targets; None without a model.
+        criterion: What the hyperparameters were estimated by, None without a model.
+        arm: The arm that the bandit pulled for this trial, None if it was not asked.
+    """
+
+    x: FloatArray
+    warm_starts: tuple[WarmStart, ...] = ()
+    notes: tuple[str, ...] = ()
+    expected_gain: float | None = None
+    criterion: FitCriterion | None = None
+    arm: int | None = None

@@ -1,38 +1,25 @@
-"""Which observations the model is fitted to, once there are too many for all of them.
+"""Which observations a model is fitted to, once there are too many for all of them.
 
 An exact Gaussian process costs n³ time and n² memory. Up to :data:`MAX_MODELED` observations it has
-all of them; beyond, an *active set*: a quarter of it the best ones, half the latest, a quarter as
-far apart as possible. Time and memory of a suggestion are then bounded, whatever the length of the
-study; what is left to grow with it is looking through the observations once.
+all of them; beyond, a *training subset*: a quarter of it the best ones, half the latest, a quarter
+as far apart as possible. Hyperparameters are estimated on the subset, by whatever criterion, and
+predictions come from it. The criteria of UHE-BO are no longer consistent then, as the holes between
+so many points stop shrinking.
 
-Hyperparameters are estimated on the active set, by whatever loss, and predictions come from it.
-With the weighted loss of UHE-BO the cells, hence the weights, are those of the active set's points:
-the third part keeps them from growing where the search has not been for long. Consistency in the
-sense of :mod:`bbo_plugins.methods.uhe_bo.losses` ends here, as the holes between so many points
-stop shrinking.
-
-Why these: ``python -m benchmarks scale`` (in the source tree) measures the regret of searches whose
-models remember a fifth of 300 trials, by what they remember. Without a share for the latest trials
-(the best and others far apart, the nearest to the best, those far apart, those of the largest
-conditional variance) regrets were about half an order of magnitude above those with all trials,
-with a random part little less. With a quarter or more for the latest ones it was 0.2 ± 0.25 orders,
-with these shares least, but the differences among such shares are within the noise of ten pairs of
-searches. What a search tried lately is what it is about to try again.
-
-The set changes slowly, so that a fit can start from the one before it: it is chosen among the
+The subset changes slowly, so that a fit can start from the one before it: it is chosen among the
 observations up to the last full block, a tenth of the limit, and those after that are added as they
 come. It depends on the observations and their order alone, so every process chooses the same.
 
-What counts as best: complete before pruned, then the smaller violation of constraints (0 where
-feasible), then the larger value. Of points that coincide the mean value counts, as the best of many
-noisy values would be a lucky one, and only the latest few copies take part; a thousand evaluations
-of one point would otherwise be all that the model is told. The best point is never dropped.
+"Best" means complete before pruned, then the smaller violation of constraints (0 where feasible),
+then the larger value. Of points that coincide the mean value counts, as the best of many noisy
+values would be a lucky one, and only the latest few copies take part. The best point is never
+dropped.
 
-A constraint that few trials report is modeled on those, so they must be in the set: the last
-quarter goes to them first, an even part of it for each constraint that has fewer in the set so far,
-far apart among themselves. What is left goes to those far apart from all.
+A constraint that few trials report is modeled on those, so the last quarter goes to them first: an
+even part of it for each constraint that has fewer in the subset so far, far apart among themselves.
+What is left goes to those far apart from all.
 
-The rule is this project's own.
+The rule is this project's own; ``python -m benchmarks scale`` compares it with others.
 """
 
 from __future__ import annotations
@@ -49,20 +36,14 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 MAX_MODELED: Final = 1000  # observations that a model is fitted to, at most
-
-
 _BLOCKS = 10  # so many blocks make the limit
-
-
 _MAX_COPIES = 4  # of one point, that come before the first one of another
-
-
 _MAX_SPREAD_OUT = 2000  # observations among which those far apart are looked for
 
 
 @dataclass(frozen=True)
 class Shares:
-    """How an active set is composed; what is left of the whole is chosen far apart.
+    """How a training subset is composed; what is left of the whole is chosen far apart.
 
     Attributes:
         best: Share of the best observations.
@@ -116,14 +97,14 @@ def indices(
         return np.arange(n)
     block = limit // _BLOCKS
     n_settled = n - n % block
-    chosen = _active(observations, features, n_settled, limit - block, shares)
+    chosen = _chosen(observations, features, n_settled, limit - block, shares)
     return np.concatenate([np.sort(chosen), np.arange(n_settled, n)])
 
 
-def _active(
+def _chosen(
     observations: Observations, features: FeatureMap, n: int, size: int, shares: Shares
 ) -> IntArray:
-    """Return the indices (size,) of an active set of the first ``n`` observations, n >= size."""
+    """Return the indices (size,) of a subset of the first ``n`` observations, n >= size."""
     n_best = max(int(shares.best * size), 1)
     n_latest = min(int(shares.latest * size), size - n_best)
     is_chosen = np.zeros(n, dtype=bool)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from bbo_plugins.acquisition.functions import AcquisitionName
-    from bbo_plugins.gp.likelihood import Loss
-    from bbo_plugins.methods.uhe_bo.algorithm import Policy
+    from bbo_plugins.gp.likelihood import FitCriterion
+    from bbo_plugins.methods.uhe_bo.algorithm import Variant
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
     from bbo_plugins.space.dimension import FloatArray
 
@@ -173,25 +173,25 @@ class UHEBOSampler(ModelSampler):
             seed=seed,
         )
 
-    def _policy(self) -> Policy:
+    def _variant(self) -> Variant:
         """Return the parts of UHE-BO that are on."""
         from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo  # noqa: PLC0415 - see _suggest
 
-        return uhe_bo.DEFAULT_POLICY if self._estimation == "uhe" else uhe_bo.PLAIN_POLICY
+        return uhe_bo.EXPLORE_WHEN_STAGNATED if self._estimation == "uhe" else uhe_bo.MAP_ONLY
 
     def _beta_of(self, snapshot: Snapshot) -> float:
         """Return the multiplier of the standard deviation for this suggestion."""
         from bbo_plugins.gp.likelihood import MARGINAL  # noqa: PLC0415 - see _suggest
-        from bbo_plugins.methods.gp_bo import DEFAULT_BETA  # noqa: PLC0415
+        from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS  # noqa: PLC0415
 
         if self._horizon is None or self._beta != _BILEVEL:
-            return DEFAULT_BETA if self._beta is None else float(self._beta)
+            return DEFAULT_OPTIONS.beta if self._beta is None else float(self._beta)
         if self._horizon.phi is not None:
             return bilevel_beta(self._squared_errors(self._horizon, self._horizon.phi, snapshot))
         fits = snapshot.fits.get(_name_of(MARGINAL), ())
         noise = _noise_variance(fits[0], len(snapshot.space)) if fits else None
         if noise is None:
-            return DEFAULT_BETA
+            return DEFAULT_OPTIONS.beta
         # The excess risk is the outer level's noise: φ²(N) / N is what the model made of it.
         return bilevel_beta(np.full(snapshot.configuration + 1, noise))
 
@@ -215,6 +215,7 @@ class UHEBOSampler(ModelSampler):
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
+        from bbo_plugins.methods.gp_bo import Options  # noqa: PLC0415
         from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo  # noqa: PLC0415
 
         fits = {
@@ -222,8 +223,8 @@ class UHEBOSampler(ModelSampler):
             for name, forms in snapshot.fits.items()
         }
 
-        def warm_starts(loss: Loss) -> list[WarmStart | None]:
-            return fits.get(_name_of(loss), [])
+        def warm_starts(criterion: FitCriterion) -> list[WarmStart | None]:
+            return fits.get(_name_of(criterion), [])
 
         step = uhe_bo.suggest(
             snapshot.space,
@@ -231,11 +232,13 @@ class UHEBOSampler(ModelSampler):
             snapshot.past,
             number=snapshot.configuration,
             rng=rng,
-            acquisition=self._acquisition,
-            beta=self._beta_of(snapshot),
-            deterministic=self._deterministic,
+            options=Options(
+                acquisition=self._acquisition,
+                beta=self._beta_of(snapshot),
+                deterministic=self._deterministic,
+            ),
             n_trials=self._n_trials,
-            policy=self._policy(),
+            variant=self._variant(),
             warm_starts=warm_starts,
         )
         arm = None if step.arm is None else ARMS[step.arm]
@@ -256,15 +259,15 @@ class UHEBOSampler(ModelSampler):
             x=step.x,
             fits=tuple(warm_start.to_json() for warm_start in step.warm_starts),
             notes=step.notes if all(map(all, fits.values())) else (*step.notes, UNREADABLE_FIT),
-            loss=None if step.loss is None else _name_of(step.loss),
+            loss=None if step.criterion is None else _name_of(step.criterion),
             arm=arm,
             expected_gain=step.expected_gain,
         )
 
 
-def _name_of(loss: Loss) -> str:
-    """Return the name under which fits by ``loss`` are stored."""
-    return type(loss).__name__
+def _name_of(criterion: FitCriterion) -> str:
+    """Return the name under which fits by ``criterion`` are stored."""
+    return type(criterion).__name__
 
 
 def _spread(y: FloatArray) -> float:

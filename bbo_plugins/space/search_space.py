@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 _MAX_ENUMERATED = 10**6
-
-
 CLOSE = 0.05  # distance in the unit cube below which concurrent trials are too close together
 
 

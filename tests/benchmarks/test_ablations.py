@@ -7,7 +7,7 @@ from scipy.stats import gamma
 from bbo_plugins.gp.fit import default_prior
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MARGINAL
-from bbo_plugins.methods.uhe_bo.algorithm import DEFAULT_POLICY
+from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
 from benchmarks import ablations
 from benchmarks.gp_samples import draw
@@ -19,8 +19,8 @@ FEATURES = FeatureMap((0, 0))
 def test_literal_posterior_has_the_papers_priors(fit_noise: bool) -> None:
     """With the default prior added, the likelihood is weighted by SciPy's Gamma densities."""
     X, y = draw("uniform", 2, 12, 0)
-    literal = ablations.LiteralLoss().criterion(X, y, FEATURES, fit_noise=fit_noise)
-    pseudo = NearestNeighborPseudoData().criterion(X, y, FEATURES, fit_noise=fit_noise)
+    literal = ablations.LiteralLoss().bind(X, y, FEATURES, fit_noise=fit_noise)
+    pseudo = NearestNeighborPseudoData().bind(X, y, FEATURES, fit_noise=fit_noise)
     prior = default_prior(2)
     q = pseudo.n_parameters
     rng = np.random.default_rng(1)
@@ -38,7 +38,7 @@ def test_literal_posterior_has_the_papers_priors(fit_noise: bool) -> None:
 def test_literal_posterior_gradient() -> None:
     """The gradient agrees with central differences."""
     X, y = draw("uniform", 2, 12, 0)
-    literal = ablations.LiteralLoss().criterion(X, y, FEATURES)
+    literal = ablations.LiteralLoss().bind(X, y, FEATURES)
     theta = default_prior(2).location + np.array([0.2, -0.3, 0.1, 0.4])
     gradient = literal(theta)[1].copy()
     steps = 1e-5 * np.eye(4)
@@ -47,12 +47,12 @@ def test_literal_posterior_gradient() -> None:
 
 
 def test_each_ablation_leaves_out_what_its_name_says() -> None:
-    """The policies differ from the default in the part that is named."""
-    default, policies = DEFAULT_POLICY, ablations.POLICIES
-    assert policies["uhe-loss-only"].loss == default.loss != MARGINAL
-    assert not policies["uhe-loss-only"].explores
-    assert policies["uhe-arm-only"].loss == MARGINAL
-    assert policies["uhe-arm-only"].explores
-    assert policies["uhe-both"].loss == default.loss
-    assert policies["uhe-both"].explores
-    assert not policies["uhe-both"].on_stagnation
+    """The variants differ from the default in the part that is named."""
+    default, variants = EXPLORE_WHEN_STAGNATED, ablations.VARIANTS
+    assert variants["uhe-loss-only"].criterion == default.criterion != MARGINAL
+    assert not variants["uhe-loss-only"].explores
+    assert variants["uhe-arm-only"].criterion == MARGINAL
+    assert variants["uhe-arm-only"].explores
+    assert variants["uhe-both"].criterion == default.criterion
+    assert variants["uhe-both"].explores
+    assert not variants["uhe-both"].on_stagnation

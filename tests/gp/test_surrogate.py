@@ -10,7 +10,7 @@ import pytest
 
 from bbo_plugins.gp.fit import WarmStart, fit_map
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import MARGINAL, NOISE_FLOOR, Loss
+from bbo_plugins.gp.likelihood import MARGINAL, NOISE_FLOOR, FitCriterion
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
@@ -146,7 +146,7 @@ def test_borrowed_noise_is_the_marginal_likelihoods(unknown: str, warm: bool) ->
     start = Surrogate.fit(X[:25], y[:25], NUMERIC).warm_start if warm else None
     marginal = Surrogate.fit(X, y, NUMERIC, noise_variance=noise, warm_start=start).process
     process = Surrogate.fit(
-        X, y, NUMERIC, noise_variance=noise, loss=LEAVE_ONE_OUT, marginal_start=start
+        X, y, NUMERIC, noise_variance=noise, criterion=LEAVE_ONE_OUT, marginal_start=start
     ).process
     expected = marginal.hyperparameters
     assert process.hyperparameters.noise_variance == expected.noise_variance > 100.0 * NOISE_FLOOR
@@ -160,10 +160,10 @@ def test_the_rest_is_estimated_with_that_noise_given(unknown: str) -> None:
     """A fit of the loss in which every target has its noise variance, known or borrowed."""
     X, y = _data()
     surrogate = Surrogate.fit(
-        X, y, NUMERIC, noise_variance=_partly_known(y, unknown), loss=LEAVE_ONE_OUT
+        X, y, NUMERIC, noise_variance=_partly_known(y, unknown), criterion=LEAVE_ONE_OUT
     )
     process = surrogate.process
-    fit = fit_map(X, process.y, NUMERIC, known_noise=process.noise, loss=LEAVE_ONE_OUT)
+    fit = fit_map(X, process.y, NUMERIC, known_noise=process.noise, criterion=LEAVE_ONE_OUT)
     ours, theirs = process.hyperparameters, fit.hyperparameters
     np.testing.assert_allclose(ours.length_scales, theirs.length_scales, rtol=1e-9)
     assert ours.signal_variance == theirs.signal_variance
@@ -174,11 +174,11 @@ def test_the_rest_is_estimated_with_that_noise_given(unknown: str) -> None:
 @pytest.mark.parametrize(
     "loss", [MARGINAL, NearestNeighborPseudoData()], ids=lambda loss: type(loss).__name__
 )
-def test_other_losses_estimate_the_noise_themselves(loss: Loss) -> None:
+def test_other_losses_estimate_the_noise_themselves(loss: FitCriterion) -> None:
     """A state of the marginal likelihood changes nothing for them."""
     X, y = _data()
     one, other = (
-        Surrogate.fit(X, y, NUMERIC, loss=loss, marginal_start=start)
+        Surrogate.fit(X, y, NUMERIC, criterion=loss, marginal_start=start)
         for start in (None, _far_away(4))
     )
     np.testing.assert_allclose(one.warm_start.theta, other.warm_start.theta, atol=1e-9)
@@ -203,7 +203,7 @@ def test_the_factor_of_such_a_fit_is_the_posteriors(
             NUMERIC,
             noise_variance=noise,
             deterministic=deterministic,
-            loss=LEAVE_ONE_OUT,
+            criterion=LEAVE_ONE_OUT,
             warm_start=first.warm_start if first else None,
         )
     assert first is not None

@@ -54,11 +54,11 @@ def test_believed_points_shrink_the_variance_and_keep_the_mean() -> None:
     """Conditioning on the own mean (Kriging believer) leaves the mean where it was, everywhere."""
     process = random_process(unit_box(2), 12, seed=0)
     pending, new = np.random.default_rng(1).random((3, 2)), np.random.default_rng(2).random((30, 2))
-    believed = gp_bo._believe(process, pending)
+    believed = gp_bo.condition_on_pending(process, pending)
     np.testing.assert_allclose(believed.predict_mean(new), process.predict_mean(new), atol=1e-8)
     assert (believed.predict(new)[1] <= process.predict(new)[1] + 1e-12).all()
     assert (believed.predict(pending)[1] < process.predict(pending)[1]).all()
-    assert gp_bo._believe(process, np.empty((0, 2))) is process
+    assert gp_bo.condition_on_pending(process, np.empty((0, 2))) is process
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
@@ -172,9 +172,9 @@ def test_every_acquisition_finds_the_minimum_of_branin(
                 space,
                 observe(X, y),
                 rng=rng,
-                acquisition=acquisition,
-                deterministic=deterministic,
-                warm_starts=warm,
+                options=gp_bo.Options(
+                    acquisition=acquisition, deterministic=deterministic, warm_starts=warm
+                ),
             )
             warm = suggestion.warm_starts
             X = np.vstack([X, suggestion.x])
@@ -205,7 +205,7 @@ def test_mixed_optimum_is_found() -> None:
         X = random_points(space, 8, rng)
         y = np.array([value(x) for x in X])
         for _ in range(22):
-            x = suggest(space, observe(X, y), rng=rng, deterministic=True).x
+            x = suggest(space, observe(X, y), rng=rng, options=gp_bo.Options(deterministic=True)).x
             X, y = np.vstack([X, x]), np.append(y, value(x))
         best = space.decode(X[np.argmax(y)])
         n_found += best["b"] in {10, 11, 12} and best["c"] == "r" and abs(best["a"] - 0.3) < 0.1

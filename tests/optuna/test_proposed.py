@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
-    from bbo_plugins.methods.observations import Past
+    from bbo_plugins.methods.observations import TrialHistory
 
 X = FloatDistribution(0.0, 10.0)
 RANDOM, MODEL = "random", "model"
@@ -73,7 +73,7 @@ def fits(
 
 def past(
     study: Study, values: Mapping[int, float] | None = None, *, reader: Proposed | None = None
-) -> Past:
+) -> TrialHistory:
     """Return what a new trial would be told."""
     asking = add(study, {})
     return (reader or Proposed()).past(study.trials, asking, values or {})
@@ -132,10 +132,10 @@ def test_the_table_is_that_of_the_other_trials() -> None:
     add(study, record(loss="A", arm=MODEL, expected_gain=0.5), TrialState.PRUNED)
     add(study, record(expected_gain=0.0))
     table = past(study, {0: 7.0, 1: -math.inf, 5: 9.0})
-    np.testing.assert_array_equal(table.trials.numbers, [0, 1, 2, 4, 5])
-    np.testing.assert_array_equal(table.trials.arms, [NO_ARM, 0, NO_ARM, 1, NO_ARM])
-    np.testing.assert_array_equal(table.trials.finished, [True, True, True, True, False])
-    np.testing.assert_array_equal(table.trials.values, [7.0, -math.inf, math.nan, math.nan, 9.0])
+    np.testing.assert_array_equal(table.numbers, [0, 1, 2, 4, 5])
+    np.testing.assert_array_equal(table.arms, [NO_ARM, 0, NO_ARM, 1, NO_ARM])
+    np.testing.assert_array_equal(table.finished, [True, True, True, True, False])
+    np.testing.assert_array_equal(table.values, [7.0, -math.inf, math.nan, math.nan, 9.0])
     np.testing.assert_array_equal(table.expected_gains, [math.nan, math.nan, 0.25, 0.5, 0.0])
 
 
@@ -158,10 +158,10 @@ def test_what_a_retried_trial_inherits_is_not_counted_twice(n_retries: int) -> N
     study.tell(number, 7.0)
     table = past(study, {0: 3.0, number: 7.0})
     n, nan = n_retries, math.nan
-    np.testing.assert_array_equal(table.trials.numbers, range(2 + n))
-    np.testing.assert_array_equal(table.trials.arms, [NO_ARM, 0] + [NO_ARM] * n)
+    np.testing.assert_array_equal(table.numbers, range(2 + n))
+    np.testing.assert_array_equal(table.arms, [NO_ARM, 0] + [NO_ARM] * n)
     np.testing.assert_array_equal(table.expected_gains, [0.25, 0.5] + [nan] * n)
-    np.testing.assert_array_equal(table.trials.values, [3.0] + [nan] * n + [7.0])
+    np.testing.assert_array_equal(table.values, [3.0] + [nan] * n + [7.0])
 
 
 @given(
@@ -188,7 +188,7 @@ def test_reading_never_raises(records: list[dict[str, Any]]) -> None:
     for fields in records:
         add(study, raw(**fields))
     table = past(study)
-    assert set(table.trials.arms.tolist()) <= {NO_ARM, 0, 1}
+    assert set(table.arms.tolist()) <= {NO_ARM, 0, 1}
     assert not np.isinf(table.expected_gains).any()
     assert all(isinstance(loss, str) for loss in fits(study))
 
@@ -196,10 +196,10 @@ def test_reading_never_raises(records: list[dict[str, Any]]) -> None:
 # ------------------------------------------------------------------------------------------- cache
 
 
-def assert_same(one: Past, other: Past) -> None:
+def assert_same(one: TrialHistory, other: TrialHistory) -> None:
     """Check that two tables are equal."""
     for name in ("numbers", "arms", "finished", "values"):
-        np.testing.assert_array_equal(getattr(one.trials, name), getattr(other.trials, name))
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     np.testing.assert_array_equal(one.expected_gains, other.expected_gains)
 
 
@@ -232,7 +232,7 @@ def test_trials_of_another_study_are_not_taken_for_those_remembered() -> None:
     studies = [optuna.create_study() for _ in range(2)]
     for study, arm in zip(studies, (RANDOM, MODEL), strict=True):
         add(study, record(arm=arm, fits=(arm,), loss="A"), TrialState.COMPLETE)
-    assert [past(study, reader=reader).trials.arms[0] for study in studies] == [0, 1]
+    assert [past(study, reader=reader).arms[0] for study in studies] == [0, 1]
     assert [fits(study, reader=reader) for study in studies] == [
         {"A": (arm,)} for arm in (RANDOM, MODEL)
     ]
@@ -265,7 +265,7 @@ def test_values_that_count_are_maximized_feasible_and_complete(direction: Any, s
     tell(None, None, TrialState.PRUNED)
     tell(None, None, TrialState.FAIL)
     asking = study._storage.get_trial(study.ask()._trial_id)
-    table = StudyHistory().snapshot(study, asking, {"x": X}, {}).past.trials
+    table = StudyHistory().snapshot(study, asking, {"x": X}, {}).past
     nan = math.nan
     expected = [nan, 2.0 * sign, nan, nan, sign * math.inf, nan, nan]
     np.testing.assert_array_equal(table.values, expected)
@@ -279,7 +279,7 @@ def test_the_first_reported_constraint_makes_all_others_count_no_more(state: Tri
 
     def values() -> list[float]:
         asking = study._storage.get_trial(study.ask()._trial_id)
-        table = history.snapshot(study, asking, {"x": X}, {}).past.trials
+        table = history.snapshot(study, asking, {"x": X}, {}).past
         return table.values[table.finished].tolist()  # type: ignore[no-any-return]
 
     for value in (1.0, -math.inf):

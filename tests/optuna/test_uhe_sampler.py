@@ -13,7 +13,7 @@ from bbo_plugins.gp import likelihood
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.uhe_bo import losses
-from bbo_plugins.methods.uhe_bo.algorithm import DEFAULT_POLICY, RANDOM_ARM, Policy
+from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED, RANDOM_ARM, Variant
 from bbo_plugins.optuna.sampling.base import ModelSuggestion
 from bbo_plugins.optuna.sampling.randomness import model_generator
 from bbo_plugins.optuna.study.proposal import ARMS
@@ -56,7 +56,9 @@ class Parent(UHEBOSampler):
             snapshot.space,
             snapshot.observations,
             rng=rng,
-            warm_starts=[WarmStart.from_json(fit) for fit in snapshot.fits.get(name, ())],
+            options=gp_bo.Options(
+                warm_starts=[WarmStart.from_json(fit) for fit in snapshot.fits.get(name, ())]
+            ),
         )
         fits = tuple(warm_start.to_json() for warm_start in made.warm_starts)
         return ModelSuggestion(made.x, fits, made.notes, loss=name)
@@ -159,18 +161,20 @@ class Script:
         proposal = proposal_of(self.study.trials[number])
         if proposal is None or (proposal.arm is None and proposal.loss is None):
             return  # start-up, or nothing left to suggest
-        policy = self.sampler.policy
+        variant = self.sampler.variant
         second = (number - first_of(rows, number)) % 2 == 1
         doubted = second and rows[number - 1][0] == RANDOM_ARM
         self.n_doubted += doubted
         if proposal.arm != RANDOM:
-            loss = policy.loss if doubted or not policy.on_stagnation else likelihood.MARGINAL
+            loss = (
+                variant.criterion if doubted or not variant.on_stagnation else likelihood.MARGINAL
+            )
             assert proposal.loss == _name_of(loss)
-            assert (proposal.expected_gain is None) is (doubted and policy.on_stagnation)
+            assert (proposal.expected_gain is None) is (doubted and variant.on_stagnation)
         if second:
             assert proposal.arm is None
-        elif proposal.arm is not None or not policy.on_stagnation:
-            p = random_probability(rows, number, policy, self.sampler._n_trials)
+        elif proposal.arm is not None or not variant.on_stagnation:
+            p = random_probability(rows, number, variant, self.sampler._n_trials)
             draw = model_generator(self.sampler._draw_seed, number).random()
             assert proposal.arm == (RANDOM if draw < p else MODEL)
             self.n_pulled += 1
@@ -189,22 +193,22 @@ class Script:
 
 @pytest.mark.parametrize("script, direction", [(0, "minimize"), (1, "maximize")])
 @pytest.mark.parametrize(
-    "arguments, policy",
+    "arguments, variant",
     [
         ({}, EVERY_PAIR),
-        ({"n_trials": 31}, Policy(likelihood.MARGINAL, on_stagnation=False)),
+        ({"n_trials": 31}, Variant(likelihood.MARGINAL, on_stagnation=False)),
         ({"constraints_func": lambda trial: [trial.user_attrs["violation"]]}, EVERY_PAIR),
     ],
     ids=["scaled", "improvement, planned", "constrained"],
 )
 def test_arms_follow_from_the_stored_trials(
-    script: int, direction: str, arguments: dict[str, Any], policy: Policy
+    script: int, direction: str, arguments: dict[str, Any], variant: Variant
 ) -> None:
     """Out of order, failed, pruned, enqueued, foreign, late and running trials: EXP3 as replayed.
 
     Up to four trials run at once; an infeasible value counts as none.
     """
-    sampler = Chosen(policy, seed=script, warn_independent_sampling=False, **arguments)
+    sampler = Chosen(variant, seed=script, warn_independent_sampling=False, **arguments)
     scene = Script(sampler, script, direction=direction)
     for _ in range(130):
         scene.act()
@@ -213,10 +217,10 @@ def test_arms_follow_from_the_stored_trials(
 
 
 def test_the_default_asks_at_the_first_of_a_pair_only_whatever_comes_between() -> None:
-    """The same scenes on a plateau, with the policy that waits: the arms pulled are EXP3's."""
+    """The same scenes on a plateau, with the variant that waits: the arms pulled are EXP3's."""
     n_pulled = n_doubted = 0
     for script in range(2):
-        sampler = Chosen(DEFAULT_POLICY, seed=script, warn_independent_sampling=False)
+        sampler = Chosen(EXPLORE_WHEN_STAGNATED, seed=script, warn_independent_sampling=False)
         scene = Script(sampler, script, steady=True)
         for _ in range(110):
             scene.act()
@@ -227,19 +231,19 @@ def test_the_default_asks_at_the_first_of_a_pair_only_whatever_comes_between() -
 
 
 @pytest.mark.parametrize("n_startup", [3, 4])
-def test_the_papers_policy_asks_at_the_first_of_every_pair(n_startup: int) -> None:
+def test_the_papers_variant_asks_at_the_first_of_every_pair(n_startup: int) -> None:
     """Trial after trial, from the end of start-up on, be its number odd or even."""
-    policy = Policy(
+    variant = Variant(
         losses.NearestNeighborPseudoData(), on_stagnation=False, n_draws=1, reward="scaled"
     )
-    sampler = Chosen(policy, seed=1)
+    sampler = Chosen(variant, seed=1)
     sampler._n_startup_trials = n_startup
     study = optuna.create_study(sampler=sampler)
     for _ in range(n_startup + 9):
         step(study, lambda params: params["x"])
     pulled = [trial.number for trial in study.trials if arm_of(trial) is not None]
     assert pulled == list(range(n_startup, n_startup + 9, 2))
-    name = _name_of(policy.loss)
+    name = _name_of(variant.criterion)
     for trial in study.trials[n_startup:]:
         proposal = proposal_of(trial)
         assert proposal is not None

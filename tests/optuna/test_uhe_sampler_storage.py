@@ -23,7 +23,7 @@ from optuna.trial import TrialState
 from bbo_plugins.gp import likelihood
 from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo
 from bbo_plugins.methods.uhe_bo import losses
-from bbo_plugins.methods.uhe_bo.algorithm import DEFAULT_POLICY, Policy
+from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED, Variant
 from bbo_plugins.optuna.sampling.randomness import model_generator
 from bbo_plugins.optuna.study.proposal import ARMS, Proposal
 from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler, _name_of
@@ -165,8 +165,8 @@ class Exploring(Chosen):
     """A sampler that pulls the random arm whenever its bandit is asked, pair after pair."""
 
     def __init__(self, **arguments: Any) -> None:
-        """Choose the policy."""
-        super().__init__(Policy(likelihood.MARGINAL, on_stagnation=False), **arguments)
+        """Choose the variant."""
+        super().__init__(Variant(likelihood.MARGINAL, on_stagnation=False), **arguments)
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
         # One whose first number is below any probability of an arm in the studies below.
@@ -184,7 +184,9 @@ def test_planned_trials_change_the_arm(favored: str) -> None:
     number = len(trials)
     rows = rows_of(study, number)
     plans = (number + 2, number + 40, 50_000)
-    by_plan = sorted((random_probability(rows, number, DEFAULT_POLICY, t), t) for t in plans)
+    by_plan = sorted(
+        (random_probability(rows, number, EXPLORE_WHEN_STAGNATED, t), t) for t in plans
+    )
     (low, one), (high, other) = max(
         itertools.combinations(by_plan, 2), key=lambda p: p[1][0] - p[0][0]
     )
@@ -225,21 +227,21 @@ def test_names_of_losses_differ() -> None:
 
 
 @pytest.mark.parametrize("used", [likelihood.MARGINAL, losses.WeightedLeaveOneOut()])
-def test_fits_continue_from_those_of_the_same_loss(used: likelihood.Loss) -> None:
+def test_fits_continue_from_those_of_the_same_loss(used: likelihood.FitCriterion) -> None:
     """A stored fit changes the next one if it is of the same loss, and nothing if it is not."""
     other = losses.WeightedLeaveOneOut() if used == likelihood.MARGINAL else likelihood.MARGINAL
-    policy = Policy(used, explores=False, on_stagnation=False)
+    variant = Variant(used, explores=False, on_stagnation=False)
     trials = [finished(x, math.sin(5.0 * x)) for x in np.linspace(0.05, 0.95, 8)]
-    far = next_of(trials[:5], Chosen(policy, seed=0))  # a fit of other data
+    far = next_of(trials[:5], Chosen(variant, seed=0))  # a fit of other data
     proposal = proposal_of(far)
     assert proposal is not None
 
-    def following(loss: likelihood.Loss | None) -> tuple[Any, ...]:
+    def following(loss: likelihood.FitCriterion | None) -> tuple[Any, ...]:
         fits = () if loss is None else proposal.fits
         name = None if loss is None else _name_of(loss)
         attributes = Proposal(proposal.params, fits, loss=name).to_attributes()
         carrier = optuna.create_trial(state=TrialState.FAIL, system_attrs=attributes)
-        made = proposal_of(next_of([*trials, carrier], Chosen(policy, seed=0)))
+        made = proposal_of(next_of([*trials, carrier], Chosen(variant, seed=0)))
         assert made is not None
         assert made.loss == _name_of(used)
         return made.fits, made.params

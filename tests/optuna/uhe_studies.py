@@ -11,7 +11,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from bbo_plugins.gp import likelihood
-from bbo_plugins.methods.uhe_bo.algorithm import Policy
+from bbo_plugins.methods.uhe_bo.algorithm import Variant
 from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.optuna.study.proposal import ARMS, Proposal
 
@@ -31,19 +31,19 @@ SQUARE: dict[str, BaseDistribution] = {
 N_STARTUP = 4
 SEED, N_WHOLE = 2, 14  # so many trials with it pull both arms and minimize both losses
 RANDOM, MODEL = "random", "model"  # as they are stored
-EVERY_PAIR = Policy(likelihood.MARGINAL, on_stagnation=False, n_draws=1, reward="scaled")
+EVERY_PAIR = Variant(likelihood.MARGINAL, on_stagnation=False, n_draws=1, reward="scaled")
 
 
 class Chosen(UHEBOSampler):
-    """A sampler whose bandit follows a given policy."""
+    """A sampler whose bandit follows a given variant."""
 
-    def __init__(self, policy: Policy, **arguments: Any) -> None:
-        """Keep the policy."""
+    def __init__(self, variant: Variant, **arguments: Any) -> None:
+        """Keep the variant."""
         super().__init__(n_startup_trials=N_STARTUP, **arguments)
-        self.policy = policy
+        self.variant = variant
 
-    def _policy(self) -> Policy:
-        return self.policy
+    def _variant(self) -> Variant:
+        return self.variant
 
 
 def plateau(params: Mapping[str, Any]) -> float:

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from bbo_plugins.methods.observations import NO_ARM, Past, TrialTable
+from bbo_plugins.methods.observations import NO_ARM, TrialHistory
 from tests.oracles import exp3
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bbo_plugins.methods.uhe_bo.algorithm import Policy
+    from bbo_plugins.methods.uhe_bo.algorithm import Variant
 
 # arm or None, finished, value or None, expected gain or None
 Row: TypeAlias = tuple[int | None, bool, float | None, float | None]
 
 
-def past_of(rows: Mapping[int, Row]) -> Past:
+def past_of(rows: Mapping[int, Row]) -> TrialHistory:
     """Return the table whose trials have these numbers."""
     numbers = sorted(rows)
 
@@ -31,13 +31,13 @@ def past_of(rows: Mapping[int, Row]) -> Past:
         return [math.nan if entry is None else float(entry) for entry in entries]
 
     arms = np.array(column(0))
-    trials = TrialTable(
+    return TrialHistory(
         numbers=np.array(numbers, dtype=np.int64),
         arms=np.where(np.isnan(arms), NO_ARM, arms).astype(np.int64),
         finished=np.array([rows[number][1] for number in numbers], dtype=np.bool_),
         values=np.array(column(2), dtype=np.float64),
+        expected_gains=np.array(column(3), dtype=np.float64),
     )
-    return Past(trials=trials, expected_gains=np.array(column(3), dtype=np.float64))
 
 
 def first_of(rows: Mapping[int, Row], number: int) -> int:
@@ -48,12 +48,12 @@ def first_of(rows: Mapping[int, Row], number: int) -> int:
 
 
 def random_probability(
-    rows: Mapping[int, Row], number: int, policy: Policy, n_trials: int | None
+    rows: Mapping[int, Row], number: int, variant: Variant, n_trials: int | None
 ) -> float:
     """Return the probability of the random arm at the first trial of a pair."""
     first = first_of(rows, number)
     trials: exp3.Trials = {n: row[:3] for n, row in rows.items()}
-    rounds = exp3.pair_rounds(trials, number, first, policy.reward)
+    rounds = exp3.pair_rounds(trials, number, first, variant.reward)
     if n_trials is None:
         return exp3.anytime(rounds, lambda i: exp3.paper_rate(2 * i))[1][0]
     n_after_startup = 2 * max((n_trials - first) // 2, 1)  # a pair is not cut in two

@@ -10,7 +10,7 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import Hyperparameters
 from bbo_plugins.gp.posterior import GaussianProcess
-from bbo_plugins.gp.targets import Units
+from bbo_plugins.gp.targets import LogLogTransform
 from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
 from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
 from bbo_plugins.space import Dimension, SearchSpace
@@ -77,7 +77,7 @@ def known_model(
     hyperparameters = Hyperparameters(np.full(d, length_scale), 1.0, noise)
     process = GaussianProcess.from_data(X, y, hyperparameters, FeatureMap((0,) * d))
     warm_start = WarmStart(np.zeros(d + 2), np.eye(d + 2), 0.0, len(y))
-    return FunctionModel(name, process, Units(), warm_start, len(y), 1.0)
+    return FunctionModel(name, process, LogLogTransform(), warm_start, len(y), 1.0)
 
 
 def draw(problem: BilevelProblem, n_observed: int, seed: int, *, noise: float = 1e-4) -> Draw:

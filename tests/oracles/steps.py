@@ -12,12 +12,12 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods import gp_bo
-from bbo_plugins.methods.gp_bo import Suggestion, suggest
+from bbo_plugins.methods.gp_bo import Options, suggest
 from tests.oracles import dense
 from tests.oracles.problems import unit_box
 
 if TYPE_CHECKING:
-    from bbo_plugins.methods.observations import Observations
+    from bbo_plugins.methods.observations import Observations, Suggestion
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
@@ -29,7 +29,9 @@ def step(
 ) -> Suggestion:
     """Suggest with a generator of its own, in the unit box unless told otherwise."""
     space = space or unit_box(observations.X.shape[1])
-    suggestion = suggest(space, observations, rng=np.random.default_rng(seed), **options)
+    suggestion = suggest(
+        space, observations, rng=np.random.default_rng(seed), options=Options(**options)
+    )
     assert_valid(suggestion, space)
     return suggestion
 
@@ -67,8 +69,7 @@ def bound_acquisition(
         observations,
         np.empty((0, observations.X.shape[1])),
         incumbents=mean[gp_bo._eligible(observations, observations.X, constraints)],
-        kind=kind,
-        beta=1.96,
+        options=Options(acquisition=kind, beta=1.96),
     )
     return acquisition, surrogate
 

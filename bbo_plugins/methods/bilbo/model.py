@@ -1,7 +1,7 @@
 """The models of a bilevel problem: one Gaussian process per function over the joint unit cube.
 
-Model units (:class:`bbo_plugins.gp.targets.Units`): an objective is standardized by its own
-observations; a constraint is divided by their root mean square and never shifted, so that the
+Model units (:class:`bbo_plugins.gp.targets.LogLogTransform`): an objective is standardized by its
+own observations; a constraint is divided by their root mean square and never shifted, so that the
 prior's mean, zero, is the border of what is feasible. Values far out are compressed first where
 that makes the values likelier.
 """
@@ -21,7 +21,7 @@ from bbo_plugins.acquisition.validity import Validity
 from bbo_plugins.gp.fit import Fit, WarmStart, fit_map
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import transformed_noise
-from bbo_plugins.gp.targets import Units
+from bbo_plugins.gp.targets import LogLogTransform
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.observations import Observations
 
@@ -76,7 +76,7 @@ class _TransformedFit:
             hyperparameters could be fitted.
     """
 
-    transform: Units
+    transform: LogLogTransform
     fit: Fit
     known_noise: FloatArray | None
     log_evidence: float
@@ -86,7 +86,7 @@ class _TransformedFit:
         cls,
         data: FunctionData,
         features: FeatureMap,
-        transform: Units,
+        transform: LogLogTransform,
         warm_start: WarmStart | None,
     ) -> _TransformedFit:
         """Fit to the transformed values; does not raise where nothing can be fitted."""
@@ -114,12 +114,12 @@ def _likeliest_fit(
 
     ``everywhere`` (m, d) fills the space; a value's share is the part of it that is nearest.
     """
-    plain = Units.fit(data.y, is_constraint=is_constraint)
+    plain = LogLogTransform.fit(data.y, is_constraint=is_constraint)
     fitted = _TransformedFit.of(data, features, plain, warm_start)
     columns = features.columns(data.X)
     nearest = cdist(features.columns(everywhere), columns).argmin(axis=1)
     shares = np.bincount(nearest, minlength=len(columns)).astype(np.float64)
-    compressing = Units.fit(data.y, is_constraint=is_constraint, shares=shares)
+    compressing = LogLogTransform.fit(data.y, is_constraint=is_constraint, shares=shares)
     if not compressing.compresses(data.y):
         return fitted
     other = _TransformedFit.of(data, features, compressing, warm_start)
@@ -146,7 +146,7 @@ class FunctionModel:
 
     name: str
     process: GaussianProcess
-    transform: Units
+    transform: LogLogTransform
     warm_start: WarmStart
     n_observed: int
     scale: float

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bbo_plugins.gp.surrogate import transformed_noise
-from bbo_plugins.gp.targets import GapTransform
+from bbo_plugins.gp.targets import BoxCoxTransform
 from bbo_plugins.methods.go_ucb.ball import NetworkBall
 from bbo_plugins.methods.go_ucb.evidence import (
     GROWTH,
@@ -118,7 +118,7 @@ class NetworkSurrogate:
 
     ball: NetworkBall
     z: FloatArray
-    transform: GapTransform
+    transform: BoxCoxTransform
     features: FeatureMap
     warm_start: WarmNetwork
     noise_variance: float
@@ -218,7 +218,7 @@ def inputs(X: FloatArray, features: FeatureMap) -> FloatArray:
 class _Targets:
     """The targets in the units of one transform."""
 
-    transform: GapTransform
+    transform: BoxCoxTransform
     z: FloatArray  # (n,)
     noise: NoiseModel
     chosen: IntArray  # (k,) observations that the scales are chosen on
@@ -228,7 +228,7 @@ class _Targets:
     def of(
         cls, U: FloatArray, y: FloatArray, power: float, noise_variance: FloatArray | None
     ) -> _Targets:
-        transform = GapTransform.fit(y, power)
+        transform = BoxCoxTransform.fit(y, power)
         known = np.full(len(y), np.nan)
         if noise_variance is not None:
             known = transformed_noise(noise_variance, transform.derivative(y))

@@ -1,9 +1,9 @@
-"""EXP3, the two-armed bandit by which UHE-BO decides when to evaluate a random point.
+"""EXP3, the two-armed bandit that decides when UHE-BO evaluates a random point.
 
-Trials after start-up come in pairs of consecutive numbers. At the first of a pair the bandit pulls
-an arm, the second completes the pair, and the better of the two values gives the reward. Nothing is
-kept between calls: the bandit is replayed from what is known of the pairs, in the order of their
-numbers, so that every process that sees the same study computes the same probabilities.
+Trials after start-up come in pairs of consecutive numbers; a pair is a round of the bandit. Nothing
+is kept between calls: the bandit is replayed from the known pairs in the order of their numbers, so
+that every process that sees the same study computes the same probabilities. Workers in parallel
+overlap: a pair without a reward yet is passed over, and a reward is divided by the p of the replay.
 
 | symbol | meaning                                                                               |
 |--------|---------------------------------------------------------------------------------------|
@@ -14,29 +14,10 @@ numbers, so that every process that sees the same study computes the same probab
 | p      | probabilities of the arms, K of them                                                  |
 | r      | reward of a round, in [0, 1]                                                          |
 | Ĝ      | estimated total rewards of the arms, Σ r/p over the rounds that pulled it, K of them  |
-| ω      | weights exp(γ Ĝ / K), kept as logarithms, K of them                                 |
+| ω      | weights exp(γ Ĝ / K), kept as logarithms, K of them                                   |
 
-Sources: Ha et al. (2023), "Provably Efficient Bayesian Optimization with Unknown Gaussian Process
-Hyperparameter Estimation", Algorithm 1 and section 5.1; Auer, Cesa-Bianchi, Freund & Schapire
-(2002), "The Nonstochastic Multiarmed Bandit Problem", Figure 1 and Corollary 3.2. The corollary's
-rate for n rounds is sqrt(K log K / ((e-1) n)); with K = 2 and n = T/2 it is the paper's
-sqrt(4 log 2 / ((e-1) T)), which is how T is known to count trials. The expected regret of n rounds
-is then at most 2 sqrt(e-1) sqrt(n K log K).
-
-Deviations from the paper:
-
-* n unknown: γ_i is the rate for i rounds, that is the paper's with T = 2i. The weights are then
-  ω = exp(γ_i Ĝ / K) with the *current* rate, not products of steps taken at the rates of their
-  time; the two agree as long as the rate is constant. Such a product would give the first rounds
-  the most say for ever: after n rounds that favor one arm it takes about 3n to change its mind, a
-  regret linear in the number of rounds. With the current rate the proof of Auer et al. (Theorem
-  3.1) goes through, as log((1/K) Σ exp(η Ĝ)) / η cannot grow when η = γ_i/K falls: the regret is
-  at most (e-1) Σ γ_i + K log K / γ_n <= 3 sqrt(e-1) sqrt(n K log K).
-* Pairs overlap in parallel: a pair without a reward as yet is passed over, and the p that divides a
-  reward is that of the replay, not the one by which the arm was pulled when less was known.
-* "Scaled" by the start-up data, which the paper leaves open, is read as mapping their range to
-  [0, 1] and clipping. A second rule rewards improvement.
-* A failed trial leaves its pair the other's value; if both failed the reward is 0.
+Sources: Ha et al., Algorithm 1 and section 5.1; Auer, Cesa-Bianchi, Freund & Schapire (2002), "The
+Nonstochastic Multiarmed Bandit Problem", Figure 1 and Corollary 3.2.
 """
 
 from __future__ import annotations
@@ -48,7 +29,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from bbo_plugins import errors
-from bbo_plugins.methods.observations import NO_ARM, TrialTable
+from bbo_plugins.methods.observations import NO_ARM, TrialHistory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -133,6 +114,7 @@ class Bandit:
 
 def exploration_rate(n_rounds: int, *, n_arms: int = 2) -> float:
     """Return γ in (0, 1] for a number of rounds, half the paper's T; Auer et al., Corollary 3.2."""
+    # Algorithm 1, line 5: n_rounds = T/2
     return min(1.0, math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1.0) * n_rounds)))
 
 
@@ -141,7 +123,8 @@ def probabilities(log_weights: Sequence[float], gamma: float) -> tuple[float, ..
     largest = max(log_weights)
     weights = [math.exp(log_weight - largest) for log_weight in log_weights]
     share = (1.0 - gamma) / sum(weights)
-    return tuple(share * weight + gamma / len(weights) for weight in weights)  # Alg. 1, line 7
+    # Algorithm 1, line 7
+    return tuple(share * weight + gamma / len(weights) for weight in weights)
 
 
 def replay(rounds: Iterable[Round], *, n_rounds: int | None = None, n_arms: int = 2) -> Bandit:
@@ -181,7 +164,7 @@ def pair_of(number: int, first: int) -> tuple[int, int]:
 
 
 def pair_rewards(
-    trials: TrialTable, *, number: int, first: int, rule: RewardRule
+    history: TrialHistory, *, number: int, first: int, rule: RewardRule
 ) -> tuple[Round, ...]:
     """Return the rounds of all pairs before the pair of one trial, in order.
 
@@ -189,7 +172,7 @@ def pair_rewards(
     finished; it may still change when a trial with a smaller number finishes later.
 
     Args:
-        trials: The study's trials; those that do not precede the pair of ``number`` are ignored.
+        history: The study's trials; those that do not precede the pair of ``number`` are ignored.
         number: Number of the trial to be suggested.
         first: Number of the first trial after start-up.
         rule: What is rewarded. "improvement": 1 if the pair's better value is above all values of
@@ -205,14 +188,14 @@ def pair_rewards(
     errors.check_int("number", number, minimum=first)
     errors.check_word("rule", rule, get_args(RewardRule))
     n_pairs, _ = pair_of(number, first)
-    values = np.where(trials.finished & ~np.isnan(trials.values), trials.values, -np.inf)
+    values = np.where(history.finished & ~np.isnan(history.values), history.values, -np.inf)
 
-    row = trials.numbers - first
+    row = history.numbers - first
     inside = (row >= 0) & (row < 2 * n_pairs)
     arms = np.full(2 * n_pairs, NO_ARM)
-    arms[row[inside]] = trials.arms[inside]
+    arms[row[inside]] = history.arms[inside]
     finished = np.zeros(2 * n_pairs, dtype=np.bool_)
-    finished[row[inside]] = trials.finished[inside]
+    finished[row[inside]] = history.finished[inside]
     members = np.full(2 * n_pairs, -np.inf)
     members[row[inside]] = values[inside]
     best = members.reshape(n_pairs, 2).max(axis=1)  # Algorithm 1, line 19; -inf if both failed
@@ -220,7 +203,7 @@ def pair_rewards(
     if rule == "improvement":
         record = np.maximum.accumulate(np.concatenate([[-np.inf], values]))
         starts = first + 2 * np.arange(n_pairs)
-        rewards = (best > record[np.searchsorted(trials.numbers, starts)]).astype(np.float64)
+        rewards = (best > record[np.searchsorted(history.numbers, starts)]).astype(np.float64)
     else:
         rewards = _scaled(best, values[row < 0])
     known = finished.reshape(n_pairs, 2).all(axis=1) & ~np.isnan(rewards)

@@ -44,7 +44,7 @@ import numpy as np
 from optuna.samplers import BaseSampler, PartialFixedSampler
 from optuna.trial import FrozenTrial, TrialState
 
-from bbo_plugins.methods.observations import NO_ARM, Observations, Past, TrialTable
+from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory
 from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.study.continuations import Continuations
 from bbo_plugins.optuna.study.memory import PerStudy
@@ -184,7 +184,7 @@ class Proposed:
 
     def past(
         self, trials: Sequence[FrozenTrial], asking: FrozenTrial, values: Mapping[int, float]
-    ) -> Past:
+    ) -> TrialHistory:
         """Return the arms, values and expectations of all trials but the asking one.
 
         Args:
@@ -201,14 +201,14 @@ class Proposed:
         numbers = [*self._counted.numbers, *(trial.number for trial in rest)]
         said = [*self._counted.said, *map(self._said, rest)]
         finished = [True] * n_settled + [trial.state.is_finished() for trial in rest]
-        table = TrialTable(
+        gains = [row.expected_gain for row in said]
+        return TrialHistory(
             numbers=np.array(numbers, dtype=np.int64),
             arms=np.array([row.arm for row in said], dtype=np.int64),
             finished=np.array(finished, dtype=np.bool_),
             values=np.array([values.get(n, math.nan) for n in numbers], dtype=np.float64),
+            expected_gains=np.array(gains, dtype=np.float64),
         )
-        gains = np.array([row.expected_gain for row in said], dtype=np.float64)
-        return Past(trials=table, expected_gains=gains)
 
     def _said(self, trial: FrozenTrial) -> _Said:
         known = self._known.get(trial.number)
@@ -266,7 +266,7 @@ class Snapshot:
     observations: Observations
     constraints: tuple[str, ...]
     fits: Mapping[str, tuple[Any, ...]]
-    past: Past
+    past: TrialHistory
     n_infinite: int
     n_invalid_noise: int
     n_unreadable: int
@@ -378,8 +378,8 @@ class StudyHistory:
         if complete.any() and not complete.all():
             y[~complete] = np.minimum(y[~complete], lower_median(y[complete]))
         if continuations.first:
-            numbers = np.array([continuations.index(n) for n in past.trials.numbers.tolist()])
-            past = replace(past, trials=replace(past.trials, numbers=numbers))
+            numbers = np.array([continuations.index(n) for n in past.numbers.tolist()])
+            past = replace(past, numbers=numbers)
         names, constraints = constraint_table(known)
         noise = np.array([row.noise_variance for row in known], dtype=np.float64)
         observations = Observations(

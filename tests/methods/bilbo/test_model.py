@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.gp.targets import Units
+from bbo_plugins.gp.targets import LogLogTransform
 from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
 from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
 from bbo_plugins.space import Dimension, SearchSpace
@@ -74,7 +74,7 @@ def test_data_check_their_shapes(wrong: dict[str, Any], message: str) -> None:
 )
 def test_units_lead_there_and_back(y: FloatArray, is_constraint: bool) -> None:
     """Units are finite, invertible and increasing; a constraint keeps its sign."""
-    units = Units.fit(y, is_constraint=is_constraint)
+    units = LogLogTransform.fit(y, is_constraint=is_constraint)
     z = units.forward(y)
     assert np.isfinite(z).all()
     assert units.scale > 0.0
@@ -88,9 +88,9 @@ def test_units_lead_there_and_back(y: FloatArray, is_constraint: bool) -> None:
 def test_units_standardize() -> None:
     """An objective gets mean 0 and deviation 1, a constraint root mean square 1."""
     y = np.array([3.0, 5.0, 10.0])
-    objective = Units.fit(y, is_constraint=False).forward(y)
+    objective = LogLogTransform.fit(y, is_constraint=False).forward(y)
     assert (objective.mean(), objective.std()) == (pytest.approx(0.0), pytest.approx(1.0))
-    constraint = Units.fit(y, is_constraint=True).forward(y)
+    constraint = LogLogTransform.fit(y, is_constraint=True).forward(y)
     assert np.mean(constraint**2) == pytest.approx(1.0)
     assert constraint / constraint[0] == pytest.approx(y / y[0])
 

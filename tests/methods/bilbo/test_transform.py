@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.targets import Units
+from bbo_plugins.gp.targets import LogLogTransform
 from bbo_plugins.methods.bilbo.model import FunctionModel
 from bbo_plugins.methods.bilbo.problem import FunctionData
 from bbo_plugins.space.dimension import FloatArray
@@ -14,9 +14,9 @@ from bbo_plugins.space.dimension import FloatArray
 BULK = np.linspace(-1.0, 1.0, 21)
 
 
-def _fit(y: FloatArray, *, is_constraint: bool = False) -> Units:
+def _fit(y: FloatArray, *, is_constraint: bool = False) -> LogLogTransform:
     """Return compressing units of values that share the space evenly."""
-    return Units.fit(y, is_constraint=is_constraint, shares=np.ones(len(y)))
+    return LogLogTransform.fit(y, is_constraint=is_constraint, shares=np.ones(len(y)))
 
 
 @pytest.mark.parametrize("worst", [-1e6, -1e15, -1e300])
@@ -30,7 +30,7 @@ def test_a_diverged_value_does_not_decide_the_unit(worst: float) -> None:
     assert z[-1] < z[0] - 0.1
     assert z[:-1].std() > 0.05
     assert units.inverse(z) == pytest.approx(y, rel=1e-6)
-    plain = Units.fit(y, is_constraint=False)
+    plain = LogLogTransform.fit(y, is_constraint=False)
     assert not plain.compresses(y)
     assert plain.forward(y)[:-1].std() < 1e-5
 
@@ -73,7 +73,7 @@ def test_a_cluster_is_not_taken_for_the_function() -> None:
     rng = np.random.default_rng(0)
     y = np.concatenate([BULK, 1.0 - 1e-4 * rng.random(200)])
     shares = np.concatenate([np.full(21, 12.0), np.full(200, 0.02)])
-    assert not Units.fit(y, is_constraint=False, shares=shares).compresses(y)
+    assert not LogLogTransform.fit(y, is_constraint=False, shares=shares).compresses(y)
     assert _fit(y).compresses(BULK)
 
 

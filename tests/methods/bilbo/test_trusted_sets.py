@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.gp.targets import Units
 from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
 from bbo_plugins.methods.bilbo.search import best_pair
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets, penalized_bound
@@ -203,7 +202,7 @@ def test_epsilon_is_in_the_lower_objectives_own_units() -> None:
     problem = grid_problem(9, 9)
     model = random_model(problem, 6, 1)
     P = problem.space.enumerate()
-    units = Units(prescale=20.0, mean=0.25)  # one of the model's is 20, zero is 5
+    units = LogLogTransform(prescale=20.0, mean=0.25)  # one of the model's is 20, zero is 5
     scaled = FunctionModel(**{**vars(model.lower), "transform": units})
     other = type(model)(model.upper, scaled)
     ours = TrustedSets(model, 2.0, 0.5, many_responses=True).lower_level(P)
@@ -219,7 +218,7 @@ def test_epsilon_counts_where_values_are_compressed() -> None:
     problem = grid_problem(9, 9)
     model = random_model(problem, 6, 1)
     P = problem.space.enumerate()
-    units = Units(origin=1.0, reach=1.0, unit=0.25, furthest=1e6)
+    units = LogLogTransform(origin=1.0, limit=1.0, unit=0.25, furthest=1e6)
     compressing = FunctionModel(**{**vars(model.lower), "transform": units})
     model = type(model)(model.upper, compressing)
     bounds = [

@@ -13,7 +13,7 @@ import pytest
 
 from bbo_plugins.gp.fit import WarmStart, default_prior, fit_map
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import NOISE_FLOOR, Loss, Marginal, MarginalLikelihood
+from bbo_plugins.gp.likelihood import NOISE_FLOOR, FitCriterion, Marginal, MarginalLikelihood
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods.uhe_bo import losses
 from bbo_plugins.methods.uhe_bo.losses import (
@@ -30,7 +30,7 @@ from tests.oracles.problems import sample_prior
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
-LOSSES: tuple[Loss, ...] = (Marginal(), NearestNeighborPseudoData(), WeightedLeaveOneOut())
+LOSSES: tuple[FitCriterion, ...] = (Marginal(), NearestNeighborPseudoData(), WeightedLeaveOneOut())
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 
 
@@ -54,12 +54,12 @@ def _nearest(points: FloatArray, X: FloatArray, counts: tuple[int, ...]) -> list
 
 @every_loss
 @pytest.mark.parametrize("fit_noise", [True, False])
-def test_gradients_agree_with_differences(loss: Loss, fit_noise: bool) -> None:
+def test_gradients_agree_with_differences(loss: FitCriterion, fit_noise: bool) -> None:
     """Every loss, partly known noise, a categorical dimension among numeric ones."""
     counts = (0, 3, 0)
     X, y = _data(30, counts, clustered=True)
     known = np.where(np.arange(30) % 3 == 0, 0.05, np.nan)
-    criterion = loss.criterion(X, y, FeatureMap(counts), known_noise=known, fit_noise=fit_noise)
+    criterion = loss.bind(X, y, FeatureMap(counts), known_noise=known, fit_noise=fit_noise)
     assert criterion.n_parameters == 4 + int(fit_noise)
     rng = np.random.default_rng(0)
     # Without noise on the diagonal the matrix is badly conditioned, for the differences too.
@@ -76,12 +76,12 @@ def test_marginal_is_the_likelihood_and_the_default() -> None:
     X, y = _data(30, (0, 3))
     features, theta = FeatureMap((0, 3)), np.log([0.3, 0.8, 1.2, 0.01])
     known = np.where(np.arange(30) % 2 == 0, 0.05, np.nan)
-    ours = Marginal().criterion(X, y, features, known_noise=known)(theta)
+    ours = Marginal().bind(X, y, features, known_noise=known)(theta)
     value, gradient = MarginalLikelihood(X, y, features, known_noise=known)(theta)
     assert ours[0] == value
     assert np.array_equal(ours[1], gradient)
     default = fit_map(X, y, features, known_noise=known)
-    explicit = fit_map(X, y, features, known_noise=known, loss=Marginal())
+    explicit = fit_map(X, y, features, known_noise=known, criterion=Marginal())
     assert np.array_equal(default.warm_start.theta, explicit.warm_start.theta)
     assert np.array_equal(default.warm_start.inverse_hessian, explicit.warm_start.inverse_hessian)
 
@@ -105,7 +105,7 @@ def test_pseudo_data_carry_the_label_of_the_nearest(counts: tuple[int, ...], mul
     theta = random_theta(np.random.default_rng(1), len(counts))
     expected = MarginalLikelihood(points, y[nearest], features, known_noise=known[nearest])(theta)
     loss = NearestNeighborPseudoData(multiple)
-    value, gradient = loss.criterion(X, y, features, known_noise=known)(theta)
+    value, gradient = loss.bind(X, y, features, known_noise=known)(theta)
     assert value == pytest.approx(expected[0], rel=1e-12)
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-10)
 
@@ -132,7 +132,7 @@ with one_blas_thread():
     rng = np.random.default_rng(5)
     X, y = rng.random((20, 3)), rng.standard_normal(20)
     thetas = [
-        fit_map(X, y, FeatureMap((0, 3, 0)), loss=loss).warm_start.theta.tobytes()
+        fit_map(X, y, FeatureMap((0, 3, 0)), criterion=loss).warm_start.theta.tobytes()
         for loss in (NearestNeighborPseudoData(), WeightedLeaveOneOut())
     ]
     print(hashlib.sha256(b"".join(thetas)).hexdigest())
@@ -147,7 +147,7 @@ def test_another_process_draws_the_same_points() -> None:
     rng = np.random.default_rng(5)
     X, y = rng.random((20, 3)), rng.standard_normal(20)
     thetas = [
-        fit_map(X, y, FeatureMap((0, 3, 0)), loss=loss).warm_start.theta.tobytes()
+        fit_map(X, y, FeatureMap((0, 3, 0)), criterion=loss).warm_start.theta.tobytes()
         for loss in (NearestNeighborPseudoData(), WeightedLeaveOneOut())
     ]
     assert run.stdout.strip() == hashlib.sha256(b"".join(thetas)).hexdigest()
@@ -160,7 +160,7 @@ def test_weighted_losses_are_bound_to_the_volumes() -> None:
     weights = voronoi_volumes(X, features)
     assert weights.max() > 3.0 * weights.min()
     centered = y - weights @ y / 30.0
-    value, _ = WeightedLeaveOneOut().criterion(X, y, features)(theta)
+    value, _ = WeightedLeaveOneOut().bind(X, y, features)(theta)
     expected, _ = LeaveOneOut(X, centered, features, weights)(theta)
     assert value == pytest.approx(expected, rel=1e-12)
     assert value != pytest.approx(LeaveOneOut(X, centered, features, np.ones(30))(theta)[0])
@@ -170,8 +170,8 @@ def test_leave_one_out_estimates_do_not_depend_on_the_offset_of_the_targets() ->
     """The targets are centered by their weighted mean, whatever they were centered by before."""
     X, y = _data(30, (0, 3), clustered=True)
     features, theta = FeatureMap((0, 3)), np.log([0.3, 0.8, 1.2, 0.01])
-    value, gradient = WeightedLeaveOneOut().criterion(X, y, features)(theta)
-    moved = WeightedLeaveOneOut().criterion(X, y + 3.0, features)(theta)
+    value, gradient = WeightedLeaveOneOut().bind(X, y, features)(theta)
+    moved = WeightedLeaveOneOut().bind(X, y + 3.0, features)(theta)
     assert moved[0] == pytest.approx(value, rel=1e-9)
     np.testing.assert_allclose(moved[1], gradient, rtol=1e-7, atol=1e-9)
 
@@ -214,13 +214,13 @@ def test_crowded_observations_have_small_weights() -> None:
 @pytest.mark.parametrize("twins", [False, True])
 @pytest.mark.parametrize("fit_noise", [True, False])
 def test_fits_of_few_observations_succeed(
-    loss: Loss, counts: tuple[int, ...], n: int, twins: bool, fit_noise: bool
+    loss: FitCriterion, counts: tuple[int, ...], n: int, twins: bool, fit_noise: bool
 ) -> None:
     """One observation, coinciding ones, categories only: a finite optimum without a note."""
     X, y = _data(n, counts)
     if twins:
         X[:] = X[0]
-    fit = fit_map(X, y, FeatureMap(counts), fit_noise=fit_noise, loss=loss)
+    fit = fit_map(X, y, FeatureMap(counts), fit_noise=fit_noise, criterion=loss)
     assert fit.note is None
     assert math.isfinite(fit.log_posterior)
     assert np.isfinite(fit.hyperparameters.length_scales).all()
@@ -229,12 +229,12 @@ def test_fits_of_few_observations_succeed(
 
 @every_loss
 @pytest.mark.parametrize("n", [40, 130])
-def test_fit_is_a_local_optimum_of_its_loss(loss: Loss, n: int) -> None:
+def test_fit_is_a_local_optimum_of_its_loss(loss: FitCriterion, n: int) -> None:
     """The reported value is loss plus prior, and no step in any coordinate improves on it."""
     X, y = _data(n, (0, 0), clustered=True)
     features = FeatureMap((0, 0))
-    fit = fit_map(X, y, features, loss=loss)
-    criterion, prior = loss.criterion(X, y, features), default_prior(2)
+    fit = fit_map(X, y, features, criterion=loss)
+    criterion, prior = loss.bind(X, y, features), default_prior(2)
 
     def objective(theta: FloatArray) -> float:
         return criterion(theta)[0] + prior.value_and_gradient(theta)[0]
@@ -247,16 +247,16 @@ def test_fit_is_a_local_optimum_of_its_loss(loss: Loss, n: int) -> None:
 
 
 @every_loss
-def test_factor_is_handed_over_only_if_it_is_the_observations(loss: Loss) -> None:
+def test_factor_is_handed_over_only_if_it_is_the_observations(loss: FitCriterion) -> None:
     """A factor left by a fit is that of K of all observations; otherwise there is none."""
     X, y = _data(30, (0, 0), clustered=True)
-    fit = fit_map(X, y, FeatureMap((0, 0)), loss=loss)
+    fit = fit_map(X, y, FeatureMap((0, 0)), criterion=loss)
     if not isinstance(loss, Marginal | WeightedLeaveOneOut):
         assert fit.cholesky is None
         return
     estimate = fit.hyperparameters
     # The search may end on a step that it rejects; a warm fit ends where it began.
-    fit = fit_map(X, y, FeatureMap((0, 0)), loss=loss, warm_start=fit.warm_start)
+    fit = fit_map(X, y, FeatureMap((0, 0)), criterion=loss, warm_start=fit.warm_start)
     assert fit.cholesky is not None
     estimate = fit.hyperparameters
     K = dense.covariance(X, X, estimate.length_scales, estimate.signal_variance, (0, 0))
@@ -265,7 +265,7 @@ def test_factor_is_handed_over_only_if_it_is_the_observations(loss: Loss) -> Non
 
 
 @every_loss
-def test_warm_fits_stay_warm_as_observations_come_in(loss: Loss) -> None:
+def test_warm_fits_stay_warm_as_observations_come_in(loss: FitCriterion) -> None:
     """One more observation at a time: as a rule few evaluations, seldom a cold fit.
 
     A cold fit takes 20 evaluations and more. Milestones, at 12, 16, 23 and 32 observations, bring
@@ -277,7 +277,7 @@ def test_warm_fits_stay_warm_as_observations_come_in(loss: Loss) -> None:
     warm: WarmStart | None = None
     n_evaluations = []
     for n in range(10, 41):
-        fit = fit_map(X[:n], y[:n], FeatureMap((0, 0, 0)), warm_start=warm, loss=loss)
+        fit = fit_map(X[:n], y[:n], FeatureMap((0, 0, 0)), warm_start=warm, criterion=loss)
         warm = fit.warm_start
         n_evaluations.append(fit.n_evaluations)
     assert np.median(n_evaluations[1:]) <= 8
@@ -285,7 +285,7 @@ def test_warm_fits_stay_warm_as_observations_come_in(loss: Loss) -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES[2:], ids=lambda loss: type(loss).__name__)
-def test_length_scales_survive_a_crowded_design(loss: Loss) -> None:
+def test_length_scales_survive_a_crowded_design(loss: FitCriterion) -> None:
     """Samples of the model, half of the points in a hundredth of the square: right in the median.
 
     The literal loss is not asked: its labels are wrong within cells, which shortens length-scales.
@@ -296,20 +296,20 @@ def test_length_scales_survive_a_crowded_design(loss: Loss) -> None:
         X = rng.random((60, 2))
         X[30:] = 0.45 + 0.1 * X[30:]
         y = sample_prior(X, np.array([0.3, 0.3]), rng, noise=1e-4)
-        fit = fit_map(X, y / y.std(), FeatureMap((0, 0)), loss=loss)
+        fit = fit_map(X, y / y.std(), FeatureMap((0, 0)), criterion=loss)
         ratios.extend((fit.hyperparameters.length_scales / 0.3).tolist())
     assert 1.0 / 1.6 < np.median(ratios) < 1.6
 
 
 @every_loss
-def test_surrogate_estimates_with_the_loss_and_predicts_from_the_data(loss: Loss) -> None:
+def test_surrogate_estimates_with_the_loss_and_predicts_from_the_data(loss: FitCriterion) -> None:
     """The hyperparameters are the loss's own; the posterior is conditioned on all observations."""
     X, y = _data(40, (0, 0), clustered=True)
     features = FeatureMap((0, 0))
-    surrogate = Surrogate.fit(X, y, features, loss=loss)
+    surrogate = Surrogate.fit(X, y, features, criterion=loss)
     estimate = surrogate.process.hyperparameters
     borrowed = np.full(40, estimate.noise_variance) if loss.borrows_noise else None
-    fit = fit_map(X, surrogate.transform.forward(y), features, known_noise=borrowed, loss=loss)
+    fit = fit_map(X, surrogate.transform.forward(y), features, known_noise=borrowed, criterion=loss)
     assert np.array_equal(surrogate.warm_start.theta, fit.warm_start.theta)
     assert np.array_equal(estimate.length_scales, fit.hyperparameters.length_scales)
     assert estimate.signal_variance == fit.hyperparameters.signal_variance

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.observations import NO_ARM, TrialTable
+from bbo_plugins.methods.observations import NO_ARM, TrialHistory
 from bbo_plugins.methods.uhe_bo.bandit import (
     Bandit,
     RewardRule,
@@ -45,13 +45,14 @@ def _rounds(n_arms: int, size: int = 40) -> st.SearchStrategy[list[tuple[int | N
     return st.lists(st.tuples(arms, REWARDS), max_size=size)
 
 
-def _table(trials: oracle.Trials) -> TrialTable:
+def _table(trials: oracle.Trials) -> TrialHistory:
     rows = [(n, *trials[n]) for n in sorted(trials)]
-    return TrialTable(
+    return TrialHistory(
         numbers=np.array([row[0] for row in rows], dtype=np.int64),
         arms=np.array([NO_ARM if row[1] is None else row[1] for row in rows], dtype=np.int64),
         finished=np.array([row[2] for row in rows], dtype=np.bool_),
         values=np.array([math.nan if row[3] is None else row[3] for row in rows]),
+        expected_gains=np.full(len(rows), math.nan),
     )
 
 

@@ -264,7 +264,7 @@ def bowl(X: FloatArray) -> FloatArray:
     return heights
 
 
-def test_a_step_is_one_with_the_active_set() -> None:
+def test_a_step_is_one_with_the_training_subset() -> None:
     """Beyond the limit a suggestion is, bit for bit, that of a study that has only those."""
     rng = np.random.default_rng(1)
     X = rng.random((MAX_MODELED + 120, 2))
@@ -286,7 +286,10 @@ def test_points_without_a_part_in_the_model_are_not_suggested_again() -> None:
     space = SearchSpace({"a": levels, "b": levels})
     X = np.random.default_rng(2).permutation(space.enumerate())[:1023]
     step = gp_bo.suggest(
-        space, observed(X, bowl(X)), rng=np.random.default_rng(0), deterministic=True
+        space,
+        observed(X, bowl(X)),
+        rng=np.random.default_rng(0),
+        options=gp_bo.Options(deterministic=True),
     )
     assert step.x.tolist() not in X.tolist()
 

@@ -19,12 +19,11 @@ from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo
 from bbo_plugins.methods.uhe_bo.algorithm import (
-    DEFAULT_POLICY,
+    EXPLORE_WHEN_STAGNATED,
+    MAP_ONLY,
     MODEL_ARM,
-    PLAIN_POLICY,
     RANDOM_ARM,
-    Policy,
-    Suggestion,
+    Variant,
 )
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
 from bbo_plugins.space import Dimension, SearchSpace
@@ -37,13 +36,15 @@ if TYPE_CHECKING:
 
     from bbo_plugins.acquisition.functions import AcquisitionName
     from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.gp.likelihood import Loss
-    from bbo_plugins.methods.observations import Observations
+    from bbo_plugins.gp.likelihood import FitCriterion
+    from bbo_plugins.methods.observations import Observations, Suggestion
     from bbo_plugins.space.dimension import FloatArray
 
-LITERAL = Policy(loss=NearestNeighborPseudoData(), on_stagnation=False, n_draws=1, reward="scaled")
+LITERAL = Variant(
+    criterion=NearestNeighborPseudoData(), on_stagnation=False, n_draws=1, reward="scaled"
+)
 # The rules of the bandit without the cost of the paper's loss.
-EVERY_PAIR = replace(LITERAL, loss=MARGINAL)
+EVERY_PAIR = replace(LITERAL, criterion=MARGINAL)
 
 # The first number of each generator, so that the arm can be chosen. No arm's probability comes near
 # 0 or 1 in the tables below, so the lowest number pulls the random arm and the highest the model's.
@@ -58,7 +59,7 @@ FIRST = 4  # the first trial after start-up in the tables below
 def ask(
     rows: Mapping[int, Row],
     number: int,
-    policy: Policy = DEFAULT_POLICY,
+    variant: Variant = EXPLORE_WHEN_STAGNATED,
     *,
     seed: int = 0,
     space: SearchSpace | None = None,
@@ -69,7 +70,7 @@ def ask(
     space = space or unit_box(observations.X.shape[1])
     rng = np.random.default_rng(seed)
     step = uhe_bo.suggest(
-        space, observations, past_of(rows), number=number, rng=rng, policy=policy, **options
+        space, observations, past_of(rows), number=number, rng=rng, variant=variant, **options
     )
     assert_valid(step, space)
     assert step.expected_gain is None or math.isfinite(step.expected_gain)
@@ -82,7 +83,7 @@ def at_rest(number: int = FIRST + 6) -> dict[int, Row]:
     return rows | dict.fromkeys(range(FIRST, number), (None, True, 3.0, SMALL))
 
 
-def state(step: gp_bo.Suggestion) -> tuple[Any, ...]:
+def state(step: Suggestion) -> tuple[Any, ...]:
     """Return all of a suggestion that the parent method has too, to be compared."""
     fits = [json.dumps(warm_start.to_json()) for warm_start in step.warm_starts]
     return step.x.tolist(), step.expected_gain, fits, step.notes
@@ -114,41 +115,44 @@ def test_without_its_parts_it_is_the_parent_method(
 ) -> None:
     """Point, expectation and fits equal those of ``gp_bo`` to the last bit."""
     observations = demanding(1)
-    options: Any = {"acquisition": acquisition, "beta": 1.5, "deterministic": deterministic}
-    parent = gp_bo.suggest(unit_box(2), observations, rng=np.random.default_rng(3), **options)
-    step = ask(rows, FIRST + 6, PLAIN_POLICY, seed=3, observations=observations, **options)
+    options = gp_bo.Options(acquisition=acquisition, beta=1.5, deterministic=deterministic)
+    rng = np.random.default_rng(3)
+    parent = gp_bo.suggest(unit_box(2), observations, rng=rng, options=options)
+    step = ask(rows, FIRST + 6, MAP_ONLY, seed=3, observations=observations, options=options)
     assert state(step) == state(parent)
     assert step.arm is None
-    assert step.loss is MARGINAL
+    assert step.criterion is MARGINAL
 
 
-@pytest.mark.parametrize("policy", [DEFAULT_POLICY, Policy(explores=False)])
-def test_while_the_search_moves_the_default_is_the_parent_method(policy: Policy) -> None:
+@pytest.mark.parametrize("variant", [EXPLORE_WHEN_STAGNATED, Variant(explores=False)])
+def test_while_the_search_moves_the_default_is_the_parent_method(variant: Variant) -> None:
     """Nothing is drawn for an arm and the ordinary loss is minimized, in either place of a pair."""
     rows = at_rest() | {n: (None, True, float(n), LARGE) for n in range(FIRST, FIRST + 6)}
     for number in (FIRST + 5, FIRST + 6):
         parent = gp_bo.suggest(unit_box(2), DATA, rng=np.random.default_rng(0))
-        step = ask(rows, number, policy)
+        step = ask(rows, number, variant)
         assert state(step) == state(parent)
-        assert (step.arm, step.loss) == (None, MARGINAL)
+        assert (step.arm, step.criterion) == (None, MARGINAL)
 
 
 @pytest.mark.parametrize("loss", [NearestNeighborPseudoData(), WeightedLeaveOneOut()])
-def test_fits_continue_from_those_of_the_same_loss(loss: Loss) -> None:
+def test_fits_continue_from_those_of_the_same_loss(loss: FitCriterion) -> None:
     """The fit starts from the state of the loss in use; borrowed noise, from the ordinary one."""
-    asked: list[Loss] = []
+    asked: list[FitCriterion] = []
     old = observe(X := DATA.X[:5], smooth(X))
     states = {
-        known: gp_bo.suggest(unit_box(2), old, rng=np.random.default_rng(1), loss=known).warm_starts
+        known: gp_bo.suggest(
+            unit_box(2), old, rng=np.random.default_rng(1), options=gp_bo.Options(criterion=known)
+        ).warm_starts
         for known in (loss, MARGINAL)
     }
 
-    def warm_starts(of: Loss) -> Sequence[WarmStart | None]:
+    def warm_starts(of: FitCriterion) -> Sequence[WarmStart | None]:
         asked.append(of)
         return states[of]
 
-    policy = Policy(loss=loss, explores=False, on_stagnation=False)
-    step = ask({}, 0, policy, warm_starts=warm_starts)
+    variant = Variant(criterion=loss, explores=False, on_stagnation=False)
+    step = ask({}, 0, variant, warm_starts=warm_starts)
     assert asked == [loss, MARGINAL]
     for known, marginal, same in (
         (loss, MARGINAL, True),
@@ -159,9 +163,9 @@ def test_fits_continue_from_those_of_the_same_loss(loss: Loss) -> None:
             unit_box(2),
             DATA,
             rng=np.random.default_rng(0),
-            loss=loss,
-            warm_starts=states[known],
-            marginal_start=states[marginal][0],
+            options=gp_bo.Options(
+                criterion=loss, warm_starts=states[known], marginal_start=states[marginal][0]
+            ),
         )
         assert (state(step) == state(parent)) is same
 
@@ -169,9 +173,11 @@ def test_fits_continue_from_those_of_the_same_loss(loss: Loss) -> None:
 # -------------------------------------------------------------------------------- when it is asked
 
 
-def is_asked(rows: Mapping[int, Row], number: int, policy: Policy = DEFAULT_POLICY) -> bool:
+def is_asked(
+    rows: Mapping[int, Row], number: int, variant: Variant = EXPLORE_WHEN_STAGNATED
+) -> bool:
     """Return whether the bandit decides the trial; here, it always does so for the random arm."""
-    return ask(rows, number, policy, seed=PULLS_RANDOM).arm == RANDOM_ARM
+    return ask(rows, number, variant, seed=PULLS_RANDOM).arm == RANDOM_ARM
 
 
 REST = FIRST + 6
@@ -258,27 +264,27 @@ def test_rest_does_not_depend_on_the_units_of_the_objective() -> None:
 
 
 def test_the_papers_loss_is_minimized_for_every_trial_that_a_model_suggests() -> None:
-    """With the policy of the paper, the loss does not wait, in either place of a pair.
+    """With the variant of the paper, the loss does not wait, in either place of a pair.
 
     Whichever arm the pair's first has pulled, both tell what they expect.
     """
     first = ask(at_rest(), REST, LITERAL, seed=PULLS_MODEL)
-    assert (first.arm, first.loss) == (MODEL_ARM, LITERAL.loss)
+    assert (first.arm, first.criterion) == (MODEL_ARM, LITERAL.criterion)
     assert first.expected_gain is not None
     for arm in (RANDOM_ARM, MODEL_ARM, None):
         second = ask(at_rest() | {REST: (arm, True, 0.0, None)}, REST + 1, LITERAL)
-        assert (second.arm, second.loss) == (None, LITERAL.loss)
+        assert (second.arm, second.criterion) == (None, LITERAL.criterion)
         assert second.expected_gain is not None
 
 
 # ----------------------------------------------------------------------------- a pair that is asked
 
 
-def by_model(seed: int, *, n_drawn: int, loss: Loss = MARGINAL) -> tuple[Any, ...]:
+def by_model(seed: int, *, n_drawn: int, loss: FitCriterion = MARGINAL) -> tuple[Any, ...]:
     """Return the parent method's step with a generator that has drawn some numbers before."""
     rng = np.random.default_rng(seed)
     rng.random(n_drawn)
-    step = gp_bo.suggest(unit_box(2), DATA, rng=rng, loss=loss)
+    step = gp_bo.suggest(unit_box(2), DATA, rng=rng, options=gp_bo.Options(criterion=loss))
     assert step.expected_gain is not None
     return state(step)
 
@@ -287,11 +293,11 @@ def by_model(seed: int, *, n_drawn: int, loss: Loss = MARGINAL) -> tuple[Any, ..
 def test_the_models_arm_is_two_ordinary_steps(finished: bool) -> None:
     """Both are the parent's, what they expect included, but that the arm took one number."""
     first = ask(at_rest(), REST, seed=PULLS_MODEL)
-    assert (first.arm, first.loss) == (MODEL_ARM, MARGINAL)
+    assert (first.arm, first.criterion) == (MODEL_ARM, MARGINAL)
     assert state(first) == by_model(PULLS_MODEL, n_drawn=1)
     rows = at_rest() | {REST: (MODEL_ARM, finished, 3.0, first.expected_gain)}
     second = ask(rows, REST + 1)
-    assert (second.arm, second.loss) == (None, MARGINAL)
+    assert (second.arm, second.criterion) == (None, MARGINAL)
     assert state(second) == by_model(0, n_drawn=0)
 
 
@@ -305,10 +311,10 @@ def test_the_models_arm_is_two_ordinary_steps(finished: bool) -> None:
     ],
 )
 def test_after_a_random_point_the_model_is_doubted(first: Row) -> None:
-    """The second of the pair is by the policy's loss, and what it expects is nobody's business."""
+    """The second of the pair is by the variant's loss, and what it expects is nobody's business."""
     assert ask(at_rest(), REST, seed=PULLS_RANDOM).arm == RANDOM_ARM
     second = ask(at_rest() | {REST: first}, REST + 1)
-    assert (second.arm, second.loss) == (None, WeightedLeaveOneOut())
+    assert (second.arm, second.criterion) == (None, WeightedLeaveOneOut())
     point, _, *rest = by_model(0, n_drawn=0, loss=WeightedLeaveOneOut())
     assert state(second) == (point, None, *rest)
     assert point != by_model(0, n_drawn=0)[0]  # of the ordinary model
@@ -342,22 +348,22 @@ def test_arms_are_pulled_with_the_probabilities_of_exp3(
 
     The tables have gaps, failed and running trials, arms at the second of a pair, foreign trials.
     """
-    policy = replace(EVERY_PAIR, reward=reward)
+    variant = replace(EVERY_PAIR, reward=reward)
     number = max(rows, default=0) + 1 + ahead
     if (number - first_of(rows, number)) % 2:
-        assert ask(rows, number, policy, n_trials=n_trials).arm is None
+        assert ask(rows, number, variant, n_trials=n_trials).arm is None
         number += 1
-    p = random_probability(rows, number, policy, n_trials)
+    p = random_probability(rows, number, variant, n_trials)
     below = max((draw for draw in DRAWS if draw[0] < p - 1e-9), default=None)
     above = min((draw for draw in DRAWS if draw[0] > p + 1e-9), default=None)
     for draw, arm in ((below, RANDOM_ARM), (above, MODEL_ARM)):
         if draw is not None:
-            assert ask(rows, number, policy, seed=draw[1], n_trials=n_trials).arm == arm
+            assert ask(rows, number, variant, seed=draw[1], n_trials=n_trials).arm == arm
 
 
 @pytest.mark.parametrize("favored, n_seeds", [(RANDOM_ARM, 300), (MODEL_ARM, 80)])
 def test_frequencies_of_the_arms_are_the_replayed_probabilities(favored: int, n_seeds: int) -> None:
-    """The paper's policy, 300 or 80 generators: within four standard errors of the reference."""
+    """The paper's variant, 300 or 80 generators: within four standard errors of the reference."""
     rows: dict[int, Row] = {n: (None, True, float(n), None) for n in range(FIRST)}
     for n in range(FIRST, FIRST + 20, 2):
         rows |= {n: (favored, True, 2.0, SMALL), n + 1: (None, True, 1.0, SMALL)}
@@ -398,17 +404,22 @@ def explore(
     n: int,
     space: SearchSpace | None = None,
     observations: Observations = DATA,
-    n_draws: int = DEFAULT_POLICY.n_draws,
+    n_draws: int = EXPLORE_WHEN_STAGNATED.n_draws,
 ) -> FloatArray:
     """Return the points (n, d) of the random arm for n generators."""
-    policy = replace(EVERY_PAIR, n_draws=n_draws)  # whose first pair is decided by a fair coin
+    variant = replace(EVERY_PAIR, n_draws=n_draws)  # whose first pair is decided by a fair coin
     steps = [
-        ask({}, 0, policy, seed=seed, space=space, observations=observations)
+        ask({}, 0, variant, seed=seed, space=space, observations=observations)
         for seed in [seed for draw, seed in DRAWS if draw < 0.5][:n]
     ]
     assert {step.arm for step in steps} == {RANDOM_ARM}
     for step in steps:
-        assert (step.warm_starts, step.notes, step.expected_gain, step.loss) == ((), (), None, None)
+        assert (step.warm_starts, step.notes, step.expected_gain, step.criterion) == (
+            (),
+            (),
+            None,
+            None,
+        )
     return np.array([step.x for step in steps])
 
 
@@ -446,7 +457,7 @@ def test_random_points_keep_away_from_what_is_known(kind: str, held: float | Non
     observations = observe(X, smooth(X), **options)
     gaps = [
         float(np.mean(space.distances(explore(80, space, observations, n), known).min(axis=1)))
-        for n in (1, DEFAULT_POLICY.n_draws)
+        for n in (1, EXPLORE_WHEN_STAGNATED.n_draws)
     ]
     assert gaps[1] > 1.25 * gaps[0]
 
@@ -460,7 +471,7 @@ def test_random_points_prefer_choices_that_are_unknown() -> None:
     assert min(choices.count("a"), choices.count("c")) > 0.25 * len(choices)
 
 
-@pytest.mark.parametrize("n_draws", [1, DEFAULT_POLICY.n_draws])
+@pytest.mark.parametrize("n_draws", [1, EXPLORE_WHEN_STAGNATED.n_draws])
 @pytest.mark.parametrize("kind", ["observed", "pending", "failed"])
 @pytest.mark.parametrize("held", [{}, {"b": "y"}])
 def test_finite_spaces_are_exhausted_before_anything_repeats(
@@ -500,15 +511,21 @@ def test_finite_spaces_are_exhausted_before_anything_repeats(
     ),
     number=st.integers(0, 32),
     n_trials=st.none() | st.integers(1, 60),
-    policy=st.sampled_from(
-        [DEFAULT_POLICY, PLAIN_POLICY, LITERAL, Policy(explores=False), Policy(reward="scaled")]
+    variant=st.sampled_from(
+        [
+            EXPLORE_WHEN_STAGNATED,
+            MAP_ONLY,
+            LITERAL,
+            Variant(explores=False),
+            Variant(reward="scaled"),
+        ]
     ),
     kind=st.sampled_from([*SPACES]),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=60)
 def test_any_table_of_trials_gives_a_valid_suggestion(
-    rows: dict[int, Row], number: int, n_trials: int | None, policy: Policy, kind: str, seed: int
+    rows: dict[int, Row], number: int, n_trials: int | None, variant: Variant, kind: str, seed: int
 ) -> None:
     """Infinite, huge and tiny values, any arms and expectations: a point, always the same one."""
     space = SPACES[kind]
@@ -520,7 +537,7 @@ def test_any_table_of_trials_gives_a_valid_suggestion(
         ask(
             rows,
             number,
-            policy,
+            variant,
             seed=seed,
             space=space,
             observations=observations,
@@ -529,6 +546,6 @@ def test_any_table_of_trials_gives_a_valid_suggestion(
         for _ in range(2)
     )
     assert state(step) == state(again)
-    assert (step.arm, step.loss) == (again.arm, again.loss)
+    assert (step.arm, step.criterion) == (again.arm, again.criterion)
     assert repr((observations, past)) == repr(before)
-    assert (step.loss is None) == (step.arm == RANDOM_ARM)
+    assert (step.criterion is None) == (step.arm == RANDOM_ARM)

@@ -82,8 +82,8 @@ def test_derivative_agrees_with_differences(y: FloatArray) -> None:
     """On both sides of the switch, wherever the points of the difference are on one side."""
     assume(np.ptp(y) > 0.0)
     transform = OutputTransform.fit(y)
-    step = 1e-5 * transform.spread * transform.prescale
-    switch = (transform.median - transform.spread) * transform.prescale
+    step = 1e-5 * transform.scale * transform.prescale
+    switch = (transform.median - transform.scale) * transform.prescale
     x = np.concatenate([y, np.linspace(y.min(), y.max(), 7)])
     x = x[np.abs(x - switch) > 2.0 * step]
     numeric = (transform.forward(x + step) - transform.forward(x - step)) / (2.0 * step)
@@ -94,7 +94,7 @@ def test_continuously_differentiable_at_the_switch() -> None:
     """Value and slope agree from both sides of u = -1, and the curvature only bends down."""
     y = np.array([-30.0, -3.0, -1.0, 0.0, 0.5, 1.0, 2.0])
     transform = OutputTransform.fit(y)
-    switch = (transform.median - transform.spread) * transform.prescale
+    switch = (transform.median - transform.scale) * transform.prescale
     offsets = np.array([-1e-7, 1e-7])
     below, above = transform.forward(switch + offsets)
     assert above - below == pytest.approx(
@@ -118,7 +118,7 @@ def test_inverse_returns_to_the_targets(y: FloatArray, a: float) -> None:
 
 def test_inverse_follows_its_formula() -> None:
     """Above the switch a line, below it -exp(-1 - v), from standardized units."""
-    transform = OutputTransform(prescale=2.0, median=3.0, spread=0.5, mean=-0.25, std=1.5)
+    transform = OutputTransform(prescale=2.0, median=3.0, scale=0.5, mean=-0.25, std=1.5)
     v = np.array([2.0, 0.0, -1.0, -1.5, -4.0])
     u = [2.0, 0.0, -1.0, -math.exp(0.5), -math.exp(3.0)]
     expected = [2.0 * (3.0 + 0.5 * value) for value in u]

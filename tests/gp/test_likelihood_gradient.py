@@ -19,10 +19,10 @@ from tests.oracles.differences import numeric_gradient
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bbo_plugins.gp.likelihood import Criterion
+    from bbo_plugins.gp.likelihood import BoundCriterion
     from bbo_plugins.space.dimension import FloatArray
 
-Make: TypeAlias = "Callable[[FloatArray, FloatArray, FloatArray, FeatureMap, bool], Criterion]"
+Make: TypeAlias = "Callable[[FloatArray, FloatArray, FloatArray, FeatureMap, bool], BoundCriterion]"
 
 # Each from points, targets, weights >= 0, the feature map and whether noise is estimated.
 MAKERS: dict[str, Make] = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bbo_plugins.gp.targets import GapTransform
+from bbo_plugins.gp.targets import BoxCoxTransform
 from tests.oracles.differences import numeric_gradient
 
 POWERS = (1.0, 0.5, 0.0)
@@ -19,7 +19,7 @@ def test_transformed_targets_are_the_documented_formula(power: float) -> None:
     y = np.array([3.0, -1.0, 2.0, -40.0, 0.5])
     u = (3.0 - y) / 2.5
     v = -np.log1p(u) if power == 0.0 else -((1.0 + u) ** power - 1.0) / power
-    z = GapTransform.fit(y, power).forward(y)
+    z = BoxCoxTransform.fit(y, power).forward(y)
     np.testing.assert_allclose(z, (v - v.mean()) / v.std(), rtol=1e-12)
 
 
@@ -27,7 +27,7 @@ def test_power_one_is_linear() -> None:
     """Then the transform is plain standardization, above the best target too."""
     y = np.random.default_rng(0).standard_normal(20)
     more = np.append(y, y.max() + 3.0)
-    z = GapTransform.fit(y, 1.0).forward(more)
+    z = BoxCoxTransform.fit(y, 1.0).forward(more)
     np.testing.assert_allclose(z, (more - y.mean()) / y.std(), rtol=1e-10)
 
 
@@ -42,12 +42,12 @@ def test_order_is_kept_and_units_do_not_matter(
 ) -> None:
     """Finite, increasing, and the same after a change of the objective's units."""
     y = np.array(values, dtype=np.float64)
-    z = GapTransform.fit(y, power).forward(y)
+    z = BoxCoxTransform.fit(y, power).forward(y)
     assert np.isfinite(z).all()
     assert (np.diff(z[np.argsort(y)]) >= 0.0).all()
     moved = scale * y + shift
     if len(set(values)) > 1:
-        other = GapTransform.fit(moved, power).forward(moved)
+        other = BoxCoxTransform.fit(moved, power).forward(moved)
         np.testing.assert_allclose(other, z, rtol=1e-4, atol=1e-4)
 
 
@@ -55,11 +55,11 @@ def test_order_is_kept_and_units_do_not_matter(
 def test_inverse(power: float) -> None:
     """It undoes the transform above the best target and far below all; overflow stays finite."""
     y = np.array([3.0, -1.0, 2.0, -40.0, 0.5])
-    transform = GapTransform.fit(y, power)
+    transform = BoxCoxTransform.fit(y, power)
     more = np.append(y, [5.0, 3.0 + 1e-9, -1e4])
     np.testing.assert_allclose(transform.inverse(transform.forward(more)), more, rtol=1e-9)
     near = transform.inverse(transform.forward(np.array([3.0])) - 1e-9 / transform.std)
-    np.testing.assert_allclose(3.0 - near, 1e-9 * transform.spread * transform.prescale, rtol=1e-5)
+    np.testing.assert_allclose(3.0 - near, 1e-9 * transform.scale * transform.prescale, rtol=1e-5)
     with np.errstate(all="raise", under="ignore"):
         assert np.isfinite(transform.inverse(np.array([-1e300, 1e300]))).all()
 
@@ -68,13 +68,13 @@ def test_inverse(power: float) -> None:
 def test_derivative_and_jacobian(power: float) -> None:
     """The derivative agrees with a numeric one; the Jacobian is its logarithm's sum."""
     y = np.array([3.0, -1.0, 2.0, -40.0, 0.5])
-    transform = GapTransform.fit(y, power)
+    transform = BoxCoxTransform.fit(y, power)
     inside = np.array([2.9, 0.0, -37.0])
     numeric = [
         numeric_gradient(lambda v: float(transform.forward(v)[0]), inside[i : i + 1])[0]
         for i in range(3)
     ]
     np.testing.assert_allclose(transform.derivative(inside), numeric, rtol=1e-8)
-    linear = GapTransform.fit(y, 1.0)
+    linear = BoxCoxTransform.fit(y, 1.0)
     difference = np.log(transform.derivative(y) / linear.derivative(y)).sum()
     assert transform.log_jacobian(y) - linear.log_jacobian(y) == pytest.approx(difference)

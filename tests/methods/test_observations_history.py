@@ -44,10 +44,10 @@ def test_before_cuts_every_column_alike(rows: dict[int, Row], number: int) -> No
     """What is left is the table of the trials with smaller numbers."""
     cut = past_of(rows).before(number)
     expected = past_of({n: row for n, row in rows.items() if n < number})
-    np.testing.assert_array_equal(cut.trials.numbers, expected.trials.numbers)
-    np.testing.assert_array_equal(cut.trials.arms, expected.trials.arms)
-    np.testing.assert_array_equal(cut.trials.finished, expected.trials.finished)
-    np.testing.assert_array_equal(cut.trials.values, expected.trials.values)
+    np.testing.assert_array_equal(cut.numbers, expected.numbers)
+    np.testing.assert_array_equal(cut.arms, expected.arms)
+    np.testing.assert_array_equal(cut.finished, expected.finished)
+    np.testing.assert_array_equal(cut.values, expected.values)
     np.testing.assert_array_equal(cut.expected_gains, expected.expected_gains)
 
 
