@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bbo_plugins.gp.targets import LogLogTransform
 from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
 from bbo_plugins.methods.bilbo.search import best_pair
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets, penalized_bound
