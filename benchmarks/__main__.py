@@ -1,8 +1,8 @@
 """Command line: ``python -m benchmarks NAME [--quick] [--seeds K] [--out DIR]``.
 
-A benchmark is one module with four public names: ``DESCRIPTION`` (one line for the help),
-``add_arguments(parser)``, ``run(options, report)``, and whatever it needs.  Adding one means adding
-its module and one line to ``BENCHMARKS``.
+A benchmark is a folder whose ``run`` module has three public names: ``DESCRIPTION`` (one line for
+the help), ``add_arguments(parser)`` and ``run(options, report)``.  Adding one means adding its folder
+and one line to ``BENCHMARKS``.
 """
 
 import argparse
@@ -20,18 +20,18 @@ if __name__ == "__main__":
         os.environ[_variable] = "1"
 
 BENCHMARKS = {
-    "bilevel": "benchmarks.bilevel",
-    "estimation": "benchmarks.estimation",
-    "highdim": "benchmarks.highdim",
-    "horizon": "benchmarks.horizon",
-    "imports": "benchmarks.imports",
-    "latency": "benchmarks.latency",
-    "memory": "benchmarks.memory",
-    "parallel": "benchmarks.parallel",
-    "ray": "benchmarks.ray_overhead",
-    "regret": "benchmarks.regret",
-    "scale": "benchmarks.scale",
-    "stopping": "benchmarks.stopping",
+    "bilevel": "benchmarks.bilevel.run",
+    "estimation": "benchmarks.estimation.run",
+    "highdim": "benchmarks.highdim.run",
+    "horizon": "benchmarks.horizon.run",
+    "imports": "benchmarks.imports.run",
+    "latency": "benchmarks.latency.run",
+    "memory": "benchmarks.memory.run",
+    "parallel": "benchmarks.parallel.run",
+    "ray": "benchmarks.ray.run",
+    "regret": "benchmarks.regret.run",
+    "scale": "benchmarks.scale.run",
+    "stopping": "benchmarks.stopping.run",
 }
 DEFAULT_OUT = Path("benchmark-results")
 
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module.add_arguments(parser)
     options = parser.parse_args(words[1:])
 
-    from benchmarks.report import Report  # noqa: PLC0415 - after the thread counts are set
+    from benchmarks.common.report import Report  # noqa: PLC0415 - after the thread counts are set
 
     command = " ".join(["python -m benchmarks", *words])
     report = Report(name=name, directory=options.out, command=command)

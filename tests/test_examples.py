@@ -14,7 +14,7 @@ from bbo_plugins.methods.regret_gap.rule import StoppingRecord
 from bbo_plugins.optuna import RegretGapTerminator, continued_from
 from bbo_plugins.optuna.stopping.records import StoredRecord, store_record, store_settings
 from bbo_plugins.optuna.study.continuations import steps_of
-from benchmarks.bilevel_problems import branin_goldstein_price
+from benchmarks.bilevel.problems import branin_goldstein_price
 from tests.example_scripts import load_example, run_example
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
-from benchmarks import ablations
-from benchmarks.gp_samples import draw
+from benchmarks.common import ablations
+from benchmarks.problems.gp_samples import draw
 
 FEATURES = FeatureMap((0, 0))
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from benchmarks import bilevel
-from benchmarks.bilevel_entrants import N_INITIAL, STRATEGIES, Campaign
-from benchmarks.bilevel_problems import TASKS
-from benchmarks.bilevel_task import LOWER, UPPER
+from benchmarks.bilevel import run as bilevel
+from benchmarks.bilevel.entrants import N_INITIAL, STRATEGIES, Campaign
+from benchmarks.bilevel.problems import TASKS
+from benchmarks.bilevel.task import LOWER, UPPER
 
 BRANIN = TASKS["branin-goldstein"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from benchmarks import bilevel_problems
-from benchmarks.bilevel_problems import TASKS
-from benchmarks.bilevel_task import LOWER, UPPER, Array, BilevelTask
-from benchmarks.problem import from_unit, space_filling
+from benchmarks.bilevel import problems as bilevel_problems
+from benchmarks.bilevel.problems import TASKS
+from benchmarks.bilevel.task import LOWER, UPPER, Array, BilevelTask
+from benchmarks.problems.problem import from_unit, space_filling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from benchmarks import estimation, estimators, gp_samples
-from benchmarks.report import Report
+from benchmarks.common.report import Report
+from benchmarks.estimation import estimators
+from benchmarks.estimation import run as estimation
+from benchmarks.problems import gp_samples
 
 LENGTH_SCALES = gp_samples.LENGTH_SCALES[2]
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from benchmarks import formulas
-from benchmarks.problem import place_of_optimum, rng_of
+from benchmarks.problems import formulas
+from benchmarks.problems.problem import place_of_optimum, rng_of
 
 
 def deceptive_piece(x: float, alpha: float) -> float:
@@ -71,7 +71,7 @@ def test_two_basins_minimum(dimension: int) -> None:
 @pytest.mark.parametrize("dimension", [2, 3, 4])
 def test_broad_basin_is_in_the_box_and_far(dimension: int) -> None:
     """Both basins of a problem are well inside the unit cube, and most good points mislead."""
-    from benchmarks.functions import PROBLEMS  # noqa: PLC0415 - the rest needs formulas only
+    from benchmarks.problems.functions import PROBLEMS  # noqa: PLC0415 - the rest needs formulas only
 
     problem = PROBLEMS[f"twobasin{dimension}"]
     place = place_of_optimum(rng_of(problem.name), dimension)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from optuna.distributions import CategoricalDistribution
 
-from benchmarks.functions import PROBLEMS
-from benchmarks.histories import to_unit
-from benchmarks.problem import Problem, from_unit
+from benchmarks.common.histories import to_unit
+from benchmarks.problems.functions import PROBLEMS
+from benchmarks.problems.problem import Problem, from_unit
 
 PUBLISHED = {
     "branin": 0.397887,

@@ -10,11 +10,14 @@ import optuna
 import pytest
 from optuna.distributions import FloatDistribution
 
-from benchmarks import highdim, highdim_speed, highdim_tables, highdim_turbo
-from benchmarks.highdim_entrants import OURS, UHE_BO, LiteralSampler, entrants, source_of
-from benchmarks.highdim_problems import CASES
-from benchmarks.problem import from_unit, space_filling
-from benchmarks.report import Report
+from benchmarks.common.report import Report
+from benchmarks.highdim import run as highdim
+from benchmarks.highdim import speed as highdim_speed
+from benchmarks.highdim import tables as highdim_tables
+from benchmarks.highdim import turbo as highdim_turbo
+from benchmarks.highdim.entrants import OURS, UHE_BO, LiteralSampler, entrants, source_of
+from benchmarks.highdim.problems import CASES
+from benchmarks.problems.problem import from_unit, space_filling
 
 needs_torch = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("torch", "botorch")),

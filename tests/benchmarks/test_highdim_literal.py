@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from benchmarks.highdim_literal import (
+from benchmarks.highdim.literal import (
     DualBall,
     LiteralGOUCB,
     PlainNetwork,

@@ -9,11 +9,11 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from scipy import optimize
 
-from benchmarks import highdim_problems as problems
-from benchmarks.formulas import Vector
-from benchmarks.highdim_hpo import SIDE, TASKS, Task, _data
-from benchmarks.highdim_problems import CASES, HELD_OUT, SEEN, UNROTATED, Case
-from benchmarks.problem import BOX_HIGH, BOX_LOW, from_unit, place_of_optimum, rng_of
+from benchmarks.highdim import problems
+from benchmarks.highdim.problems import CASES, HELD_OUT, SEEN, UNROTATED, Case
+from benchmarks.highdim.tuning import SIDE, TASKS, Task, _data
+from benchmarks.problems.formulas import Vector
+from benchmarks.problems.problem import BOX_HIGH, BOX_LOW, from_unit, place_of_optimum, rng_of
 
 MOVED = [name for name, case in CASES.items() if case.part.startswith("d")]
 needs_sklearn = pytest.mark.skipif(

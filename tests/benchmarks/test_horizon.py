@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.horizon_methods import METHODS, PEERS
-from benchmarks.horizon_tables import add_verdict, cells
-from benchmarks.horizon_tasks import TASKS, Training, digits
-from benchmarks.peers import quiet
-from benchmarks.report import Report
+from benchmarks.common.report import Report
+from benchmarks.common.samplers import quiet
+from benchmarks.horizon.methods import METHODS, PEERS
+from benchmarks.horizon.tables import add_verdict, cells
+from benchmarks.horizon.tasks import TASKS, Training, digits
 
 PARAMS: dict[str, dict[str, Any]] = {
     "logistic": {"rate": 0.1, "one_minus_momentum": 0.3, "decay": 1e-5},

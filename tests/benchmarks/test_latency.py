@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from benchmarks import latency
-from benchmarks.peers import SAMPLERS
-from benchmarks.report import Report
+from benchmarks.common.report import Report
+from benchmarks.common.samplers import SAMPLERS
+from benchmarks.latency import run as latency
 
 SETTING = latency.Setting("hartmann6", 12, 1e9)
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from benchmarks.functions import PROBLEMS
-from benchmarks.parallel_study import Meeting, Run, duration, n_repeated, record_of
-from benchmarks.problem import from_unit
-from benchmarks.report import Report
+from benchmarks.common.report import Report
+from benchmarks.parallel.study import Meeting, Run, duration, n_repeated, record_of
+from benchmarks.problems.functions import PROBLEMS
+from benchmarks.problems.problem import from_unit
 
 BRANIN = PROBLEMS["branin"]
 NOON = dt.datetime(2024, 5, 17, 12)  # noqa: DTZ001 - Optuna's times have no zone

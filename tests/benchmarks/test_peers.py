@@ -8,11 +8,11 @@ import numpy as np
 import optuna
 import pytest
 
-from benchmarks import botorch_peer
-from benchmarks.functions import PROBLEMS
-from benchmarks.histories import history
-from benchmarks.problem import from_unit
-from benchmarks.quality import CapturingGPSampler, OptunaPrior, compare, search_space
+from benchmarks.common import botorch_peer
+from benchmarks.common.histories import history
+from benchmarks.latency.quality import CapturingGPSampler, OptunaPrior, compare, search_space
+from benchmarks.problems.functions import PROBLEMS
+from benchmarks.problems.problem import from_unit
 
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"

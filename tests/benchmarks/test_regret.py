@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import regret, regret_tables
-from benchmarks.functions import PROBLEMS
-from benchmarks.peers import SAMPLERS
-from benchmarks.report import Report
+from benchmarks.common.report import Report
+from benchmarks.common.samplers import SAMPLERS
+from benchmarks.problems.functions import PROBLEMS
+from benchmarks.regret import run as regret
+from benchmarks.regret import tables as regret_tables
 
 
 @pytest.fixture

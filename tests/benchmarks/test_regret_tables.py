@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import regret_groups, regret_paper
-from benchmarks.report import Report
+from benchmarks.common.report import Report
+from benchmarks.regret import groups as regret_groups
+from benchmarks.regret import paper as regret_paper
 
 
 @pytest.fixture

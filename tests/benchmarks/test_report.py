@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.report import append_record, machine_facts, markdown_table, read_records
+from benchmarks.common.report import append_record, machine_facts, markdown_table, read_records
 
 
 def test_table_is_markdown() -> None:

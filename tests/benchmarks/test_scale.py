@@ -8,9 +8,9 @@ import numpy as np
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods.observations import Observations
-from benchmarks import scale
-from benchmarks.report import Report
-from benchmarks.subset_rules import ALL, CHOSEN, RULES
+from benchmarks.common.report import Report
+from benchmarks.scale import run as scale
+from benchmarks.scale.rules import ALL, CHOSEN, RULES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,16 +8,18 @@ import optuna
 import pytest
 
 from bbo_plugins.optuna import RegretGapTerminator
-from benchmarks import stopping, stopping_cost, stopping_tables
-from benchmarks.functions import PROBLEMS
-from benchmarks.histories import history
-from benchmarks.peers import SAMPLERS
-from benchmarks.report import Report
-from benchmarks.stopping_histories import History, planned_runs
-from benchmarks.stopping_problems import objective_of
-from benchmarks.stopping_rules import DEFAULT
-from benchmarks.stopping_series import PEER
-from benchmarks.stopping_tables import Outcome, outcome_of
+from benchmarks.common.histories import history
+from benchmarks.common.report import Report
+from benchmarks.common.samplers import SAMPLERS
+from benchmarks.problems.functions import PROBLEMS
+from benchmarks.stopping import cost as stopping_cost
+from benchmarks.stopping import run as stopping
+from benchmarks.stopping import tables as stopping_tables
+from benchmarks.stopping.histories import History, planned_runs
+from benchmarks.stopping.problems import objective_of
+from benchmarks.stopping.rules import DEFAULT
+from benchmarks.stopping.series import PEER
+from benchmarks.stopping.tables import Outcome, outcome_of
 
 
 @pytest.fixture

@@ -11,14 +11,16 @@ import optuna
 import pytest
 
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
-from benchmarks import stopping_histories, stopping_problems, stopping_series
-from benchmarks.hpo_grids import GRIDS
-from benchmarks.hpo_tables import Table
-from benchmarks.peers import SAMPLERS
-from benchmarks.regret import N_STARTUP, startup_points
-from benchmarks.stopping_histories import History, Run
-from benchmarks.stopping_problems import QUICK_TABLE, objective_of
-from benchmarks.stopping_rules import ENTRANTS, _thresholds, stagnation_stop, stop_of
+from benchmarks.common.samplers import SAMPLERS
+from benchmarks.problems.hpo_grids import GRIDS
+from benchmarks.problems.hpo_tables import Table
+from benchmarks.regret.run import N_STARTUP, startup_points
+from benchmarks.stopping import histories as stopping_histories
+from benchmarks.stopping import problems as stopping_problems
+from benchmarks.stopping import series as stopping_series
+from benchmarks.stopping.histories import History, Run
+from benchmarks.stopping.problems import QUICK_TABLE, objective_of
+from benchmarks.stopping.rules import ENTRANTS, _thresholds, stagnation_stop, stop_of
 
 N_TRIALS = 34
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from optuna.distributions import IntDistribution
 
-from benchmarks import hpo_tables
-from benchmarks.hpo_grids import GRIDS
-from benchmarks.hpo_tables import Table
-from benchmarks.problem import from_unit
+from benchmarks.problems import hpo_tables
+from benchmarks.problems.hpo_grids import GRIDS
+from benchmarks.problems.hpo_tables import Table
+from benchmarks.problems.problem import from_unit
 
 pytest.importorskip("sklearn")
 QUICK = GRIDS["quick_tree_wine"]

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import stopping_problems
-from benchmarks.problem import from_unit
-from benchmarks.stopping_problems import Objective, objective_of
+from benchmarks.problems.problem import from_unit
+from benchmarks.stopping import problems as stopping_problems
+from benchmarks.stopping.problems import Objective, objective_of
 
 PAPER = {objective.name: objective for objective in stopping_problems.paper_objectives()}
 # Published minima, and values at (1/2, 2) by the published definitions.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import ray_overhead
-from benchmarks.report import Report
+from benchmarks.common.report import Report
+from benchmarks.ray import run as ray_overhead
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,267 @@
+"""Bilevel regret against function queries: BILBO, the BILBO paper's two rivals, and a control.
+
+The instantaneous regret of a solution is the sum over the functions of the BILBO paper's Eqs.
+(3.5) to (3.7): how much worse F is than at the bilevel optimum, how much worse f is than the best
+response to the same x, and by how much each constraint is violated; noise-free, in standardized
+units, better than the optimum counted as zero. Observations have noise of deviation 0.01 in those
+units.
+
+Infeasible problems are run for their declaration only. A second part measures the processor time of
+one ask against the number of grid points, where the space is enumerated, and where it is not.
+"""
+
+import argparse
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from optuna.distributions import FloatDistribution
+
+from bbo_plugins.methods.bilbo import algorithm as bilbo
+from bbo_plugins.methods.bilbo.problem import BilevelProblem
+from benchmarks.bilevel.entrants import STRATEGIES, Campaign, can_nest, problem_of
+from benchmarks.bilevel.problems import TASKS
+from benchmarks.bilevel.task import LOWER, UPPER, BilevelTask
+from benchmarks.common.report import Report, file_digest, package_digest, read_records
+
+DESCRIPTION = "Regret of bilevel optimization against function queries, and seconds per ask."
+DEFAULT_SEEDS = 5
+FIRST_SEED = 100  # the method's choices were made on lower ones
+N_CHECKPOINTS = 5
+QUICK_TASKS = ("branin-goldstein", "branin-infeasible")
+QUICK_QUERIES = 24
+# Modules that decide what a run records, besides the package.
+_DECISIVE = tuple(f"benchmarks.bilevel_{part}" for part in ("entrants", "problems", "smd", "task"))
+_GRID_SIZES = (10, 32, 100, 316)
+PROTOCOL = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run; all its fields together are the key of its stored record."""
+
+    task: str
+    entrant: str
+    seed: int
+    n_queries: int
+    source: str
+    protocol: int = PROTOCOL
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this benchmark's own options."""
+    parser.add_argument(
+        "--tasks", nargs="+", choices=sorted(TASKS), metavar="NAME", help="only these problems"
+    )
+    parser.add_argument(
+        "--entrants",
+        nargs="+",
+        choices=sorted(STRATEGIES),
+        metavar="NAME",
+        help=f"only these of {', '.join(STRATEGIES)}",
+    )
+    parser.add_argument(
+        "--queries", type=int, help="budget of every problem (default: stated per problem)"
+    )
+    parser.add_argument(
+        "--first-seed", type=int, default=FIRST_SEED, help="seeds count from here (%(default)s)"
+    )
+
+
+def checkpoints(n_queries: int) -> list[int]:
+    """Return the numbers of queries at which a run is judged."""
+    return [round(n_queries * (i + 1) / N_CHECKPOINTS) for i in range(N_CHECKPOINTS)]
+
+
+def execute(run: Run) -> dict[str, Any]:
+    """Execute one run; returns its record."""
+    task = TASKS[run.task]
+    campaign = Campaign(task, run.seed)
+    strategy, curve = STRATEGIES[run.entrant], []
+    for n in checkpoints(run.n_queries):
+        if n <= campaign.n_queries:
+            continue
+        solution = strategy(campaign, n)
+        if task.solution is not None:
+            point = campaign.solution() if solution is None else solution
+            regrets = task.regrets(campaign.problem.space.decode(point))
+            curve.append({"n_queries": n, **{k: round(v, 6) for k, v in regrets.items()}})
+    n_asks = max(1, campaign.n_queries)
+    return {
+        **asdict(run),
+        "curve": curve,
+        "declared": campaign.declared,
+        "declared_at_end": campaign.declared_at_end,
+        "seconds_per_query": round(campaign.seconds / n_asks, 5),
+    }
+
+
+def entrants_of(task: BilevelTask, chosen: Sequence[str]) -> list[str]:
+    """Return those of the chosen entrants that can take part in ``task``."""
+    names = [name for name in chosen if name != "nested" or can_nest(task)]
+    return [name for name in names if name == "ours"] if task.solution is None else names
+
+
+def run(options: argparse.Namespace, report: Report) -> None:
+    """Run the benchmark and fill the report."""
+    tasks = [TASKS[name] for name in options.tasks or (QUICK_TASKS if options.quick else TASKS)]
+    chosen = options.entrants or list(STRATEGIES)
+    seeds = options.seeds or (1 if options.quick else DEFAULT_SEEDS)
+    source = "-".join([package_digest(), *map(file_digest, _DECISIVE)])
+    runs = [
+        Run(
+            task=task.name,
+            entrant=entrant,
+            seed=seed,
+            n_queries=options.queries or (QUICK_QUERIES if options.quick else task.n_queries),
+            source=source,
+        )
+        for seed in range(options.first_seed, options.first_seed + seeds)
+        for task in tasks
+        for entrant in entrants_of(task, chosen)
+    ]
+    stored = _stored(read_records(report.records_path))
+    records = []
+    for i, planned in enumerate(runs, start=1):
+        record = stored.get(planned)
+        if record is None:
+            record = execute(planned)
+            report.record(**record)
+        records.append(record)
+        report.progress(f"[{i}/{len(runs)}] {planned.task} {planned.entrant} seed {planned.seed}")
+    for task in tasks:
+        if "nested" in chosen and task.solution is not None and not can_nest(task):
+            report.skip(f"nested on {task.name}", "it handles neither constraints nor categories")
+    _add_regret_tables(report, records)
+    _add_declarations(report, records)
+    _add_ask_times(report, sizes=_GRID_SIZES[:2] if options.quick else _GRID_SIZES)
+
+
+def _stored(records: Iterable[dict[str, Any]]) -> dict[Run, dict[str, Any]]:
+    fields = Run.__dataclass_fields__
+    return {
+        Run(**{name: record[name] for name in fields}): record
+        for record in records
+        if fields.keys() <= record.keys() and "curve" in record
+    }
+
+
+def total(point: dict[str, Any]) -> float:
+    """Return the sum of the regrets of one point of a curve."""
+    return float(sum(value for name, value in point.items() if name != "n_queries"))
+
+
+def by_function(point: dict[str, Any]) -> tuple[float, float, float]:
+    """Return the regrets of one point of a curve: of F, of f, and of all constraints together."""
+    objectives = {UPPER, LOWER, "n_queries"}
+    violation = sum(value for name, value in point.items() if name not in objectives)
+    return point[UPPER], point[LOWER], float(violation)
+
+
+def _add_regret_tables(report: Report, records: Sequence[dict[str, Any]]) -> None:
+    """Add regrets per problem and entrant: at the end, and of each function over queries."""
+    grouped: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for record in records:
+        if record["curve"]:
+            grouped.setdefault((record["task"], record["entrant"]), []).append(record)
+    if not grouped:
+        return
+    at_end, over_queries = [], []
+    for (task, entrant), group in grouped.items():
+        final = [total(record["curve"][-1]) for record in group]
+        low, median, high = np.percentile(final, [25, 50, 75])
+        seconds = np.mean([record["seconds_per_query"] for record in group])
+        at_end.append(
+            [
+                task,
+                entrant,
+                f"{np.mean(final):.3g} ({max(final):.3g})",
+                f"{median:.3g} [{low:.2g}, {high:.2g}]",
+                f"{len(group)}",
+                f"{seconds:.3f}",
+            ]
+        )
+        over_queries += [[task, entrant, *cells] for cells in _curve_rows(group)]
+    report.table(
+        "Final instantaneous regret over seeds, and processor seconds per query",
+        ["problem", "entrant", "mean (worst)", "median [quartiles]", "seeds", "s/query"],
+        at_end,
+    )
+    report.table(
+        "Instantaneous regret of each function by function queries, mean over seeds",
+        ["problem", "entrant", "queries", "F", "f", "constraints", "sum"],
+        over_queries,
+    )
+
+
+def _curve_rows(group: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Return queries and mean regrets by function at each checkpoint that all runs reached."""
+    curves = [{point["n_queries"]: by_function(point) for point in r["curve"]} for r in group]
+    rows = []
+    for n in sorted(set.intersection(*map(set, curves))):
+        means = np.mean([curve[n] for curve in curves], axis=0)
+        rows.append([f"{n}", *(f"{mean:.3g}" for mean in (*means, means.sum()))])
+    return rows
+
+
+def _add_declarations(report: Report, records: Sequence[dict[str, Any]]) -> None:
+    """Add when problems were declared infeasible, rightly or not."""
+    rows = []
+    for task in dict.fromkeys(record["task"] for record in records):
+        group = [r for r in records if r["task"] == task and r["entrant"] == "ours"]
+        if group and TASKS[task].constraints:
+            said = [_declaration(r) for r in group]
+            truth = "infeasible" if TASKS[task].solution is None else "feasible"
+            rows.append([task, truth, ", ".join(said)])
+    if rows:
+        report.table(
+            "Queries after which ours declared a problem infeasible, by seed",
+            ["problem", "in truth", "declared after"],
+            rows,
+        )
+
+
+def _declaration(record: dict[str, Any]) -> str:
+    """Return after how many queries a run was first declared infeasible, and if that was kept."""
+    if record["declared"] is None:
+        return "never"
+    return f"{record['declared']}{'' if record['declared_at_end'] else ' (withdrawn)'}"
+
+
+def _add_ask_times(report: Report, *, sizes: Sequence[int]) -> None:
+    """Add the processor time of one ask against the number of points that are enumerated."""
+    task = TASKS["branin-goldstein"]
+    campaign = Campaign(task, 0)
+    STRATEGIES["ours"](campaign, 60)
+    data = campaign.data()
+    rows: list[list[object]] = []
+    for size in (*sizes, None):
+        problem = campaign.problem if size is None else _on_grid(task, size)
+        seconds = []
+        for seed in range(3):
+            start = time.process_time()
+            bilbo.suggest(
+                problem, data, rng=np.random.default_rng(seed), warm_starts=campaign.warm_starts
+            )
+            seconds.append(time.process_time() - start)
+        what = "continuous" if size is None else f"{size} x {size} = {size**2}"
+        rows.append([what, f"{np.median(seconds):.3f}"])
+    report.table(
+        "Processor seconds of one ask after 60 queries (Branin/Goldstein-Price), median of 3",
+        ["points", "seconds"],
+        rows,
+    )
+
+
+def _on_grid(task: BilevelTask, size: int) -> BilevelProblem:
+    """Return the task's problem with ``size`` values of each parameter."""
+    levels = [
+        {
+            name: FloatDistribution(0.0, float(size - 1), step=1.0)
+            for name in (task.upper_space if level == 0 else task.lower_space)
+        }
+        for level in range(2)
+    ]
+    return problem_of(replace(task, upper_space=levels[0], lower_space=levels[1]))

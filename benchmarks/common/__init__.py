@@ -1,0 +1,1 @@
+"""What every benchmark uses: samplers, records and tables."""

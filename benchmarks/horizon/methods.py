@@ -1,0 +1,244 @@
+"""The ways of spending a total number of SGD steps that the ``horizon`` benchmark compares.
+
+Ours train by an :class:`~bbo_plugins.InnerHorizon`: one that grows, with or without promotion or
+with noise known to be φ² / N, or a fixed one, N = B / T. The peers are Optuna's pruners at their
+own defaults with Optuna's default sampler: a trial trains for up to R steps, reports its validation
+loss 64 times on the way, and is pruned or not. All start and stop trainings at the same places:
+what has been trained is never trained again, every step of every trial counts, and the last trial
+gets the steps that are left. The outcome is the model that a user would take: that of the trial
+which ended with the lowest validation loss.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, SuccessiveHalvingPruner
+from optuna.samplers import BaseSampler, TPESampler
+
+from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
+from bbo_plugins.optuna import PromotionCallback, UHEBOSampler, continued_from, inner_steps
+from benchmarks.horizon.tasks import Task, Training
+
+N_REPORTS = 64  # of a peer's full training
+FULL_TRAININGS = 10  # of the peers that the budget would allow: R = B / 10
+OUTERS = (5, 10, 20, 40, 80)
+# T and N of the table in section 5 of Fu et al. (2024), the latter divided by five.
+PAPER_TRIALS = {
+    20: (20, 100, 200, 400, 600),
+    40: (100, 200, 400, 600, 800),
+    60: (200, 400, 600, 800, 1_200),
+}
+PHIS = (0.3, 1.0, 3.0)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way of spending the steps.
+
+    Attributes:
+        name: As it reads in the tables.
+        run: Spends the steps on a task, given them and a seed.
+        ours: Whether it is this package's.
+    """
+
+    name: str
+    run: Callable[[Task, int, int], "Outcome"]
+    ours: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The model a search ends with.
+
+    Attributes:
+        validation_loss: Its loss on the validation part, which it was chosen by.
+        test_loss: On the test part.
+        test_error: Share of the test part that it gets wrong.
+        n_steps: How long it was trained.
+        n_configurations: How many configurations were tried.
+        n_longest: Steps of the longest training of all.
+        spent: Steps of all trainings together.
+    """
+
+    validation_loss: float
+    test_loss: float
+    test_error: float
+    n_steps: int
+    n_configurations: int
+    n_longest: int
+    spent: int
+
+
+class Bench:
+    """The trainings of one search, by trial number."""
+
+    def __init__(self, task: Task, seed: int) -> None:
+        """Start without any."""
+        self._task, self._seed = task, seed
+        self._ended: dict[int, tuple[Training, float]] = {}
+        self._n_configurations = self.spent = 0
+
+    def start(self, trial: optuna.Trial) -> Training:
+        """Return a new training with the parameters that ``trial`` suggests."""
+        self._n_configurations += 1
+        return self._task.start(
+            self._task.suggest(trial), seed=(self._seed, self._n_configurations)
+        )
+
+    def resume(self, trial: optuna.Trial, source: int) -> Training:
+        """Return the training of another trial, to go on with."""
+        self._task.suggest(trial)
+        return self._ended[source][0].copy()
+
+    def train(self, training: Training, n_steps: int) -> None:
+        """Make steps, and count them."""
+        training.train(n_steps)
+        self.spent += n_steps
+
+    def end(self, trial: optuna.Trial, training: Training) -> float:
+        """Keep the model of a trial; returns the logarithm of its validation loss."""
+        loss = training.validation_loss()
+        self._ended[trial.number] = (training, loss)
+        return float(np.log(loss))
+
+    def outcome(self) -> Outcome:
+        """Return the model with the lowest validation loss."""
+        best, loss = min(self._ended.values(), key=lambda ended: ended[1])
+        return Outcome(
+            validation_loss=loss,
+            test_loss=best.test_loss(),
+            test_error=best.test_error(),
+            n_steps=best.n_steps,
+            n_configurations=self._n_configurations,
+            n_longest=max(training.n_steps for training, _ in self._ended.values()),
+            spent=self.spent,
+        )
+
+
+def by_horizon(
+    task: Task,
+    total: int,
+    seed: int,
+    *,
+    horizon: Callable[[Task, int], InnerHorizon],
+    **options: Any,
+) -> Outcome:
+    """Train by a horizon, with our sampler."""
+    plan, bench = horizon(task, total), Bench(task, seed)
+
+    def objective(trial: optuna.Trial) -> float:
+        source = continued_from(trial)
+        training = bench.start(trial) if source is None else bench.resume(trial, source)
+        bench.train(training, len(inner_steps(trial, plan)))
+        return bench.end(trial, training)
+
+    study = optuna.create_study(sampler=UHEBOSampler(seed=seed, horizon=plan, **options))
+    study.optimize(objective, n_trials=plan.n_outer, callbacks=[PromotionCallback(plan)])
+    return bench.outcome()
+
+
+def by_pruner(
+    task: Task,
+    total: int,
+    seed: int,
+    *,
+    pruner: Callable[[], BasePruner],
+    sampler: Callable[[int], BaseSampler] = lambda seed: TPESampler(seed=seed),
+    full_trainings: int = FULL_TRAININGS,
+) -> Outcome:
+    """Train up to R steps unless pruned."""
+    bench = Bench(task, seed)
+    largest = max(total // full_trainings, N_REPORTS)
+    ends = [largest * report // N_REPORTS for report in range(1, N_REPORTS + 1)]
+
+    def objective(trial: optuna.Trial) -> float:
+        training = bench.start(trial)
+        for report, end in enumerate(ends, start=1):
+            bench.train(training, min(end - training.n_steps, total - bench.spent))
+            value = bench.end(trial, training)
+            trial.report(value, report)
+            if bench.spent >= total:
+                trial.study.stop()
+                break
+            if trial.should_prune():
+                raise optuna.TrialPruned
+        return value
+
+    study = optuna.create_study(sampler=sampler(seed), pruner=pruner())
+    study.optimize(objective)
+    return bench.outcome()
+
+
+def growing(task: Task, total: int, **options: Any) -> InnerHorizon:
+    """Return the growing horizon, for any task."""
+    del task
+    return InnerHorizon.growing(total_steps=total, **options)
+
+
+def rule(task: Task, total: int) -> InnerHorizon:
+    """Return the rule for a known budget."""
+    return InnerHorizon.from_budget(total, loss="nonconvex", n_params=len(task.space))
+
+
+def fixed(task: Task, total: int, *, n_outer: int) -> InnerHorizon:
+    """Return N = B / T."""
+    del task
+    return InnerHorizon(n_outer=n_outer, constant=total // n_outer / n_outer)
+
+
+def _ours(name: str, acquisition: str, horizon: Callable[[Task, int], InnerHorizon]) -> Method:
+    run = functools.partial(by_horizon, horizon=horizon, acquisition=acquisition)
+    return Method(name, run, ours=True)
+
+
+def _peer(name: str, **options: Any) -> Method:
+    return Method(name, functools.partial(by_pruner, **options), ours=False)
+
+
+def _our_sampler(seed: int) -> BaseSampler:
+    return UHEBOSampler(seed=seed)
+
+
+def _hyperband() -> BasePruner:
+    return HyperbandPruner(min_resource=1, max_resource=N_REPORTS)
+
+
+PEERS: dict[str, Callable[[], BasePruner]] = {
+    "asha": SuccessiveHalvingPruner,
+    "hyperband": _hyperband,
+    "median": MedianPruner,
+}
+OURS = {"ei": "logei", "ucb": "ucb"}
+HORIZONS: dict[str, Callable[[Task, int], InnerHorizon]] = {
+    "growing": growing,
+    "unpromoted": functools.partial(growing, promote=0),
+    **{f"phi={phi:g}": functools.partial(growing, phi=phi) for phi in PHIS},
+    "budget": rule,
+    **{f"T={n}": functools.partial(fixed, n_outer=n) for n in sorted({*OUTERS, *PAPER_TRIALS})},
+}
+GROWING = tuple(f"growing-{name}" for name in OURS)
+LONGER = ("asha-5",)  # peers that are allowed longer trainings: R = B / 5
+METHODS = {
+    method.name: method
+    for method in (
+        *(
+            _ours(f"{horizon}-{name}", acquisition, HORIZONS[horizon])
+            for horizon in HORIZONS
+            for name, acquisition in OURS.items()
+        ),
+        *(_peer(name, pruner=pruner) for name, pruner in PEERS.items()),
+        *(
+            _peer(f"{name}-{n}", pruner=pruner, full_trainings=n)
+            for name, pruner in PEERS.items()
+            for n in (5, 20)
+        ),
+        *(
+            _peer(f"{name}-gp", pruner=pruner, sampler=_our_sampler)
+            for name, pruner in PEERS.items()
+        ),
+    )
+}

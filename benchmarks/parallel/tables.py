@@ -1,0 +1,180 @@
+"""Tables of the ``parallel`` benchmark: regret, wall time and repetitions by number of workers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from benchmarks.common.report import Report
+from benchmarks.common.samplers import SAMPLERS
+from benchmarks.parallel.study import NEAR
+from benchmarks.problems.functions import PROBLEMS
+from benchmarks.regret.tables import RELATIVE_FLOOR
+
+Records: TypeAlias = Sequence[Mapping[str, Any]]
+
+
+def add_tables(report: Report, records: Records, samplers: Sequence[str]) -> None:
+    """Add every table of the benchmark to the report."""
+    if not records:
+        report.note("Nothing was measured.")
+        return
+    workers = sorted({record["workers"] for record in records})
+    _add_regrets(report, records, samplers, workers)
+    if len(workers) > 1:
+        _add_losses(report, records, samplers, workers)
+    _add_pairs(report, records, samplers, workers)
+    _add_times(report, records, samplers, workers)
+    _add_repetitions(report, records, samplers, workers)
+
+
+def regrets(records: Records, sampler: str, workers: int) -> NDArray[np.float64]:
+    """Return the relative regrets, floored, of one entrant and number of workers, problem by seed.
+
+    They are in units of the problem's scale, the median regret of a random point.
+    """
+    found = {
+        (record["function"], record["seed"]): record["regret"] / PROBLEMS[record["function"]].scale
+        for record in records
+        if record["sampler"] == sampler and record["workers"] == workers
+    }
+    return np.maximum([found[key] for key in sorted(found)], RELATIVE_FLOOR)
+
+
+def mean_ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> str:
+    """Format the geometric mean of the ratios of paired values, with a 95% interval."""
+    logs = np.log(above / below)
+    center = float(logs.mean())
+    if len(logs) < 2:
+        return f"{np.exp(center):.2f}"
+    quantile = float(stats.t.ppf(0.975, len(logs) - 1))
+    half = quantile * float(logs.std(ddof=1)) / len(logs) ** 0.5
+    return f"{np.exp(center):.2f} [{np.exp(center - half):.2f}, {np.exp(center + half):.2f}]"
+
+
+def _add_regrets(
+    report: Report, records: Records, samplers: Sequence[str], workers: Sequence[int]
+) -> None:
+    rows = []
+    for function in dict.fromkeys(record["function"] for record in records):
+        for sampler in samplers:
+            cells = []
+            for n in workers:
+                values = [
+                    record["regret"]
+                    for record in records
+                    if (record["function"], record["sampler"], record["workers"])
+                    == (function, sampler, n)
+                ]
+                low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
+                cells.append(f"{median:.3g} [{low:.2g}, {high:.2g}]")
+            rows.append([function, sampler, *cells])
+    n_seeds = len({record["seed"] for record in records})
+    n_trials = " or ".join(str(n) for n in sorted({record["n_trials"] for record in records}))
+    report.table(
+        f"Final simple regret after {n_trials} trials by number of workers: median [quartiles] "
+        f"over {n_seeds} seeds",
+        ["problem", "sampler", *map(str, workers)],
+        rows,
+    )
+    report.note("Regret of the best observed trial, evaluated without noise.")
+
+
+def _add_losses(
+    report: Report, records: Records, samplers: Sequence[str], workers: Sequence[int]
+) -> None:
+    """Add what sharing the trials among workers costs each entrant."""
+    fewest = workers[0]
+    rows = [
+        [
+            sampler,
+            *(
+                mean_ratio(regrets(records, sampler, n), regrets(records, sampler, fewest))
+                for n in workers[1:]
+            ),
+        ]
+        for sampler in samplers
+    ]
+    report.table(
+        f"Regret with more workers, as a multiple of that with {fewest}: geometric mean [95%]",
+        ["sampler", *map(str, workers[1:])],
+        rows,
+    )
+    report.note(
+        f"Over problems and seeds together. Regrets below {RELATIVE_FLOOR:g} of a problem's scale "
+        "(median regret of a random point) count as that."
+    )
+
+
+def _add_pairs(
+    report: Report, records: Records, samplers: Sequence[str], workers: Sequence[int]
+) -> None:
+    ours = [name for name in samplers if SAMPLERS[name].ours]
+    peers = [name for name in samplers if not SAMPLERS[name].ours]
+    rows = [
+        [
+            f"{mine} / {peer}",
+            *(mean_ratio(regrets(records, mine, n), regrets(records, peer, n)) for n in workers),
+        ]
+        for mine in ours
+        for peer in peers
+    ]
+    if rows:
+        report.table(
+            "Ratio of regrets with the same number of workers (below 1: the first is better)",
+            ["pair", *map(str, workers)],
+            rows,
+        )
+
+
+def _add_times(
+    report: Report, records: Records, samplers: Sequence[str], workers: Sequence[int]
+) -> None:
+    rows = []
+    for sampler in samplers:
+        of_sampler = [record for record in records if record["sampler"] == sampler]
+        walls = [_median(of_sampler, "wall_seconds", n) for n in workers]
+        n_asked = sum(record["n_trials"] for record in of_sampler)
+        asking = sum(record["ask_seconds"] for record in of_sampler) / n_asked
+        cells = [f"{wall:.1f} ({walls[0] / wall:.2f}x)" for wall in walls]
+        rows.append([sampler, *cells, f"{1e3 * asking:.0f}"])
+    asleep = [_median(records, "slept_seconds", n) / n for n in workers]
+    rows.append(["asleep only", *(f"{seconds:.1f}" for seconds in asleep), "0"])
+    report.table(
+        f"Wall time in seconds (speed-up over {workers[0]}), median over problems and seeds",
+        ["sampler", *map(str, workers), "CPU ms per ask"],
+        rows,
+    )
+    report.note(
+        "Asleep only: the durations of all trials, divided by the workers. CPU ms per ask depend "
+        "little on what else the machine does; wall times do."
+    )
+
+
+def _median(records: Records, name: str, workers: int) -> float:
+    values = [record[name] for record in records if record["workers"] == workers]
+    return float(np.median(values))
+
+
+def _add_repetitions(
+    report: Report, records: Records, samplers: Sequence[str], workers: Sequence[int]
+) -> None:
+    rows = []
+    for sampler in samplers:
+        cells = []
+        for n in workers:
+            own = [r for r in records if (r["sampler"], r["workers"]) == (sampler, n)]
+            near, equal = (sum(r[name] for r in own) for name in ("near_running", "equal"))
+            cells.append(f"{near / len(own):.2f} / {equal / len(own):.2f}")
+        rows.append([sampler, *cells])
+    report.table(
+        "Repetitions per study, by number of workers: next to a running trial / equal to any",
+        ["sampler", *map(str, workers)],
+        rows,
+    )
+    report.note(
+        f"Next to: every coordinate of the unit cube within {NEAR:g} of a trial that was running "
+        "when this one was asked for. The start-up points are not counted."
+    )

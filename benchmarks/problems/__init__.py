@@ -1,0 +1,1 @@
+"""Test functions and tables of real models."""

@@ -1,0 +1,143 @@
+"""What a terminator costs per completed trial: Optuna's criterion against ours, in turn.
+
+All see the same histories of 200 trials and more in five dimensions, one more trial per step. Ours
+is the front end as a study calls it, reading and writing the study's storage included: once for a
+sampler that leaves nothing, so that it fits its own hyperparameters, and once for ours, whose
+hyperparameters it takes over. Of Optuna's only the criterion is timed, and not the threshold.
+"""
+
+import gc
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from bbo_plugins.optuna import RegretGapTerminator
+from benchmarks.common.histories import history
+from benchmarks.common.report import Report
+from benchmarks.common.samplers import SAMPLERS
+from benchmarks.problems.functions import PROBLEMS
+from benchmarks.stopping.series import PEER
+
+PROBLEM = "styblinski_tang5"
+SAMPLER = "ours-map"  # whose hyperparameters are taken over
+OWN_FIT, SHARED = "own fit", "shared"
+TARGETS = {OWN_FIT: 10.0, SHARED: 50.0}
+N_TRIALS, QUICK_N_TRIALS = 200, 40
+N_SEEDS, QUICK_N_SEEDS = 3, 1
+N_STEPS, QUICK_N_STEPS = 10, 2
+_WARM_UP = 2  # steps that are not counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """The time of one entrant for one completed trial, in seconds."""
+
+    entrant: str
+    seed: int
+    step: int
+    wall: float
+    cpu: float
+
+
+def measure(n_trials: int, n_steps: int, seed: int) -> list[Timing]:
+    """Time all entrants on one growing history."""
+    from optuna.terminator import EMMREvaluator  # noqa: PLC0415 - gone in Optuna 6
+
+    problem = PROBLEMS[PROBLEM]
+    trials = history(problem, n_trials + _WARM_UP + n_steps, seed)
+    sampler = SAMPLERS[SAMPLER].build(seed, None)
+    studies = {
+        OWN_FIT: optuna.create_study(direction="minimize"),
+        SHARED: optuna.create_study(direction="minimize", sampler=sampler),
+    }
+    for study in studies.values():
+        study.add_trials(trials[:n_trials])
+    terminators = {name: RegretGapTerminator() for name in studies}
+    for name, study in studies.items():
+        terminators[name].evaluate(study)  # makes the records of what was there before
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # experimental
+        evaluator = EMMREvaluator(seed=seed)
+    direction = studies[OWN_FIT].direction
+    entrants: dict[str, Callable[[], object]] = {
+        PEER: lambda: evaluator.evaluate(studies[OWN_FIT].get_trials(deepcopy=False), direction),
+        OWN_FIT: lambda: terminators[OWN_FIT].evaluate(studies[OWN_FIT]),
+        SHARED: lambda: terminators[SHARED].evaluate(studies[SHARED]),
+    }
+    timings = []
+    for step, trial in enumerate(trials[n_trials:], start=-_WARM_UP):
+        studies[OWN_FIT].add_trial(trial)
+        studies[SHARED].add_trial(_suggested(studies[SHARED], trial))
+        for name in entrants if step % 2 == 0 else reversed(entrants):
+            wall, cpu = _timed(entrants[name])
+            if step >= 0:
+                timings.append(Timing(entrant=name, seed=seed, step=step, wall=wall, cpu=cpu))
+    return timings
+
+
+def _suggested(study: optuna.Study, trial: FrozenTrial) -> FrozenTrial:
+    """Return ``trial`` with what the study's sampler leaves with a trial that it suggests."""
+    asked = study.ask(dict(trial.distributions))
+    study.tell(asked, state=TrialState.FAIL)
+    return create_trial(
+        params=trial.params,
+        distributions=trial.distributions,
+        value=trial.value,
+        system_attrs=study.get_trials(deepcopy=False)[-1].system_attrs,
+    )
+
+
+def _timed(call: Callable[[], object]) -> tuple[float, float]:
+    """Return the wall and the CPU time of a call, in seconds."""
+    gc.collect()
+    wall, cpu = time.perf_counter(), time.process_time()
+    call()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def add_cost(report: Report, *, quick: bool) -> None:
+    """Measure, and add the table of ratios."""
+    n_trials = QUICK_N_TRIALS if quick else N_TRIALS
+    timings = []
+    for seed in range(QUICK_N_SEEDS if quick else N_SEEDS):
+        report.progress(f"cost of a completed trial, n = {n_trials}, seed {seed}")
+        fresh = measure(n_trials, QUICK_N_STEPS if quick else N_STEPS, seed)
+        for timing in fresh:
+            report.record(kind="cost", n_trials=n_trials, **asdict(timing))
+        timings += fresh
+    report.table(
+        f"Cost of a completed trial, n = {n_trials}, d = {PROBLEMS[PROBLEM].dimension}: "
+        f"{PEER} / ours",
+        ["hyperparameters", "ratio", "spread", "CPU time", "peer ms", "ours ms", "goal", "verdict"],
+        [_row(timings, name, goal) for name, goal in TARGETS.items()],
+    )
+    report.note(
+        "Ratios of median wall times; the spread is the least and the largest ratio of two calls "
+        'of the same step; "CPU time" is the ratio of median CPU times. Milliseconds are context.'
+    )
+
+
+def _row(timings: Sequence[Timing], name: str, goal: float) -> list[Any]:
+    ours = {(t.seed, t.step): t for t in timings if t.entrant == name}
+    theirs = {(t.seed, t.step): t for t in timings if t.entrant == PEER}
+    paired = [theirs[key].wall / ours[key].wall for key in ours]
+    wall = statistics.median(t.wall for t in theirs.values())
+    own_wall = statistics.median(t.wall for t in ours.values())
+    cpu = statistics.median(t.cpu for t in theirs.values())
+    own_cpu = statistics.median(t.cpu for t in ours.values())
+    return [
+        name,
+        f"{wall / own_wall:.1f}",
+        f"{min(paired):.1f} - {max(paired):.1f}",
+        f"{cpu / own_cpu:.1f}",
+        f"{1e3 * wall:.1f}",
+        f"{1e3 * own_wall:.2f}",
+        f">= {goal:g}",
+        "met" if wall / own_wall >= goal else "MISSED",
+    ]
