@@ -1,8 +1,8 @@
 """Command line: ``python -m benchmarks NAME [--quick] [--seeds K] [--out DIR]``.
 
 A benchmark is a folder whose ``run`` module has three public names: ``DESCRIPTION`` (one line for
-the help), ``add_arguments(parser)`` and ``run(options, report)``.  Adding one means adding its folder
-and one line to ``BENCHMARKS``.
+the help), ``add_arguments(parser)`` and ``run(options, report)``.  A new one is a folder and a line
+in ``BENCHMARKS``.
 """
 
 import argparse
