@@ -256,7 +256,7 @@ class RegretGapTerminator:
                 progress.read_records(study, self._settings, missing)
                 missing = self._missing(progress)
             for n in missing:
-                stored = StoredRecord(progress.order[n - 1].number, self._made(study, progress, n))
+                stored = StoredRecord(progress.order[n - 1].number, self._made(progress, n))
                 self._log(stored, progress, n)
                 progress.add(study, self._settings, stored)
             if missing:
@@ -288,9 +288,9 @@ class RegretGapTerminator:
             wanted = [*range(earliest, min(rule.n_initial + 2, first)), *wanted]
         return [m for m in wanted if m not in progress.records]
 
-    def _made(self, study: Study, progress: StudyProgress, n: int) -> StoppingRecord:
+    def _made(self, progress: StudyProgress, n: int) -> StoppingRecord:
         """Make the record of the ``n``-th completion."""
-        observed = progress.observed(study, n)
+        observed = progress.observed(n)
         if observed is None:
             if progress.once.first_time("space"):
                 _logger.warning(

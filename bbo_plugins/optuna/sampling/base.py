@@ -12,7 +12,9 @@ changes what is drawn, but not the space-filling start-up, whose points belong t
 
 from __future__ import annotations
 
+import functools
 import logging
+import math
 import re
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -25,14 +27,14 @@ from bbo_plugins import errors
 from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.sampling import randomness
 from bbo_plugins.optuna.sampling.snapshot import (
-    Histories,
     Snapshot,
-    StudyHistory,
+    StudyReader,
     failing_if_refused,
     held_params,
     store_constraints,
     store_proposal,
 )
+from bbo_plugins.optuna.study.memory import PerStudy
 from bbo_plugins.optuna.study.points import dimension_of, fixed_params, is_single
 from bbo_plugins.optuna.study.proposal import Proposal
 from bbo_plugins.optuna.study.trials import MAX_CONSTRAINTS, OTHERS, checked_constraints
@@ -133,12 +135,12 @@ class ModelSampler(BaseSampler):
         self._forget()
 
     def _forget(self) -> None:
-        self._histories = Histories(self._noise_func)
+        self._readers = PerStudy(functools.partial(StudyReader, self._noise_func))
         self._once = Once()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the caches and their locks."""
-        return {k: v for k, v in self.__dict__.items() if k not in {"_histories", "_once"}}
+        return {k: v for k, v in self.__dict__.items() if k not in {"_readers", "_once"}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Start with empty caches."""
@@ -187,7 +189,7 @@ class ModelSampler(BaseSampler):
         """
         del trial
         self._refuse_multi_objective(study)
-        return self._histories.of(study).shared_distributions(study)
+        return self._readers.of(study).shared_distributions(study)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -204,13 +206,13 @@ class ModelSampler(BaseSampler):
         self._refuse_multi_objective(study)
         if len(fixed_params(trial, search_space)) == len(search_space):
             return {}
-        history = self._histories.of(study)
+        reader = self._readers.of(study)
         # One suggestion at a time: the next thread is to know where this trial will be.
-        with history.suggesting:
-            snapshot = history.snapshot(study, trial, search_space, held_params(study, self))
+        with reader.suggesting:
+            snapshot = reader.snapshot(study, trial, search_space, held_params(study, self))
             self._log_snapshot(snapshot)
             if len(snapshot.observations.y) >= max(self._n_startup_trials, 1):
-                params = self._sample_by_model(history, study, trial, snapshot)
+                params = self._sample_by_model(reader, study, trial, snapshot)
             elif self._independent_sampler is None:
                 params = self._sample_for_startup(study, trial, snapshot)
             else:
@@ -233,9 +235,9 @@ class ModelSampler(BaseSampler):
         return snapshot.params_at(x)
 
     def _sample_by_model(
-        self, history: StudyHistory, study: Study, trial: FrozenTrial, snapshot: Snapshot
+        self, reader: StudyReader, study: Study, trial: FrozenTrial, snapshot: Snapshot
     ) -> dict[str, Any]:
-        if history.once.first_time("model"):
+        if reader.once.first_time("model"):
             _logger.info(
                 "%s: start-up is over, %s; a model suggests from trial %d on.",
                 self,
@@ -260,7 +262,7 @@ class ModelSampler(BaseSampler):
             n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
             # Another process may have been thinking at the same time and come to the same point.
             # It stores before it looks, as we do, so at least one of the two sees the other.
-            appeared = history.appeared(study, trial, snapshot)
+            appeared = reader.appeared(study, trial, snapshot)
             distances = snapshot.space.distances(suggestion.x[None, :], appeared)
             if not (distances < CLOSE).any():
                 break
@@ -332,9 +334,9 @@ class ModelSampler(BaseSampler):
             return
         if is_single(distribution):  # nothing for a model to suggest
             return
-        history = self._histories.of(study)
-        covered = history.shared_distributions(study).get(name) == distribution
-        if covered or history.n_finished() < max(self._n_startup_trials, 1):
+        trials = self._readers.of(study).read(study)
+        n_observed = sum(not math.isnan(row.value) for row in trials.observed)
+        if trials.shared.get(name) == distribution or n_observed < max(self._n_startup_trials, 1):
             return
         if self._once.first_time("uncovered", name):
             _logger.warning(

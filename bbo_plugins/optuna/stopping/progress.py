@@ -33,6 +33,7 @@ from bbo_plugins.optuna.stopping.records import (
     stored_settings,
     stored_warm_start,
 )
+from bbo_plugins.optuna.study.trials import sign_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +67,8 @@ def history_of(study: Study, settings: Settings) -> StoppingHistory:
     complete, _ = completions.read(study)
     records = records_of(attributes_of(study), settings, complete)
     order = in_order(complete, {n: stored.number for n, stored in records.items()})
-    values = tuple(completion.trial.value for completion in completions.latest(order))
+    sign = sign_of(study)  # the values are those of the objective
+    values = tuple(sign * completion.trial.value for completion in completions.latest(order))
     return StoppingHistory(settings, tuple(records.values()), values)
 
 
@@ -142,9 +144,9 @@ class StudyProgress:
             places = {n: stored.number for n, stored in self.records.items()}
             self.order = in_order(complete, places)
 
-    def observed(self, study: Study, n: int) -> Observed | None:
+    def observed(self, n: int) -> Observed | None:
         """Return the first ``n`` completions; None if they share no parameter."""
-        return self._completions.observed(study, self.order[:n])
+        return self._completions.observed(self.order[:n])
 
     def before(self, n: int) -> list[StoppingRecord]:
         """Return the records of earlier completions than the ``n``-th, the oldest first."""
