@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Imported when first used: they need SciPy's linear algebra, which would double the import time.
 _MODULE_OF: Final = {
     "BILBOSampler": "bilbo_sampler",
-    "BilevelSolution": "bilevel_solution",
+    "BilevelSolution": "bilevel.posterior",
     "RegretGapTerminator": "terminator",
 }
 

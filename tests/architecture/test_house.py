@@ -18,9 +18,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "bbo_plugins"
 FACES = sorted(PACKAGE.glob("methods/*/__init__.py"))
 _KINDS = "Algorithm|Theorem|Lemma|Definition|Section|Appendix|Table"
-REFERENCE = re.compile(
-    rf"Eq\. \([\d.A-Z]+\)|(?:{_KINDS}) [A-Z]?[\d.]*\d(?:, lines? \d+(?:-\d+)?)?"
-)
+REFERENCE = re.compile(rf"Eq\. \([\d.A-Z]+\)|(?:{_KINDS}) [A-Z]?[\d.]*\d(?:, lines? \d+(?:-\d+)?)?")
 HEAD = ["equation or step", "function", "file"]
 
 

@@ -40,7 +40,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
-from bbo_plugins.optuna.study.proposal import Proposal, is_finite, is_stored
+from bbo_plugins.optuna.study.attributes import is_finite
+from bbo_plugins.optuna.study.proposal import Proposal, is_stored
 from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY, TrialRow
 from bbo_plugins.space import CLOSE, SearchSpace
 

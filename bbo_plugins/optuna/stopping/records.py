@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from bbo_plugins import errors
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
-from bbo_plugins.optuna.study.proposal import is_finite
+from bbo_plugins.optuna.study.attributes import is_finite
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -15,13 +15,20 @@ proposal. One that would be longer, as of some 400 parameters, is stored without
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+
+from bbo_plugins.optuna.study.attributes import (
+    MAX_CHUNKS,
+    decoded,
+    is_finite,
+    joined_chunks,
+    of_version,
+    to_chunks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,12 +40,6 @@ ARMS = ("random", "model")  # in the order of the bandit's arms
 
 
 _VERSION = 1
-
-
-_MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
-
-
-_MAX_CHUNKS = 256
 
 
 _MAX_CACHED = 128  # texts that were read lately: those of running trials are read again and again
@@ -102,38 +103,21 @@ class Proposal:
             "expected_gain": self.expected_gain,
         }
         content = {name: value for name, value in content.items() if value is not None}
-        text = json.dumps(content, separators=(",", ":"))
-        attributes: dict[str, str] = {}
-        start = 0
-        while start < len(text):
-            chunk = text[start : start + _MAX_CHUNK]
-            # Storages write the chunk as JSON again: a quote or backslash becomes two characters.
-            while (excess := len(json.dumps(chunk)) - _MAX_CHUNK) > 0:
-                chunk = chunk[: -((excess + 1) // 2)]
-            attributes[f"{PREFIX}{len(attributes)}"] = chunk
-            start += len(chunk)
-        if len(attributes) > _MAX_CHUNKS and self.fits:
+        attributes = to_chunks(PREFIX, content)
+        if len(attributes) > MAX_CHUNKS and self.fits:
             return replace(self, fits=(), constraints=()).to_attributes()
         return attributes
 
     @classmethod
     def from_attributes(cls, attributes: Mapping[str, Any]) -> Proposal | None:
         """Read the proposal in a trial's system attributes; None if there is none to be read."""
-        chunks: list[str] = []
-        while chunk := attributes.get(f"{PREFIX}{len(chunks)}"):
-            if not isinstance(chunk, str) or len(chunk) > _MAX_CHUNK or len(chunks) >= _MAX_CHUNKS:
-                return None
-            chunks.append(chunk)
-        return cls._from_text("".join(chunks))
+        return cls._from_text(joined_chunks(PREFIX, attributes))
 
     @classmethod
     @lru_cache(maxsize=_MAX_CACHED)
     def _from_text(cls, text: str) -> Proposal | None:
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError):
-            return None
-        if not isinstance(content, dict) or content.get("v") != _VERSION:
+        content = of_version(decoded(text), _VERSION)
+        if content is None:
             return None
         params: Any = content.get("params")
         fits: Any = content.get("fits")
@@ -166,13 +150,3 @@ def _number_of(value: Any, distribution: BaseDistribution) -> float | int:
 def is_stored(attributes: Mapping[str, Any]) -> bool:
     """Return whether a trial's system attributes hold a proposal, readable or not."""
     return attributes.get(f"{PREFIX}0") not in (None, "")
-
-
-def is_finite(number: object) -> bool:
-    """Return whether ``number`` is one, and can be converted to a finite float."""
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        return False
-    try:
-        return math.isfinite(number)
-    except OverflowError:  # an int beyond the floats
-        return False
