@@ -17,31 +17,30 @@ import logging
 import math
 import re
 from abc import abstractmethod
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from optuna.samplers import BaseSampler
+from optuna.samplers import BaseSampler, PartialFixedSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.sampling import randomness
-from bbo_plugins.optuna.sampling.snapshot import (
-    Snapshot,
-    StudyReader,
-    failing_if_refused,
-    held_params,
-    store_constraints,
-    store_proposal,
-)
+from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader
 from bbo_plugins.optuna.study.memory import PerStudy
 from bbo_plugins.optuna.study.points import dimension_of, fixed_params, is_single
-from bbo_plugins.optuna.study.proposal import Proposal
-from bbo_plugins.optuna.study.trials import MAX_CONSTRAINTS, OTHERS, checked_constraints
+from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
+from bbo_plugins.optuna.study.trials import (
+    MAX_CONSTRAINTS,
+    OTHERS,
+    checked_constraints,
+    store_constraints,
+)
 from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     from optuna.distributions import BaseDistribution
@@ -389,3 +388,28 @@ class ModelSampler(BaseSampler):
 
 def _counted(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+@contextmanager
+def failing_if_refused(study: Study, trial: FrozenTrial) -> Iterator[None]:
+    """End ``trial`` as FAIL if its study is refused, with a ValueError, before anything is sampled.
+
+    Optuna creates a trial before it asks the sampler, and leaves it RUNNING after an error there.
+    """
+    try:
+        yield
+    except ValueError:
+        if not study._storage.get_trial(trial._trial_id).state.is_finished():
+            study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+        raise
+
+
+def held_params(study: Study, sampler: BaseSampler) -> dict[str, Any]:
+    """Return the values at which a PartialFixedSampler around ``sampler`` holds parameters."""
+    held: dict[str, Any] = {}
+    outer: Any = study.sampler
+    while isinstance(outer, PartialFixedSampler):
+        fixed = getattr(outer, "_fixed_params", None)
+        held = {**(fixed if isinstance(fixed, dict) else {}), **held}
+        outer = getattr(outer, "_base_sampler", None)
+    return held if outer is sampler else {}

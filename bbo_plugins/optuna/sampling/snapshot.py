@@ -1,4 +1,4 @@
-"""A study's trials as the arrays a method works on, and the few things written back.
+"""A study's trials as the arrays a method works on.
 
 What a method is given of a trial (:mod:`bbo_plugins.optuna.study.trials` reads it):
 
@@ -26,13 +26,11 @@ from __future__ import annotations
 
 import math
 import threading
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from optuna.samplers import BaseSampler, PartialFixedSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.methods.observations import NO_ARM, Observations, Past, TrialTable
@@ -44,9 +42,8 @@ from bbo_plugins.optuna.study.points import (
     is_single,
     is_value_of,
 )
-from bbo_plugins.optuna.study.proposal import ARMS, PREFIX, Proposal
+from bbo_plugins.optuna.study.proposal import ARMS
 from bbo_plugins.optuna.study.trials import (
-    CONSTRAINTS_KEY,
     StudyTrials,
     TrialReader,
     TrialRow,
@@ -57,7 +54,7 @@ from bbo_plugins.optuna.study.trials import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
@@ -303,58 +300,3 @@ def trial_history(trials: StudyTrials, asking: int) -> Past:
         values=np.array([value_of.get(row.number, math.nan) for row in rows], dtype=np.float64),
     )
     return Past(trials=table, expected_gains=np.array(gains, dtype=np.float64))
-
-
-def store_proposal(
-    study: Study, trial: FrozenTrial, proposal: Proposal, *, replacing: int = 0
-) -> int:
-    """Write ``proposal`` to the system attributes of ``trial``.
-
-    Args:
-        study: The study.
-        trial: The trial, which a longer proposal may have been inherited by.
-        proposal: What to write.
-        replacing: Number of chunks that have been written for this trial before.
-
-    Returns:
-        The number of chunks.
-    """
-    attributes = proposal.to_attributes()
-    n_chunks = len(attributes)
-    following = f"{PREFIX}{n_chunks}"
-    if n_chunks < replacing or following in trial.system_attrs:
-        attributes[following] = ""  # the end
-    for key, chunk in attributes.items():
-        study._storage.set_trial_system_attr(trial._trial_id, key, chunk)
-    return n_chunks
-
-
-def store_constraints(study: Study, trial: FrozenTrial, values: Sequence[float] | None) -> None:
-    """Write constraint values where Optuna looks for them, None if there are none to be had."""
-    stored = None if values is None else list(values)
-    study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS_KEY, stored)
-
-
-@contextmanager
-def failing_if_refused(study: Study, trial: FrozenTrial) -> Iterator[None]:
-    """End ``trial`` as FAIL if its study is refused, with a ValueError, before anything is sampled.
-
-    Optuna creates a trial before it asks the sampler, and leaves it RUNNING after an error there.
-    """
-    try:
-        yield
-    except ValueError:
-        if not study._storage.get_trial(trial._trial_id).state.is_finished():
-            study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
-        raise
-
-
-def held_params(study: Study, sampler: BaseSampler) -> dict[str, Any]:
-    """Return the values at which a PartialFixedSampler around ``sampler`` holds parameters."""
-    held: dict[str, Any] = {}
-    outer: Any = study.sampler
-    while isinstance(outer, PartialFixedSampler):
-        fixed = getattr(outer, "_fixed_params", None)
-        held = {**(fixed if isinstance(fixed, dict) else {}), **held}
-        outer = getattr(outer, "_base_sampler", None)
-    return held if outer is sampler else {}

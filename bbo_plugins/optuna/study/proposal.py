@@ -33,6 +33,9 @@ from bbo_plugins.optuna.study.attributes import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
 PREFIX = "bbo_plugins:proposal:"
 
 
@@ -150,3 +153,27 @@ def _number_of(value: Any, distribution: BaseDistribution) -> float | int:
 def is_stored(attributes: Mapping[str, Any]) -> bool:
     """Return whether a trial's system attributes hold a proposal, readable or not."""
     return attributes.get(f"{PREFIX}0") not in (None, "")
+
+
+def store_proposal(
+    study: Study, trial: FrozenTrial, proposal: Proposal, *, replacing: int = 0
+) -> int:
+    """Write ``proposal`` to the system attributes of ``trial``.
+
+    Args:
+        study: The study.
+        trial: The trial, which a longer proposal may have been inherited by.
+        proposal: What to write.
+        replacing: Number of chunks that have been written for this trial before.
+
+    Returns:
+        The number of chunks.
+    """
+    attributes = proposal.to_attributes()
+    n_chunks = len(attributes)
+    following = f"{PREFIX}{n_chunks}"
+    if n_chunks < replacing or following in trial.system_attrs:
+        attributes[following] = ""  # the end
+    for key, chunk in attributes.items():
+        study._storage.set_trial_system_attr(trial._trial_id, key, chunk)
+    return n_chunks

@@ -428,3 +428,9 @@ def _constraint_value(value: Any) -> float:
     if isinstance(value, str | bytes | bytearray) or getattr(value, "ndim", None):
         raise TypeError
     return float(value)
+
+
+def store_constraints(study: Study, trial: FrozenTrial, values: Sequence[float] | None) -> None:
+    """Write constraint values where Optuna looks for them, None if there are none to be had."""
+    stored = None if values is None else list(values)
+    study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS_KEY, stored)

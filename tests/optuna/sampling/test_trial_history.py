@@ -15,15 +15,9 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.observations import NO_ARM
-from bbo_plugins.optuna.sampling.snapshot import (
-    StudyReader,
-    store_constraints,
-    store_proposal,
-    stored_fits,
-    trial_history,
-)
-from bbo_plugins.optuna.study.proposal import ARMS, PREFIX, Proposal
-from bbo_plugins.optuna.study.trials import TrialReader
+from bbo_plugins.optuna.sampling.snapshot import StudyReader, stored_fits, trial_history
+from bbo_plugins.optuna.study.proposal import ARMS, PREFIX, Proposal, store_proposal
+from bbo_plugins.optuna.study.trials import TrialReader, store_constraints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,15 +13,11 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.sampling.snapshot import (
-    Snapshot,
-    StudyReader,
-    held_params,
-    store_constraints,
-    store_proposal,
-)
+from bbo_plugins.optuna.sampling.base import held_params
+from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader
 from bbo_plugins.optuna.study.memory import PerStudy
-from bbo_plugins.optuna.study.proposal import PREFIX, Proposal
+from bbo_plugins.optuna.study.proposal import PREFIX, Proposal, store_proposal
+from bbo_plugins.optuna.study.trials import store_constraints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
