@@ -1,4 +1,4 @@
-"""What samplers that suggest with a model have in common.
+"""The common base of the samplers that suggest with a model.
 
 A subclass says how the model suggests a point of the unit cube (:meth:`ModelSampler._suggest`);
 everything between that and Optuna is here: start-up, independent sampling, constraints, pending
@@ -18,7 +18,7 @@ import math
 import re
 from abc import abstractmethod
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from optuna.samplers import BaseSampler, PartialFixedSampler
@@ -62,7 +62,7 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 @dataclass(frozen=True)
 class ModelSuggestion:
-    """What a model says about the next trial.
+    """A model's suggestion for the next trial.
 
     Attributes:
         x: (d,) a snapped point of the unit cube.
@@ -249,15 +249,7 @@ class ModelSampler(BaseSampler):
             suggestion = self._suggest(snapshot, rng)
             self._log_notes(suggestion.notes)
             params = snapshot.params_at(suggestion.x)
-            proposal = Proposal.of(
-                params,
-                snapshot.distributions,
-                fits=suggestion.fits,
-                constraints=snapshot.constraints,
-                loss=suggestion.loss,
-                arm=suggestion.arm,
-                expected_gain=suggestion.expected_gain,
-            )
+            proposal = _proposal(params, snapshot, suggestion)
             n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
             # Another process may have been thinking at the same time and come to the same point.
             # It stores before it looks, as we do, so at least one of the two sees the other.
@@ -269,13 +261,8 @@ class ModelSampler(BaseSampler):
         else:  # workers in step come to the same points again and again
             _logger.debug("%s: trial %d makes way for others, to any point.", self, trial.number)
             params = self._params_of_design(snapshot)
-            proposal = Proposal.of(
-                params,
-                snapshot.distributions,
-                fits=suggestion.fits,
-                constraints=snapshot.constraints,
-                loss=suggestion.loss,
-            )
+            own = replace(suggestion, arm=None, expected_gain=None)  # the point is not the model's
+            proposal = _proposal(params, snapshot, own)
             store_proposal(study, trial, proposal, replacing=n_chunks)
         return params
 
@@ -384,6 +371,18 @@ class ModelSampler(BaseSampler):
             kind = _NUMBER.sub("#", note)  # the same note with other figures is the same kind
             if self._once.first_time("note", kind):
                 _logger.warning("%s: %s", self, note)
+
+
+def _proposal(params: dict[str, Any], snapshot: Snapshot, suggestion: ModelSuggestion) -> Proposal:
+    return Proposal.of(
+        params,
+        snapshot.distributions,
+        fits=suggestion.fits,
+        constraints=snapshot.constraints,
+        loss=suggestion.loss,
+        arm=suggestion.arm,
+        expected_gain=suggestion.expected_gain,
+    )
 
 
 def _counted(n: int, noun: str) -> str:

@@ -1,6 +1,6 @@
 """A study's trials as the arrays a method works on.
 
-What a method is given of a trial (:mod:`bbo_plugins.optuna.study.trials` reads it):
+A trial's part in it, by the state that :mod:`bbo_plugins.optuna.study.trials` has read:
 
 ========  ========================================================================================
 COMPLETE  an observation; an infinite value counts as the worst or best finite one
@@ -70,7 +70,7 @@ _MAX_SPACES = 4  # search spaces of one study that are remembered
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the storage held when trial ``number`` was to be suggested.
+    """The study when trial ``number`` was to be suggested.
 
     Attributes:
         number: The trial's number.
@@ -82,7 +82,7 @@ class Snapshot:
         constraints: Names of the constraints, one per column of ``observations.constraints``.
         fits: JSON forms of the fits to continue, by the name of the loss they minimized: objective
             first, then the constraints.
-        past: Which arms were pulled for the other configurations, and what came of it.
+        past: Arms, values and expectations of the other configurations.
         n_infinite: How many values were infinite and have been clipped.
         n_invalid_noise: How many trials ``noise_func`` returned no variance for.
         n_unreadable: How many trials have a proposal stored that cannot be read.
@@ -112,7 +112,7 @@ class Snapshot:
 
 
 class StudyReader:
-    """What is read of one study: its trials, and where they are in the latest search spaces.
+    """Reads one study: its trials, and where they are in the latest search spaces.
 
     Only a cache: everything in it can be read from the study again. Safe to share among threads.
 
@@ -120,7 +120,7 @@ class StudyReader:
         noise_func: Known noise variance of a finished trial's value; called once per trial.
 
     Attributes:
-        once: What has been said about this study.
+        once: The messages about this study that have been given.
         suggesting: Held while a suggestion is made, from reading the trials to storing it.
     """
 

@@ -1,16 +1,15 @@
-"""What the sampler stores with a trial: the point it proposed, how it came to it, and the fits.
+"""A sampler's proposal, stored with its trial: the point, the arm pulled, the state of the fits.
 
 Optuna writes a parameter to the storage only when the objective asks for it, so other workers could
-not know where a running trial is; a fit is expensive to start from nothing; and what a bandit has
-pulled cannot be told from the outcome. All that is kept in the trial's system attributes, as one
-JSON text cut into chunks that every storage accepts:
+not know where a running trial is; a fit is expensive to start from nothing; and the outcome does
+not say which arm a bandit has pulled. The trial's system attributes keep all of it
+(:mod:`bbo_plugins.optuna.study.attributes`):
 
     bbo_plugins:proposal:0 = '{"v": 1, "params": {"lr": 0.01, "optimizer": 2}, "fits": [...]}'
 
 ``params`` holds numbers: for a categorical parameter the index of its choice (a choice need not
-survive JSON), for the others the value. The storage is shared and may hold anything under these
-keys, so reading never raises, and reads no more than half a megabyte: what is malformed is no
-proposal. One that would be longer, as of some 400 parameters, is stored without its fits.
+survive JSON), for the others the value. Reading never raises, and reads no more than half a
+megabyte. A proposal that would be longer, as of some 400 parameters, is stored without its fits.
 """
 
 from __future__ import annotations
@@ -162,8 +161,8 @@ def store_proposal(
 
     Args:
         study: The study.
-        trial: The trial, which a longer proposal may have been inherited by.
-        proposal: What to write.
+        trial: The trial; it may have inherited a longer proposal.
+        proposal: The proposal.
         replacing: Number of chunks that have been written for this trial before.
 
     Returns:

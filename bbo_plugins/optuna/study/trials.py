@@ -6,7 +6,7 @@ and nowhere else.
 ========  ======================================================================================
 COMPLETE  its value, possibly infinite, and its constraint values
 PRUNED    its last intermediate value, if finite, and its constraint values
-RUNNING   what is known of its parameters
+RUNNING   the parameters it has so far
 FAIL      its parameters
 WAITING   nothing
 ========  ======================================================================================
@@ -136,7 +136,7 @@ class TrialRow:
 
     @cached_property
     def _arm_and_expected_gain(self) -> tuple[str | None, float | None] | None:
-        """What is kept of the proposal: not its fits, which are long. None if it is unreadable."""
+        """The short parts of the proposal, which are kept in memory; None if it is unreadable."""
         proposal = self.proposal if self.has_proposal else None
         return None if proposal is None else (proposal.arm, proposal.expected_gain)
 
