@@ -30,14 +30,10 @@ from bbo_plugins.optuna.bilevel.trials import (
 )
 from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.sampling import randomness
-from bbo_plugins.optuna.sampling.snapshot import (
-    failing_if_refused,
-    held_params,
-    store_constraints,
-    store_proposal,
-)
+from bbo_plugins.optuna.sampling.base import failing_if_refused, held_params
 from bbo_plugins.optuna.study.points import PlacedTrials, dimension_of, fixed_params
-from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
+from bbo_plugins.optuna.study.trials import store_constraints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@ their format, at their verbosity (:func:`optuna.logging.set_verbosity`), above t
 not through it, and to the handlers of the root logger after
 :func:`optuna.logging.enable_propagation` only.
 
-Things that are to be said once.
+:class:`Once` keeps a message from being given twice.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from bbo_plugins.optuna.study.continuations import (
     steps_taken,
 )
 from bbo_plugins.optuna.study.lock import StudyLock
-from bbo_plugins.optuna.study.trials import FinishedTrial
+from bbo_plugins.optuna.study.trials import TrialRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -276,7 +276,7 @@ class _Configuration:
         pruned = any(trial.state is TrialState.PRUNED for trial in self.trials[1:])
         if self.trained is None or pruned:
             return math.nan
-        read = FinishedTrial.read(self.trained, None)
+        read = TrialRow.read(self.trained)
         return math.nan if any(c > 0.0 for c in read.constraints.values()) else read.value
 
     @property

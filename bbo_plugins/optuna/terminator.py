@@ -252,7 +252,7 @@ class RegretGapTerminator:
                 missing = self._missing(progress)
             start = progress.warm_start
             for n in missing:
-                stored = StoredRecord(progress.order[n - 1].number, self._made(study, progress, n))
+                stored = StoredRecord(progress.order[n - 1].number, self._made(progress, n))
                 self._log(stored, progress, n)
                 progress.add(study, stored)
             if progress.warm_start is not None and progress.warm_start is not start:
@@ -284,9 +284,9 @@ class RegretGapTerminator:
             wanted = [*range(earliest, min(rule.n_initial + 2, first)), *wanted]
         return [m for m in wanted if m not in progress.records]
 
-    def _made(self, study: Study, progress: StudyProgress, n: int) -> StoppingRecord:
+    def _made(self, progress: StudyProgress, n: int) -> StoppingRecord:
         """Make the record of the ``n``-th completion."""
-        completed = progress.completed(study, n)
+        completed = progress.completed(n)
         if completed is None:
             if progress.once.first_time("space"):
                 _logger.warning(

@@ -209,7 +209,7 @@ class UHEBOSampler(ModelSampler):
         else:
             steps = [horizon.steps(number) for number in range(snapshot.configuration + 1)]
             shares = 1.0 / np.array(steps, dtype=np.float64)
-        in_units = min(phi / _spread(snapshot.observations.y), _LARGEST_PHI)
+        in_units = min(phi / _scale_of(snapshot.observations.y), _LARGEST_PHI)
         return in_units**2 * shares
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
@@ -270,13 +270,13 @@ def _name_of(criterion: FitCriterion) -> str:
     return type(criterion).__name__
 
 
-def _spread(y: FloatArray) -> float:
+def _scale_of(y: FloatArray) -> float:
     """Return the standard deviation of the values y (n,), 1 if they are as good as equal."""
     scale = float(np.abs(y).max())
     if scale < _TINY:
         return 1.0
-    spread = scale * float((y / scale).std())
-    return spread if spread >= _TINY else 1.0
+    deviation = scale * float((y / scale).std())
+    return deviation if deviation >= _TINY else 1.0
 
 
 def _noise_variance(fit: object, d: int) -> float | None:

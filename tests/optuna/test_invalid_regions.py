@@ -111,7 +111,7 @@ def test_start_up_ends_where_most_points_are_invalid(name: str) -> None:
     assert isinstance(sampler, UHEBOSampler | GOUCBSampler)
     for n_trials, is_over in ((10, False), (1, True)):
         study.optimize(objective, n_trials=n_trials)
-        assert (("model",) in sampler._histories.of(study).once) == is_over
+        assert (("model",) in sampler._readers.of(study).once) == is_over
 
 
 @pytest.mark.parametrize("name", MAKERS)

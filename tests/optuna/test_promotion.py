@@ -333,7 +333,7 @@ import sys
 import optuna
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from bbo_plugins.methods.inner_horizon import InnerHorizon
+from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, continued_from, inner_steps
 
 horizon = InnerHorizon.growing(constant=1.0, total_steps=500)

@@ -17,7 +17,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState, create_trial
 from scipy.linalg import lapack
 
-from bbo_plugins.optuna.sampling.snapshot import StudyHistory
+from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.trials import OTHERS
 from tests.reliability.front_door import (
     BILEVEL,
@@ -486,7 +486,7 @@ def test_thousands_of_constraints(caplog: pytest.LogCaptureFixture) -> None:
     stored = stored_of(study.trials[asked.number])
     assert stored is not None
     assert len(stored.constraints) == 16
-    snapshot = StudyHistory().snapshot(study, study.trials[-1], SPACE, {})
+    snapshot = StudyReader().snapshot(study, study.trials[-1], SPACE, {})
     assert snapshot.observations.constraints is not None
     assert snapshot.observations.constraints[:, -1].tolist() == [-0.5, -0.6, -0.7, -0.8, 1.0]
     (warning,) = warnings_in(caplog)

@@ -12,7 +12,7 @@ import sqlalchemy
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState, create_trial
 
-from bbo_plugins.optuna.sampling.snapshot import StudyHistory
+from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from tests.reliability.front_door import (
     SAMPLERS,
     ask,
@@ -74,7 +74,7 @@ def n_pending(study: Study) -> int:
     """Return how many running trials count as pending for the next one."""
     trial = study.ask()
     frozen = study.trials[trial.number]
-    pending = StudyHistory().snapshot(study, frozen, space_in(study), {}).observations.pending
+    pending = StudyReader().snapshot(study, frozen, space_in(study), {}).observations.pending
     study.tell(trial, state=TrialState.FAIL)
     return len(pending)
 

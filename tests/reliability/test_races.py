@@ -11,9 +11,8 @@ from optuna.trial import TrialState
 from bbo_plugins.methods.bilbo import algorithm as bilbo
 from bbo_plugins.optuna import bilbo_sampler
 from bbo_plugins.optuna.sampling.base import ModelSampler
-from bbo_plugins.optuna.sampling.snapshot import store_proposal
 from bbo_plugins.optuna.study.points import space_of as space_from
-from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
 from tests.reliability.front_door import (
     BILEVEL,
     SAMPLERS,

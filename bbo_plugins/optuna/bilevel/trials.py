@@ -43,8 +43,9 @@ from optuna.trial import FrozenTrial, TrialState
 from bbo_plugins.acquisition.validity import LATEST_FAILED
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
-from bbo_plugins.optuna.study.proposal import Proposal, is_finite, is_stored
-from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY, FinishedTrial
+from bbo_plugins.optuna.study.attributes import is_finite
+from bbo_plugins.optuna.study.proposal import Proposal, is_stored
+from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY, TrialRow
 from bbo_plugins.space import CLOSE, SearchSpace
 
 if TYPE_CHECKING:
@@ -272,18 +273,16 @@ class _Reader:
         self, trials: Sequence[FrozenTrial], asking: FrozenTrial | None
     ) -> tuple[dict[str, FunctionData], int]:
         """Return each function's data and the number of infinite values."""
-        complete = {trial.number: trial for trial in trials if trial.state is TrialState.COMPLETE}
-        finished = {number: FinishedTrial.read(trial, None) for number, trial in complete.items()}
-        number_of = {id(row): number for number, row in finished.items()}
+        rows = [TrialRow.read(trial) for trial in trials]
         latest = asking or (trials[-1] if trials else None)
-        failed = self.placed.failed([trial for trial in trials if trial.state in _FAILED])
+        failed = self.placed.failed([row for row in rows if row.state in _FAILED])
         pending = failed[-LATEST_FAILED:]
         if latest is not None:
-            pending = np.concatenate([self.placed.pending(trials, latest), pending])
-        known, X = self.placed.place(finished)
+            pending = np.concatenate([self.placed.pending(rows, latest.number), pending])
+        known, X = self.placed.place([row for row in rows if row.complete])
         data, n_infinite = {}, 0
         for name in self.roles.functions:
-            values = [self._value(complete[number_of[id(row)]], row, name) for row in known]
+            values = [self._value(row, name) for row in known]
             column = np.array(values, dtype=np.float64)
             has_value = ~np.isnan(column)
             y, n_clipped = _finite(column[has_value])
@@ -303,7 +302,7 @@ class _Reader:
         position = self.dimensions[self.roles.query_param].encode([name])[0]
         return np.isclose(points[:, self.query], position)
 
-    def _value(self, trial: FrozenTrial, row: FinishedTrial, name: str) -> float:
+    def _value(self, row: TrialRow, name: str) -> float:
         """Return the function's maximized value in a complete trial; NaN if it has none."""
         roles = self.roles
         if not self.coupled:
@@ -311,7 +310,7 @@ class _Reader:
             return roles.sign(name) * row.value if asked else math.nan
         if name in {roles.upper, roles.lower}:
             index = 0 if name == roles.upper else 1
-            return roles.sign(name) * float(trial.values[index])
+            return roles.sign(name) * float(row.trial.values[index])
         return -row.constraints.get(name, math.nan)
 
 

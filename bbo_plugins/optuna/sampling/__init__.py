@@ -1,1 +1,1 @@
-"""What the samplers share."""
+"""The common base of the samplers."""

@@ -1,4 +1,4 @@
-"""What samplers that suggest with a model have in common.
+"""The common base of the samplers that suggest with a model.
 
 A subclass says how the model suggests a point of the unit cube (:meth:`ModelSampler._suggest`);
 everything between that and Optuna is here: start-up, independent sampling, constraints, pending
@@ -12,34 +12,35 @@ changes what is drawn, but not the space-filling start-up, whose points belong t
 
 from __future__ import annotations
 
+import functools
 import logging
+import math
 import re
 from abc import abstractmethod
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from optuna.samplers import BaseSampler
+from optuna.samplers import BaseSampler, PartialFixedSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.sampling import randomness
-from bbo_plugins.optuna.sampling.snapshot import (
-    Histories,
-    Snapshot,
-    StudyHistory,
-    failing_if_refused,
-    held_params,
-    store_constraints,
-    store_proposal,
-)
+from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader
+from bbo_plugins.optuna.study.memory import PerStudy
 from bbo_plugins.optuna.study.points import dimension_of, fixed_params, is_single
-from bbo_plugins.optuna.study.proposal import Proposal
-from bbo_plugins.optuna.study.trials import MAX_CONSTRAINTS, OTHERS, checked_constraints
+from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
+from bbo_plugins.optuna.study.trials import (
+    MAX_CONSTRAINTS,
+    OTHERS,
+    checked_constraints,
+    store_constraints,
+)
 from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     from optuna.distributions import BaseDistribution
@@ -65,7 +66,7 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 @dataclass(frozen=True)
 class ModelSuggestion:
-    """What a model says about the next trial.
+    """A model's suggestion for the next trial.
 
     Attributes:
         x: (d,) a snapped point of the unit cube.
@@ -138,12 +139,12 @@ class ModelSampler(BaseSampler):
         self._forget()
 
     def _forget(self) -> None:
-        self._histories = Histories(self._noise_func)
+        self._readers = PerStudy(functools.partial(StudyReader, self._noise_func))
         self._once = Once()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the caches and their locks."""
-        return {k: v for k, v in self.__dict__.items() if k not in {"_histories", "_once"}}
+        return {k: v for k, v in self.__dict__.items() if k not in {"_readers", "_once"}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Start with empty caches."""
@@ -192,7 +193,7 @@ class ModelSampler(BaseSampler):
         """
         del trial
         self._refuse_multi_objective(study)
-        return self._histories.of(study).shared_distributions(study)
+        return self._readers.of(study).shared_distributions(study)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -209,13 +210,13 @@ class ModelSampler(BaseSampler):
         self._refuse_multi_objective(study)
         if len(fixed_params(trial, search_space)) == len(search_space):
             return {}
-        history = self._histories.of(study)
+        reader = self._readers.of(study)
         # One suggestion at a time: the next thread is to know where this trial will be.
-        with history.suggesting:
-            snapshot = history.snapshot(study, trial, search_space, held_params(study, self))
+        with reader.suggesting:
+            snapshot = reader.snapshot(study, trial, search_space, held_params(study, self))
             self._log_snapshot(snapshot)
             if self._is_started(snapshot.observations):
-                params = self._sample_by_model(history, study, trial, snapshot)
+                params = self._sample_by_model(reader, study, trial, snapshot)
             elif self._independent_sampler is None:
                 params = self._sample_for_startup(study, trial, snapshot)
             else:
@@ -250,9 +251,9 @@ class ModelSampler(BaseSampler):
         return snapshot.params_at(x)
 
     def _sample_by_model(
-        self, history: StudyHistory, study: Study, trial: FrozenTrial, snapshot: Snapshot
+        self, reader: StudyReader, study: Study, trial: FrozenTrial, snapshot: Snapshot
     ) -> dict[str, Any]:
-        if history.once.first_time("model"):
+        if reader.once.first_time("model"):
             _logger.info(
                 "%s: start-up is over, %s; a model suggests from trial %d on.",
                 self,
@@ -265,19 +266,11 @@ class ModelSampler(BaseSampler):
             suggestion = self._suggest(snapshot, rng)
             self._log_notes(suggestion.notes)
             params = snapshot.params_at(suggestion.x)
-            proposal = Proposal.of(
-                params,
-                snapshot.distributions,
-                fits=suggestion.fits,
-                constraints=snapshot.constraints,
-                loss=suggestion.loss,
-                arm=suggestion.arm,
-                expected_gain=suggestion.expected_gain,
-            )
+            proposal = _proposal(params, snapshot, suggestion)
             n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
             # Another process may have been thinking at the same time and come to the same point.
             # It stores before it looks, as we do, so at least one of the two sees the other.
-            appeared = history.appeared(study, trial, snapshot)
+            appeared = reader.appeared(study, trial, snapshot)
             distances = snapshot.space.distances(suggestion.x[None, :], appeared)
             if not (distances < CLOSE).any():
                 break
@@ -285,13 +278,8 @@ class ModelSampler(BaseSampler):
         else:  # workers in step come to the same points again and again
             _logger.debug("%s: trial %d makes way for others, to any point.", self, trial.number)
             params = self._params_of_design(snapshot)
-            proposal = Proposal.of(
-                params,
-                snapshot.distributions,
-                fits=suggestion.fits,
-                constraints=snapshot.constraints,
-                loss=suggestion.loss,
-            )
+            own = replace(suggestion, arm=None, expected_gain=None)  # the point is not the model's
+            proposal = _proposal(params, snapshot, own)
             store_proposal(study, trial, proposal, replacing=n_chunks)
         return params
 
@@ -349,9 +337,11 @@ class ModelSampler(BaseSampler):
             return
         if is_single(distribution):  # nothing for a model to suggest
             return
-        history = self._histories.of(study)
-        covered = history.shared_distributions(study).get(name) == distribution
-        if covered or history.n_finished() < max(self._n_startup_trials, 1):
+        reader = self._readers.of(study)
+        if reader.shared_distributions(study).get(name) == distribution:
+            return
+        n_observed = sum(not math.isnan(row.value) for row in reader.read(study).observed)
+        if n_observed < max(self._n_startup_trials, 1):
             return
         if self._once.first_time("uncovered", name):
             _logger.warning(
@@ -402,5 +392,42 @@ class ModelSampler(BaseSampler):
                 _logger.warning("%s: %s", self, note)
 
 
+def _proposal(params: dict[str, Any], snapshot: Snapshot, suggestion: ModelSuggestion) -> Proposal:
+    return Proposal.of(
+        params,
+        snapshot.distributions,
+        fits=suggestion.fits,
+        constraints=snapshot.constraints,
+        loss=suggestion.loss,
+        arm=suggestion.arm,
+        expected_gain=suggestion.expected_gain,
+    )
+
+
 def _counted(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+@contextmanager
+def failing_if_refused(study: Study, trial: FrozenTrial) -> Iterator[None]:
+    """End ``trial`` as FAIL if its study is refused, with a ValueError, before anything is sampled.
+
+    Optuna creates a trial before it asks the sampler, and leaves it RUNNING after an error there.
+    """
+    try:
+        yield
+    except ValueError:
+        if not study._storage.get_trial(trial._trial_id).state.is_finished():
+            study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+        raise
+
+
+def held_params(study: Study, sampler: BaseSampler) -> dict[str, Any]:
+    """Return the values at which a PartialFixedSampler around ``sampler`` holds parameters."""
+    held: dict[str, Any] = {}
+    outer: Any = study.sampler
+    while isinstance(outer, PartialFixedSampler):
+        fixed = getattr(outer, "_fixed_params", None)
+        held = {**(fixed if isinstance(fixed, dict) else {}), **held}
+        outer = getattr(outer, "_base_sampler", None)
+    return held if outer is sampler else {}

@@ -1,9 +1,6 @@
-"""A study's trials as the arrays a method works on, and the few things written back.
+"""A study's trials as the arrays a method works on.
 
-This is where the storage of a study is touched for a sampler. What leaves this file is maximized;
-:mod:`bbo_plugins.optuna.study.trials` flips the sign.
-
-What becomes of a trial:
+A trial's part in it, by the state that :mod:`bbo_plugins.optuna.study.trials` has read:
 
 ========  ========================================================================================
 COMPLETE  an observation; an infinite value counts as the worst or best finite one
@@ -18,36 +15,27 @@ WAITING   nothing
 ========  ========================================================================================
 
 Of trials that continue one another (:mod:`bbo_plugins.optuna.study.continuations`) only the
-complete one
-with the longest training counts, as one observation; a continuation in any other state is nothing,
-as the point is known from the trial it is to continue.
+complete one with the longest training counts, as one observation; a continuation in any other state
+is nothing, as the point is known from the trial it is to continue.
 
 A trial that lacks a parameter of the search space, or has it outside the current range, cannot be
-placed in the space and is left out. Constraint values are read in both of Optuna's forms: the list
-of ``constraints_func`` and the single values of ``Trial.set_constraint``; an infinite one keeps its
-sign and gets the largest finite magnitude, so that it stays violated or satisfied.
-
-What a study's stored proposals say together: the fits to continue, and the arms pulled.
+placed in the space and is left out. An infinite constraint value keeps its sign and gets the
+largest finite magnitude, so that it stays violated or satisfied.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
-from operator import is_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from optuna.samplers import BaseSampler, PartialFixedSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory
 from bbo_plugins.optuna.messages import Once
-from bbo_plugins.optuna.study.continuations import Continuations
-from bbo_plugins.optuna.study.memory import PerStudy
 from bbo_plugins.optuna.study.points import (
     PlacedTrials,
     dimension_of,
@@ -55,21 +43,19 @@ from bbo_plugins.optuna.study.points import (
     is_single,
     is_value_of,
 )
-from bbo_plugins.optuna.study.proposal import ARMS, PREFIX, Proposal, is_stored
+from bbo_plugins.optuna.study.proposal import ARMS
 from bbo_plugins.optuna.study.trials import (
-    CONSTRAINTS_KEY,
-    FinishedTrial,
-    constraint_names,
+    StudyTrials,
+    TrialReader,
+    TrialRow,
+    are_feasible,
     constraint_table,
-    feasible_values,
+    finite_values,
     lower_median,
-    maximized,
-    value_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
@@ -80,167 +66,12 @@ if TYPE_CHECKING:
 _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
 
 
-class _Said(NamedTuple):
-    """What is kept of a finished trial's proposal: not its fits, which are long."""
-
-    finished_at: datetime | None
-    arm: int = NO_ARM
-    expected_gain: float = math.nan
-    is_stored: bool = False
-    is_readable: bool = False
-
-
-class _Settled:
-    """The trials up to the first unfinished one, and what they say: nothing in there can change.
-
-    So that looking at ten thousand of them again costs next to nothing.
-
-    Args:
-        read: Reads one finished trial.
-    """
-
-    def __init__(self, read: Callable[[FrozenTrial], _Said]) -> None:
-        """Start with no trial."""
-        self._read = read
-        self._forget()
-
-    def _forget(self) -> None:
-        self._trials: list[FrozenTrial] = []
-        self.numbers: list[int] = []
-        self.said: list[_Said] = []
-        self.stored: list[FrozenTrial] = []  # those of them with a proposal
-        self.n_unreadable = 0
-
-    def rest(self, trials: Sequence[FrozenTrial]) -> Sequence[FrozenTrial]:
-        """Take in the trials that have settled since, and return those that have not."""
-        if len(self._trials) > len(trials) or not all(map(is_, trials, self._trials)):
-            self._forget()
-        for trial in trials[len(self._trials) :]:
-            if not trial.state.is_finished():
-                break
-            said = self._read(trial)
-            self._trials.append(trial)
-            self.numbers.append(trial.number)
-            self.said.append(said)
-            if said.is_stored:
-                self.stored.append(trial)
-                self.n_unreadable += not said.is_readable
-        return trials[len(self._trials) :]
-
-
-class Proposed:
-    """The proposals of one study's trials; that of a finished trial is read once.
-
-    Only a cache: all of it can be read from the study again. Not to be shared among threads.
-    """
-
-    def __init__(self) -> None:
-        """Start with nothing read."""
-        self._known: dict[int, _Said] = {}
-        self._all = _Settled(self._said)
-        self._counted = _Settled(self._said)  # of the trials that the bandit counts
-
-    def fits(
-        self,
-        trials: Sequence[FrozenTrial],
-        asking: FrozenTrial,
-        *,
-        names: set[str],
-        constraints: tuple[str, ...],
-    ) -> dict[str, tuple[Any, ...]]:
-        """Return, for each loss, the fits that the highest-numbered other trial stored with it.
-
-        Args:
-            trials: The study's trials by number.
-            asking: The trial to leave out.
-            names: Parameters that a proposal must have for its fits to be of use.
-            constraints: Names of the constraints; only with the same ones are their fits of use.
-        """
-        latest: dict[str, tuple[Any, ...]] = {}
-        n_read = 0
-        rest = self._all.rest(trials)
-        for trial in chain(reversed(rest), reversed(self._all.stored)):
-            if trial.number == asking.number or not is_stored(trial.system_attrs):
-                continue
-            n_read += 1
-            if n_read > _MAX_RECORDS:
-                break
-            proposal = Proposal.from_attributes(trial.system_attrs)
-            if proposal is None or proposal.loss is None or proposal.loss in latest:
-                continue
-            if proposal.fits and set(proposal.params) == names:
-                same = proposal.constraints == constraints
-                latest[proposal.loss] = proposal.fits if same else proposal.fits[:1]
-        return latest
-
-    def n_unreadable(self, trials: Sequence[FrozenTrial]) -> int:
-        """Return how many finished trials have a proposal that cannot be read.
-
-        That of a trial that is running may be half written.
-        """
-        rest = self._all.rest(trials)
-        said = [self._said(trial) for trial in rest if trial.state.is_finished()]
-        return self._all.n_unreadable + sum(row.is_stored and not row.is_readable for row in said)
-
-    def past(
-        self, trials: Sequence[FrozenTrial], asking: FrozenTrial, values: Mapping[int, float]
-    ) -> TrialHistory:
-        """Return the arms, values and expectations of all trials but the asking one.
-
-        Args:
-            trials: The study's trials by number.
-            asking: The trial to leave out.
-            values: Maximized value by trial number, where there is one that counts.
-        """
-        rest = [
-            trial
-            for trial in self._counted.rest(trials)
-            if trial.number != asking.number and trial.state is not TrialState.WAITING
-        ]
-        n_settled = len(self._counted.numbers)
-        numbers = [*self._counted.numbers, *(trial.number for trial in rest)]
-        said = [*self._counted.said, *map(self._said, rest)]
-        finished = [True] * n_settled + [trial.state.is_finished() for trial in rest]
-        gains = [row.expected_gain for row in said]
-        return TrialHistory(
-            numbers=np.array(numbers, dtype=np.int64),
-            arms=np.array([row.arm for row in said], dtype=np.int64),
-            finished=np.array(finished, dtype=np.bool_),
-            values=np.array([values.get(n, math.nan) for n in numbers], dtype=np.float64),
-            expected_gains=np.array(gains, dtype=np.float64),
-        )
-
-    def _said(self, trial: FrozenTrial) -> _Said:
-        known = self._known.get(trial.number)
-        if known is not None and known.finished_at == trial.datetime_complete:
-            return known
-        said = _read(trial)
-        if trial.datetime_complete is not None:
-            self._known[trial.number] = said
-        return said
-
-
-def _read(trial: FrozenTrial) -> _Said:
-    proposal = Proposal.from_attributes(trial.system_attrs)
-    stored, readable = is_stored(trial.system_attrs), proposal is not None
-    # A retried trial inherits the record of the one it repeats, which counts already.
-    if proposal is None or "retry_history" in trial.system_attrs:
-        return _Said(trial.datetime_complete, is_stored=stored, is_readable=readable)
-    return _Said(
-        trial.datetime_complete,
-        NO_ARM if proposal.arm is None else ARMS.index(proposal.arm),
-        math.nan if proposal.expected_gain is None else float(proposal.expected_gain),
-        stored,
-        readable,
-    )
-
-
 _MAX_SPACES = 4  # search spaces of one study that are remembered
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the storage held when trial ``number`` was to be suggested.
+    """The study when trial ``number`` was to be suggested.
 
     Attributes:
         number: The trial's number.
@@ -252,7 +83,7 @@ class Snapshot:
         constraints: Names of the constraints, one per column of ``observations.constraints``.
         fits: JSON forms of the fits to continue, by the name of the loss they minimized: objective
             first, then the constraints.
-        past: Which arms were pulled for the other configurations, and what came of it.
+        past: Arms, values and expectations of the other configurations.
         n_infinite: How many values were infinite and have been clipped.
         n_invalid_noise: How many trials ``noise_func`` returned no variance for.
         n_unreadable: How many trials have a proposal stored that cannot be read.
@@ -281,8 +112,8 @@ class Snapshot:
         return replace(self, observations=replace(self.observations, pending=pending))
 
 
-class StudyHistory:
-    """What is known of one study's trials; each finished trial is read once.
+class StudyReader:
+    """Reads one study: its trials, and where they are in the latest search spaces.
 
     Only a cache: everything in it can be read from the study again. Safe to share among threads.
 
@@ -290,7 +121,7 @@ class StudyHistory:
         noise_func: Known noise variance of a finished trial's value; called once per trial.
 
     Attributes:
-        once: What has been said about this study.
+        once: The messages about this study that have been given.
         suggesting: Held while a suggestion is made, from reading the trials to storing it.
     """
 
@@ -298,21 +129,19 @@ class StudyHistory:
         """Start with nothing read."""
         self.once = Once()
         self.suggesting = threading.Lock()
-        self._noise_func = noise_func
+        self._knows_noise = noise_func is not None
         self._lock = threading.RLock()
-        self._forget()
-
-    def _forget(self) -> None:
-        self._finished: dict[int, FinishedTrial] = {}  # trial number -> trial
-        self._shared: dict[str, BaseDistribution] | None = None
+        self._trials = TrialReader(noise_func)
+        self._generation = 0
         self._spaces: list[PlacedTrials] = []  # the most recently used one last
-        self._proposed = Proposed()
-        # The trials up to the first unfinished one, and what was read of them: nothing in there
-        # can change, so that looking again costs next to nothing.
-        self._settled: list[FrozenTrial] = []
-        self._settled_finished: dict[int, FinishedTrial] = {}
-        self._settled_failed: list[FrozenTrial] = []
-        self._continuations = Continuations({})
+
+    def read(self, study: Study) -> StudyTrials:
+        """Return the trials of ``study``."""
+        with self._lock:
+            trials = self._trials.read(study)
+            if trials.generation != self._generation:
+                self._generation, self._spaces = trials.generation, []
+            return trials
 
     def shared_distributions(self, study: Study) -> dict[str, BaseDistribution]:
         """Return the parameters all complete trials share, with one and the same distribution.
@@ -320,19 +149,11 @@ class StudyHistory:
         As long as no trial is complete, those that all failed trials share. Parameters with a
         single possible value are left out: there is nothing to suggest.
         """
-        with self._lock:
-            trials = _trials(study)
-            self._read(trials)
-            shared = self._shared
-            if shared is None:
-                shared = _shared_by(filter(_has_failed, trials))
+        trials = self.read(study)
+        shared = trials.shared
+        if not any(row.complete for row in trials.rows):
+            shared = _shared_by(row.trial for row in trials.rows if row.failed)
         return {name: shared[name] for name in sorted(shared) if not is_single(shared[name])}
-
-    def n_finished(self) -> int:
-        """Return how many of the configurations read so far have a value."""
-        with self._lock:
-            finished = self._continuations.latest(self._finished)
-            return sum(not math.isnan(trial.value) for trial in finished.values())
 
     def snapshot(
         self,
@@ -350,134 +171,25 @@ class StudyHistory:
             held: Values at which other parameters are held. The model has a part in them too: it
                 learns from trials where they were different.
         """
-        trials = _trials(study)
-        with self._lock:
-            finished = self._read(trials)
-            continuations = self._continuations
-            finished = continuations.latest(finished)
-            placed = self._placed(self._with_held(search_space, held))
-            known, X = placed.place(finished)
-            unsettled = continuations.without(trials[len(self._settled) :])
-            settled_failed = continuations.without(self._settled_failed)
-            failed = placed.failed([*settled_failed, *filter(_has_failed, unsettled)])
-            fits = self._proposed.fits(
-                trials, trial, names=set(placed.distributions), constraints=constraint_names(known)
-            )
-            n_unreadable = self._proposed.n_unreadable(trials)
-            values = feasible_values(study, finished)
-            first = continuations.first
-            past = self._proposed.past(
-                continuations.without(trials),
-                trial,
-                {first.get(number, number): value for number, value in values.items()},
-            )
         fixed = {**held, **fixed_params(trial, search_space)}
-        fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
-        y, n_infinite = maximized(study, [row.value for row in known])
-        complete = np.array([row.complete for row in known], dtype=np.bool_)
-        if complete.any() and not complete.all():
-            y[~complete] = np.minimum(y[~complete], lower_median(y[complete]))
-        if continuations.first:
-            numbers = np.array([continuations.index(n) for n in past.numbers.tolist()])
-            past = replace(past, numbers=numbers)
-        names, constraints = constraint_table(known)
-        noise = np.array([row.noise_variance for row in known], dtype=np.float64)
-        observations = Observations(
-            X=X,
-            y=y,
-            complete=complete,
-            noise_variance=None if self._noise_func is None else noise,
-            constraints=constraints if names else None,
-            pending=placed.pending(unsettled, trial),
-            failed=failed if len(failed) else None,
-        )
-        n_invalid = 0 if self._noise_func is None else int(np.isnan(noise).sum())
-        return Snapshot(
-            number=trial.number,
-            configuration=continuations.index(trial.number),
-            space=placed.space.held(fixed) if fixed else placed.space,
-            distributions=placed.distributions,
-            fixed=fixed,
-            observations=observations,
-            constraints=names,
-            fits=fits,
-            past=past,
-            n_infinite=n_infinite,
-            n_invalid_noise=n_invalid,
-            n_unreadable=n_unreadable,
-        )
+        with self._lock:
+            trials = self.read(study)
+            placed = self._placed({**_shared_and_held(trials, held), **search_space})
+            return _snapshot(trials, placed, trial.number, fixed, knows_noise=self._knows_noise)
 
     def appeared(self, study: Study, trial: FrozenTrial, snapshot: Snapshot) -> FloatArray:
         """Return the points (p, d) that have become pending since ``snapshot`` was taken.
 
         Those of trials that have finished by now are among them.
         """
-        trials = _trials(study)
         with self._lock:
-            finished = self._read(trials)
+            trials = self.read(study)
             placed = self._placed(snapshot.distributions)
-            _, X = placed.place(self._continuations.latest(finished))
-            unsettled = self._continuations.without(trials[len(self._settled) :])
-            points = np.concatenate([placed.pending(unsettled, trial), X])
+            _, X = placed.place(trials.observed)
+            points = np.concatenate([placed.pending(trials.unsettled, trial.number), X])
         before = (*snapshot.observations.pending, *snapshot.observations.X)
         known = {point.tobytes() for point in before}
         return points[[point.tobytes() not in known for point in points]]
-
-    def _read(self, trials: Sequence[FrozenTrial]) -> dict[int, FinishedTrial]:
-        """Return the finished ones by number, reading those not read before."""
-        same = len(self._settled) <= len(trials) and all(map(is_, trials, self._settled))
-        if not same:
-            self._settled, self._settled_finished, self._settled_failed = [], {}, []
-        finished = self._settled_finished.copy()
-        for trial in trials[len(self._settled) :]:
-            if trial.state is not TrialState.COMPLETE and trial.state is not TrialState.PRUNED:
-                continue
-            known = self._finished.get(trial.number)
-            if known is None:
-                known = self._finished[trial.number] = self._read_one(trial)
-            elif known.finished_at != trial.datetime_complete:
-                # Another study under an identifier that was used before.
-                self._forget()
-                return self._read(trials)
-            finished[trial.number] = known
-        self._settle(trials, finished)
-        self._continuations = Continuations.of(trials)
-        return finished
-
-    def _settle(self, trials: Sequence[FrozenTrial], finished: Mapping[int, FinishedTrial]) -> None:
-        for trial in trials[len(self._settled) :]:
-            if not trial.state.is_finished():
-                break
-            self._settled.append(trial)
-            if trial.number in finished:
-                self._settled_finished[trial.number] = finished[trial.number]
-            if _has_failed(trial):
-                self._settled_failed.append(trial)
-
-    def _read_one(self, trial: FrozenTrial) -> FinishedTrial:
-        complete = trial.state is TrialState.COMPLETE
-        if complete:
-            shared = trial.distributions if self._shared is None else self._shared
-            self._shared = {
-                name: distribution
-                for name, distribution in shared.items()
-                if trial.distributions.get(name) == distribution
-            }
-        return FinishedTrial.read(trial, self._noise_func)
-
-    def _with_held(
-        self, search_space: Mapping[str, BaseDistribution], held: Mapping[str, Any]
-    ) -> dict[str, BaseDistribution]:
-        """Return the search space with the held parameters that the trials share."""
-        shared = self._shared or {}
-        extra = {
-            name: shared[name]
-            for name, value in held.items()
-            if name in shared
-            and not is_single(shared[name])
-            and is_value_of(dimension_of(shared[name]), value)
-        }
-        return {**extra, **search_space}
 
     def _placed(self, distributions: Mapping[str, BaseDistribution]) -> PlacedTrials:
         for index, placed in enumerate(self._spaces):
@@ -488,75 +200,111 @@ class StudyHistory:
         return self._spaces[-1]
 
 
-class Histories(PerStudy[StudyHistory]):
-    """The histories of the studies a sampler works on, the latest few of each storage.
+def _shared_and_held(trials: StudyTrials, held: Mapping[str, Any]) -> dict[str, BaseDistribution]:
+    """Return the distributions of held parameters that all complete trials share."""
+    shared = trials.shared
+    return {
+        name: shared[name]
+        for name, value in held.items()
+        if name in shared
+        and not is_single(shared[name])
+        and is_value_of(dimension_of(shared[name]), value)
+    }
+
+
+def _snapshot(
+    trials: StudyTrials,
+    placed: PlacedTrials,
+    number: int,
+    fixed: Mapping[str, Any],
+    *,
+    knows_noise: bool,
+) -> Snapshot:
+    """Return the snapshot for trial ``number``; of ``fixed``, values outside the space are none."""
+    fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
+    known, X = placed.place(trials.observed)
+    y, n_infinite = finite_values(known)
+    complete = np.array([row.complete for row in known], dtype=np.bool_)
+    if complete.any() and not complete.all():
+        y[~complete] = np.minimum(y[~complete], lower_median(y[complete]))
+    constraints, table = constraint_table(known)
+    noise = np.array([row.noise_variance for row in known], dtype=np.float64)
+    failed = placed.failed([row for row in trials.configurations if row.failed])
+    return Snapshot(
+        number=number,
+        configuration=trials.continuations.index(number),
+        space=placed.space.held(fixed) if fixed else placed.space,
+        distributions=placed.distributions,
+        fixed=fixed,
+        observations=Observations(
+            X=X,
+            y=y,
+            complete=complete,
+            noise_variance=noise if knows_noise else None,
+            constraints=table if constraints else None,
+            pending=placed.pending(trials.unsettled, number),
+            failed=failed if len(failed) else None,
+        ),
+        constraints=constraints,
+        fits=stored_fits(trials.rows, number, set(placed.distributions), constraints),
+        past=trial_history(trials, number),
+        n_infinite=n_infinite,
+        n_invalid_noise=int(np.isnan(noise).sum()) if knows_noise else 0,
+        n_unreadable=sum(row.has_unreadable_proposal for row in trials.rows),
+    )
+
+
+def stored_fits(
+    rows: Sequence[TrialRow], asking: int, names: set[str], constraints: tuple[str, ...]
+) -> dict[str, tuple[Any, ...]]:
+    """Return, for each loss, the fits that the highest-numbered other trial stored with it.
 
     Args:
-        noise_func: See :class:`StudyHistory`.
+        rows: The study's trials by number.
+        asking: Number of the trial to leave out.
+        names: Parameters that a proposal must have for its fits to be of use.
+        constraints: Names of the constraints; only with the same ones are their fits of use.
     """
+    latest: dict[str, tuple[Any, ...]] = {}
+    storing = (row for row in reversed(rows) if row.number != asking and row.has_proposal)
+    for row in islice(storing, _MAX_RECORDS):
+        proposal = row.proposal
+        if proposal is None or proposal.loss is None or proposal.loss in latest:
+            continue
+        if proposal.fits and set(proposal.params) == names:
+            same = proposal.constraints == constraints
+            latest[proposal.loss] = proposal.fits if same else proposal.fits[:1]
+    return latest
 
-    def __init__(self, noise_func: Callable[[FrozenTrial], float] | None = None) -> None:
-        """Start without any study."""
-        super().__init__(lambda: StudyHistory(noise_func))
 
-
-def store_proposal(
-    study: Study, trial: FrozenTrial, proposal: Proposal, *, replacing: int = 0
-) -> int:
-    """Write ``proposal`` to the system attributes of ``trial``.
+def trial_history(trials: StudyTrials, asking: int) -> TrialHistory:
+    """Return the arms, values and expectations of all configurations but the asking one.
 
     Args:
-        study: The study.
-        trial: The trial, which a longer proposal may have been inherited by.
-        proposal: What to write.
-        replacing: Number of chunks that have been written for this trial before.
-
-    Returns:
-        The number of chunks.
+        trials: The study's trials.
+        asking: Number of the trial to leave out.
     """
-    attributes = proposal.to_attributes()
-    n_chunks = len(attributes)
-    following = f"{PREFIX}{n_chunks}"
-    if n_chunks < replacing or following in trial.system_attrs:
-        attributes[following] = ""  # the end
-    for key, chunk in attributes.items():
-        study._storage.set_trial_system_attr(trial._trial_id, key, chunk)
-    return n_chunks
-
-
-def store_constraints(study: Study, trial: FrozenTrial, values: Sequence[float] | None) -> None:
-    """Write constraint values where Optuna looks for them, None if there are none to be had."""
-    stored = None if values is None else list(values)
-    study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS_KEY, stored)
-
-
-@contextmanager
-def failing_if_refused(study: Study, trial: FrozenTrial) -> Iterator[None]:
-    """End ``trial`` as FAIL if its study is refused, with a ValueError, before anything is sampled.
-
-    Optuna creates a trial before it asks the sampler, and leaves it RUNNING after an error there.
-    """
-    try:
-        yield
-    except ValueError:
-        if not study._storage.get_trial(trial._trial_id).state.is_finished():
-            study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
-        raise
-
-
-def held_params(study: Study, sampler: BaseSampler) -> dict[str, Any]:
-    """Return the values at which a PartialFixedSampler around ``sampler`` holds parameters."""
-    held: dict[str, Any] = {}
-    outer: Any = study.sampler
-    while isinstance(outer, PartialFixedSampler):
-        fixed = getattr(outer, "_fixed_params", None)
-        held = {**(fixed if isinstance(fixed, dict) else {}), **held}
-        outer = getattr(outer, "_base_sampler", None)
-    return held if outer is sampler else {}
-
-
-def _trials(study: Study) -> list[FrozenTrial]:
-    return study._get_trials(deepcopy=False, use_cache=False)
+    first, index = trials.continuations.first, trials.continuations.index
+    observed = trials.observed
+    value_of = {
+        first.get(row.number, row.number): row.value
+        for row, counts in zip(observed, are_feasible(observed), strict=True)
+        if counts
+    }
+    rows = [
+        row
+        for row in trials.configurations
+        if row.number != asking and row.state is not TrialState.WAITING
+    ]
+    arms = [NO_ARM if row.arm is None else ARMS.index(row.arm) for row in rows]
+    gains = [math.nan if row.expected_gain is None else row.expected_gain for row in rows]
+    return TrialHistory(
+        numbers=np.array([index(row.number) for row in rows], dtype=np.int64),
+        arms=np.array(arms, dtype=np.int64),
+        finished=np.array([row.state.is_finished() for row in rows], dtype=np.bool_),
+        values=np.array([value_of.get(row.number, math.nan) for row in rows], dtype=np.float64),
+        expected_gains=np.array(gains, dtype=np.float64),
+    )
 
 
 def _shared_by(trials: Iterable[FrozenTrial]) -> dict[str, BaseDistribution]:
@@ -566,9 +314,3 @@ def _shared_by(trials: Iterable[FrozenTrial]) -> dict[str, BaseDistribution]:
         items = (trial.distributions if shared is None else shared).items()
         shared = {name: one for name, one in items if trial.distributions.get(name) == one}
     return shared or {}
-
-
-def _has_failed(trial: FrozenTrial) -> bool:
-    if trial.state is TrialState.PRUNED:
-        return math.isnan(value_of(trial))
-    return trial.state is TrialState.FAIL

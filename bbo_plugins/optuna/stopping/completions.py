@@ -19,28 +19,27 @@ import math
 from bisect import insort
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice, takewhile
+from itertools import islice
 from operator import is_
 from typing import TYPE_CHECKING
 
 import numpy as np
 from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
-from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL, Hyperparameters
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
-from bbo_plugins.optuna.study.continuations import note_first
 from bbo_plugins.optuna.study.points import PlacedTrials, is_single
-from bbo_plugins.optuna.study.proposal import Proposal
-from bbo_plugins.optuna.study.trials import FinishedTrial, maximized
+from bbo_plugins.optuna.study.trials import TrialReader, TrialRow, finite_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from optuna.study import Study
+    from optuna.trial import FrozenTrial
 
+    from bbo_plugins.optuna.study.proposal import Proposal
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
@@ -72,7 +71,7 @@ class Completion:
         number: Its number.
         started_at: When it started, in seconds; minus infinity if that is not known.
         finished_at: When it completed, in seconds.
-        trial: Its parameters and value, the latter as the objective returned it.
+        trial: Its parameters and value, the latter maximized.
         distributions: The distributions of its parameters.
         scores: Cross-validation scores reported for it; empty if there are none.
         estimate: Hyperparameters of the model that suggested it, if they are stored.
@@ -81,7 +80,7 @@ class Completion:
     number: int
     started_at: float
     finished_at: float
-    trial: FinishedTrial
+    trial: TrialRow
     distributions: Mapping[str, BaseDistribution]
     scores: tuple[float, ...]
     estimate: Estimate | None
@@ -116,16 +115,16 @@ class StudyCompletions:
 
     def __init__(self) -> None:
         """Start with nothing read."""
-        self._forget()
+        self._reader = TrialReader()
+        self._forget(0)
 
-    def _forget(self) -> None:
+    def _forget(self, generation: int) -> None:
+        self._generation = generation
         self._complete: dict[int, Completion] = {}
-        self._finished_at: dict[int, datetime | None] = {}  # by number, of all complete trials
-        # The trials up to the first unfinished one: nothing in there can change.
-        self._settled: list[FrozenTrial] = []
-        # For each continuation the first trial of its configuration; for each of these the first
-        # one that has completed; for each of those the others, by number.
-        self._first: dict[int, int] = {}
+        self._read: set[int] = set()  # numbers of all complete trials
+        self._n_settled = 0
+        # For each first trial of a configuration the first one that has completed; for each of
+        # these the others, by number.
         self._counted: dict[int, int] = {}
         self._later: dict[int, list[Completion]] = {}
         # The order that was asked for last, and the distributions shared up to each place in it.
@@ -139,24 +138,19 @@ class StudyCompletions:
         Of trials that continue one another only the first one to complete is among them. It is
         another study if a study was deleted and its identifier given to the next.
         """
-        trials = study._get_trials(deepcopy=False, use_cache=False)
-        n_settled = len(self._settled)
-        if n_settled > len(trials) or not all(map(is_, trials, self._settled)):
-            self._settled, n_settled = [], 0
-        for trial in trials[n_settled:]:
-            first = note_first(self._first, trial)
-            if trial.state is not TrialState.COMPLETE:
-                continue
-            if trial.number not in self._finished_at:
-                self._finished_at[trial.number] = trial.datetime_complete
-                completion = _completion(trial)
+        trials = self._reader.read(study)
+        is_same = self._generation in {0, trials.generation}
+        if self._generation != trials.generation:
+            self._forget(trials.generation)
+        first = trials.continuations.first
+        for row in trials.rows[self._n_settled :]:
+            if row.complete and row.number not in self._read:
+                self._read.add(row.number)
+                completion = _completion(row)
                 if completion is not None:
-                    self._add(completion, first)
-            elif self._finished_at[trial.number] != trial.datetime_complete:
-                self._forget()
-                return self.read(study)[0], False
-        self._settled += takewhile(_is_finished, trials[n_settled:])
-        return self._complete, True
+                    self._add(completion, first.get(row.number, row.number))
+        self._n_settled = trials.n_settled
+        return self._complete, is_same
 
     def _add(self, completion: Completion, first: int) -> None:
         """Add one of the configuration that trial ``first`` has begun."""
@@ -183,11 +177,10 @@ class StudyCompletions:
             latest.append(max((first, *known), key=_by_number))
         return latest
 
-    def completed(self, study: Study, order: Sequence[Completion]) -> CompletedTrials | None:
+    def completed(self, order: Sequence[Completion]) -> CompletedTrials | None:
         """Return the trials as a stopping criterion sees them; None if they share no parameter.
 
         Args:
-            study: The study.
             order: The completions in their order, at least one.
         """
         shared = self._shared_by(order)
@@ -198,9 +191,9 @@ class StudyCompletions:
             return None
         if self._placed.distributions != distributions:
             self._placed = PlacedTrials(distributions)
-        _, X = self._placed.place({completion.number: completion.trial for completion in order})
+        _, X = self._placed.place([completion.trial for completion in order])
         latest = self.latest(order, max(completion.finished_at for completion in order))
-        y, n_infinite = maximized(study, [completion.trial.value for completion in latest])
+        y, n_infinite = finite_values([completion.trial for completion in latest])
         return CompletedTrials(
             space=self._placed.space,
             X=X,
@@ -260,10 +253,6 @@ def appended(
     return (*order, *sorted(islice(complete.values(), len(order), None), key=_by_completion))
 
 
-def _is_finished(trial: FrozenTrial) -> bool:
-    return trial.state.is_finished()
-
-
 def _by_number(completion: Completion) -> int:
     return completion.number
 
@@ -272,19 +261,19 @@ def _by_completion(completion: Completion) -> tuple[float, int]:
     return completion.finished_at, completion.number
 
 
-def _completion(trial: FrozenTrial) -> Completion | None:
+def _completion(row: TrialRow) -> Completion | None:
     """Read a complete trial; None if it is outside of its own search space."""
-    finished = FinishedTrial.read(trial, None)
-    if math.isnan(finished.value) or not _is_inside(trial):
+    trial = row.trial
+    if math.isnan(row.value) or not _is_inside(trial):
         return None
     return Completion(
         number=trial.number,
         started_at=seconds_of(trial.datetime_start, unknown=-math.inf),
         finished_at=seconds_of(trial.datetime_complete, unknown=math.inf),
-        trial=finished,
+        trial=row,
         distributions=trial.distributions,
         scores=scores_of(trial.system_attrs),
-        estimate=_estimate(trial),
+        estimate=_estimate(row.proposal),
     )
 
 
@@ -298,9 +287,8 @@ def _is_inside(trial: FrozenTrial) -> bool:
     return True
 
 
-def _estimate(trial: FrozenTrial) -> Estimate | None:
+def _estimate(proposal: Proposal | None) -> Estimate | None:
     """Read the hyperparameters of a model that was fitted by maximum a posteriori."""
-    proposal = Proposal.from_attributes(trial.system_attrs)
     if proposal is None or not proposal.fits or proposal.loss != type(MARGINAL).__name__:
         return None
     fit = WarmStart.from_json(proposal.fits[0])

@@ -32,6 +32,7 @@ from bbo_plugins.optuna.stopping.records import (
     stored_settings,
     stored_warm_start,
 )
+from bbo_plugins.optuna.study.trials import sign_of
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -68,7 +69,8 @@ class StoredRecords:
         complete, _ = completions.read(study)
         records = records_of(attributes_of(study), settings, complete, {})
         order = in_order(complete, {n: stored.number for n, stored in records.items()})
-        values = tuple(completion.trial.value for completion in completions.latest(order))
+        sign = sign_of(study)  # the values are those of the objective
+        values = tuple(sign * completion.trial.value for completion in completions.latest(order))
         return cls(settings, tuple(records.values()), values)
 
     @classmethod
@@ -139,9 +141,9 @@ class StudyProgress:
             places = {n: stored.number for n, stored in self.records.items()}
             self.order = in_order({c.number: c for c in self.order}, places)
 
-    def completed(self, study: Study, n: int) -> CompletedTrials | None:
+    def completed(self, n: int) -> CompletedTrials | None:
         """Return the first ``n`` completions; None if they share no parameter."""
-        return self._completions.completed(study, self.order[:n])
+        return self._completions.completed(self.order[:n])
 
     def before(self, n: int) -> list[StoppingRecord]:
         """Return the records of earlier completions than the ``n``-th, the oldest first."""

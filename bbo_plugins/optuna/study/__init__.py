@@ -1,1 +1,1 @@
-"""What is read from a study and written to it."""
+"""A study's storage: the trials read, the attributes written."""

@@ -20,7 +20,7 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 
 from optuna.trial import BaseTrial, FrozenTrial, TrialState
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
-    from bbo_plugins.optuna.study.trials import FinishedTrial
 
 CONTINUED_FROM = "bbo_plugins:continued_from"
 
@@ -112,6 +111,14 @@ def known_noise(horizon: InnerHorizon, trial: FrozenTrial) -> float:
     return math.nan if variance is None else variance
 
 
+class _HasNumber(Protocol):
+    @property
+    def number(self) -> int: ...
+
+
+_Numbered = TypeVar("_Numbered", bound=_HasNumber)
+
+
 @dataclass(frozen=True)
 class Continuations:
     """Which trials of one study continue which.
@@ -141,29 +148,11 @@ class Continuations:
     def _numbers(self) -> list[int]:
         return sorted(self.first)
 
-    def without(self, trials: Sequence[FrozenTrial]) -> Sequence[FrozenTrial]:
-        """Return those of ``trials`` that are no continuations."""
+    def without(self, rows: Sequence[_Numbered]) -> Sequence[_Numbered]:
+        """Return those of ``rows``, one per trial, that are no continuations."""
         if not self.first:
-            return trials
-        return [trial for trial in trials if trial.number not in self.first]
-
-    def latest(self, finished: Mapping[int, FinishedTrial]) -> dict[int, FinishedTrial]:
-        """Return one finished trial of each configuration, by its own number.
-
-        The one with the longest training is the latest complete one. A continuation that was pruned
-        stands for nothing: the trial it was to continue still does.
-        """
-        latest: dict[int, int] = {}
-        for number, trial in finished.items():
-            if number in self.first and trial.complete:
-                first = self.first[number]
-                latest[first] = max(number, latest.get(first, number))
-        return {
-            number: trial
-            for number, trial in finished.items()
-            if latest.get(self.first.get(number, number)) == number
-            or (number not in self.first and number not in latest)
-        }
+            return rows
+        return [row for row in rows if row.number not in self.first]
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

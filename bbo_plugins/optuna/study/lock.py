@@ -3,8 +3,8 @@
 Optuna's storages offer no test-and-set on a study. A worker that wants the lock writes a claim of
 its own and then looks for others' claims; if there is one it withdraws, waits a little and tries
 again. As each writes before it looks, of two workers at least one sees the other, so never do both
-go on; both may withdraw. A claim counts for a minute, lest a worker that died with it block the
-others for ever: work under the lock must take less.
+go on; both may withdraw. A claim counts for a minute, so that a worker that died with it does not
+block the others for good: work under the lock must take less.
 
     bbo_plugins:lock:4711:9f86d081884c7d65 = 1763658000.25    (a time; 0 where withdrawn)
 """

@@ -1,4 +1,4 @@
-"""What is kept in memory for each study."""
+"""A small cache: one object in memory for each study."""
 
 from __future__ import annotations
 

@@ -16,16 +16,17 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 
-from bbo_plugins.optuna.study.proposal import Proposal
 from bbo_plugins.space import Dimension, SearchSpace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from bbo_plugins.optuna.study.trials import FinishedTrial
+    from optuna.trial import FrozenTrial
+
+    from bbo_plugins.optuna.study.trials import TrialRow
     from bbo_plugins.space.dimension import FloatArray
 
 
@@ -105,54 +106,50 @@ class PlacedTrials:
             return False
         return is_value_of(self.space.dimensions[self.space.names.index(name)], value)
 
-    def place(
-        self, finished: Mapping[int, FinishedTrial]
-    ) -> tuple[list[FinishedTrial], FloatArray]:
+    def place(self, trials: Sequence[TrialRow]) -> tuple[list[TrialRow], FloatArray]:
         """Return the trials that have a value and a place in the space, and their X (n, d)."""
-        new = [number for number in finished if number not in self._points]
+        new = [trial for trial in trials if trial.number not in self._points]
         if new:
-            points = _points(self.space, [finished[number].params for number in new])
-            self._points.update(zip(new, points, strict=True))
+            points = _points(self.space, [trial.params for trial in new])
+            self._points.update(zip([trial.number for trial in new], points, strict=True))
         known, rows = [], []
-        for number, trial in finished.items():
-            point = self._points[number]
+        for trial in trials:
+            point = self._points[trial.number]
             if point is not None and not math.isnan(trial.value):
                 known.append(trial)
                 rows.append(point)
         flat = np.concatenate(rows) if rows else np.empty(0)
         return known, flat.reshape(len(rows), len(self.space))
 
-    def pending(self, trials: Sequence[FrozenTrial], asking: FrozenTrial) -> FloatArray:
+    def pending(self, trials: Sequence[TrialRow], asking: int) -> FloatArray:
         """Return the points (p, d) at which trials other than the asking one are running.
 
         Args:
             trials: The study's trials by number, from the first unfinished one on at least.
-            asking: The trial to leave out.
+            asking: Number of the trial to leave out.
         """
-        running: list[FrozenTrial] = []
+        running: list[TrialRow] = []
         n_overtaking = 0
         for trial in reversed(trials):
             patience = _MAX_OVERTAKEN + _MORE_PER_RUNNING * len(running)
             if n_overtaking >= patience or len(running) >= _MAX_PENDING:
                 break
             n_overtaking += trial.state.is_finished()
-            if trial.state is TrialState.RUNNING and trial.number != asking.number:
+            if trial.state is TrialState.RUNNING and trial.number != asking:
                 running.append(trial)
         return self._present([self._params_of_running(trial) for trial in reversed(running)])
 
-    def failed(self, trials: Sequence[FrozenTrial]) -> FloatArray:
+    def failed(self, trials: Sequence[TrialRow]) -> FloatArray:
         """Return the points (f, d) of these failed trials that have a place, in their order.
 
         In a finite space a trial that has parameters beside those of the space has none: they may
         be what failed, and the point must remain for others.
         """
-        keys = [(trial.number, trial.datetime_complete) for trial in trials]
-        new = {
-            key: trial for key, trial in zip(keys, trials, strict=True) if key not in self._failed
-        }
-        points = _points(self.space, [trial.params for trial in new.values()])
-        for (key, trial), point in zip(new.items(), points, strict=True):
-            self._failed[key] = None if self._is_part_of(trial) else point
+        keys = [(row.number, row.trial.datetime_complete) for row in trials]
+        new = {key: row for key, row in zip(keys, trials, strict=True) if key not in self._failed}
+        points = _points(self.space, [row.params for row in new.values()])
+        for (key, row), point in zip(new.items(), points, strict=True):
+            self._failed[key] = None if self._is_part_of(row.trial) else point
         rows = [point for key in keys if (point := self._failed[key]) is not None]
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.space))
 
@@ -168,11 +165,10 @@ class PlacedTrials:
         points = [point for point in _points(self.space, params) if point is not None]
         return np.array(points, dtype=np.float64).reshape(len(points), len(self.space))
 
-    def _params_of_running(self, trial: FrozenTrial) -> dict[str, Any]:
+    def _params_of_running(self, row: TrialRow) -> dict[str, Any]:
         """Return the parameters of a running trial; the later source is the surer one."""
-        proposal = Proposal.from_attributes(trial.system_attrs)
-        proposed = {} if proposal is None else proposal.values(self.distributions)
-        return {**proposed, **fixed_params(trial, self.distributions), **trial.params}
+        proposed = {} if row.proposal is None else row.proposal.values(self.distributions)
+        return {**proposed, **fixed_params(row.trial, self.distributions), **row.params}
 
 
 def fixed_params(

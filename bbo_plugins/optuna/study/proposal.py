@@ -1,30 +1,39 @@
-"""What the sampler stores with a trial: the point it proposed, how it came to it, and the fits.
+"""A sampler's proposal, stored with its trial: the point, the arm pulled, the state of the fits.
 
 Optuna writes a parameter to the storage only when the objective asks for it, so other workers could
-not know where a running trial is; a fit is expensive to start from nothing; and what a bandit has
-pulled cannot be told from the outcome. All that is kept in the trial's system attributes, as one
-JSON text cut into chunks that every storage accepts:
+not know where a running trial is; a fit is expensive to start from nothing; and the outcome does
+not say which arm a bandit has pulled. The trial's system attributes keep all of it
+(:mod:`bbo_plugins.optuna.study.attributes`):
 
     bbo_plugins:proposal:0 = '{"v": 1, "params": {"lr": 0.01, "optimizer": 2}, "fits": [...]}'
 
 ``params`` holds numbers: for a categorical parameter the index of its choice (a choice need not
-survive JSON), for the others the value. The storage is shared and may hold anything under these
-keys, so reading never raises, and reads no more than half a megabyte: what is malformed is no
-proposal. One that would be longer, as of some 400 parameters, is stored without its fits.
+survive JSON), for the others the value. Reading never raises, and reads no more than half a
+megabyte. A proposal that would be longer, as of some 400 parameters, is stored without its fits.
 """
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
+from bbo_plugins.optuna.study.attributes import (
+    MAX_CHUNKS,
+    decoded,
+    is_finite,
+    joined_chunks,
+    of_version,
+    to_chunks,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
 
 PREFIX = "bbo_plugins:proposal:"
 
@@ -33,12 +42,6 @@ ARMS = ("random", "model")  # in the order of the bandit's arms
 
 
 _VERSION = 1
-
-
-_MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
-
-
-_MAX_CHUNKS = 256
 
 
 _MAX_CACHED = 128  # texts that were read lately: those of running trials are read again and again
@@ -102,38 +105,21 @@ class Proposal:
             "expected_gain": self.expected_gain,
         }
         content = {name: value for name, value in content.items() if value is not None}
-        text = json.dumps(content, separators=(",", ":"))
-        attributes: dict[str, str] = {}
-        start = 0
-        while start < len(text):
-            chunk = text[start : start + _MAX_CHUNK]
-            # Storages write the chunk as JSON again: a quote or backslash becomes two characters.
-            while (excess := len(json.dumps(chunk)) - _MAX_CHUNK) > 0:
-                chunk = chunk[: -((excess + 1) // 2)]
-            attributes[f"{PREFIX}{len(attributes)}"] = chunk
-            start += len(chunk)
-        if len(attributes) > _MAX_CHUNKS and self.fits:
+        attributes = to_chunks(PREFIX, content)
+        if len(attributes) > MAX_CHUNKS and self.fits:
             return replace(self, fits=(), constraints=()).to_attributes()
         return attributes
 
     @classmethod
     def from_attributes(cls, attributes: Mapping[str, Any]) -> Proposal | None:
         """Read the proposal in a trial's system attributes; None if there is none to be read."""
-        chunks: list[str] = []
-        while chunk := attributes.get(f"{PREFIX}{len(chunks)}"):
-            if not isinstance(chunk, str) or len(chunk) > _MAX_CHUNK or len(chunks) >= _MAX_CHUNKS:
-                return None
-            chunks.append(chunk)
-        return cls._from_text("".join(chunks))
+        return cls._from_text(joined_chunks(PREFIX, attributes))
 
     @classmethod
     @lru_cache(maxsize=_MAX_CACHED)
     def _from_text(cls, text: str) -> Proposal | None:
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError):
-            return None
-        if not isinstance(content, dict) or content.get("v") != _VERSION:
+        content = of_version(decoded(text), _VERSION)
+        if content is None:
             return None
         params: Any = content.get("params")
         fits: Any = content.get("fits")
@@ -168,11 +154,25 @@ def is_stored(attributes: Mapping[str, Any]) -> bool:
     return attributes.get(f"{PREFIX}0") not in (None, "")
 
 
-def is_finite(number: object) -> bool:
-    """Return whether ``number`` is one, and can be converted to a finite float."""
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        return False
-    try:
-        return math.isfinite(number)
-    except OverflowError:  # an int beyond the floats
-        return False
+def store_proposal(
+    study: Study, trial: FrozenTrial, proposal: Proposal, *, replacing: int = 0
+) -> int:
+    """Write ``proposal`` to the system attributes of ``trial``.
+
+    Args:
+        study: The study.
+        trial: The trial; it may have inherited a longer proposal.
+        proposal: The proposal.
+        replacing: Number of chunks that have been written for this trial before.
+
+    Returns:
+        The number of chunks.
+    """
+    attributes = proposal.to_attributes()
+    n_chunks = len(attributes)
+    following = f"{PREFIX}{n_chunks}"
+    if n_chunks < replacing or following in trial.system_attrs:
+        attributes[following] = ""  # the end
+    for key, chunk in attributes.items():
+        study._storage.set_trial_system_attr(trial._trial_id, key, chunk)
+    return n_chunks

@@ -1,8 +1,18 @@
-"""What a finished trial tells a model, in the objective's own direction and units.
+"""A study's trials, one row each: state, parameters, value, constraints, noise, proposal.
 
-Values and constraint values of finished trials as the numbers that a model takes.
+A stored trial is read once. A row's value is maximized: the sign of an objective is flipped here
+and nowhere else.
 
-The one place where the sign is flipped: what leaves it is maximized.
+========  ======================================================================================
+COMPLETE  its value, possibly infinite, and its constraint values
+PRUNED    its last intermediate value, if finite, and its constraint values; without, it has failed
+RUNNING   the parameters it has so far
+FAIL      its parameters
+WAITING   nothing
+========  ======================================================================================
+
+Constraint values are read in both of Optuna's forms: the list of ``constraints_func`` and the
+single values of ``Trial.set_constraint``.
 """
 
 from __future__ import annotations
@@ -14,6 +24,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,56 +34,265 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
+from bbo_plugins.optuna.study.continuations import Continuations, note_first
+from bbo_plugins.optuna.study.proposal import Proposal, is_stored
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from optuna.distributions import BaseDistribution
 
     from bbo_plugins.space.dimension import FloatArray
 
 CONSTRAINTS_KEY = "constraints"  # Optuna's: a list here, or one value per "constraints:<name>"
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedTrial:
-    """What is read from a complete or pruned trial.
+_OBSERVED = (TrialState.COMPLETE, TrialState.PRUNED)
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """One stored trial; :meth:`read` builds one.
 
     Attributes:
-        params: Its parameters.
-        finished_at: When it finished, which tells it from another trial of the same number.
-        value: Its value, or if pruned the last one it reported; NaN if there is none to be used.
-        complete: Whether it was not pruned.
-        constraints: Its constraint values by name.
+        trial: The trial as the storage holds it.
+        number: Its number.
+        state: Its state.
+        params: Its parameters so far.
+        value: Its value, maximized, or if pruned the last one it reported; NaN if there is none to
+            be used.
+        constraints: Its constraint values by name, if it is complete or pruned.
         noise_variance: Known variance of the value's noise, NaN if unknown.
     """
 
+    trial: FrozenTrial
+    number: int
+    state: TrialState
     params: Mapping[str, Any]
-    finished_at: datetime | None
     value: float
-    complete: bool
     constraints: Mapping[str, float]
     noise_variance: float
 
     @classmethod
     def read(
-        cls, trial: FrozenTrial, noise_func: Callable[[FrozenTrial], float] | None
-    ) -> FinishedTrial:
-        """Read ``trial``, which must be complete or pruned."""
-        value = value_of(trial)
+        cls,
+        trial: FrozenTrial,
+        *,
+        sign: float = 1.0,
+        noise_func: Callable[[FrozenTrial], float] | None = None,
+    ) -> TrialRow:
+        """Read a trial in any state.
+
+        Args:
+            trial: The trial.
+            sign: 1 if the objective is maximized, -1 if it is minimized, see :func:`sign_of`.
+            noise_func: Known noise variance of a trial's value; called if there is a value.
+        """
+        value = sign * _value_of(trial)
         noise = math.nan
         if noise_func is not None and not math.isnan(value):
             noise = _variance(noise_func(trial))
         return cls(
+            trial=trial,
+            number=trial.number,
+            state=trial.state,
             params=trial.params,
-            finished_at=trial.datetime_complete,
             value=value,
-            complete=trial.state is TrialState.COMPLETE,
-            constraints=_constraints_of(trial),
+            constraints=_constraints_of(trial) if trial.state in _OBSERVED else {},
             noise_variance=noise,
         )
 
+    @property
+    def complete(self) -> bool:
+        """Whether the trial is complete, so that its value is final."""
+        return self.state is TrialState.COMPLETE
 
-def value_of(trial: FrozenTrial) -> float:
+    @property
+    def failed(self) -> bool:
+        """Whether its evaluation has failed, or was cut off without a value that can be used."""
+        if self.state is TrialState.PRUNED:
+            return math.isnan(self.value)
+        return self.state is TrialState.FAIL
+
+    @cached_property
+    def has_proposal(self) -> bool:
+        """Whether a proposal is stored with the trial, readable or not."""
+        return is_stored(self.trial.system_attrs)
+
+    @cached_property
+    def has_unreadable_proposal(self) -> bool:
+        """Whether that of a finished trial cannot be read; a running one's may be half written."""
+        return (
+            self.has_proposal and self.state.is_finished() and self._arm_and_expected_gain is None
+        )
+
+    @property
+    def arm(self) -> str | None:
+        """The arm that a bandit pulled for this trial, "random" or "model"; None without one."""
+        return self._own_arm_and_expected_gain[0]
+
+    @property
+    def expected_gain(self) -> float | None:
+        """The improvement that the model expected of this trial; None without a model."""
+        return self._own_arm_and_expected_gain[1]
+
+    @property
+    def _own_arm_and_expected_gain(self) -> tuple[str | None, float | None]:
+        # A retried trial inherits the proposal of the one it repeats, which counts already.
+        if "retry_history" in self.trial.system_attrs:
+            return None, None
+        return self._arm_and_expected_gain or (None, None)
+
+    @cached_property
+    def _arm_and_expected_gain(self) -> tuple[str | None, float | None] | None:
+        """The short parts of the proposal, which are kept in memory; None if it is unreadable."""
+        proposal = self.proposal if self.has_proposal else None
+        return None if proposal is None else (proposal.arm, proposal.expected_gain)
+
+    @property
+    def proposal(self) -> Proposal | None:
+        """The stored proposal; None if there is none that can be read."""
+        return Proposal.from_attributes(self.trial.system_attrs)
+
+
+@dataclass(frozen=True)
+class StudyTrials:
+    """The trials of one study at one time; :meth:`TrialReader.read` builds one.
+
+    Attributes:
+        rows: All trials by number.
+        n_settled: How many trials come before the first unfinished one.
+        shared: The parameters that all complete trials have with the same distribution.
+        continuations: Which trials continue which.
+        generation: Another number if this is another study, under an identifier used before.
+    """
+
+    rows: Sequence[TrialRow]
+    n_settled: int
+    shared: Mapping[str, BaseDistribution]
+    continuations: Continuations
+    generation: int
+
+    @cached_property
+    def configurations(self) -> Sequence[TrialRow]:
+        """The trials that continue no other one."""
+        return self.continuations.without(self.rows)
+
+    @cached_property
+    def observed(self) -> list[TrialRow]:
+        """One complete or pruned trial of each configuration, by its own number.
+
+        It is the latest complete one, which has the longest training. A continuation in any other
+        state stands for nothing: the trial it was to continue still does.
+        """
+        rows, first = [row for row in self.rows if row.state in _OBSERVED], self.continuations.first
+        if not first:
+            return rows
+        latest = {
+            first[row.number]: row.number for row in rows if row.complete and row.number in first
+        }
+        beginnings = (first.get(row.number, row.number) for row in rows)
+        return [
+            row
+            for row, beginning in zip(rows, beginnings, strict=True)
+            if latest.get(beginning, beginning) == row.number
+        ]
+
+    @property
+    def unsettled(self) -> Sequence[TrialRow]:
+        """The trials from the first unfinished one on that continue no other one."""
+        return self.continuations.without(self.rows[self.n_settled :])
+
+
+class TrialReader:
+    """Reads the trials of one study, each finished one once.
+
+    It remembers the trials up to the first unfinished one: nothing in there can change, so that
+    reading ten thousand of them again costs next to nothing. Only a cache: everything in it can be
+    read from the study again. Not to be shared among threads.
+
+    Args:
+        noise_func: Known noise variance of a finished trial's value; called once per trial.
+    """
+
+    def __init__(self, noise_func: Callable[[FrozenTrial], float] | None = None) -> None:
+        """Start with nothing read."""
+        self._noise_func = noise_func
+        self._generation = 0
+        self._forget()
+
+    def _forget(self, sign: float = 0.0) -> None:
+        self._generation += 1
+        self._sign = sign
+        self._finished: dict[int, TrialRow] = {}
+        self._shared: dict[str, BaseDistribution] | None = None
+        self._unsettle()
+
+    def _unsettle(self) -> None:
+        self._settled: list[FrozenTrial] = []
+        self._settled_rows: list[TrialRow] = []
+        self._first: dict[int, int] = {}
+
+    def read(self, study: Study) -> StudyTrials:
+        """Return all trials of ``study``, which has one objective."""
+        trials = study._get_trials(deepcopy=False, use_cache=False)
+        if self._sign != (sign := sign_of(study)):
+            self._forget(sign)
+        if len(self._settled) > len(trials) or not all(map(is_, trials, self._settled)):
+            self._unsettle()
+        if any(map(self._is_of_another_study, trials[len(self._settled) :])):
+            self._forget(sign)
+        new = trials[len(self._settled) :]
+        rows = [self._row(trial) for trial in new]
+        settled = list(takewhile(_is_finished, rows))
+        self._settled += new[: len(settled)]
+        self._settled_rows += settled
+        for row in settled:
+            note_first(self._first, row.trial)
+        first = self._first.copy()
+        for row in rows[len(settled) :]:
+            note_first(first, row.trial)
+        return StudyTrials(
+            rows=[*self._settled_rows, *rows[len(settled) :]],
+            n_settled=len(self._settled),
+            shared=self._shared or {},
+            continuations=Continuations(first),
+            generation=self._generation,
+        )
+
+    def _is_of_another_study(self, trial: FrozenTrial) -> bool:
+        """Return whether a trial of this number has finished at another time."""
+        known = self._finished.get(trial.number)
+        return known is not None and known.trial.datetime_complete != trial.datetime_complete
+
+    def _row(self, trial: FrozenTrial) -> TrialRow:
+        known = self._finished.get(trial.number)
+        if known is not None:
+            return known
+        row = TrialRow.read(trial, sign=self._sign, noise_func=self._noise_func)
+        if _is_finished(row):
+            self._finished[row.number] = row
+        if row.complete:
+            shared = trial.distributions if self._shared is None else self._shared
+            self._shared = {
+                name: distribution
+                for name, distribution in shared.items()
+                if trial.distributions.get(name) == distribution
+            }
+        return row
+
+
+def _is_finished(row: TrialRow) -> bool:
+    return row.state.is_finished()
+
+
+def sign_of(study: Study) -> float:
+    """Return what a value of ``study`` is multiplied by to be maximized: 1 or -1."""
+    return 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+
+
+def _value_of(trial: FrozenTrial) -> float:
     """Return the value of a complete trial or the last one a pruned trial reported, else NaN."""
+    if trial.state not in _OBSERVED:
+        return math.nan
     value = trial.values[0] if trial.values else None
     if trial.state is TrialState.PRUNED and trial.last_step is not None:
         value = trial.intermediate_values[trial.last_step]
@@ -116,17 +338,7 @@ MAX_CONSTRAINTS = 16
 OTHERS = "(others)"  # name of the last of so many, which stands for all those reported less often
 
 
-def maximized(study: Study, values: Sequence[float]) -> tuple[FloatArray, int]:
-    """Turn the values of a study so that they are maximized, and clip infinite ones.
-
-    Returns:
-        The values, shape (n,), an infinite one as the worst or best finite one, and how many were
-        infinite.
-    """
-    return _finite(_sign(study) * np.array(values, dtype=np.float64))
-
-
-def constraint_table(trials: Sequence[FinishedTrial]) -> tuple[tuple[str, ...], FloatArray]:
+def constraint_table(trials: Sequence[TrialRow]) -> tuple[tuple[str, ...], FloatArray]:
     """Return the names of all constraints and their values (n, m), NaN where missing.
 
     Beyond :data:`MAX_CONSTRAINTS`, the largest value of those reported least stands for them.
@@ -144,7 +356,7 @@ def constraint_table(trials: Sequence[FinishedTrial]) -> tuple[tuple[str, ...], 
     return names, table
 
 
-def constraint_names(trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
+def constraint_names(trials: Sequence[TrialRow]) -> tuple[str, ...]:
     """Return the names of all constraints in alphabetical order, :data:`OTHERS` last."""
     names = {name for trial in trials for name in trial.constraints}
     if len(names) <= MAX_CONSTRAINTS and OTHERS not in names:
@@ -154,28 +366,28 @@ def constraint_names(trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
     return (*sorted(kept), OTHERS)
 
 
-def feasible_values(study: Study, finished: Mapping[int, FinishedTrial]) -> dict[int, float]:
-    """Return the maximized values of the complete trials that violate no constraint.
+def are_feasible(trials: Sequence[TrialRow]) -> list[bool]:
+    """Return which of these trials are complete and violate no constraint.
 
     If any trial reports constraints, one that reports none is not known to be feasible.
     """
-    sign = _sign(study)
-    constrained = any(trial.constraints for trial in finished.values())
-    return {
-        number: sign * trial.value
-        for number, trial in finished.items()
-        if trial.complete
+    constrained = any(trial.constraints for trial in trials)
+    return [
+        trial.complete
         and bool(trial.constraints) >= constrained
         and not any(value > 0.0 for value in trial.constraints.values())
-    }
+        for trial in trials
+    ]
 
 
-def _finite(values: FloatArray) -> tuple[FloatArray, int]:
-    """Clip infinite values to the range of the finite ones (to ±1 if there are none).
+def finite_values(trials: Sequence[TrialRow]) -> tuple[FloatArray, int]:
+    """Return the values of trials that have one, infinite ones clipped.
 
     Returns:
-        The values, NaN where they were NaN, and how many were infinite.
+        The values, shape (n,), an infinite one as the worst or best finite one (±1 if there is
+        none), and how many were infinite.
     """
+    values = np.array([trial.value for trial in trials], dtype=np.float64)
     infinite = np.isinf(values)
     if not infinite.any():
         return values, 0
@@ -194,10 +406,6 @@ def lower_median(values: FloatArray) -> float:
     """Return the median, of an even number of values the lower one: a mean could overflow."""
     middle = (len(values) - 1) // 2
     return float(np.partition(values, middle)[middle])
-
-
-def _sign(study: Study) -> float:
-    return 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
 
 
 def checked_constraints(values: Any) -> list[float]:
@@ -227,3 +435,9 @@ def _constraint_value(value: Any) -> float:
     if isinstance(value, str | bytes | bytearray) or getattr(value, "ndim", None):
         raise TypeError
     return float(value)
+
+
+def store_constraints(study: Study, trial: FrozenTrial, values: Sequence[float] | None) -> None:
+    """Write constraint values where Optuna looks for them, None if there are none to be had."""
+    stored = None if values is None else list(values)
+    study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS_KEY, stored)

@@ -19,7 +19,7 @@ from optuna.trial import TrialState
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna.study.continuations import Continuations, steps_of
-from bbo_plugins.optuna.study.trials import FinishedTrial
+from bbo_plugins.optuna.study.trials import TrialRow
 from bbo_plugins.visualization._data.panels import (
     Axis,
     Item,
@@ -139,7 +139,7 @@ def _of_study(study: Study, horizon: InnerHorizon | None) -> tuple[list[Course],
             continue
         if first == trial.number:
             recorded[index] = n_steps
-        value = FinishedTrial.read(trial, None).value
+        value = TrialRow.read(trial).value
         if math.isfinite(value):
             points.setdefault(index, {})[n_steps] = value
     return _courses(points), recorded

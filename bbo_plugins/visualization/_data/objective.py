@@ -31,15 +31,15 @@ from bbo_plugins.methods.go_ucb.algorithm import DEFAULT_HIDDEN_UNITS
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.optuna.go_ucb_sampler import FIT_NAME, GOUCBSampler
 from bbo_plugins.optuna.sampling.base import ModelSampler
-from bbo_plugins.optuna.sampling.snapshot import Histories
+from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from bbo_plugins.optuna.study.memory import PerStudy
 from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.proposal import Proposal
-from bbo_plugins.optuna.study.trials import FinishedTrial
+from bbo_plugins.optuna.study.trials import TrialRow, are_feasible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
     from optuna.distributions import BaseDistribution
 
     from bbo_plugins.methods.observations import Observations
@@ -314,17 +314,16 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     if len(study.directions) != 1:
         raise ValueError(f"study must have one objective, but got {len(study.directions)}.")
     options = _SamplerOptions.of(study)
-    history = options.histories.of(study)
-    distributions = history.shared_distributions(study)
+    reader = options.readers.of(study)
+    distributions = reader.shared_distributions(study)
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    finished = {trial.number: FinishedTrial.read(trial, None) for trial in trials}
-    finished = {number: row for number, row in finished.items() if math.isfinite(row.value)}
+    finished = [TrialRow.read(trial) for trial in trials]
+    finished = [row for row in finished if math.isfinite(row.value)]
     known, X = PlacedTrials(distributions).place(finished)
     if not known or not distributions:
         return None
-    number_of = {id(row): number for number, row in finished.items()}
     nobody = create_trial(state=TrialState.WAITING)  # no trial is asking, so none is left out
-    snapshot = history.snapshot(study, nobody, distributions, {})
+    snapshot = reader.snapshot(study, nobody, distributions, {})
     model = _model(
         snapshot.space,
         snapshot.observations,
@@ -333,10 +332,10 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     )
     values = np.array([row.value for row in known])
     sign = 1.0 if study.direction is StudyDirection.MAXIMIZE else -1.0
-    score = np.where(_feasible(known), sign * values, -math.inf)
+    score = np.where(are_feasible(known), sign * values, -math.inf)
     return StudyPosterior(
         space=snapshot.space,
-        numbers=tuple(number_of[id(row)] for row in known),
+        numbers=tuple(row.number for row in known),
         params=tuple(row.params for row in known),
         values=values,
         X=X,
@@ -351,14 +350,14 @@ class _SamplerOptions:
     """What a plot has to know of the study's sampler; defaults for one of another package.
 
     Attributes:
-        histories: The sampler's reader of studies, which knows its noise variances.
+        readers: The sampler's readers of studies, which know its noise variances.
         by_network: Whether its model is a network.
         deterministic: Whether the objective has no noise.
         hidden_units: Hidden units of a network that is fitted anew.
         regularization: The network's regularization; None for an estimated one.
     """
 
-    histories: Histories
+    readers: PerStudy[StudyReader]
     by_network: bool = False
     deterministic: bool = False
     hidden_units: int = DEFAULT_HIDDEN_UNITS
@@ -371,9 +370,9 @@ class _SamplerOptions:
         while isinstance(sampler, PartialFixedSampler):
             sampler = sampler._base_sampler
         if not isinstance(sampler, ModelSampler):
-            return cls(Histories())
+            return cls(PerStudy(StudyReader))
         return cls(
-            sampler._histories,
+            sampler._readers,
             isinstance(sampler, GOUCBSampler),
             getattr(sampler, "_deterministic", False),
             getattr(sampler, "_hidden_units", DEFAULT_HIDDEN_UNITS),
@@ -458,15 +457,3 @@ def _latest_estimate(suggestions: Sequence[SuggestionRecord]) -> Hyperparameters
             return record.hyperparameters
         latest = latest or record.hyperparameters
     return latest
-
-
-def _feasible(trials: list[FinishedTrial]) -> NDArray[np.bool_]:
-    """Return which trials (n,) violate no constraint; those without any do not count if some do."""
-    constrained = any(trial.constraints for trial in trials)
-    return np.array(
-        [
-            all(value <= 0.0 for value in trial.constraints.values())
-            and (bool(trial.constraints) or not constrained)
-            for trial in trials
-        ]
-    )

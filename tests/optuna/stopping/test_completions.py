@@ -54,9 +54,9 @@ def test_each_trial_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     original = completions._completion
 
-    def counted(trial: Any) -> Completion | None:
-        read.append(trial.number)
-        return original(trial)
+    def counted(row: Any) -> Completion | None:
+        read.append(row.number)
+        return original(row)
 
     monkeypatch.setattr(completions, "_completion", counted)
     study, reader = new_study(), StudyCompletions()
@@ -88,17 +88,17 @@ def test_points_are_those_of_the_shared_space() -> None:
     order = in_order(reader.read(study)[0], {})
     other = (*order[:2], order[3], order[2], *order[4:])
     for asked in (order[:3], order[:5], order[:2], order, order[:7], other, other[:4], order):
-        completed = reader.completed(study, asked)
+        completed = reader.completed(asked)
         assert completed is not None
         names = ("c", "x", "y") if len(asked) <= 5 else ("x", "y")
         assert completed.space.names == names
-        expected = StudyCompletions().completed(study, asked)
+        expected = StudyCompletions().completed(asked)
         assert expected is not None
         np.testing.assert_array_equal(completed.X, expected.X)
         np.testing.assert_array_equal(
             completed.X[:, -2:], [[c.trial.params["x"], c.trial.params["y"]] for c in asked]
         )
-        np.testing.assert_array_equal(completed.y, [-c.trial.value for c in asked])
+        np.testing.assert_array_equal(completed.y, [c.trial.value for c in asked])
 
 
 @pytest.mark.parametrize("loss, is_used", [("Marginal", True), ("WeightedLeaveOneOut", False)])
@@ -110,7 +110,7 @@ def test_estimates_by_other_losses_are_not_taken_over(loss: str, is_used: bool) 
         proposal = Proposal({"x": 0.5, "y": 0.5}, (fit,), loss=loss)
         add(study, {"x": 0.1 * index, "y": 0.5}, 1.0, system_attrs=proposal.to_attributes())
     reader = StudyCompletions()
-    completed = reader.completed(study, in_order(reader.read(study)[0], {}))
+    completed = reader.completed(in_order(reader.read(study)[0], {}))
     assert completed is not None
     assert (completed.estimate is not None) is is_used
     if completed.estimate is not None:
@@ -127,7 +127,7 @@ def test_estimates_for_other_parameters_are_not_taken_over(names: str, is_used: 
         attributes = proposal.to_attributes()
         add(study, {"x": 0.1 * index, "y": 0.5}, 1.0, system_attrs=attributes)
     reader = StudyCompletions()
-    completed = reader.completed(study, in_order(reader.read(study)[0], {}))
+    completed = reader.completed(in_order(reader.read(study)[0], {}))
     assert completed is not None
     assert (completed.estimate is not None) is is_used
 
@@ -141,7 +141,7 @@ def test_estimates_of_long_studies_are_taken_over(n_points: float, is_used: bool
     study = _study([i % 100 for i in range(MAX_MODELED * 3 // 2)])
     add(study, {"x": 0.5, "y": 0.5}, 1.0, minute=10**5, system_attrs=proposal.to_attributes())
     reader = StudyCompletions()
-    completed = reader.completed(study, in_order(reader.read(study)[0], {}))
+    completed = reader.completed(in_order(reader.read(study)[0], {}))
     assert completed is not None
     assert (completed.estimate is not None) is is_used
 
@@ -156,7 +156,7 @@ def test_a_range_that_changes_is_not_shared() -> None:
     order = in_order(reader.read(study)[0], {})
     names = []
     for n in range(1, 5):
-        completed = reader.completed(study, order[:n])
+        completed = reader.completed(order[:n])
         assert completed is not None
         names.append(completed.space.names)
     assert names == [("x", "y"), ("x", "y"), ("y",), ("y",)]

@@ -12,11 +12,11 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.methods.regret_gap.algorithm import evaluate
 from bbo_plugins.optuna import PromotionCallback, RegretGapTerminator, UHEBOSampler, inner_steps
-from bbo_plugins.optuna.stopping import completions
 from bbo_plugins.optuna.stopping.completions import StudyCompletions, in_order
 from bbo_plugins.optuna.stopping.cross_validation import report_cross_validation_scores
 from bbo_plugins.optuna.stopping.progress import StoredRecords
 from bbo_plugins.optuna.study import continuations
+from bbo_plugins.optuna.study import trials as study_trials
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, Continuations
 from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.stopping.studies import UNIT_SQUARE, add, assert_same, converging, new_study
@@ -133,7 +133,7 @@ def test_scores_of_the_longest_training_count(direction: Any) -> None:
         report_cross_validation_scores(trial, [0.1, 0.2 + trial.number])
         study.tell(trial, value * quality)
     reader = StudyCompletions()
-    completed = reader.completed(study, in_order(reader.read(study)[0], {}))
+    completed = reader.completed(in_order(reader.read(study)[0], {}))
     assert completed is not None
     assert completed.best_scores == (0.1, 1.2)
     assert completed.y.tolist() == [2.0, 1.5]
@@ -149,7 +149,7 @@ def test_estimates_are_up_to_date_by_configurations() -> None:
         _add(study, (index, 0.5), latest)
     add(study, {"x": 0.1, "y": 0.2}, 0.4, system_attrs=proposal.to_attributes())
     reader = StudyCompletions()
-    completed = reader.completed(study, in_order(reader.read(study)[0], {}))
+    completed = reader.completed(in_order(reader.read(study)[0], {}))
     assert completed is not None
     assert completed.X.shape == (10, 2)
     assert completed.estimate is not None
@@ -176,7 +176,7 @@ def test_settled_trials_are_not_looked_at_again(monkeypatch: pytest.MonkeyPatch)
         looked.append(trial.number)
         return original(first, trial)
 
-    monkeypatch.setattr(completions, "note_first", counted)
+    monkeypatch.setattr(study_trials, "note_first", counted)
     study, latest, reader = new_study(), dict[int, int](), StudyCompletions()
     for event in EVENTS:
         _add(study, event, latest)

@@ -15,13 +15,9 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.observations import NO_ARM
-from bbo_plugins.optuna.sampling.snapshot import (
-    Proposed,
-    StudyHistory,
-    store_constraints,
-    store_proposal,
-)
-from bbo_plugins.optuna.study.proposal import ARMS, PREFIX, Proposal
+from bbo_plugins.optuna.sampling.snapshot import StudyReader, stored_fits, trial_history
+from bbo_plugins.optuna.study.proposal import ARMS, PREFIX, Proposal, store_proposal
+from bbo_plugins.optuna.study.trials import TrialReader, store_constraints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,13 +43,16 @@ def raw(**fields: Any) -> dict[str, Any]:
 
 
 def add(
-    study: Study, attributes: Mapping[str, Any], state: TrialState = TrialState.RUNNING
+    study: Study,
+    attributes: Mapping[str, Any],
+    state: TrialState = TrialState.RUNNING,
+    value: float = 1.0,
 ) -> FrozenTrial:
     """Add a trial with these attributes, running unless told otherwise; return it."""
     study.add_trial(
         optuna.create_trial(
             state=state,
-            value=1.0 if state is TrialState.COMPLETE else None,
+            value=value if state is TrialState.COMPLETE else None,
             params={"x": 1.0},
             distributions={"x": X},
             system_attrs=dict(attributes),
@@ -63,20 +62,18 @@ def add(
 
 
 def fits(
-    study: Study, *, reader: Proposed | None = None, constraints: tuple[str, ...] = ()
+    study: Study, *, reader: TrialReader | None = None, constraints: tuple[str, ...] = ()
 ) -> dict[str, tuple[Any, ...]]:
     """Return the fits that a new trial would continue."""
     asking = add(study, {})
-    reader = reader or Proposed()
-    return reader.fits(study.trials, asking, names={"x"}, constraints=constraints)
+    rows = (reader or TrialReader()).read(study).rows
+    return stored_fits(rows, asking.number, {"x"}, constraints)
 
 
-def past(
-    study: Study, values: Mapping[int, float] | None = None, *, reader: Proposed | None = None
-) -> TrialHistory:
+def past(study: Study, *, reader: TrialReader | None = None) -> TrialHistory:
     """Return what a new trial would be told."""
     asking = add(study, {})
-    return (reader or Proposed()).past(study.trials, asking, values or {})
+    return trial_history((reader or TrialReader()).read(study), asking.number)
 
 
 # -------------------------------------------------------------------------------------------- fits
@@ -124,18 +121,18 @@ def test_the_fits_of_constraints_are_continued_for_the_same_ones_only() -> None:
 
 def test_the_table_is_that_of_the_other_trials() -> None:
     """Arms, states, values and expectations stand where they belong; a waiting trial is none."""
-    study = optuna.create_study()
-    add(study, {}, TrialState.COMPLETE)
-    add(study, record(arm=RANDOM), TrialState.COMPLETE)
+    study = optuna.create_study(direction="maximize")
+    add(study, {}, TrialState.COMPLETE, 7.0)
+    add(study, record(arm=RANDOM), TrialState.COMPLETE, -math.inf)
     add(study, record(loss="A", expected_gain=0.25), TrialState.FAIL)
     study.enqueue_trial({"x": 1.0})
     add(study, record(loss="A", arm=MODEL, expected_gain=0.5), TrialState.PRUNED)
     add(study, record(expected_gain=0.0))
-    table = past(study, {0: 7.0, 1: -math.inf, 5: 9.0})
+    table = past(study)
     np.testing.assert_array_equal(table.numbers, [0, 1, 2, 4, 5])
     np.testing.assert_array_equal(table.arms, [NO_ARM, 0, NO_ARM, 1, NO_ARM])
     np.testing.assert_array_equal(table.finished, [True, True, True, True, False])
-    np.testing.assert_array_equal(table.values, [7.0, -math.inf, math.nan, math.nan, 9.0])
+    np.testing.assert_array_equal(table.values, [7.0, -math.inf, *[math.nan] * 3])
     np.testing.assert_array_equal(table.expected_gains, [math.nan, math.nan, 0.25, 0.5, 0.0])
 
 
@@ -146,8 +143,8 @@ def test_the_table_is_that_of_the_other_trials() -> None:
 @pytest.mark.parametrize("n_retries", [1, 3])
 def test_what_a_retried_trial_inherits_is_not_counted_twice(n_retries: int) -> None:
     """The arm and the expectation belong to the trial that failed, the value to its repetition."""
-    study = optuna.create_study()
-    add(study, record(loss="A", expected_gain=0.25), TrialState.COMPLETE)
+    study = optuna.create_study(direction="maximize")
+    add(study, record(loss="A", expected_gain=0.25), TrialState.COMPLETE, 3.0)
     failed = add(study, record(loss="A", arm=RANDOM, expected_gain=0.5), TrialState.FAIL)
     retry = optuna.storages.RetryFailedTrialCallback()
     for _ in range(n_retries):
@@ -156,7 +153,7 @@ def test_what_a_retried_trial_inherits_is_not_counted_twice(n_retries: int) -> N
         failed = study.trials[number]
         assert Proposal.from_attributes(failed.system_attrs) is not None  # inherited indeed
     study.tell(number, 7.0)
-    table = past(study, {0: 3.0, number: 7.0})
+    table = past(study)
     n, nan = n_retries, math.nan
     np.testing.assert_array_equal(table.numbers, range(2 + n))
     np.testing.assert_array_equal(table.arms, [NO_ARM, 0] + [NO_ARM] * n)
@@ -205,7 +202,7 @@ def assert_same(one: TrialHistory, other: TrialHistory) -> None:
 
 def test_what_is_remembered_is_what_would_be_read() -> None:
     """A running trial's record may be replaced until it finishes, also by a shorter one."""
-    study, reader = optuna.create_study(), Proposed()
+    study, reader = optuna.create_study(), TrialReader()
     rng = np.random.default_rng(0)
     running = []
     for _ in range(25):
@@ -221,14 +218,15 @@ def test_what_is_remembered_is_what_would_be_read() -> None:
         if rng.random() < 0.7:
             over = running.pop(int(rng.integers(len(running))))
             study.tell(over.number, 1.0)
-        asking, trials = add(study, {}), study.trials
-        assert_same(reader.past(trials, asking, {}), Proposed().past(trials, asking, {}))
+        asking = add(study, {}).number
+        expected = trial_history(TrialReader().read(study), asking)
+        assert_same(trial_history(reader.read(study), asking), expected)
         assert fits(study, reader=reader) == fits(study)
 
 
 def test_trials_of_another_study_are_not_taken_for_those_remembered() -> None:
     """A storage may give the identifier of a deleted study to the next one."""
-    reader = Proposed()
+    reader = TrialReader()
     studies = [optuna.create_study() for _ in range(2)]
     for study, arm in zip(studies, (RANDOM, MODEL), strict=True):
         add(study, record(arm=arm, fits=(arm,), loss="A"), TrialState.COMPLETE)
@@ -265,7 +263,7 @@ def test_values_that_count_are_maximized_feasible_and_complete(direction: Any, s
     tell(None, None, TrialState.PRUNED)
     tell(None, None, TrialState.FAIL)
     asking = study._storage.get_trial(study.ask()._trial_id)
-    table = StudyHistory().snapshot(study, asking, {"x": X}, {}).past
+    table = StudyReader().snapshot(study, asking, {"x": X}, {}).past
     nan = math.nan
     expected = [nan, 2.0 * sign, nan, nan, sign * math.inf, nan, nan]
     np.testing.assert_array_equal(table.values, expected)
@@ -275,7 +273,7 @@ def test_values_that_count_are_maximized_feasible_and_complete(direction: Any, s
 @pytest.mark.parametrize("state", [TrialState.COMPLETE, TrialState.PRUNED])
 def test_the_first_reported_constraint_makes_all_others_count_no_more(state: TrialState) -> None:
     """Values without constraints count until any trial reports one, even one without a value."""
-    study, history = optuna.create_study(direction="maximize"), StudyHistory()
+    study, history = optuna.create_study(direction="maximize"), StudyReader()
 
     def values() -> list[float]:
         asking = study._storage.get_trial(study.ask()._trial_id)

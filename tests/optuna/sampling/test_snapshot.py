@@ -13,15 +13,11 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.sampling.snapshot import (
-    Histories,
-    Snapshot,
-    StudyHistory,
-    held_params,
-    store_constraints,
-    store_proposal,
-)
-from bbo_plugins.optuna.study.proposal import PREFIX, Proposal
+from bbo_plugins.optuna.sampling.base import held_params
+from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader
+from bbo_plugins.optuna.study.memory import PerStudy
+from bbo_plugins.optuna.study.proposal import PREFIX, Proposal, store_proposal
+from bbo_plugins.optuna.study.trials import store_constraints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,13 +71,13 @@ def look(
     study: Study,
     space: Mapping[str, BaseDistribution] | None = None,
     *,
-    history: StudyHistory | None = None,
+    reader: StudyReader | None = None,
     held: Mapping[str, Any] | None = None,
     noise_func: Callable[[FrozenTrial], float] | None = None,
 ) -> Snapshot:
     """Return what a new trial's model would be told."""
-    history = history or StudyHistory(noise_func)
-    return history.snapshot(study, ask(study), space or SPACE, held or {})
+    reader = reader or StudyReader(noise_func)
+    return reader.snapshot(study, ask(study), space or SPACE, held or {})
 
 
 @pytest.mark.parametrize("direction, sign", [("maximize", 1.0), ("minimize", -1.0)])
@@ -220,12 +216,12 @@ def test_pruned_trials_without_a_value_are_failed_points(reported: dict[int, flo
 
 def test_parameters_are_known_from_failed_trials_as_long_as_none_is_complete() -> None:
     """The first complete trial says which parameters there are, whatever failed before."""
-    study, history = study_of(), StudyHistory()
+    study, reader = study_of(), StudyReader()
     study.add_trial(finished(1.0, None, TrialState.PRUNED))
-    assert set(history.shared_distributions(study)) == {"x"}
+    assert set(reader.shared_distributions(study)) == {"x"}
     both: dict[str, BaseDistribution] = {"x": X, "y": X}
     study.add_trial(optuna.create_trial(value=1.0, params={"x": 1.0, "y": 1.0}, distributions=both))
-    assert set(history.shared_distributions(study)) == {"x", "y"}
+    assert set(reader.shared_distributions(study)) == {"x", "y"}
 
 
 def test_no_failed_trials_no_failed_points() -> None:
@@ -257,23 +253,23 @@ def test_failed_trials_without_a_place_are_left_out() -> None:
 @pytest.mark.parametrize("n_running", [0, 1])
 def test_all_failed_trials_are_told(n_running: int) -> None:
     """However many there are, read once or twice, before and after a running trial."""
-    study, history = study_of(), StudyHistory()
+    study, reader = study_of(), StudyReader()
     study.add_trials([finished(i / 10.0, None, TrialState.FAIL) for i in range(40)])
     for _ in range(n_running):
         ask(study)
-    look(study, history=history)
+    look(study, reader=reader)
     study.add_trials([finished(i / 10.0, None, TrialState.FAIL) for i in range(40, 70)])
     for _ in range(2):
-        failed = look(study, history=history).observations.failed
+        failed = look(study, reader=reader).observations.failed
         assert failed is not None
         np.testing.assert_allclose(failed[:, 0], np.arange(70) / 100.0)
 
 
-def test_a_history_forgets_the_failed_trials_of_another_study() -> None:
+def test_a_reader_forgets_the_failed_trials_of_another_study() -> None:
     """What failed in a study that had the same identifier is not carried over."""
-    history = StudyHistory()
-    look(study_of(finished(1.0, None, TrialState.FAIL)), history=history)
-    seen = look(study_of(finished(9.0, 7.0)), history=history).observations
+    reader = StudyReader()
+    look(study_of(finished(1.0, None, TrialState.FAIL)), reader=reader)
+    seen = look(study_of(finished(9.0, 7.0)), reader=reader).observations
     assert seen.failed is None
     np.testing.assert_allclose(seen.X, [[0.9]])
 
@@ -295,7 +291,7 @@ def test_shared_parameters_are_those_of_all_complete_trials() -> None:
             for space in (first, second)
         ]
     )
-    assert list(StudyHistory().shared_distributions(study)) == ["a", "z"]
+    assert list(StudyReader().shared_distributions(study)) == ["a", "z"]
 
 
 def test_shared_parameters_ignore_trials_that_are_not_complete() -> None:
@@ -305,15 +301,15 @@ def test_shared_parameters_ignore_trials_that_are_not_complete() -> None:
         finished(1.0, None, TrialState.PRUNED, {0: 1.0}),
         finished(1.0, None, TrialState.FAIL),
     )
-    assert list(StudyHistory().shared_distributions(study)) == ["c", "n", "x"]
+    assert list(StudyReader().shared_distributions(study)) == ["c", "n", "x"]
 
 
 def test_callers_may_change_the_shared_parameters() -> None:
     """PartialFixedSampler deletes from the dictionary it gets; that must not stick."""
     study = study_of(finished(1.0, 1.0))
-    history = StudyHistory()
-    del history.shared_distributions(study)["x"]
-    assert list(history.shared_distributions(study)) == ["x"]
+    reader = StudyReader()
+    del reader.shared_distributions(study)["x"]
+    assert list(reader.shared_distributions(study)) == ["x"]
 
 
 # ------------------------------------------------------------------------------------ constraints
@@ -378,9 +374,9 @@ def test_known_noise_is_asked_once_per_trial() -> None:
         return 0.25 if trial.number else 0.5
 
     study = study_of(finished(1.0, 1.0), finished(2.0, 1.0), finished(3.0, None, TrialState.FAIL))
-    history = StudyHistory(noise_func)
+    reader = StudyReader(noise_func)
     for space in (SPACE, {"x": FloatDistribution(0.0, 20.0)}, SPACE):
-        snapshot = look(study, space, history=history)
+        snapshot = look(study, space, reader=reader)
         np.testing.assert_array_equal(snapshot.observations.noise_variance, [0.5, 0.25])
         assert snapshot.n_invalid_noise == 0
     assert calls == [0, 1]
@@ -424,7 +420,7 @@ def test_the_asking_trial_is_not_pending() -> None:
     trial = ask(study)
     store_proposal(study, trial, Proposal.of({"x": 2.0}, SPACE))
     trial = study._storage.get_trial(trial._trial_id)
-    assert not StudyHistory().snapshot(study, trial, SPACE, {}).observations.pending.size
+    assert not StudyReader().snapshot(study, trial, SPACE, {}).observations.pending.size
 
 
 def test_only_the_latest_running_trials_are_pending() -> None:
@@ -448,13 +444,13 @@ def test_overtaken_trials_are_dead(state: TrialState) -> None:
     study.add_trials([finished(1.0, value, state) for _ in range(35)])
     alive = ask(study)
     store_proposal(study, alive, Proposal.of({"x": 3.0}, SPACE))
-    history = StudyHistory()
-    pending = look(study, history=history).observations.pending
+    reader = StudyReader()
+    pending = look(study, reader=reader).observations.pending
     np.testing.assert_allclose(pending, [[0.2], [0.3]])
     # Each look leaves a running trial behind, so 12 more are needed for the two that follow.
     study.add_trials([finished(1.0, value, state) for _ in range(12)])
-    for seen_by in (history, StudyHistory()):
-        pending = look(study, history=seen_by).observations.pending
+    for seen_by in (reader, StudyReader()):
+        pending = look(study, reader=seen_by).observations.pending
         np.testing.assert_allclose(pending, [[0.3]])
 
 
@@ -538,7 +534,7 @@ def test_fixed_parameters_are_held() -> None:
     study.enqueue_trial({"y": 2.5, "unknown": 1.0})
     trial = study._storage.get_trial(study.ask()._trial_id)
     space = {"x": X, "y": X}
-    snapshot = StudyHistory().snapshot(study, trial, space, {})
+    snapshot = StudyReader().snapshot(study, trial, space, {})
     assert snapshot.fixed == {"y": 2.5}
     np.testing.assert_allclose(snapshot.space.snap([[0.9, 0.9]]), [[0.9, 0.25]])
 
@@ -549,7 +545,7 @@ def test_fixed_parameters_that_do_not_fit_are_not_held(value: Any) -> None:
     study = study_of(finished(1.0, 1.0))
     study.enqueue_trial({"x": value})
     trial = study._storage.get_trial(study.ask()._trial_id)
-    snapshot = StudyHistory().snapshot(study, trial, {"x": X, "y": X}, {"y": value})
+    snapshot = StudyReader().snapshot(study, trial, {"x": X, "y": X}, {"y": value})
     assert snapshot.fixed == {}
 
 
@@ -581,47 +577,47 @@ def test_what_a_partial_fixed_sampler_holds_is_found() -> None:
 # ----------------------------------------------------------------------------------------- caches
 
 
-def test_a_history_sees_new_trials() -> None:
+def test_a_reader_sees_new_trials() -> None:
     """What is read once is kept, what is new is added, also if trials finish out of order."""
     study = study_of(finished(1.0, 1.0))
-    history = StudyHistory()
+    reader = StudyReader()
     late, early = study.ask({"x": X}), study.ask({"x": X})
     study.tell(early, 5.0)
-    np.testing.assert_array_equal(look(study, history=history).observations.y, [1.0, 5.0])
+    np.testing.assert_array_equal(look(study, reader=reader).observations.y, [1.0, 5.0])
     study.tell(late, 3.0)
-    np.testing.assert_array_equal(look(study, history=history).observations.y, [1.0, 3.0, 5.0])
+    np.testing.assert_array_equal(look(study, reader=reader).observations.y, [1.0, 3.0, 5.0])
     fresh = look(study)
-    np.testing.assert_array_equal(look(study, history=history).observations.X, fresh.observations.X)
+    np.testing.assert_array_equal(look(study, reader=reader).observations.X, fresh.observations.X)
 
 
-def test_a_history_notices_that_the_study_is_another_one() -> None:
+def test_a_reader_notices_that_the_study_is_another_one() -> None:
     """A storage may give a deleted study's identifier to the next study."""
-    history = StudyHistory()
-    look(study_of(finished(1.0, 1.0)), history=history)
+    reader = StudyReader()
+    look(study_of(finished(1.0, 1.0)), reader=reader)
     other = study_of(finished(9.0, 7.0))
-    snapshot = look(other, history=history)
+    snapshot = look(other, reader=reader)
     np.testing.assert_array_equal(snapshot.observations.y, [7.0])
     np.testing.assert_allclose(snapshot.observations.X, [[0.9]])
     wider = study_of(optuna.create_trial(value=1.0, params={"z": 1.0}, distributions={"z": X}))
-    assert list(history.shared_distributions(wider)) == ["z"]
+    assert list(reader.shared_distributions(wider)) == ["z"]
 
 
-def test_histories_are_one_per_study_and_bounded() -> None:
+def test_readers_are_one_per_study_and_bounded() -> None:
     """Studies are told apart, also in different storages; old ones are forgotten, not piled up."""
-    histories = Histories()
+    readers = PerStudy(StudyReader)
     storage = optuna.storages.InMemoryStorage()
     studies = [optuna.create_study(storage=storage) for _ in range(9)]
-    first = histories.of(studies[0])
-    assert histories.of(studies[0]) is first
-    assert histories.of(optuna.create_study()) is not first  # the same identifier elsewhere
+    first = readers.of(studies[0])
+    assert readers.of(studies[0]) is first
+    assert readers.of(optuna.create_study()) is not first  # the same identifier elsewhere
     for study in studies[1:]:
-        assert histories.of(study) is not first
-    assert histories.of(studies[0]) is not first
+        assert readers.of(study) is not first
+    assert readers.of(studies[0]) is not first
 
 
-def test_histories_do_not_keep_storages_alive() -> None:
+def test_readers_do_not_keep_storages_alive() -> None:
     """A sampler that outlives a study does not keep its trials in memory."""
-    histories = Histories()
-    histories.of(optuna.create_study())
+    readers = PerStudy(StudyReader)
+    readers.of(optuna.create_study())
     gc.collect()
-    assert not histories._of_storage
+    assert not readers._of_storage

@@ -48,7 +48,7 @@ def _snapshot(study: Study) -> Snapshot:
     sampler = study.sampler
     assert isinstance(sampler, UHEBOSampler)
     trial = study._storage.get_trial(study.ask()._trial_id)
-    return sampler._histories.of(study).snapshot(study, trial, BOX, {})
+    return sampler._readers.of(study).snapshot(study, trial, BOX, {})
 
 
 def _assert_same(one: Snapshot, other: Snapshot) -> None:
@@ -106,11 +106,11 @@ def test_snapshot_of_a_fresh_process_is_the_same() -> None:
     for row in _configurations(4):
         _add(study, row, quadratic(row))
         study.tell(study.ask(), state=TrialState.FAIL)
-        sampler._histories.of(study).shared_distributions(study)  # reads what is there
+        sampler._readers.of(study).shared_distributions(study)  # reads what is there
     _continue(study, 0, -5.0)
     trial = study._storage.get_trial(study.ask()._trial_id)
     cached, fresh = (
-        s._histories.of(study).snapshot(study, trial, BOX, {})
+        s._readers.of(study).snapshot(study, trial, BOX, {})
         for s in (sampler, UHEBOSampler(seed=0))
     )
     _assert_same(cached, fresh)
@@ -129,7 +129,8 @@ def test_continuations_do_not_count_towards_the_start_up() -> None:
     new = [trial for trial in study.trials if CONTINUED_FROM not in trial.user_attrs]
     np.testing.assert_array_equal(points(new), points(plain.trials))
     assert _snapshot(study).configuration == 10
-    assert sampler._histories.of(study).n_finished() == 10
+    observed = sampler._readers.of(study).read(study).observed
+    assert len(observed) == 10
 
 
 def test_method_is_told_the_number_of_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +207,7 @@ def test_beta_is_that_of_theorem_4(horizon: InnerHorizon) -> None:
 def _snapshot_for(study: Study, trial: optuna.Trial) -> Snapshot:
     frozen = study._storage.get_trial(trial._trial_id)
     sampler = UHEBOSampler(seed=0)
-    return sampler._histories.of(study).snapshot(study, frozen, BOX, {})
+    return sampler._readers.of(study).snapshot(study, frozen, BOX, {})
 
 
 def test_beta_without_a_fit_is_the_default() -> None:
@@ -285,7 +286,7 @@ def test_beta_takes_known_noise_in_units_of_the_values(scale: float, by_sampler:
     trial = study.ask()
     sampler = _bilevel(horizon)
     frozen = study._storage.get_trial(trial._trial_id)
-    by = sampler._histories.of(study).snapshot(study, frozen, BOX, {})
+    by = sampler._readers.of(study).snapshot(study, frozen, BOX, {})
     snapshot = by if by_sampler else _snapshot_for(study, trial)
     noise = sum(0.36 / t**2 for t in range(1, 6)) / np.var([1.0, 2.0, 4.0, 9.0])
     expected = math.sqrt(1.0 + 10.0 * noise)  # the fifth configuration has 25 steps
@@ -298,7 +299,7 @@ def test_beta_counts_the_steps_that_are_behind_the_values() -> None:
     study, steps = _study_of_steps(sampler)
     trial = study.ask()
     frozen = study._storage.get_trial(trial._trial_id)
-    snapshot = sampler._histories.of(study).snapshot(study, frozen, BOX, {})
+    snapshot = sampler._readers.of(study).snapshot(study, frozen, BOX, {})
     own = KNOWN.steps(snapshot.configuration)
     noise = sum(0.36 / n for n in [*steps, own]) / np.var(snapshot.observations.y)
     expected = math.sqrt(1.0 + 10.0 * noise)

@@ -11,8 +11,7 @@ import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.sampling.snapshot import store_proposal
-from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
 from tests.optuna.studies import BOX, points, quadratic, started
 
 if TYPE_CHECKING:

@@ -84,7 +84,7 @@ PROGRAM = """
 import json, optuna, sys
 sys.path.insert(0, sys.argv[1])
 optuna.logging.set_verbosity(optuna.logging.ERROR)
-from test_sampler_reproducibility import REFERENCE, run
+from test_reproducibility import REFERENCE, run
 print(json.dumps(run(REFERENCE)))
 """
 

@@ -1,0 +1,80 @@
+"""The one codec of what this package stores with a trial or a study: JSON with a version.
+
+A storage is shared and may hold anything under a name, so reading never raises: what is malformed,
+or of another version, is None. A text too long for one attribute is cut into chunks:
+
+    bbo_plugins:proposal:0 = '{"v": 1, "params": {"lr": 0.01, ...'
+    bbo_plugins:proposal:1 = '... "fits": [...]}'
+
+An empty chunk ends a text, so that a shorter one can replace a longer one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
+
+
+MAX_CHUNKS = 256
+
+
+def to_chunks(prefix: str, content: Mapping[str, Any]) -> dict[str, str]:
+    """Return the attributes that hold ``content`` as JSON, named by the prefix and a number.
+
+    Args:
+        prefix: Beginning of the attributes' names.
+        content: JSON in the strict sense.
+
+    Returns:
+        At most :data:`MAX_CHUNKS` of them can be read again.
+    """
+    text = json.dumps(content, separators=(",", ":"))
+    attributes: dict[str, str] = {}
+    start = 0
+    while start < len(text):
+        chunk = text[start : start + _MAX_CHUNK]
+        # Storages write the chunk as JSON again: a quote or backslash becomes two characters.
+        while (excess := len(json.dumps(chunk)) - _MAX_CHUNK) > 0:
+            chunk = chunk[: -((excess + 1) // 2)]
+        attributes[f"{prefix}{len(attributes)}"] = chunk
+        start += len(chunk)
+    return attributes
+
+
+def joined_chunks(prefix: str, attributes: Mapping[str, Any]) -> str:
+    """Return the text that :func:`to_chunks` has cut; an empty one if there is none to be read."""
+    chunks: list[str] = []
+    while chunk := attributes.get(f"{prefix}{len(chunks)}"):
+        if not isinstance(chunk, str) or len(chunk) > _MAX_CHUNK or len(chunks) >= MAX_CHUNKS:
+            return ""
+        chunks.append(chunk)
+    return "".join(chunks)
+
+
+def decoded(text: str) -> Any:
+    """Return what a JSON text says, None if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def of_version(content: object, version: int) -> dict[str, Any] | None:
+    """Return ``content`` if it is an object of this version, else None."""
+    return content if isinstance(content, dict) and content.get("v") == version else None
+
+
+def is_finite(number: object) -> bool:
+    """Return whether ``number`` is one, and can be converted to a finite float."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return False
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # an int beyond the floats
+        return False
