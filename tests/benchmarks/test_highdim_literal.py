@@ -225,3 +225,32 @@ def test_exact_step_cannot_be_improved_by_moving_the_point() -> None:
         by_x = PlainNetwork(2, 4).gradients(w, x)[2]
         moved = np.clip(x + by_x, BOUNDS[:, 0], BOUNDS[:, 1])
         np.testing.assert_allclose(moved, x, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"bounds": [[1.0, 0.0]]}, "bounds must be finite and increasing"),
+        ({"bounds": [[0.0, math.inf]]}, "bounds must be finite and increasing"),
+        ({"bounds": [0.0, 1.0]}, r"bounds must have the shape \(d, 2\)"),
+        ({"n_rounds": 1}, "n_rounds must be an integer of at least 2"),
+        ({"n_startup": 0}, "n_startup must be an integer of at least 1"),
+        ({"hidden_units": 0}, "hidden_units must be an integer of at least 1"),
+        ({"value_bound": 0.0}, "value_bound must be a positive number"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(arguments: dict[str, Any], message: str) -> None:
+    """Each message names the argument and its rule."""
+    sound = {"bounds": BOUNDS, "n_rounds": 4, "rng": np.random.default_rng(0)}
+    with pytest.raises(ValueError, match=message):
+        LiteralGOUCB(**{**sound, **arguments})
+
+
+def test_bad_observations_are_refused() -> None:
+    """A point outside the box or of another size, and a value that is no number."""
+    optimizer, _, _ = _run(0)
+    for x in ([6.0, 1.0], [0.0], [math.nan, 1.0]):
+        with pytest.raises(ValueError, match="x must be a point of the box"):
+            optimizer.tell(np.array(x), 0.0)
+    with pytest.raises(ValueError, match="y must be a finite number"):
+        optimizer.tell(np.array([0.0, 1.0]), math.nan)

@@ -173,6 +173,14 @@ def test_a_trial_without_a_parameter_is_never_the_best() -> None:
     assert len(study.trials) == 32
 
 
+def test_a_query_in_a_coupled_study_is_refused() -> None:
+    """Each trial gives all functions, so an objective that asks for one is mistaken."""
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler_of())
+    with pytest.raises(ValueError, match="in a study with two directions, but got 'query'"):
+        study.optimize(decoupled(sampler_of()), n_trials=1)
+    assert study.trials[0].state is TrialState.FAIL
+
+
 @needs_set_constraint
 def test_an_unknown_constraint_is_refused() -> None:
     """A misspelled or forgotten name would be a constraint that nobody heeds."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +22,10 @@ SETTINGS = {
     "TUNE_GLOBAL_CHECKPOINT_S": "0",
 }
 os.environ.update(SETTINGS)
+# Ray keeps the locks of files in one folder of the machine, which belongs to its first user.
+_FOLDER = Path(tempfile.gettempdir()) / f"ray-{getpass.getuser()}"
+_FOLDER.mkdir(exist_ok=True)
+os.environ.setdefault("RAY_TMPDIR", str(_FOLDER))
 
 
 @pytest.fixture(scope="session")

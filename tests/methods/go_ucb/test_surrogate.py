@@ -159,6 +159,14 @@ def test_a_state_that_cannot_be_continued_is_left() -> None:
     assert np.isfinite(model.predict_mean(X)).all()
 
 
+def test_state_of_another_size_is_ignored() -> None:
+    """A state from another number of inputs starts nothing: the fit is a cold one."""
+    X = np.random.default_rng(0).random((9, 2))
+    other = _fit(X[:, :1], X[:, 0]).warm_start
+    model, cold = _fit(X, _quadratic(X), warm_start=other), _fit(X, _quadratic(X))
+    np.testing.assert_array_equal(model.ball.linear.w, cold.ball.linear.w)
+
+
 def test_inputs_are_centered_and_one_hot() -> None:
     """Numbers go to [-1, 1]; categories to one column each."""
     X = np.array([[0.0, 1.0 / 6.0], [1.0, 0.5]])

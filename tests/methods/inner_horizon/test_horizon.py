@@ -348,6 +348,13 @@ def test_fixed_horizon_promotes_nobody() -> None:
     assert InnerHorizon(n_outer=3).promotions([1.0, 2.0], [1, 24]) == []
 
 
+@pytest.mark.parametrize("horizon", [InnerHorizon(n_outer=3), InnerHorizon.growing()])
+def test_lengths_of_the_table_are_checked(horizon: InnerHorizon) -> None:
+    """A value without its steps is an error of the caller."""
+    with pytest.raises(ValueError, match="values and steps must be sequences of equal length"):
+        horizon.promotions([1.0, 2.0], [1])
+
+
 @given(
     total=st.integers(1, 20_000),
     constant=st.none() | st.floats(0.1, 20.0),

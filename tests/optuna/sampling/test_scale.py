@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,8 +121,8 @@ def test_what_is_kept_does_not_grow() -> None:
     suggest(5)
     tracemalloc.start()
     try:
-        before = suggest(30)
-        growth = suggest(60) - before
+        sizes = [suggest(30) for _ in range(4)]
     finally:
         tracemalloc.stop()
-    assert growth < 8 * KB
+    # Small objects that replace others are counted from then on; a leak grows in every part.
+    assert min(after - before for before, after in pairwise(sizes)) < 4 * KB

@@ -160,3 +160,11 @@ def test_a_range_that_changes_is_not_shared() -> None:
         assert completed is not None
         names.append(completed.space.names)
     assert names == [("x", "y"), ("x", "y"), ("y",), ("y",)]
+
+
+def test_value_that_is_not_a_number_is_no_observation() -> None:
+    """Optuna stores none; a storage that was edited may hold one."""
+    study = _study([1, 2, 3])
+    study.get_trials(deepcopy=False)[1].values = [np.nan]
+    complete, _ = StudyCompletions().read(study)
+    assert sorted(complete) == [0, 2]

@@ -114,3 +114,10 @@ def test_bad_scores_are_refused(scores: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="scores must be two to 4096 finite numbers, but got"):
         report_cross_validation_scores(trial, scores)
     assert trial.study.trials[0].system_attrs == {}
+
+
+def test_what_is_no_trial_is_refused() -> None:
+    """A study, say."""
+    no_trial: Any = optuna.create_study()
+    with pytest.raises(TypeError, match="trial must be an Optuna trial"):
+        report_cross_validation_scores(no_trial, [1.0, 2.0])
