@@ -8,7 +8,7 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 _PAGE = _HERE.parents[1] / "docs" / "reliability.md"
 _ROOT = _HERE.parents[1]
-_NAMED = re.compile(r"`((?:tests/\w+/)?test_\w+\.py)(?:::(\w+))?`")
+_NAMED = re.compile(r"`((?:tests/(?:\w+/)+)?test_\w+\.py)(?:::(\w+))?`")
 
 
 def named() -> list[tuple[str, str]]:
