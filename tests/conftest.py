@@ -37,7 +37,8 @@ def blas_as_in_a_suggestion(request: pytest.FixtureRequest) -> Iterator[None]:
 
     Nothing else is limited: the tests of the front doors run as a user's program does.
     """
-    if request.path.parent.name in BELOW_THE_LIMIT and request.path.stem != "test_blas":
+    folders = set(request.path.relative_to(request.config.rootpath).parts)
+    if folders & BELOW_THE_LIMIT and request.path.stem != "test_blas":
         with one_blas_thread():
             yield
     else:

@@ -65,8 +65,13 @@ class SharedLimit:
 
     def _restore(self, seen: list[int]) -> None:
         for library, own, saved in zip(self._libraries or (), seen, self._saved, strict=True):
-            # With OpenMP each thread has a number of its own; elsewhere the process has one.
-            if getattr(library, "threading_layer", None) == "openmp":
+            # With OpenMP, releases of threadpoolctl that have controlling threads read and set the
+            # number of this thread. Elsewhere the process has one number.
+            is_per_thread = (
+                hasattr(library, "clear_controlling_thread")
+                and getattr(library, "threading_layer", None) == "openmp"
+            )
+            if is_per_thread:
                 _set(library, own)
             elif not self._n_holders and library.get_num_threads() == 1:
                 _set(library, saved)

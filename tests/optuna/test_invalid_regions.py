@@ -83,6 +83,8 @@ def test_all_first_trials_pruned(name: str) -> None:
     study = optuna.create_study(directions=["minimize"] * n_directions, sampler=sampler)
 
     def objective(trial: Trial) -> float | tuple[float, float]:
+        if trial.number == 0:
+            raise optuna.TrialPruned  # before it has any parameter
         x, y = trial.suggest_int("x", 0, 7), trial.suggest_int("y", 0, 7)
         if trial.number < 30:
             raise optuna.TrialPruned

@@ -152,7 +152,10 @@ class StudyReader:
         trials = self.read(study)
         shared = trials.shared
         if not any(row.complete for row in trials.rows):
-            shared = _shared_by(row.trial for row in trials.rows if row.failed)
+            # One that failed before it suggested anything says nothing of the parameters.
+            shared = _shared_by(
+                row.trial for row in trials.rows if row.failed and row.trial.distributions
+            )
         return {name: shared[name] for name in sorted(shared) if not is_single(shared[name])}
 
     def snapshot(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 CAPACITY = 1_024  # records kept of one terminator
 _PREFIX = "bbo_plugins:stopping:"
-_VERSION = 1
+_VERSION = 2  # 1: other noise floors
 _MAX_CHUNK = 2_000  # characters; the rest is for the completion's number, quotes and escapes
 _MAX_CHUNKS = 100
 
