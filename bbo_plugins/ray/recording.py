@@ -4,8 +4,9 @@
 of a Ray trial                        of its Optuna trial
 ====================================  ============================================================
 completed with a finite value         COMPLETE; the other reported numbers are user attributes
-completed with NaN or ±infinity       FAIL, never left RUNNING
-completed without the metric          PRUNED, with the last value it reported, if any
+ended with NaN or ±infinity           FAIL, never left RUNNING, also if a scheduler stopped it
+completed without the metric          PRUNED, with the last value it reported; without any, samplers
+                                      take it for one that failed
 stopped before its horizon            PRUNED, if :class:`InnerHorizonScheduler` said so
 ended by Ray while it was paused      the same, with the last result that it has reported; PRUNED
                                       if another trial had been trained twice as long by then
@@ -115,13 +116,14 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
             # half of it or earlier. Iterations need not be equal: its measure may be another one.
             result = latest
             was_stopped = was_stopped or 2 * latest.get(TRAINING_ITERATION, 0) <= self._longest
-        value, state = None, TrialState.FAIL
+        value, state = finite((result or {}).get(self._metric)), TrialState.FAIL
         if error:
+            value = None
             self._errored.add(trial_id)
-        elif (result or {}).get(self._metric) is None or was_stopped:
-            state = TrialState.PRUNED
+        elif (result or {}).get(self._metric) is None or (was_stopped and value is not None):
+            value, state = None, TrialState.PRUNED
             self._report(trial, result or {})
-        elif (value := finite((result or {})[self._metric])) is not None:
+        elif value is not None:
             state = TrialState.COMPLETE
             self._completed_at[trial_id] = (result or {}).get(TRAINING_ITERATION, -1)
         elif self._once.first_time("value"):

@@ -167,6 +167,37 @@ def test_invalid_final_value_ends_the_trial(
     assert _run(search, "next")["x"] >= 0.0
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_trial_that_is_stopped_at_no_number_has_failed(
+    make_search: Callable[..., BBOSearch], value: float
+) -> None:
+    """What it reported before is not taken for its value, even if a scheduler stops it."""
+    search = make_search()
+    config = search.suggest("a")
+    assert isinstance(config, dict)
+    search.on_trial_result("a", _result(config))
+    search.on_trial_stopped_early("a")
+    search.on_trial_complete("a", {**_result(config, 2), "loss": value})
+    assert [trial.state for trial in _trials(search)] == [TrialState.FAIL]
+
+
+def test_region_without_the_metric_is_left(make_search: Callable[..., BBOSearch]) -> None:
+    """Trials whose results lack the metric are where an evaluation failed: others follow."""
+    search = make_search()
+    n_missing, points = 0, set()
+    for number in range(25):
+        config = search.suggest(str(number))
+        assert isinstance(config, dict)
+        points.add((config["x"], config["nested"]["k"]))
+        result = _result(config)
+        if config["x"] < 3.0:
+            del result["loss"]
+            n_missing += 1
+        search.on_trial_complete(str(number), result)
+    assert n_missing <= 16  # 20 where such trials tell nothing
+    assert len(points) == 25
+
+
 def test_constants_are_left_to_ray(make_search: Callable[..., BBOSearch]) -> None:
     """A suggestion has the parameters, nested as in the space; Tune adds the constants."""
     config = make_search().suggest("a")
