@@ -22,7 +22,8 @@ asked for before functions whose r̄ is up to ten times as large, as those value
 of no use. Every tenth query checks the current solution's response
 (:func:`bbo_plugins.methods.bilbo_solution.verification`). A constant β comes to rest, and if the
 models are wrong, in the wrong place: where no r̄ at the query point is worth a query, β is raised
-for this step until one is. Where all functions are observed at once (coupled queries), the function
+for this step until one is. A point at which a query failed is not asked for again; one that fills
+the space takes its place. Where all functions are observed at once (coupled queries), the function
 query decides about the reassignment only.
 """
 
@@ -38,9 +39,15 @@ from bbo_plugins import errors
 from bbo_plugins.acquisition.quasirandom import shifted_sobol
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.methods.bilbo_candidates import anchors_of, best_pair, best_response, most_feasible
-from bbo_plugins.methods.bilbo_model import BilevelModel, BilevelProblem, FunctionData
+from bbo_plugins.methods.bilbo_model import (
+    BilevelModel,
+    BilevelProblem,
+    FunctionData,
+    failed_points,
+)
 from bbo_plugins.methods.bilbo_solution import TOLERANCE, solve, verification
 from bbo_plugins.methods.trusted_sets import TrustedSets, smallest_bound
+from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -167,12 +174,22 @@ def suggest(
         return Query(_spread(problem, data[name], rng), name, "start")
     try:
         model = BilevelModel.fit(problem, data, warm_starts)
-        return _query(problem, model, options, rng, n_queries=_n_queries(counts, options))
+        query = _query(problem, model, options, rng, n_queries=_n_queries(counts, options))
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
         reason = str(error) or type(error).__name__
         note = f"no model could be used ({reason}), so the query fills the space"
         point = _spread(problem, data[rarest], rng)
         return Query(point, rarest, "fallback", notes=(note,))
+    failed = failed_points(data)
+    if len(failed) and (problem.space.distances(query.point[None], failed) < CLOSE).any():
+        # Where a query failed none is made again.
+        everything = FunctionData(X=model.observed, y=np.zeros(len(model.observed)), pending=failed)
+        point = _spread(problem, everything, rng)
+        near = bool(model.success(point[None], point[None])[0] < 0.0)
+        return replace(
+            query, point=point, reason="exploration", near_failure=near, regret_bounds={}
+        )
+    return query
 
 
 def _query(

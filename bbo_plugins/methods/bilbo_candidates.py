@@ -204,18 +204,18 @@ def most_feasible(
     if _can_enumerate(problem):
         points = space.enumerate()
         slack = trusted.feasibility(points)
-        best = int(np.argmax(slack))
+        best = int(np.argmax(slack + trusted.log_validity(points)))
         return points[best], float(slack[best])
     sobol = shifted_sobol(_N_FEASIBLE, len(space), rng)
     points = space.snap(np.concatenate([sobol, anchors]))
     slack = trusted.feasibility(points)
     for radius in SOLUTION.radii:
-        order = np.argsort(-slack, kind="stable")[:_N_PARENTS]
+        order = np.argsort(-slack - trusted.log_validity(points), kind="stable")[:_N_PARENTS]
         points, slack = points[order], slack[order]
         near = perturbed(space, np.repeat(points, _N_CHILDREN**2, axis=0), radius, rng)
         points = np.concatenate([points, near])
         slack = np.concatenate([slack, trusted.feasibility(near)])
-    best = int(np.argmax(slack))
+    best = int(np.argmax(slack + trusted.log_validity(points)))
     return points[best], float(slack[best])
 
 

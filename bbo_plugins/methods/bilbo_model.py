@@ -43,6 +43,7 @@ from bbo_plugins.gp.kernels import FeatureMap, FloatArray
 from bbo_plugins.gp.regression import GaussianProcess
 from bbo_plugins.methods.bilbo_active_set import told_and_untold
 from bbo_plugins.methods.bilbo_fit import fit_in_best_units
+from bbo_plugins.methods.validity import Validity
 from bbo_plugins.space import SearchSpace
 
 if TYPE_CHECKING:
@@ -129,7 +130,8 @@ class FunctionData:
             holds; finite, shape (n,).
         pending: Joint points at which it is being evaluated elsewhere, or without a value because
             that failed, shape (p, d).
-        failed: Those of ``pending`` that failed, shape (k, d), or None.
+        failed: Joint points at which it failed; the latest of them are also in ``pending``, shape
+            (k, d), or None.
         noise_variance: Known noise variances in squared units of ``y``, NaN where unknown, shape
             (n,), or None.
 
@@ -304,12 +306,14 @@ class BilevelModel:
         lower: f.
         upper_constraints: Constraints of the upper level.
         lower_constraints: Constraints of the lower level.
+        validity: Where queries of all functions return values; None if none has failed.
     """
 
     upper: FunctionModel
     lower: FunctionModel
     upper_constraints: tuple[FunctionModel, ...] = ()
     lower_constraints: tuple[FunctionModel, ...] = ()
+    validity: Validity | None = None
 
     @classmethod
     def fit(
@@ -339,6 +343,7 @@ class BilevelModel:
             model(problem.lower, is_constraint=False),
             tuple(model(name, is_constraint=True) for name in problem.upper_constraints),
             tuple(model(name, is_constraint=True) for name in problem.lower_constraints),
+            _validity(data, problem.features),
         )
 
     @property
@@ -361,6 +366,7 @@ class BilevelModel:
             self.lower.without_pending,
             tuple(constraint.without_pending for constraint in self.upper_constraints),
             tuple(constraint.without_pending for constraint in self.lower_constraints),
+            self.validity,
         )
 
     def success(self, P: FloatArray, best: FloatArray) -> FloatArray:
@@ -375,3 +381,27 @@ class BilevelModel:
         """Distinct joint points of the observations that are modeled, of any function, (n, d)."""
         points = [model.process.X[: model.n_observed] for model in self.functions]
         return np.unique(np.concatenate(points), axis=0)
+
+
+def failed_points(data: Mapping[str, FunctionData]) -> FloatArray:
+    """Return the joint points (f, d) at which some function failed and has no value since."""
+    rows = []
+    for of in data.values():
+        known = {row.tobytes() for row in of.X}
+        rows += [
+            row
+            for row in (of.X[:0] if of.failed is None else of.failed)
+            if row.tobytes() not in known
+        ]
+    d = next(iter(data.values())).X.shape[1]
+    return np.array(list({row.tobytes(): row for row in rows}.values())).reshape(-1, d)
+
+
+def _validity(data: Mapping[str, FunctionData], features: FeatureMap) -> Validity | None:
+    """Fit to where all queries succeeded, and where one failed."""
+    failed = failed_points(data)
+    if not len(failed):
+        return None
+    keys = {row.tobytes() for row in failed}
+    X = np.unique(np.concatenate([of.X for of in data.values()]), axis=0)
+    return Validity.of(X[[row.tobytes() not in keys for row in X]], failed, features)

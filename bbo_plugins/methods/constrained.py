@@ -1,9 +1,13 @@
 """An acquisition function of the objective, weighted by the probability of feasibility.
 
+Where evaluations failed, it is weighted by the probability of validity in the same way, to a power:
+expected improvement falls by many orders of magnitude where the search has converged, and a plain
+probability would not keep it off a border behind which nothing is valid.
+
 Source: the product of expected improvement and probability of feasibility after Gardner et al.
 (2014), "Bayesian Optimization with Inequality Constraints".
 
-Deviation: with constraints, the upper confidence bound is replaced by log softplus(UCB - μ⁺) +
+Deviation: with such weights, the upper confidence bound is replaced by log softplus(UCB - μ⁺) +
 Σ log PoF, which is increasing in UCB and needs no sign convention.
 """
 
@@ -20,6 +24,7 @@ from bbo_plugins.acquisition import functions
 if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FloatArray
     from bbo_plugins.gp.regression import GaussianProcess
+    from bbo_plugins.methods.validity import Validity
 
 AcquisitionName = Literal["logei", "ei", "ucb"]
 
@@ -47,6 +52,7 @@ class ConstrainedAcquisition:
         incumbent: μ⁺ in transformed units.
         beta: Multiplier of σ, used by "ucb".
         constraints: Models of the constraints.
+        validity: Where an evaluation returns a value; None if none has failed.
     """
 
     kind: AcquisitionName | None
@@ -54,6 +60,7 @@ class ConstrainedAcquisition:
     incumbent: float
     beta: float
     constraints: tuple[ConstraintModel, ...] = ()
+    validity: Validity | None = None
 
     def value(self, X: FloatArray) -> FloatArray:
         """Return the acquisition values at ``X`` (m, d), shape (m,)."""
@@ -63,6 +70,8 @@ class ConstrainedAcquisition:
             log_feasibility += functions.log_probability_of_feasibility(
                 mean, variance, constraint.limit
             ).value
+        if self.validity is not None:
+            log_feasibility += self.validity.exponent * self.validity.log_probability(X)
         if self.kind is None:
             return log_feasibility
         return self._combine(self._of_objective(*self.objective.predict(X)).value, log_feasibility)
@@ -75,16 +84,24 @@ class ConstrainedAcquisition:
             derivatives = functions.log_probability_of_feasibility(mean, variance, constraint.limit)
             log_feasibility += derivatives.value
             feasibility_gradient += functions.chain(derivatives, *gradients)
+        if self.validity is not None:
+            log_probability, gradient = self.validity.log_probability_and_gradient(X)
+            log_feasibility += self.validity.exponent * log_probability
+            feasibility_gradient += self.validity.exponent * gradient
         if self.kind is None:
             return log_feasibility, feasibility_gradient
         mean, variance, *gradients = self.objective.predict_with_gradients(X)
         derivatives = self._of_objective(mean, variance)
         gradient = functions.chain(derivatives, *gradients)
         value = self._combine(derivatives.value, log_feasibility)
-        if self.kind == "ei" and self.constraints:
+        if self.kind == "ei" and self._is_weighted:
             weight = np.exp(log_feasibility)[:, None]
             return value, weight * gradient + value[:, None] * feasibility_gradient
         return value, gradient + feasibility_gradient
+
+    @property
+    def _is_weighted(self) -> bool:
+        return bool(self.constraints) or self.validity is not None
 
     def expected_gain(self, x: FloatArray) -> float:
         """Return expected improvement times probability of feasibility at ``x`` (d,).
@@ -102,7 +119,7 @@ class ConstrainedAcquisition:
         if self.kind == "ei":
             return functions.expected_improvement(mean, variance, self.incumbent)
         bound = functions.upper_confidence_bound(mean, variance, self.beta)
-        if not self.constraints:
+        if not self._is_weighted:
             return bound
         value, slope = functions.log_softplus(bound.value - self.incumbent)
         return functions.Derivatives(value, slope * bound.by_mean, slope * bound.by_variance)

@@ -33,7 +33,8 @@ the ball's boundary is never reached. The paper's regret bound is for the left c
 
 Pending points shrink the ball as if they had been observed at the mean; points that failed are
 evidence of a bad value. Constraints have networks of their own, and the bound is weighed
-by the probability of feasibility as in :mod:`bbo_plugins.methods.constrained`.
+by the probability of feasibility as in :mod:`bbo_plugins.methods.constrained`. So it is by the
+probability that a point is valid where some failed (:mod:`bbo_plugins.methods.validity`).
 
 Too many observations for one model are left to :mod:`bbo_plugins.methods.active_set`; the trust
 region follows all of them.
@@ -55,6 +56,7 @@ from bbo_plugins.methods import active_set
 from bbo_plugins.methods.network_surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.methods.region_search import maximize_in_region
 from bbo_plugins.methods.trust_region import TrustRegion, length_after
+from bbo_plugins.methods.validity import LATEST_FAILED, Validity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,8 +95,9 @@ class Optimism:
         features: The map to the networks' inputs.
         objective: Ball of the objective's network; None if nothing but feasibility is wanted.
         multiplier: √β, standard deviations in the bound.
-        incumbent: Largest mean at points that may be the best; used with constraints only.
+        incumbent: Largest mean at points that may be the best; used with weights only.
         constraints: Balls of the slacks' networks, and the slack from which on a point is feasible.
+        validity: Where an evaluation returns a value; None if none has failed.
     """
 
     features: FeatureMap
@@ -102,6 +105,7 @@ class Optimism:
     multiplier: float
     incumbent: float
     constraints: tuple[tuple[NetworkBall, float], ...] = ()
+    validity: Validity | None = None
 
     def value(self, X: FloatArray) -> FloatArray:
         """Return the values at ``X`` (m, d), shape (m,)."""
@@ -111,6 +115,8 @@ class Optimism:
             value += self._bound(*self.objective.predict(U)).value
         for ball, limit in self.constraints:
             value += functions.log_probability_of_feasibility(*ball.predict(U), limit).value
+        if self.validity is not None:
+            value += self.validity.log_probability(X)
         return value
 
     def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -129,11 +135,15 @@ class Optimism:
             by_input += functions.chain(feasible, *gradients)
         gradient = np.zeros(X.shape)
         gradient[:, self.features.numeric] = 2.0 * by_input[:, self.features.numeric_columns]
+        if self.validity is not None:
+            log_probability, by_x = self.validity.log_probability_and_gradient(X)
+            value += log_probability
+            gradient += by_x
         return value, gradient
 
     def _bound(self, mean: FloatArray, variance: FloatArray) -> functions.Derivatives:
         bound = functions.upper_confidence_bound(mean, variance, self.multiplier)
-        if not self.constraints:
+        if not self.constraints and self.validity is None:
             return bound
         value, slope = functions.log_softplus(bound.value - self.incumbent)
         return functions.Derivatives(value, slope * bound.by_mean, slope * bound.by_variance)
@@ -233,7 +243,7 @@ def _suggest_by_model(
     eligible = _eligible(observations, _slacks(observations))
     region, incumbent = _region(space, observations, surrogate, constraints, eligible, n_startup)
     pending = inputs(observations.pending, features)
-    objective = _believing(surrogate.doubting(failed), surrogate, pending)
+    objective = _believing(surrogate.doubting(failed[-LATEST_FAILED:]), surrogate, pending)
     # Among infinitely many points, one close by teaches as much as a repeat, and more.
     unrepeated = deterministic or space.size is None
     x = maximize_in_region(
@@ -243,6 +253,7 @@ def _suggest_by_model(
             math.sqrt(beta),
             incumbent,
             tuple((_believing(one.ball, one, pending), _limit(one)) for one in constraints),
+            Validity.of(told.X, failed, features),
         ),
         space,
         region,

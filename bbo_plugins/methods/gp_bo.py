@@ -36,6 +36,7 @@ from bbo_plugins.gp.losses import MARGINAL, Loss
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods import active_set
 from bbo_plugins.methods.constrained import AcquisitionName, ConstrainedAcquisition, ConstraintModel
+from bbo_plugins.methods.validity import LATEST_FAILED, Validity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -263,12 +264,13 @@ def _acquisition(
         beta: Multiplier of σ for "ucb".
     """
     pending = observations.pending
+    validity = Validity.of(observations.X, failed, surrogate.process.features)
     models = tuple(
         ConstraintModel(_believe(model.process, pending), _limit(model)) for model in constraints
     )
-    process = _believe(_doubt(surrogate.process, failed), pending)
+    process = _believe(_doubt(surrogate.process, failed[-LATEST_FAILED:]), pending)
     if not len(incumbents) and models:
-        return ConstrainedAcquisition(None, process, 0.0, beta, models)
+        return ConstrainedAcquisition(None, process, 0.0, beta, models, validity)
     feasible = np.ones(len(pending), dtype=bool)
     for model in models:
         feasible &= _believed(model.process, pending) >= model.limit
@@ -277,7 +279,7 @@ def _acquisition(
         incumbents = surrogate.process.mean_at_observations
     # Fu et al. (2024), Algorithm 1: the best predictive mean over the points evaluated so far.
     incumbent = float(np.concatenate([incumbents, believed]).max())
-    return ConstrainedAcquisition(kind, process, incumbent, beta, models)
+    return ConstrainedAcquisition(kind, process, incumbent, beta, models, validity)
 
 
 def _doubt(process: GaussianProcess, failed: FloatArray) -> GaussianProcess:

@@ -17,7 +17,9 @@ which chooses queries.
 
 Source: Chew, Nguyen & Low (2025), "BILBO: BILevel Bayesian Optimization", section 4.
 
-Deviation: ε is in the lower level's own units; the paper's functions are standardized beforehand.
+Deviations: ε is in the lower level's own units; the paper's functions are standardized beforehand.
+Where queries failed, u_F and u_f are less by -log P(valid)
+(:mod:`bbo_plugins.methods.validity`), in spreads of their functions.
 """
 
 from __future__ import annotations
@@ -111,17 +113,33 @@ class TrustedSets:
                 bound = lower.units.forward(lower.units.inverse(bound) - self.epsilon)
         slack = smallest_bound(self.model.lower_constraints, P, self.sqrt_beta)
         reach = mean + self.sqrt_beta * sd  # Eq. (4.1)
+        if self.model.validity is not None:
+            reach += lower.spread * self.model.validity.log_probability(P)
         return LowerLevel(reach, reach, bound, slack)  # Eq. (4.4)
 
     def upper_level(self, P: FloatArray, best: FloatArray) -> UpperLevel:  # noqa: ARG002
         """Return u_F and the smallest u_c of the upper level at ``P`` (n, d)."""
         value = self.model.upper.bound(P, self.sqrt_beta)
+        if self.model.validity is not None:
+            value += self.model.upper.spread * self.model.validity.log_probability(P)
         slack = smallest_bound(self.model.upper_constraints, P, self.sqrt_beta)
         return UpperLevel(value, slack)  # Eqs. (4.3), (4.6)
 
     def penalized(self, P: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return u_f less a penalty per violated u_c >= 0 (n,), and its gradient (n, d)."""
-        return penalized_bound(self.model.lower, self.model.lower_constraints, P, self.sqrt_beta)
+        lower, validity = self.model.lower, self.model.validity
+        value, gradient = penalized_bound(lower, self.model.lower_constraints, P, self.sqrt_beta)
+        if validity is not None:
+            log_probability, slope = validity.log_probability_and_gradient(P)
+            value += lower.spread * log_probability
+            gradient += lower.spread * slope
+        return value, gradient
+
+    def log_validity(self, P: FloatArray) -> FloatArray:
+        """Return the log probability that queries at ``P`` (n, d) return values, shape (n,)."""
+        if self.model.validity is None:
+            return np.zeros(len(P))
+        return self.model.validity.log_probability(P)
 
     def feasibility(self, P: FloatArray) -> FloatArray:
         """Return the smallest u_c of all constraints at ``P`` (n, d), shape (n,); >= 0 in S."""

@@ -11,8 +11,10 @@ What becomes of a trial:
 COMPLETE           an observation of its function, or of all that it has a value for; an infinite
                    value counts as the worst or best finite one of that function
 RUNNING            a pending query, if its parameters and its function are known
-FAIL, PRUNED       a pending query for ever (the 64 latest): where an evaluation failed the model
-                   learns nothing, but does not ask there again, and reports no solution there
+FAIL, PRUNED       a failed query, if its parameters and its function are known, whatever it has
+                   reported: no observation, but a point not to ask at again, near which fewer
+                   queries are made and no solution is reported; the 64 latest are also pending
+                   queries for ever
 WAITING            nothing
 =================  ===============================================================================
 
@@ -32,6 +34,7 @@ from optuna.trial import TrialState
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo_model import BilevelProblem, FunctionData
+from bbo_plugins.methods.validity import LATEST_FAILED
 from bbo_plugins.optuna.finished import CONSTRAINTS_KEY, FinishedTrial
 from bbo_plugins.optuna.proposals import Proposal, is_stored
 from bbo_plugins.space import CLOSE, SearchSpace
@@ -220,9 +223,9 @@ class _Reader:
         number_of = {id(row): number for number, row in finished.items()}
         latest = asking or (trials[-1] if trials else None)
         failed = self.placed.failed([trial for trial in trials if trial.state in _FAILED])
-        pending = failed
+        pending = failed[-LATEST_FAILED:]
         if latest is not None:
-            pending = np.concatenate([self.placed.pending(trials, latest), failed])
+            pending = np.concatenate([self.placed.pending(trials, latest), pending])
         known, X = self.placed.place(finished)
         data, n_infinite = {}, 0
         for name in self.roles.functions:
@@ -271,12 +274,16 @@ def shared_distributions(
 ) -> dict[str, BaseDistribution] | None:
     """Return the distributions of the levels' parameters and the query; None before any is known.
 
-    They are those of the latest complete trial that has them all. Trials of this sampler, which
+    They are those of the latest complete trial that has them all, or failed one as long as none is
+    complete. Trials of this sampler, which
     tell what the objective asks for, go before those that somebody has added.
     """
     shared: Mapping[str, BaseDistribution] | None = None
-    for trial in reversed(study._get_trials(deepcopy=False, use_cache=False)):
-        if trial.state is not TrialState.COMPLETE:
+    trials = study._get_trials(deepcopy=False, use_cache=False)
+    is_complete = any(trial.state is TrialState.COMPLETE for trial in trials)
+    used_states = (TrialState.COMPLETE,) if is_complete else _FAILED
+    for trial in reversed(trials):
+        if trial.state not in used_states:
             continue
         is_own = is_stored(trial.system_attrs) or CONSTRAINTS_KEY in trial.system_attrs
         if (is_own or shared is None) and roles.fits(trial.distributions, coupled=coupled):

@@ -44,7 +44,7 @@ class FinishedTrial:
         cls, trial: FrozenTrial, noise_func: Callable[[FrozenTrial], float] | None
     ) -> FinishedTrial:
         """Read ``trial``, which must be complete or pruned."""
-        value = _value_of(trial)
+        value = value_of(trial)
         noise = math.nan
         if noise_func is not None and not math.isnan(value):
             noise = _variance(noise_func(trial))
@@ -58,7 +58,7 @@ class FinishedTrial:
         )
 
 
-def _value_of(trial: FrozenTrial) -> float:
+def value_of(trial: FrozenTrial) -> float:
     """Return the value of a complete trial or the last one a pruned trial reported, else NaN."""
     value = trial.values[0] if trial.values else None
     if trial.state is TrialState.PRUNED and trial.last_step is not None:

@@ -45,12 +45,14 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
+    from bbo_plugins.methods.observations import Observations
     from bbo_plugins.optuna.trials import Snapshot, StudyHistory
     from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
 UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 _MAX_ATTEMPTS = 3
+_FEWEST_OBSERVATIONS = 2  # with which a model takes over after many failures
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 
@@ -80,7 +82,8 @@ class ModelSampler(BaseSampler):
     """Base class of the samplers that suggest all parameters of a trial together, by a model.
 
     Args:
-        n_startup_trials: Usable observations before the model takes over.
+        n_startup_trials: Usable observations before the model takes over; two if at least twice as
+            many points have been evaluated or have failed.
         noise_func: Known noise variance of a finished trial's value, in squared units of the value.
         constraints_func: Constraint values of a finished trial, violated where above zero.
         independent_sampler: Sampler for the start-up and for parameters the model does not cover;
@@ -204,13 +207,25 @@ class ModelSampler(BaseSampler):
         with history.suggesting:
             snapshot = history.snapshot(study, trial, search_space, held_params(study, self))
             self._log_snapshot(snapshot)
-            if len(snapshot.observations.y) >= max(self._n_startup_trials, 1):
+            if self._is_started(snapshot.observations):
                 params = self._sample_by_model(history, study, trial, snapshot)
             elif self._independent_sampler is None:
                 params = self._sample_for_startup(study, trial, snapshot)
             else:
                 return {}
         return {name: params[name] for name in search_space}
+
+    def _is_started(self, observations: Observations) -> bool:
+        """Return whether the model takes over.
+
+        It needs the observations of the start-up. Where most evaluations fail, that many may never
+        come; then two do, as soon as there are twice as many points in all: the failed ones teach
+        the model where not to look.
+        """
+        n_failed = 0 if observations.failed is None else len(observations.failed)
+        n = len(observations.y)
+        is_stuck = n >= _FEWEST_OBSERVATIONS and n + n_failed >= 2 * self._n_startup_trials
+        return n >= max(self._n_startup_trials, 1) or (n_failed > 0 and is_stuck)
 
     def _sample_for_startup(
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.dimensions import space_of
+from bbo_plugins.optuna.dimensions import is_single, space_of
 from bbo_plugins.optuna.proposals import Proposal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
@@ -28,7 +29,6 @@ _MAX_PENDING = 64  # only so many running trials, the latest ones: older ones ar
 # study. A trial that is merely slow loses nothing but the distance that others keep from it. Only
 # the storage is asked, not the clock, so a resumed study decides the same.
 _MAX_OVERTAKEN, _MORE_PER_RUNNING = 32, 4
-_MAX_FAILED = 64  # only so many failed trials, the latest ones, as each costs the model a point
 
 
 class PlacedTrials:
@@ -39,6 +39,7 @@ class PlacedTrials:
         self.distributions = dict(distributions)
         self.space = space_of(distributions)
         self._points: dict[int, FloatArray | None] = {}  # trial number -> point, None if nowhere
+        self._failed: dict[tuple[int, datetime | None], FloatArray | None] = {}
 
     def can_hold(self, name: str, value: Any) -> bool:
         """Return whether ``value`` is a possible value of the parameter ``name``."""
@@ -82,11 +83,27 @@ class PlacedTrials:
         return self._present([self._params_of_running(trial) for trial in reversed(running)])
 
     def failed(self, trials: Sequence[FrozenTrial]) -> FloatArray:
-        """Return the points (f, d) of the latest of these failed trials that have a place."""
-        complete = [
-            trial.params for trial in trials if self.distributions.keys() <= trial.params.keys()
-        ]
-        return self._present(complete[-_MAX_FAILED:])
+        """Return the points (f, d) of these failed trials that have a place, in their order.
+
+        In a finite space a trial that has parameters beside those of the space has none: they may
+        be what failed, and the point must remain for others.
+        """
+        keys = [(trial.number, trial.datetime_complete) for trial in trials]
+        new = {
+            key: trial for key, trial in zip(keys, trials, strict=True) if key not in self._failed
+        }
+        points = _points(self.space, [trial.params for trial in new.values()])
+        for (key, trial), point in zip(new.items(), points, strict=True):
+            self._failed[key] = None if self._is_part_of(trial) else point
+        rows = [point for key in keys if (point := self._failed[key]) is not None]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.space))
+
+    def _is_part_of(self, trial: FrozenTrial) -> bool:
+        """Return whether the space is finite and ``trial`` has parameters beside it."""
+        if self.space.size is None:
+            return False
+        others = trial.distributions.keys() - self.distributions.keys()
+        return not all(is_single(trial.distributions[name]) for name in others)
 
     def _present(self, params: Sequence[Mapping[str, Any]]) -> FloatArray:
         """Return the points (k, d) of those sets of parameters that have a place."""

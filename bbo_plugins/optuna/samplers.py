@@ -58,8 +58,9 @@ class UHEBOSampler(ModelSampler):
     seeded sampler of Optuna starts its random numbers again. Optuna reseeds its sampler when
     ``n_jobs`` > 1, so such runs are not repeatable.
 
-    A point whose evaluation failed is not an observation, but is not suggested again either. A
-    running trial that tens of later ones have overtaken counts as dead and is not waited for.
+    A point whose evaluation failed, or was pruned without a finite report, is not an observation,
+    but is not suggested again either, and its surroundings become less attractive.
+    A running trial that tens of later ones have overtaken counts as dead and is not waited for.
 
     Args:
         acquisition: "logei" (logarithm of the expected improvement), "ei" (expected improvement),
@@ -86,7 +87,7 @@ class UHEBOSampler(ModelSampler):
         n_trials: Planned number of trials, from which "uhe" derives the bandit's rate; None for a
             rate that falls with the number of trials so far. Has no effect with "map".
         n_startup_trials: Complete or pruned trials, usable as observations, before the model
-            suggests.
+            suggests; two where twice as many points have been tried.
         deterministic_objective: Whether the same parameters always give the same value. If so, no
             noise is assumed and no evaluated point is suggested again before the space is
             exhausted.

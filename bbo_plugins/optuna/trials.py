@@ -8,11 +8,12 @@ What becomes of a trial:
 ========  ========================================================================================
 COMPLETE  an observation; an infinite value counts as the worst or best finite one
 PRUNED    its last intermediate value, if finite, is an observation that is not complete and not
-          better than the lower median of the complete ones: it was cut off for being bad
+          better than the lower median of the complete ones: it was cut off for being bad; without a
+          report or with one that is not finite, as FAIL
 RUNNING   a pending point if its parameters are known: proposed, enqueued, or suggested already; no
           more once some tens of later trials have finished, as its worker is probably dead
-FAIL      a failed point if it got as far as all its parameters (the 64 latest): no observation, but
-          not a point to suggest again
+FAIL      a failed point if it got as far as all its parameters: no observation, but not a point to
+          suggest again
 WAITING   nothing
 ========  ========================================================================================
 
@@ -42,7 +43,7 @@ from optuna.trial import TrialState
 from bbo_plugins.methods.observations import Observations
 from bbo_plugins.optuna.continuations import Continuations
 from bbo_plugins.optuna.dimensions import dimension_of, is_single
-from bbo_plugins.optuna.finished import CONSTRAINTS_KEY, FinishedTrial
+from bbo_plugins.optuna.finished import CONSTRAINTS_KEY, FinishedTrial, value_of
 from bbo_plugins.optuna.once import Once
 from bbo_plugins.optuna.per_study import PerStudy
 from bbo_plugins.optuna.placement import PlacedTrials, fixed_params, is_value_of
@@ -57,7 +58,7 @@ from bbo_plugins.optuna.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
@@ -151,11 +152,15 @@ class StudyHistory:
     def shared_distributions(self, study: Study) -> dict[str, BaseDistribution]:
         """Return the parameters all complete trials share, with one and the same distribution.
 
-        Parameters with a single possible value are left out: there is nothing to suggest.
+        As long as no trial is complete, those that all failed trials share. Parameters with a
+        single possible value are left out: there is nothing to suggest.
         """
         with self._lock:
-            self._read(_trials(study))
-            shared = self._shared or {}
+            trials = _trials(study)
+            self._read(trials)
+            shared = self._shared
+            if shared is None:
+                shared = _shared_by(filter(_has_failed, trials))
         return {name: shared[name] for name in sorted(shared) if not is_single(shared[name])}
 
     def n_finished(self) -> int:
@@ -281,7 +286,7 @@ class StudyHistory:
             self._settled.append(trial)
             if trial.number in finished:
                 self._settled_finished[trial.number] = finished[trial.number]
-            elif _has_failed(trial):
+            if _has_failed(trial):
                 self._settled_failed.append(trial)
 
     def _read_one(self, trial: FrozenTrial) -> FinishedTrial:
@@ -389,5 +394,16 @@ def _trials(study: Study) -> list[FrozenTrial]:
     return study._get_trials(deepcopy=False, use_cache=False)
 
 
+def _shared_by(trials: Iterable[FrozenTrial]) -> dict[str, BaseDistribution]:
+    """Return the parameters that all of ``trials`` have with the same distribution."""
+    shared: dict[str, BaseDistribution] | None = None
+    for trial in trials:
+        items = (trial.distributions if shared is None else shared).items()
+        shared = {name: one for name, one in items if trial.distributions.get(name) == one}
+    return shared or {}
+
+
 def _has_failed(trial: FrozenTrial) -> bool:
+    if trial.state is TrialState.PRUNED:
+        return math.isnan(value_of(trial))
     return trial.state is TrialState.FAIL

@@ -204,6 +204,30 @@ def test_failed_trials_are_failed_points() -> None:
     np.testing.assert_allclose(snapshot.observations.X, [[0.2]])
 
 
+@pytest.mark.parametrize("reported", [{}, {1: math.nan}, {1: 2.0, 2: math.nan}, {1: math.inf}])
+def test_pruned_trials_without_a_value_are_failed_points(reported: dict[int, float]) -> None:
+    """One that reports nothing, or at last nothing finite, is where an evaluation failed."""
+    study = study_of(
+        finished(1.0, None, TrialState.PRUNED, reported),
+        finished(2.0, 1.0),
+        finished(3.0, None, TrialState.PRUNED, {0: 4.0}),
+    )
+    snapshot = look(study)
+    assert snapshot.observations.failed is not None
+    np.testing.assert_allclose(snapshot.observations.failed, [[0.1]])
+    np.testing.assert_allclose(snapshot.observations.X, [[0.2], [0.3]])
+
+
+def test_parameters_are_known_from_failed_trials_as_long_as_none_is_complete() -> None:
+    """The first complete trial says which parameters there are, whatever failed before."""
+    study, history = study_of(), StudyHistory()
+    study.add_trial(finished(1.0, None, TrialState.PRUNED))
+    assert set(history.shared_distributions(study)) == {"x"}
+    both: dict[str, BaseDistribution] = {"x": X, "y": X}
+    study.add_trial(optuna.create_trial(value=1.0, params={"x": 1.0, "y": 1.0}, distributions=both))
+    assert set(history.shared_distributions(study)) == {"x", "y"}
+
+
 def test_no_failed_trials_no_failed_points() -> None:
     """A study in which nothing failed has none."""
     assert look(study_of(finished(1.0, 1.0))).observations.failed is None
@@ -231,8 +255,8 @@ def test_failed_trials_without_a_place_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("n_running", [0, 1])
-def test_only_the_latest_failed_trials_are_told(n_running: int) -> None:
-    """The 64 latest count, read once or twice, before and after a running trial."""
+def test_all_failed_trials_are_told(n_running: int) -> None:
+    """However many there are, read once or twice, before and after a running trial."""
     study, history = study_of(), StudyHistory()
     study.add_trials([finished(i / 10.0, None, TrialState.FAIL) for i in range(40)])
     for _ in range(n_running):
@@ -242,7 +266,7 @@ def test_only_the_latest_failed_trials_are_told(n_running: int) -> None:
     for _ in range(2):
         failed = look(study, history=history).observations.failed
         assert failed is not None
-        np.testing.assert_allclose(failed[:, 0], np.arange(6, 70) / 100.0)
+        np.testing.assert_allclose(failed[:, 0], np.arange(70) / 100.0)
 
 
 def test_a_history_forgets_the_failed_trials_of_another_study() -> None:

@@ -1,0 +1,106 @@
+r"""Where an evaluation returns a value: the probability that a point is valid.
+
+Some settings cannot be evaluated: the training diverges, the simulator crashes, the user rejects
+them. Which ones is learned by least-squares classification. A Gaussian process over the unit cube
+has the label +1 at each point that was evaluated and -1 at each one that failed, both less m, their
+mean (with one more point of either label). With its posterior mean μ and variance σ²,
+
+    P(x is valid) = Φ((μ(x) + m) / √(σ²(x) + σ_n² + τ²)).
+
+Acquisition functions are multiplied by it; expected improvement by its power
+:attr:`Validity.exponent`, one for each failure up to a limit. Far from all points it is the same
+everywhere and changes no ranking. The hyperparameters are the maximum a posteriori as for values.
+So an accident among successes is explained as noise σ_n², and a region of failures by the
+length-scales.
+
+τ² keeps the penalty bounded: at a single failure P is about Φ(-1/τ) = 0.001, which a promising
+neighborhood makes up for. A failure that was an accident therefore does not hide an optimum.
+
+Sources: Rasmussen & Williams (2006), "Gaussian Processes for Machine Learning", section 6.5 (least
+squares classification); Gelbart, Snoek & Adams (2014), "Bayesian Optimization with Unknown
+Constraints" (acquisition functions weighted by the probability of success).
+
+Deviations: no likelihood for labels but the Gaussian one, which needs no approximate inference; the
+power. Of very many points the model has the latest failed ones, and as many successes, the nearest
+to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from bbo_plugins.acquisition import functions
+from bbo_plugins.gp.fit import fit_map
+from bbo_plugins.gp.regression import GaussianProcess
+
+if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FeatureMap, FloatArray
+
+LATEST_FAILED: Final = 64  # failed points that the model of the objective has, the latest ones
+_MAX_OF_LABEL = 200  # points of either label that are modeled
+_PRIOR_POINTS = 2  # one of either label
+_LARGEST_EXPONENT = 20
+_LABEL_VARIANCE = 0.1  # τ²
+
+
+@dataclass(frozen=True)
+class Validity:
+    """The model of the labels; :meth:`of` builds one.
+
+    Attributes:
+        process: Posterior of the label less m.
+        mean: m.
+        variance: σ_n² + τ².
+    """
+
+    process: GaussianProcess
+    mean: float
+    variance: float
+
+    @classmethod
+    def of(cls, X: FloatArray, failed: FloatArray, features: FeatureMap) -> Validity | None:
+        """Fit to points that were evaluated and points that failed; None if none failed.
+
+        Args:
+            X: Points that were evaluated, shape (n, d).
+            failed: Points that failed, the latest ones last, shape (f, d).
+            features: The kernel's feature map.
+
+        Raises:
+            ValueError: The covariance matrix could not be factorized at all.
+        """
+        if not len(failed):
+            return None
+        failed = failed[-_MAX_OF_LABEL:]
+        if len(X) > _MAX_OF_LABEL:
+            distances = cdist(features.columns(X), features.columns(failed)).min(axis=1)
+            X = X[np.sort(np.argsort(distances, kind="stable")[:_MAX_OF_LABEL])]
+        points = np.concatenate([X, failed])
+        labels = np.concatenate([np.ones(len(X)), np.full(len(failed), -1.0)])
+        mean = float(labels.sum()) / (len(labels) + _PRIOR_POINTS)
+        fit = fit_map(points, labels - mean, features)
+        process = GaussianProcess.from_data(
+            points, labels - mean, fit.hyperparameters, features, cholesky=fit.cholesky
+        )
+        return cls(process, mean, fit.hyperparameters.noise_variance + _LABEL_VARIANCE)
+
+    @property
+    def exponent(self) -> int:
+        """Power of P that multiplies expected improvement: the failures that are modeled, or 20."""
+        return min(int((self.process.y < -self.mean).sum()), _LARGEST_EXPONENT)
+
+    def log_probability(self, X: FloatArray) -> FloatArray:
+        """Return log P(valid) at ``X`` (m, d), shape (m,)."""
+        mean, variance = self.process.predict(X)
+        total = variance + self.variance
+        return functions.log_probability_of_feasibility(mean, total, -self.mean).value
+
+    def log_probability_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return log P(valid) (m,) and its gradient (m, d) at ``X`` (m, d)."""
+        mean, variance, *gradients = self.process.predict_with_gradients(X)
+        valid = functions.log_probability_of_feasibility(mean, variance + self.variance, -self.mean)
+        return valid.value, functions.chain(valid, *gradients)

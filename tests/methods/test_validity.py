@@ -1,0 +1,94 @@
+"""The probability that a point is valid."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.methods import validity
+from bbo_plugins.methods.validity import Validity
+
+FEATURES = FeatureMap((0, 0))
+
+
+def _fitted(X: np.ndarray, failed: np.ndarray, features: FeatureMap = FEATURES) -> Validity:
+    model = Validity.of(X, failed, features)
+    assert model is not None
+    return model
+
+
+def _halves(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return points of the valid half and of the one in which evaluations fail."""
+    points = np.random.default_rng(0).random((n, 2))
+    return points[points[:, 0] > 0.5], points[points[:, 0] <= 0.5]
+
+
+def test_without_failures_there_is_no_model() -> None:
+    """Nothing is to be learned, so nothing is weighted."""
+    assert Validity.of(np.full((3, 2), 0.5), np.empty((0, 2)), FEATURES) is None
+
+
+def test_probability_is_that_of_the_label() -> None:
+    """It follows from the posterior of the labels by its formula."""
+    model = _fitted(*_halves(20))
+    at = np.random.default_rng(1).random((6, 2))
+    mean, variance = model.process.predict(at)
+    expected = norm.logcdf((mean + model.mean) / np.sqrt(variance + model.variance))
+    np.testing.assert_allclose(model.log_probability(at), expected, rtol=1e-10)
+
+
+def test_power_grows_with_the_failures() -> None:
+    """One for each failure, up to the limit."""
+    X, failed = np.random.default_rng(6).random((2, 30, 2))
+    assert [_fitted(X, failed[:n]).exponent for n in (1, 7, 30)] == [1, 7, 20]
+
+
+def test_gradient() -> None:
+    """The gradient is the slope of the value, which both functions agree on."""
+    model = _fitted(*_halves(20))
+    at, h = np.random.default_rng(2).random((5, 2)), 1e-6
+    value, gradient = model.log_probability_and_gradient(at)
+    np.testing.assert_allclose(value, model.log_probability(at))
+    for i in range(2):
+        step = h * np.eye(2)[i]
+        slope = (model.log_probability(at + step) - model.log_probability(at - step)) / (2 * h)
+        np.testing.assert_allclose(gradient[:, i], slope, rtol=1e-4, atol=1e-6)
+
+
+def test_a_border_is_learned() -> None:
+    """On either side of the border the probability is near what it should be."""
+    model = _fitted(*_halves(40))
+    low, high = np.exp(model.log_probability(np.array([[0.2, 0.5], [0.8, 0.5]])))
+    assert low < 0.1
+    assert high > 0.9
+
+
+def test_an_accident_among_successes_stays_small() -> None:
+    """One failure among many successes costs its surroundings little."""
+    X = np.random.default_rng(3).random((40, 2))
+    model = _fitted(X, np.array([[0.5, 0.5]]))
+    near, far = np.exp(model.log_probability(np.array([[0.53, 0.5], [0.65, 0.5]])))
+    assert near > 0.2
+    assert far > 0.8
+
+
+@pytest.mark.parametrize("n", [1, 30, 300])
+def test_failures_alone(n: int) -> None:
+    """They have a model too, and the penalty is bounded."""
+    failed = np.random.default_rng(4).random((n, 2))
+    lowest = _fitted(np.empty((0, 2)), failed).log_probability(failed).min()
+    assert -12.0 < lowest < math.log(0.6)
+
+
+def test_of_many_points_those_near_failures_are_modeled() -> None:
+    """The latest failures, and as many successes near them."""
+    X, failed = np.random.default_rng(5).random((2, 600, 2))
+    model = _fitted(0.5 + 0.5 * X, 0.5 * failed)
+    limit = validity._MAX_OF_LABEL
+    assert len(model.process.y) == 2 * limit
+    np.testing.assert_array_equal(model.process.X[limit:], 0.5 * failed[-limit:])
+    assert np.linalg.norm(model.process.X[:limit] - 0.5, axis=1).mean() < 0.45

@@ -1,0 +1,152 @@
+"""Objectives that reject a part of the search space by pruning there, without any value."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from bbo_plugins.optuna import BILBOSampler, GOUCBSampler, UHEBOSampler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optuna.samplers import BaseSampler
+    from optuna.study import Study
+    from optuna.trial import Trial
+
+MAKERS: dict[str, Callable[..., BaseSampler]] = {
+    "uhe": UHEBOSampler,
+    "map": lambda **arguments: UHEBOSampler(estimation="map", **arguments),
+    "go_ucb": GOUCBSampler,
+}
+
+
+def _n_pruned(study: Study) -> int:
+    return sum(trial.state is TrialState.PRUNED for trial in study.trials)
+
+
+def _n_different(study: Study) -> int:
+    return len({tuple(trial.params.values()) for trial in study.trials})
+
+
+def _corner(trial: Trial) -> float:
+    x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
+    if x < 0.15 and y < 0.15:
+        if trial.number % 2:
+            trial.report(math.nan, 1)
+        raise optuna.TrialPruned
+    return x + y
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_forbidden_corner(name: str) -> None:
+    """The unconstrained optimum is forbidden: at most 12 of 40 trials go there, none twice."""
+    study = optuna.create_study(sampler=MAKERS[name](seed=1))
+    study.optimize(_corner, n_trials=40)
+    assert _n_pruned(study) <= 12
+    assert _n_different(study) == 40
+    assert study.best_value < 0.25
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+def test_forbidden_corner_of_a_bilevel_problem(*, coupled: bool) -> None:
+    """As in other studies, whether a trial asks for one function or for all."""
+    sampler = BILBOSampler(["x"], ["z"], seed=1)
+    study = optuna.create_study(directions=["minimize"] * (2 if coupled else 1), sampler=sampler)
+
+    def objective(trial: Trial) -> float | tuple[float, float]:
+        query = None if coupled else trial.suggest_categorical("query", sampler.functions)
+        x, z = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("z", 0.0, 1.0)
+        if x < 0.15 and z < 0.15:
+            raise optuna.TrialPruned
+        if coupled:
+            return x + z, z
+        return x + z if query == "upper" else z
+
+    study.optimize(objective, n_trials=20)
+    pruned = [trial.params for trial in study.trials if trial.state is TrialState.PRUNED]
+    assert len(pruned) <= 8
+    assert len({(params["x"], params["z"]) for params in pruned}) == len(pruned)
+
+
+@pytest.mark.parametrize("name", [*MAKERS, "bilbo"])
+def test_all_first_trials_pruned(name: str) -> None:
+    """The search neither raises nor repeats a point of a small space, and ends up with a model."""
+    sampler: BaseSampler = BILBOSampler(["x"], ["y"], seed=1, n_startup_trials=4)
+    if name in MAKERS:
+        sampler = MAKERS[name](seed=1, n_startup_trials=4)
+    n_directions = 2 if name == "bilbo" else 1
+    study = optuna.create_study(directions=["minimize"] * n_directions, sampler=sampler)
+
+    def objective(trial: Trial) -> float | tuple[float, float]:
+        x, y = trial.suggest_int("x", 0, 7), trial.suggest_int("y", 0, 7)
+        if trial.number < 30:
+            raise optuna.TrialPruned
+        value = float((x - 3) ** 2 + (y - 5) ** 2)
+        return (value, value) if n_directions == 2 else value
+
+    study.optimize(objective, n_trials=30)
+    assert _n_different(study) == 30
+    study.optimize(objective, n_trials=6)
+    pruned = {tuple(trial.params.values()) for trial in study.trials[:30]}
+    assert not pruned & {tuple(trial.params.values()) for trial in study.trials[30:]}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_start_up_ends_where_most_points_are_invalid(name: str) -> None:
+    """Two observations among twice as many points as the start-up has are enough for a model."""
+    sampler = MAKERS[name](seed=1, n_startup_trials=5)
+    study = optuna.create_study(sampler=sampler)
+
+    def objective(trial: Trial) -> float:
+        x = trial.suggest_float("x", 0.0, 1.0)
+        if trial.number not in {4, 8}:
+            raise optuna.TrialPruned
+        return x
+
+    assert isinstance(sampler, UHEBOSampler | GOUCBSampler)
+    for n_trials, is_over in ((10, False), (1, True)):
+        study.optimize(objective, n_trials=n_trials)
+        assert (("model",) in sampler._histories.of(study).once) == is_over
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_an_accident_does_not_hide_the_optimum(name: str) -> None:
+    """The first trial near the optimum fails by accident; later ones find it all the same."""
+    study = optuna.create_study(sampler=MAKERS[name](seed=2))
+    accidents: list[int] = []
+
+    def objective(trial: Trial) -> float:
+        x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
+        value = (x - 0.3) ** 2 + (y - 0.6) ** 2
+        if value < 0.01 and not accidents:
+            accidents.append(trial.number)
+            raise optuna.TrialPruned
+        return value
+
+    study.optimize(objective, n_trials=40)
+    assert len(accidents) == 1
+    assert study.best_value < 3e-3
+
+
+def test_a_choice_is_not_given_up_for_what_else_failed() -> None:
+    """Where other parameters are conditional, a choice with which a trial failed comes again."""
+    study = optuna.create_study(
+        sampler=UHEBOSampler(seed=1, n_startup_trials=4, warn_independent_sampling=False)
+    )
+
+    def objective(trial: Trial) -> float:
+        kind = trial.suggest_categorical("kind", ["a", "b"])
+        x = trial.suggest_float(f"x_{kind}", 0.0, 1.0)
+        if kind == "a" and x > 0.8:
+            raise optuna.TrialPruned
+        return x if kind == "a" else 5.0 + x
+
+    study.optimize(objective, n_trials=25)
+    first = next(trial.number for trial in study.trials if trial.state is TrialState.PRUNED)
+    later = [trial.params["kind"] for trial in study.trials[first + 1 :]]
+    assert later.count("a") > len(later) // 2
