@@ -541,8 +541,8 @@ def test_trial_that_ends_while_it_is_paused_has_its_last_result(loss: float) -> 
         search.on_trial_complete(name)
         search.on_trial_complete(name)
     trials = _trials(search)
-    whole = "COMPLETE" if math.isfinite(loss) else "FAIL"
-    assert [trial.state.name for trial in trials] == [whole, whole, whole, "PRUNED"]
+    whole, dropped = ("COMPLETE", "PRUNED") if math.isfinite(loss) else ("FAIL", "FAIL")
+    assert [trial.state.name for trial in trials] == [whole, whole, whole, dropped]
     assert [trial.user_attrs["latency"] for trial in trials] == [3, 9, 8, 4]
     if whole == "COMPLETE":
         assert trials[1].value == 5.0 + 1.0 / 9.0
