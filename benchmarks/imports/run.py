@@ -69,7 +69,7 @@ def probe(statement: str) -> dict[str, Any]:
 
 def project_requirements() -> list[str]:
     """Return the package's own hard requirements, from this source tree."""
-    pyproject = Path(__file__).resolve().parent.parent / "pyproject.toml"
+    pyproject = Path(__file__).resolve().parents[2] / "pyproject.toml"
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
     return [Requirement(text).name for text in project["dependencies"]]
 
@@ -106,7 +106,7 @@ def installed_bytes(distribution: str) -> int:
 
 def package_bytes() -> int:
     """Return the size of this package's source files."""
-    root = Path(__file__).resolve().parent.parent / "bbo_plugins"
+    root = Path(__file__).resolve().parents[2] / "bbo_plugins"
     return sum(path.stat().st_size for path in root.rglob("*.py"))
 
 
