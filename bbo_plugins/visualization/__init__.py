@@ -1,6 +1,6 @@
 """Plots of studies, drawn by plotly; :mod:`bbo_plugins.visualization.matplotlib` has the same ones.
 
-For each plot, one file of ``_data/`` computes what is to be seen, as panels of lines, bands, bars,
+For each plot, one file of ``_data/`` computes what it shows, as panels of lines, bands, bars,
 points and heat maps, without any plotting package. Two drawers, ``_draw_plotly.py`` and
 ``_draw_matplotlib.py``, draw any list of panels, so that both pictures show the same numbers.
 Importing this package loads no plotting package: the first use of a name does.

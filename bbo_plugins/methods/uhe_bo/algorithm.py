@@ -130,7 +130,7 @@ def _is_stagnated(history: TrialHistory) -> bool:
     """Whether the model expects next to nothing and the latest trials brought next to nothing.
 
     Of the model's last two expectations the smaller counts: a search that has converged looks near
-    and far by turns, and the turns may coincide with the pairs. As long as no trial has a value
+    and far alternately, and that may coincide with the pairs. As long as no trial has a value
     that counts (none is feasible, say), the expectations alone decide.
     """
     gains = history.expected_gains[~np.isnan(history.expected_gains)][-2:]
