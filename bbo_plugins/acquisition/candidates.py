@@ -66,7 +66,8 @@ def around_anchors(
     """Return points 1/1000 to 1 length-scales from given ones.
 
     In more than 20 dimensions a random subset of about 20 of the coordinates moves; a category that
-    moves is drawn anew.
+    moves is drawn anew. A coordinate that is inactive at the given point is drawn anew as well: it
+    counts if its parent moves.
 
     Args:
         anchors: The given points, shape (k, d).
@@ -82,6 +83,8 @@ def around_anchors(
     if not len(anchors):
         return np.empty((0, d))
     points = anchors[np.arange(n) % len(anchors)]
+    if space.is_conditional:
+        points = np.where(space.active(points), points, rng.random((n, d)))
     distance = 10.0 ** rng.uniform(-3.0, 0.0, size=(n, 1))
     moved = points + distance * scale * rng.standard_normal((n, d))
     categorical = space.n_categories > 0
@@ -95,7 +98,8 @@ def toward(
 ) -> FloatArray:
     """Return copies of one point with some coordinates moved toward those of other points.
 
-    About 20 coordinates of each copy move, by 3% to 100% of the way; a category moves all the way.
+    About 20 coordinates of each copy move, by 3% to 100% of the way; a category moves all the way,
+    and so does every coordinate that is inactive at the point.
 
     Args:
         center: The point, shape (d,).
@@ -111,4 +115,7 @@ def toward(
     share_of_way = np.where(numeric, 10.0 ** rng.uniform(-1.5, 0.0, size=(n, 1)), 1.0)
     moved = center + share_of_way * (targets - center)
     share = np.where(numeric, min(1.0, _N_MOVED / d), min(_CATEGORY_SHARE, _N_MOVED / d))
-    return np.where(rng.random((n, d)) < share, moved, center)
+    copies = np.where(rng.random((n, d)) < share, moved, center)
+    inactive = ~space.active(center[None, :])[0]
+    copies[:, inactive] = targets[:, inactive]
+    return copies

@@ -14,7 +14,10 @@ Over the cube, the candidates are Sobol points and perturbations of good observe
 starts are distant from each other; a small finite space is enumerated instead. Over a region, they
 are Sobol points of its box and copies of its center with some coordinates moved. In numeric
 dimensions with levels the box reaches the neighbors of the center's level at least; categories are
-all inside.
+all inside, and so is the whole range of a parameter that is inactive at the center.
+
+In a space with conditions the function is evaluated where inactive coordinates are set, and its
+gradient in them is 0: candidates, ascent and search of levels stay on points that exist.
 """
 
 from __future__ import annotations
@@ -127,6 +130,25 @@ _REGION_BUDGET: Final = _Budget(
 
 
 @dataclass(frozen=True)
+class _OnActive:
+    """An acquisition function of the active coordinates alone, over a space with conditions."""
+
+    acquisition: Acquisition
+    space: SearchSpace
+
+    def value(self, X: FloatArray) -> FloatArray:
+        return self.acquisition.value(self.space.with_inactive_set(X))
+
+    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        value, gradient = self.acquisition.value_and_gradient(self.space.with_inactive_set(X))
+        return value, np.where(self.space.active(X), gradient, 0.0)
+
+
+def _on_active(acquisition: Acquisition, space: SearchSpace) -> Acquisition:
+    return _OnActive(acquisition, space) if space.is_conditional else acquisition
+
+
+@dataclass(frozen=True)
 class _Box:
     """A function and the part of the unit cube that is searched, with coordinates t in [0, 1]^d.
 
@@ -190,7 +212,8 @@ def maximize(
     excluded = np.empty((0, d)) if excluded is None else excluded
     pending = np.empty((0, d)) if pending is None else pending
     scale = np.minimum(length_scales, 1.0)
-    box = _Box(acquisition, space, np.zeros(d), np.ones(d), scale, _CUBE_BUDGET)
+    function = _on_active(acquisition, space)
+    box = _Box(function, space, np.zeros(d), np.ones(d), scale, _CUBE_BUDGET)
     if size is not None and size <= _MAX_ENUMERATED:
         points = space.enumerate()
         return best_allowed(points, box.value(points), excluded, pending, space, rng)
@@ -234,7 +257,7 @@ def maximize_in_region(
     Returns:
         The point, shape (d,).
     """
-    box = _box(acquisition, space, region)
+    box = _box(_on_active(acquisition, space), space, region)
     points = box.points(shifted_sobol(_N_REGION_CANDIDATES, len(space), rng))
     n = _N_REGION_CANDIDATES // 2
     near = toward(region.center, points[n:], space, rng)
@@ -256,8 +279,9 @@ def maximize_in_region(
 def _box(acquisition: Acquisition, space: SearchSpace, region: TrustRegion) -> _Box:
     """Return the box of ``region``, extended to the levels next to its center's."""
     low, high = region.low, region.high
+    inactive = ~space.active(region.center[None, :])[0]
     for i, axis in enumerate(space.dimensions):
-        if axis.is_categorical:
+        if axis.is_categorical or inactive[i]:
             low[i], high[i] = 0.0, 1.0
         elif axis.n_levels is not None:
             level = axis.level_of(region.center[i : i + 1])
@@ -276,7 +300,7 @@ def _improve(
     counts = [0 if axis.is_categorical else axis.n_levels or 0 for axis in space.dimensions]
     X, optima = _climb(box, starts, space.is_continuous | (np.array(counts) > _FEW_LEVELS))
     if space.is_continuous.all():
-        return X, optima
+        return (space.snap(X) if space.is_conditional else X), optima
     if n is not None:
         X = X[np.argsort(-optima, kind="stable")[:n]]
     return _search_levels(box, space.snap(X), rng)

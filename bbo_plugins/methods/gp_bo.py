@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _N_ANCHORS = 5
+_N_BRANCHES = 11  # sets of active parameters, the best ones, whose best point is an anchor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +150,7 @@ def _suggest_by_model(
         space,
         rng=rng,
         length_scales=surrogate.process.hyperparameters.length_scales,
-        anchors=known[np.argsort(-mean, kind="stable")[:_N_ANCHORS]],
+        anchors=_anchors(space, known, mean),
         excluded=np.concatenate([evaluated, failed]) if options.deterministic else failed,
         pending=observations.pending,
     )
@@ -180,6 +181,16 @@ def _attainable(space: SearchSpace, process: GaussianProcess) -> tuple[FloatArra
     if np.array_equal(points, process.X):
         return points, process.mean_at_observations
     return points, process.predict_mean(points)
+
+
+def _anchors(space: SearchSpace, known: FloatArray, mean: FloatArray) -> FloatArray:
+    """Return the observed points with the best means, and the best of each set of parameters."""
+    order = np.argsort(-mean, kind="stable")
+    best = order[:_N_ANCHORS]
+    if space.is_conditional:
+        _, first = np.unique(space.active(known[order]), axis=0, return_index=True)
+        best = np.concatenate([best, order[np.sort(first)[:_N_BRANCHES]]])
+    return known[best]
 
 
 def _fit_constraints(

@@ -28,7 +28,8 @@ a stepped float is the float nearest to the decimal number ``low + k * step``: 0
 Shapes: X (n, d) points, x (d,) one point, u any shape (coordinates of one dimension).
 """
 
+from bbo_plugins.space.conditions import Condition, Split
 from bbo_plugins.space.dimension import Dimension
 from bbo_plugins.space.search_space import CLOSE, SearchSpace
 
-__all__ = ["CLOSE", "Dimension", "SearchSpace"]
+__all__ = ["CLOSE", "Condition", "Dimension", "SearchSpace", "Split"]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bbo_plugins import errors
+from bbo_plugins.space.conditions import Condition, Split
 from bbo_plugins.space.dimension import (
     Dimension,
     FloatArray,
@@ -31,21 +34,35 @@ CLOSE = 0.05  # distance in the unit cube below which concurrent trials are too 
 class SearchSpace:
     """An ordered set of named dimensions: a box of points x (d,) in the unit cube.
 
-    Instances never change; two are equal if names, order and dimensions are.
+    A parameter with a condition exists at some points only. Where it does not, it is *inactive*:
+    its coordinate is the middle of the range, so that two points do not differ in it.
+
+    Instances never change; two are equal if names, order, dimensions and conditions are.
 
     Args:
         dimensions: Name of each parameter to its dimension; the order is kept.
+        conditions: Where a parameter is active, of those that are not active everywhere. True
+            stands for a parameter that may be missing, nobody knows where.
 
     Attributes:
         names: Names of the parameters, in the order of the columns.
         dimensions: Their dimensions, in the same order.
+        conditions: Their conditions by name.
         n_categories: (d,) number of choices of each dimension, 0 for a numeric one.
         is_continuous: (d,) whether the dimension has no levels.
-        size: Number of distinct points; None if a dimension is continuous.
+        size: Number of distinct points, with conditions an upper bound; None if a dimension is
+            continuous.
+
+    Raises:
+        ValueError: A condition is of a parameter that there is not, looks at one, or at itself.
     """
 
-    def __init__(self, dimensions: Mapping[str, Dimension]) -> None:
-        """Keep the dimensions and group their columns by scale."""
+    def __init__(
+        self,
+        dimensions: Mapping[str, Dimension],
+        conditions: Mapping[str, Condition] = MappingProxyType({}),
+    ) -> None:
+        """Keep the dimensions, group their columns by scale, put conditions in order."""
         self.names: tuple[str, ...] = tuple(dimensions)
         self.dimensions: tuple[Dimension, ...] = tuple(dimensions.values())
         self.n_categories: IntArray = _read_only(
@@ -62,6 +79,10 @@ class SearchSpace:
         # snap() works on all columns of one scale at a time.
         self._grid, self._grid_n, _, _ = self._columns("grid")
         self._log_grid, self._log_n, self._log_base, self._log_span = self._columns("log grid")
+        self.conditions: Mapping[str, Condition] = MappingProxyType(dict(conditions))
+        self._steps = _in_order(self.names, self.conditions)
+        middle = [float(one.snap(0.5)) for one in self.dimensions] if conditions else []
+        self._inactive_at = _read_only(middle, np.float64)
 
     def _columns(self, scale: str) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
         """Return indices, level counts, bases and spans of the columns with this scale."""
@@ -86,15 +107,27 @@ class SearchSpace:
         """Return whether names, order and dimensions are the same."""
         if not isinstance(other, SearchSpace):
             return NotImplemented
-        return self.names == other.names and self.dimensions == other.dimensions
+        return (
+            self.names == other.names
+            and self.dimensions == other.dimensions
+            and self.conditions == other.conditions
+        )
 
     def __hash__(self) -> int:
         """Hash by the names, which is enough to be consistent with equality."""
         return hash(self.names)
 
     def __repr__(self) -> str:
-        """Show the mapping this space was made from."""
-        return f"SearchSpace({dict(zip(self.names, self.dimensions, strict=True))!r})"
+        """Show the mappings this space was made from."""
+        shown = repr(dict(zip(self.names, self.dimensions, strict=True)))
+        if self.conditions:
+            shown += f", {dict(self.conditions)!r}"
+        return f"SearchSpace({shown})"
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether a parameter is missing at some points."""
+        return bool(self.conditions)
 
     def held(self, params: Mapping[str, Any]) -> SearchSpace:
         """Return this space with the given parameters held where they are (see Dimension.held).
@@ -106,27 +139,44 @@ class SearchSpace:
         dimensions = dict(zip(self.names, self.dimensions, strict=True))
         for name, value in params.items():
             dimensions[name] = dimensions[name].held(value)
-        return SearchSpace(dimensions)
+        return SearchSpace(dimensions, self.conditions)
 
     def encode(self, params: Sequence[Mapping[str, Any]]) -> FloatArray:
         """Return the points X (n, d) of n sets of parameters; names beyond the space are ignored.
 
+        A parameter with a condition may be missing: it is inactive.
+
         Raises:
-            KeyError: A parameter of the space is missing.
+            KeyError: A parameter without a condition is missing.
             ValueError: A value has no coordinate (see :meth:`Dimension.encode`).
         """
         points = np.empty((len(params), len(self)))
         for column, (name, dimension) in enumerate(zip(self.names, self.dimensions, strict=True)):
-            points[:, column] = dimension.encode([row[name] for row in params])
+            if name in self.conditions:
+                known = [index for index, row in enumerate(params) if name in row]
+                points[:, column] = self._inactive_at[column]
+                points[known, column] = dimension.encode([params[index][name] for index in known])
+            else:
+                points[:, column] = dimension.encode([row[name] for row in params])
         return points
 
     def decode(self, x: ArrayLike) -> dict[str, Any]:
-        """Return the parameters at point x (d,) as Python values, never numpy scalars."""
-        coordinates = np.asarray(x, dtype=np.float64).tolist()
-        return {
-            name: dimension.decode(u)
-            for name, dimension, u in zip(self.names, self.dimensions, coordinates, strict=True)
-        }
+        """Return the active parameters at point x (d,) as Python values, never numpy scalars."""
+        point = np.asarray(x, dtype=np.float64)
+        active = self.active(point[None, :])[0].tolist() if self.conditions else [True] * len(self)
+        columns = zip(self.names, self.dimensions, point.tolist(), active, strict=True)
+        return {name: dimension.decode(u) for name, dimension, u, exists in columns if exists}
+
+    def active(self, X: FloatArray) -> NDArray[np.bool_]:
+        """Return which parameters exist at points X (m, d), shape (m, d)."""
+        active = np.ones(X.shape, dtype=np.bool_)
+        for step in self._steps:
+            active[:, step.columns] = step.holds(X, active)
+        return active
+
+    def with_inactive_set(self, X: FloatArray) -> FloatArray:
+        """Return the points X (m, d) with inactive coordinates where they belong, shape (m, d)."""
+        return np.where(self.active(X), X, self._inactive_at) if self.conditions else X
 
     def snap(self, X: ArrayLike) -> FloatArray:
         """Return for each row of X (n, d) the nearest point that has parameters, (n, d)."""
@@ -140,7 +190,7 @@ class SearchSpace:
             points[:, self._log_grid] = log_positions(levels, base, span)
         if self._held.size:
             points[:, self._held] = self._held_at
-        return points
+        return self.with_inactive_set(points)
 
     def distances(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Return distances (n, m) of points X (n, d), Y (m, d); two categories are 1 apart."""
@@ -164,7 +214,74 @@ class SearchSpace:
             for dimension in self.dimensions
         ]
         rows = list(itertools.product(*axes))
-        return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(self))
+        points = np.asarray(rows, dtype=np.float64).reshape(len(rows), len(self))
+        return np.unique(self.with_inactive_set(points), axis=0) if self.conditions else points
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Some columns whose activity is decided together, by one parent's cells if there are several.
+
+    Attributes:
+        columns: Their indices, shape (k,).
+        condition: The condition of a single column, or one with the cells of all of them.
+        table: Activity in each cell of a flat condition, shape (cells, k); None for a tree.
+        column_of: Index of each parameter by name.
+    """
+
+    columns: IntArray
+    condition: Condition
+    table: NDArray[np.bool_] | None
+    column_of: Mapping[str, int]
+
+    def holds(self, X: FloatArray, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return the activity (m, k) at points X (m, d) whose parents' activity (m, d) is known."""
+        if self.table is not None and isinstance(self.condition, Split):
+            parent = self.column_of[self.condition.parent]
+            return self.table[self.condition.cell_of(X[:, parent], active[:, parent])]
+        return self._tree_holds(self.condition, X, active)[:, None]
+
+    def _tree_holds(
+        self, condition: Condition, X: FloatArray, active: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        if not isinstance(condition, Split):
+            return np.full(len(X), condition)
+        parent = self.column_of[condition.parent]
+        cell = condition.cell_of(X[:, parent], active[:, parent])
+        holds = np.empty(len(X), dtype=np.bool_)
+        for index, inner in enumerate(condition.cells):
+            rows = cell == index
+            holds[rows] = self._tree_holds(inner, X[rows], active[rows])
+        return holds
+
+
+def _in_order(names: tuple[str, ...], conditions: Mapping[str, Condition]) -> list[_Step]:
+    """Return how to decide what is active, parents before their children."""
+    column_of = {name: column for column, name in enumerate(names)}
+    depth: dict[str, int] = {}
+
+    def depth_of(name: str, below: tuple[str, ...]) -> int:
+        if name not in column_of or name in below:
+            rule = "trees over other parameters of the space, without a circle"
+            raise ValueError(errors.rule_message("conditions", rule, (*below, name)))
+        condition = conditions.get(name, True)
+        if name not in depth:
+            parents = condition.parents() if isinstance(condition, Split) else ()
+            depth[name] = max((1 + depth_of(one, (*below, name)) for one in parents), default=0)
+        return depth[name]
+
+    flat: dict[Any, list[str]] = {}
+    for name, condition in sorted(conditions.items(), key=lambda item: depth_of(item[0], ())):
+        if isinstance(condition, Split):
+            alone = None if condition.is_flat else name
+            flat.setdefault((depth[name], condition.parent, condition.cuts, alone), []).append(name)
+    steps = []
+    for (*_, alone), members in flat.items():
+        columns = _read_only([column_of[name] for name in members], np.int64)
+        trees: list[Any] = [conditions[name] for name in members]
+        table = None if alone else _read_only([tree.cells for tree in trees], np.bool_).T
+        steps.append(_Step(columns, trees[0], table, column_of))
+    return steps
 
 
 def _read_only(values: Sequence[Any], dtype: Any) -> NDArray[Any]:

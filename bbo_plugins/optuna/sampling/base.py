@@ -186,14 +186,14 @@ class ModelSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """Return the parameters that all complete trials share, single-valued ones left out.
+        """Return the parameters that any complete trial has, single-valued ones left out.
 
         Raises:
             ValueError: The study has more than one objective.
         """
         del trial
         self._refuse_multi_objective(study)
-        return self._readers.of(study).shared_distributions(study)
+        return self._readers.of(study).distributions(study)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -221,7 +221,7 @@ class ModelSampler(BaseSampler):
                 params = self._sample_for_startup(study, trial, snapshot)
             else:
                 return {}
-        return {name: params[name] for name in search_space}
+        return {name: params[name] for name in search_space if name in params}
 
     def _is_started(self, observations: Observations) -> bool:
         """Return whether the model takes over.
@@ -338,21 +338,23 @@ class ModelSampler(BaseSampler):
         if is_single(distribution):  # nothing for a model to suggest
             return
         reader = self._readers.of(study)
-        if reader.shared_distributions(study).get(name) == distribution:
+        known = reader.distributions(study).get(name)
+        if known == distribution:  # the next model knows of it
             return
         n_observed = sum(not math.isnan(row.value) for row in reader.read(study).observed)
         if n_observed < max(self._n_startup_trials, 1):
             return
         if self._once.first_time("uncovered", name):
             _logger.warning(
-                "Parameter %r of trial %d is sampled by %s, not by the model of %s: not all "
-                "complete trials have it with this range, as it is conditional, new, or its range "
-                "has changed. The model knows nothing of it, which may cost performance. Pass "
+                "Parameter %r of trial %d is sampled by %s, not by the model of %s: %s. Pass "
                 "warn_independent_sampling=False to %s to silence this warning.",
                 name,
                 trial.number,
                 self._independent_sampler or "a uniform draw",
                 self,
+                "no finished trial has it"
+                if known is None
+                else f"its range was {known!r} in the latest trial and is {distribution!r} now",
                 self,
             )
 

@@ -18,8 +18,9 @@ Of trials that continue one another (:mod:`bbo_plugins.optuna.study.continuation
 complete one with the longest training counts, as one observation; a continuation in any other state
 is nothing, as the point is known from the trial it is to continue.
 
-A trial that lacks a parameter of the search space, or has it outside the current range, cannot be
-placed in the space and is left out. An infinite constraint value keeps its sign and gets the
+The search space has the parameters of all complete and pruned trials, each with its latest range.
+One that some complete trial lacks has a condition (:mod:`bbo_plugins.optuna.study.conditions`). A
+trial that lacks another parameter cannot be placed in the space and is left out. An infinite constraint value keeps its sign and gets the
 largest finite magnitude, so that it stays violated or satisfied.
 """
 
@@ -54,13 +55,15 @@ from bbo_plugins.optuna.study.trials import (
     lower_median,
 )
 
+from bbo_plugins.space import Split
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
-    from bbo_plugins.space import SearchSpace
+    from bbo_plugins.space import Condition, SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
 _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
@@ -103,7 +106,7 @@ class Snapshot:
     n_unreadable: int
 
     def params_at(self, x: FloatArray) -> dict[str, Any]:
-        """Return the parameters at point x (d,), with the fixed ones exactly as fixed."""
+        """Return the active parameters at point x (d,), with the fixed ones exactly as fixed."""
         return {**self.space.decode(x), **self.fixed}
 
     def with_pending(self, points: FloatArray) -> Snapshot:
@@ -143,19 +146,20 @@ class StudyReader:
                 self._generation, self._spaces = trials.generation, []
             return trials
 
-    def shared_distributions(self, study: Study) -> dict[str, BaseDistribution]:
-        """Return the parameters all complete trials share, with one and the same distribution.
+    def distributions(self, study: Study) -> dict[str, BaseDistribution]:
+        """Return the parameters that any complete or pruned trial has, with the latest range.
 
         As long as no trial is complete, those that all failed trials share. Parameters with a
         single possible value are left out: there is nothing to suggest.
         """
         trials = self.read(study)
-        shared = trials.shared
-        if not any(row.complete for row in trials.rows):
-            # One that failed before it suggested anything says nothing of the parameters.
-            shared = _shared_by(
-                row.trial for row in trials.rows if row.failed and row.trial.distributions
-            )
+        known = dict(trials.parameters.distributions)
+        if known or any(row.complete for row in trials.rows):
+            return known
+        # One that failed before it suggested anything says nothing of the parameters.
+        shared = _shared_by(
+            row.trial for row in trials.rows if row.failed and row.trial.distributions
+        )
         return {name: shared[name] for name in sorted(shared) if not is_single(shared[name])}
 
     def snapshot(
@@ -177,7 +181,7 @@ class StudyReader:
         fixed = {**held, **fixed_params(trial, search_space)}
         with self._lock:
             trials = self.read(study)
-            placed = self._placed({**_shared_and_held(trials, held), **search_space})
+            placed = self._placed({**_known_and_held(trials, held), **search_space}, trials)
             return _snapshot(trials, placed, trial.number, fixed, knows_noise=self._knows_noise)
 
     def appeared(self, study: Study, trial: FrozenTrial, snapshot: Snapshot) -> FloatArray:
@@ -187,31 +191,49 @@ class StudyReader:
         """
         with self._lock:
             trials = self.read(study)
-            placed = self._placed(snapshot.distributions)
+            placed = self._placed(snapshot.distributions, trials)
             _, X = placed.place(trials.observed)
             points = np.concatenate([placed.pending(trials.unsettled, trial.number), X])
         before = (*snapshot.observations.pending, *snapshot.observations.X)
         known = {point.tobytes() for point in before}
         return points[[point.tobytes() not in known for point in points]]
 
-    def _placed(self, distributions: Mapping[str, BaseDistribution]) -> PlacedTrials:
+    def _placed(
+        self, distributions: Mapping[str, BaseDistribution], trials: StudyTrials
+    ) -> PlacedTrials:
+        conditions = _conditions_among(distributions, trials.parameters.conditions)
         for index, placed in enumerate(self._spaces):
             if placed.distributions == distributions:
                 self._spaces.append(self._spaces.pop(index))
+                placed.set_conditions(conditions)
                 return placed
-        self._spaces = [*self._spaces[1 - _MAX_SPACES :], PlacedTrials(distributions)]
-        return self._spaces[-1]
+        placed = PlacedTrials(distributions, conditions)
+        self._spaces = [*self._spaces[1 - _MAX_SPACES :], placed]
+        return placed
 
 
-def _shared_and_held(trials: StudyTrials, held: Mapping[str, Any]) -> dict[str, BaseDistribution]:
-    """Return the distributions of held parameters that all complete trials share."""
-    shared = trials.shared
+def _conditions_among(
+    distributions: Mapping[str, BaseDistribution], conditions: Mapping[str, Condition]
+) -> dict[str, Condition]:
+    """Return the conditions of these parameters; True for one that looks at another one."""
+
+    def is_among(condition: Condition) -> bool:
+        return not isinstance(condition, Split) or distributions.keys() >= {*condition.parents()}
+
     return {
-        name: shared[name]
+        name: condition if is_among(condition) else True
+        for name, condition in conditions.items()
+        if name in distributions
+    }
+
+
+def _known_and_held(trials: StudyTrials, held: Mapping[str, Any]) -> dict[str, BaseDistribution]:
+    """Return the distributions of held parameters that the trials have."""
+    known = trials.parameters.distributions
+    return {
+        name: known[name]
         for name, value in held.items()
-        if name in shared
-        and not is_single(shared[name])
-        and is_value_of(dimension_of(shared[name]), value)
+        if name in known and is_value_of(dimension_of(known[name]), value)
     }
 
 
@@ -249,7 +271,7 @@ def _snapshot(
             failed=failed if len(failed) else None,
         ),
         constraints=constraints,
-        fits=stored_fits(trials.rows, number, set(placed.distributions), constraints),
+        fits=stored_fits(trials.rows, number, placed.space.names, constraints),
         past=trial_history(trials, number),
         n_infinite=n_infinite,
         n_invalid_noise=int(np.isnan(noise).sum()) if knows_noise else 0,
@@ -258,14 +280,14 @@ def _snapshot(
 
 
 def stored_fits(
-    rows: Sequence[TrialRow], asking: int, names: set[str], constraints: tuple[str, ...]
+    rows: Sequence[TrialRow], asking: int, names: Sequence[str], constraints: tuple[str, ...]
 ) -> dict[str, tuple[Any, ...]]:
     """Return, for each loss, the fits that the highest-numbered other trial stored with it.
 
     Args:
         rows: The study's trials by number.
         asking: Number of the trial to leave out.
-        names: Parameters that a proposal must have for its fits to be of use.
+        names: Parameters that a proposal's model must have had for its fits to be of use.
         constraints: Names of the constraints; only with the same ones are their fits of use.
     """
     latest: dict[str, tuple[Any, ...]] = {}
@@ -274,7 +296,7 @@ def stored_fits(
         proposal = row.proposal
         if proposal is None or proposal.loss is None or proposal.loss in latest:
             continue
-        if proposal.fits and set(proposal.params) == names:
+        if proposal.fits and proposal.is_of(names):
             same = proposal.constraints == constraints
             latest[proposal.loss] = proposal.fits if same else proposal.fits[:1]
     return latest

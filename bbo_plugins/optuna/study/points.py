@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from optuna.distributions import (
 )
 from optuna.trial import TrialState
 
-from bbo_plugins.space import Dimension, SearchSpace
+from bbo_plugins.space import Condition, Dimension, SearchSpace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -74,9 +75,13 @@ def _distinct_choices(distribution: CategoricalDistribution) -> Iterator[Any]:
             yield choice
 
 
-def space_of(distributions: Mapping[str, BaseDistribution]) -> SearchSpace:
+def space_of(
+    distributions: Mapping[str, BaseDistribution],
+    conditions: Mapping[str, Condition] = MappingProxyType({}),
+) -> SearchSpace:
     """Return the search space of these parameters, its columns sorted by name."""
-    return SearchSpace({name: dimension_of(distributions[name]) for name in sorted(distributions)})
+    dimensions = {name: dimension_of(distributions[name]) for name in sorted(distributions)}
+    return SearchSpace(dimensions, conditions)
 
 
 _MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
@@ -91,14 +96,29 @@ _MAX_OVERTAKEN, _MORE_PER_RUNNING = 32, 4
 
 
 class PlacedTrials:
-    """The trials of one study as points of one search space."""
+    """The trials of one study as points of one search space.
 
-    def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
+    A complete trial that lacks a parameter with a condition has none there. Another trial may have
+    ended before it asked for it, so that it has a place only if the parameter is inactive there.
+    """
+
+    def __init__(
+        self,
+        distributions: Mapping[str, BaseDistribution],
+        conditions: Mapping[str, Condition] = MappingProxyType({}),
+    ) -> None:
         """Start with no trial placed."""
         self.distributions = dict(distributions)
-        self.space = space_of(distributions)
+        self.space = space_of(distributions, conditions)
         self._points: dict[int, FloatArray | None] = {}  # trial number -> point, None if nowhere
         self._failed: dict[tuple[int, datetime | None], FloatArray | None] = {}
+
+    def set_conditions(self, conditions: Mapping[str, Condition]) -> None:
+        """Place the trials by other conditions from now on."""
+        if conditions != self.space.conditions:
+            if conditions.keys() != self.space.conditions.keys():
+                self._points, self._failed = {}, {}
+            self.space = space_of(self.distributions, conditions)
 
     def can_hold(self, name: str, value: Any) -> bool:
         """Return whether ``value`` is a possible value of the parameter ``name``."""
@@ -110,14 +130,15 @@ class PlacedTrials:
         """Return the trials that have a value and a place in the space, and their X (n, d)."""
         new = [trial for trial in trials if trial.number not in self._points]
         if new:
-            points = _points(self.space, [trial.params for trial in new])
+            points = self._points_of(new)
             self._points.update(zip([trial.number for trial in new], points, strict=True))
         known, rows = [], []
         for trial in trials:
             point = self._points[trial.number]
             if point is not None and not math.isnan(trial.value):
-                known.append(trial)
-                rows.append(point)
+                if trial.complete or self._has_all(point, trial.params):
+                    known.append(trial)
+                    rows.append(point)
         flat = np.concatenate(rows) if rows else np.empty(0)
         return known, flat.reshape(len(rows), len(self.space))
 
@@ -147,11 +168,26 @@ class PlacedTrials:
         """
         keys = [(row.number, row.trial.datetime_complete) for row in trials]
         new = {key: row for key, row in zip(keys, trials, strict=True) if key not in self._failed}
-        points = _points(self.space, [row.params for row in new.values()])
+        points = self._points_of(list(new.values()))
         for (key, row), point in zip(new.items(), points, strict=True):
             self._failed[key] = None if self._is_part_of(row.trial) else point
-        rows = [point for key in keys if (point := self._failed[key]) is not None]
+        rows = [
+            point
+            for key, row in zip(keys, trials, strict=True)
+            if (point := self._failed[key]) is not None and self._has_all(point, row.params)
+        ]
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.space))
+
+    def _points_of(self, trials: Sequence[TrialRow]) -> list[FloatArray | None]:
+        params = [trial.params for trial in trials]
+        return _points(self.space, params, [trial.trial.distributions for trial in trials])
+
+    def _has_all(self, point: FloatArray, params: Mapping[str, Any]) -> bool:
+        """Return whether no parameter is missing that is active at the point (d,)."""
+        if all(name in params for name in self.space.conditions):
+            return True
+        active = self.space.active(point[None, :])[0].tolist()
+        return all(name in params for name, is_ in zip(self.space.names, active, strict=True) if is_)
 
     def _is_part_of(self, trial: FrozenTrial) -> bool:
         """Return whether the space is finite and ``trial`` has parameters beside it."""
@@ -162,7 +198,13 @@ class PlacedTrials:
 
     def _present(self, params: Sequence[Mapping[str, Any]]) -> FloatArray:
         """Return the points (k, d) of those sets of parameters that have a place."""
-        points = [point for point in _points(self.space, params) if point is not None]
+        points = [
+            point
+            for point, known in zip(
+                _points(self.space, params, [{}] * len(params)), params, strict=True
+            )
+            if point is not None and self._has_all(point, known)
+        ]
         return np.array(points, dtype=np.float64).reshape(len(points), len(self.space))
 
     def _params_of_running(self, row: TrialRow) -> dict[str, Any]:
@@ -181,19 +223,31 @@ def fixed_params(
     return {name: fixed[name] for name in distributions if name in fixed}
 
 
-def _points(space: SearchSpace, params: Sequence[Mapping[str, Any]]) -> list[FloatArray | None]:
-    """Return the point (d,) of each set of parameters, None for one outside the space."""
+def _points(
+    space: SearchSpace,
+    params: Sequence[Mapping[str, Any]],
+    distributions: Sequence[Mapping[str, BaseDistribution]],
+) -> list[FloatArray | None]:
+    """Return the point (d,) of each set of parameters, None for one without a place.
+
+    A value outside the space's range is placed at its nearest end. One outside the range that its
+    own trial gave has no place.
+    """
     try:
         X = space.encode(params)
-        dimensions = dict(zip(space.names, space.dimensions, strict=True))
         inside = [
-            all(_is_in_range(dimension, row[name]) for name, dimension in dimensions.items())
-            for row in params
+            all(
+                _is_in_range(own.get(name, dimension), row[name])
+                for name, dimension in zip(space.names, space.dimensions, strict=True)
+                if name in row
+            )
+            for row, own in zip(params, distributions, strict=True)
         ]
     except (KeyError, TypeError, ValueError, OverflowError):
         if len(params) <= 1:
             return [None] * len(params)
-        return [point for row in params for point in _points(space, [row])]
+        rows = zip(params, distributions, strict=True)
+        return [point for row, own in rows for point in _points(space, [row], [own])]
     return [point if ok else None for point, ok in zip(X, inside, strict=True)]
 
 
@@ -206,5 +260,9 @@ def is_value_of(dimension: Dimension, value: Any) -> bool:
     return _is_in_range(dimension, value)
 
 
-def _is_in_range(dimension: Dimension, value: Any) -> bool:
-    return dimension.is_categorical or bool(dimension.low <= value <= dimension.high)
+def _is_in_range(range_: Dimension | BaseDistribution, value: Any) -> bool:
+    if isinstance(range_, Dimension):
+        return range_.is_categorical or bool(range_.low <= value <= range_.high)
+    if isinstance(range_, FloatDistribution | IntDistribution):
+        return bool(range_.low <= value <= range_.high)
+    return True

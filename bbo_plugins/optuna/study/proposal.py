@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
@@ -30,7 +31,7 @@ from bbo_plugins.optuna.study.attributes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from optuna.study import Study
     from optuna.trial import FrozenTrial
@@ -60,6 +61,8 @@ class Proposal:
         arm: "random" or "model", which of its arms a bandit pulled; None if there was no choice.
         expected_gain: Improvement the model expected of the trial, in standard deviations of its
             targets; None without a model.
+        space: Checksum of the names of all parameters of the model, if some of them are inactive;
+            None if ``params`` are all of them.
     """
 
     params: Mapping[str, float | int]
@@ -68,18 +71,32 @@ class Proposal:
     loss: str | None = None
     arm: str | None = None
     expected_gain: float | None = None
+    space: int | None = None
 
     @classmethod
     def of(
         cls, params: Mapping[str, Any], distributions: Mapping[str, BaseDistribution], **rest: Any
     ) -> Proposal:
-        """Build a proposal from parameters as Optuna's users see them; the ``rest`` as it is."""
+        """Build a proposal from parameters as Optuna's users see them.
+
+        Args:
+            params: The parameters proposed.
+            distributions: The distributions of all parameters of the model.
+            rest: The other attributes, as they are.
+        """
         stored = {
             name: _number_of(value, distributions[name])
             for name, value in params.items()
             if name in distributions
         }
-        return cls(stored, **rest)
+        space = None if len(stored) == len(distributions) else _checksum(distributions)
+        return cls(stored, **rest, space=space)
+
+    def is_of(self, names: Collection[str]) -> bool:
+        """Return whether the model had these parameters."""
+        if self.space is None:
+            return set(self.params) == set(names)
+        return self.space == _checksum(names)
 
     def values(self, distributions: Mapping[str, BaseDistribution]) -> dict[str, Any]:
         """Return the parameters as Optuna's users see them, without those that do not fit."""
@@ -103,6 +120,7 @@ class Proposal:
             "loss": self.loss,
             "arm": self.arm,
             "expected_gain": self.expected_gain,
+            "space": self.space,
         }
         content = {name: value for name, value in content.items() if value is not None}
         attributes = to_chunks(PREFIX, content)
@@ -127,6 +145,7 @@ class Proposal:
         loss: Any = content.get("loss")
         arm: Any = content.get("arm")
         gain: Any = content.get("expected_gain")
+        space: Any = content.get("space")
         well_formed = (
             isinstance(params, dict)
             and all(is_finite(number) for number in params.values())
@@ -136,10 +155,15 @@ class Proposal:
             and (loss is None or isinstance(loss, str))
             and (arm is None or arm in ARMS)
             and (gain is None or is_finite(gain))
+            and (space is None or isinstance(space, int))
         )
         if not well_formed:
             return None
-        return cls(params, tuple(fits), tuple(constraints), loss, arm, gain)
+        return cls(params, tuple(fits), tuple(constraints), loss, arm, gain, space)
+
+
+def _checksum(names: Iterable[str]) -> int:
+    return crc32("\0".join(sorted(names)).encode("utf-8", "surrogatepass"))
 
 
 def _number_of(value: Any, distribution: BaseDistribution) -> float | int:

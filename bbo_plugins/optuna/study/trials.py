@@ -34,12 +34,11 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
+from bbo_plugins.optuna.study.conditions import ParameterLearner, Parameters
 from bbo_plugins.optuna.study.continuations import Continuations, note_first
 from bbo_plugins.optuna.study.proposal import Proposal, is_stored
 
 if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
-
     from bbo_plugins.space.dimension import FloatArray
 
 CONSTRAINTS_KEY = "constraints"  # Optuna's: a list here, or one value per "constraints:<name>"
@@ -160,14 +159,14 @@ class StudyTrials:
     Attributes:
         rows: All trials by number.
         n_settled: How many trials come before the first unfinished one.
-        shared: The parameters that all complete trials have with the same distribution.
+        parameters: The parameters of complete and pruned trials; none without a complete one.
         continuations: Which trials continue which.
         generation: Another number if this is another study, under an identifier used before.
     """
 
     rows: Sequence[TrialRow]
     n_settled: int
-    shared: Mapping[str, BaseDistribution]
+    parameters: Parameters
     continuations: Continuations
     generation: int
 
@@ -223,7 +222,7 @@ class TrialReader:
         self._generation += 1
         self._sign = sign
         self._finished: dict[int, TrialRow] = {}
-        self._shared: dict[str, BaseDistribution] | None = None
+        self._parameters = ParameterLearner()
         self._unsettle()
 
     def _unsettle(self) -> None:
@@ -253,7 +252,7 @@ class TrialReader:
         return StudyTrials(
             rows=[*self._settled_rows, *rows[len(settled) :]],
             n_settled=len(self._settled),
-            shared=self._shared or {},
+            parameters=self._parameters.parameters(),
             continuations=Continuations(first),
             generation=self._generation,
         )
@@ -270,13 +269,8 @@ class TrialReader:
         row = TrialRow.read(trial, sign=self._sign, noise_func=self._noise_func)
         if _is_finished(row):
             self._finished[row.number] = row
-        if row.complete:
-            shared = trial.distributions if self._shared is None else self._shared
-            self._shared = {
-                name: distribution
-                for name, distribution in shared.items()
-                if trial.distributions.get(name) == distribution
-            }
+        if row.state in _OBSERVED:
+            self._parameters.add(row)
         return row
 
 

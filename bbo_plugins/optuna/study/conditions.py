@@ -1,0 +1,397 @@
+"""Learn from the trials which parameters there are, and where each of them exists.
+
+A complete trial tells of every parameter whether it exists there, a pruned one only which do: it
+may have been cut off before it asked for the others. For each parameter that some complete trial
+lacks, the rule is the decision tree of largest evidence: mostly a single split on one other
+parameter that separates the trials with it from those without. The evidence of a split is the
+probability of the presences in its cells, each cell with a Beta(1/2, 1/2) prior, less a price for
+the choice of a threshold. A parameter that was asked for before its child is preferred as a parent.
+
+Where the trials cannot tell, as between the two sides of a threshold or at a category that no trial
+had, a parameter counts as active: it is suggested, which costs nothing if it is not used.
+
+Counts and extremes are all that a single split needs, so that one more trial is added without
+reading the others again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from optuna.distributions import IntDistribution
+
+from bbo_plugins.optuna.study.points import dimension_of, is_single
+from bbo_plugins.space import Condition, Split
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from optuna.distributions import BaseDistribution
+
+    from bbo_plugins.optuna.study.trials import TrialRow
+    from bbo_plugins.space import Dimension
+    from bbo_plugins.space.dimension import FloatArray, IntArray
+
+_MAX_TABLED = 16  # integers up to so many levels are split level by level
+_OUT_OF_ORDER = 20.0  # nats against a parent that was asked for after its child
+_THRESHOLD_PRICE = 1.0  # nats against a threshold, on top of the choice among the values
+_MAX_DEPTH = 4
+_MAX_CHILDREN = 400  # parameters whose conditions are learned
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters of a study.
+
+    Attributes:
+        distributions: The latest distribution of each, single-valued ones left out.
+        conditions: Conditions of those that some complete trial lacks.
+    """
+
+    distributions: Mapping[str, BaseDistribution]
+    conditions: Mapping[str, Condition]
+
+
+class ParameterLearner:
+    """Collects the parameters of finished trials; the order in which they come does not matter."""
+
+    def __init__(self) -> None:
+        """Start without a trial."""
+        self._rows: list[TrialRow] = []
+        self._latest: dict[str, tuple[int, BaseDistribution]] = {}
+        self._n_complete_with: dict[str, int] = {}
+        self._n_complete = 0
+        self._evidence = _Evidence({})
+        self._learned: Parameters | None = None
+
+    def add(self, row: TrialRow) -> None:
+        """Add a complete or pruned trial."""
+        self._learned = None
+        self._rows.append(row)
+        self._n_complete += row.complete
+        for name, distribution in row.trial.distributions.items():
+            number, _ = self._latest.get(name, (-1, distribution))
+            if row.number > number:
+                self._latest[name] = row.number, distribution
+            if row.complete:
+                self._n_complete_with[name] = self._n_complete_with.get(name, 0) + 1
+
+    def parameters(self) -> Parameters:
+        """Return what the trials say by now; nothing as long as none of them is complete."""
+        if not self._n_complete:
+            return Parameters({}, {})
+        if self._learned is None:
+            distributions = {
+                name: self._latest[name][1]
+                for name in sorted(self._latest)
+                if not is_single(self._latest[name][1])
+            }
+            missing = [
+                name
+                for name in distributions
+                if self._n_complete_with.get(name, 0) < self._n_complete
+            ]
+            conditions = self._conditions(distributions, missing) if missing else {}
+            self._learned = Parameters(distributions, conditions)
+        return self._learned
+
+    def _conditions(
+        self, distributions: Mapping[str, BaseDistribution], missing: Sequence[str]
+    ) -> dict[str, Condition]:
+        if not self._evidence.is_of(distributions):
+            self._evidence = _Evidence(distributions)
+        self._evidence.add(self._rows[self._evidence.n :])
+        learned = dict.fromkeys(missing, True) | self._evidence.conditions(missing[:_MAX_CHILDREN])
+        return _without_circles(learned)
+
+
+def _without_circles(conditions: dict[str, Condition]) -> dict[str, Condition]:
+    """Return the conditions with True in place of one that would look at its own parameter."""
+    done: dict[str, Condition] = {}
+
+    def reaches(name: str, target: str, seen: set[str]) -> bool:
+        condition = done.get(name, True)
+        if name == target or name in seen or not isinstance(condition, Split):
+            return name == target
+        seen.add(name)
+        return any(reaches(parent, target, seen) for parent in condition.parents())
+
+    for name, condition in conditions.items():
+        parents = condition.parents() if isinstance(condition, Split) else ()
+        done[name] = True if any(reaches(one, name, set()) for one in parents) else condition
+    return done
+
+
+@dataclass(frozen=True)
+class _Column:
+    """How one parameter may serve as a parent.
+
+    Attributes:
+        dimension: Its dimension.
+        n_levels: Levels that are told apart, 0 if it is split by a threshold.
+        price: Evidence against choosing it.
+    """
+
+    dimension: Dimension
+    n_levels: int
+    price: float
+
+    def number_of(self, value: Any) -> float | None:
+        """Return the level of a value, or the value itself; None if it is of another type."""
+        try:
+            u = self.dimension.encode([value])
+            return float(self.dimension.level_of(u)[0] if self.n_levels else value)
+        except (TypeError, ValueError, OverflowError):
+            return None
+
+    @classmethod
+    def of(cls, distribution: BaseDistribution) -> _Column:
+        dimension = dimension_of(distribution)
+        n_levels = dimension.n_levels or 0
+        if dimension.is_categorical:
+            return cls(dimension, n_levels, 0.0)
+        tabled = isinstance(distribution, IntDistribution) and n_levels <= _MAX_TABLED
+        return cls(dimension, n_levels if tabled else 0, 0.5)
+
+    def split(self, name: str, cells: Sequence[Condition], absent: Condition) -> Split:
+        """Return the split by levels."""
+        positions = self.dimension.position_of(np.arange(self.n_levels))
+        cuts = 0.5 * (positions[1:] + positions[:-1])
+        return Split(name, tuple(cuts.tolist()), (*cells, absent))
+
+    def threshold(
+        self, name: str, last: float, cells: tuple[Condition, Condition], absent: Condition
+    ) -> Split:
+        """Return the split at a value; ``last`` is in the lower cell if the upper one is active."""
+        u = float(self.dimension.encode([last])[0])
+        cut = math.nextafter(u, math.inf) if cells[1] is not False else u
+        return Split(name, (cut,), (*cells, absent))
+
+
+class _Evidence:
+    """Counts and extremes over the trials, for each pair of a parent and a child.
+
+    ``rows`` stand for the cells of all parents one after the other, the levels of each and last the
+    cell of trials without it. In what follows P parameters have R rows.
+    """
+
+    def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
+        self.n = 0  # rows that have been added
+        self._distributions = distributions
+        self._names = list(distributions)
+        self._column_of = {name: column for column, name in enumerate(self._names)}
+        self._columns = [_Column.of(one) for one in distributions.values()]
+        P = len(self._names)
+        widths = [max(one.n_levels, 1) + 1 for one in self._columns]
+        self._first = np.concatenate([[0], np.cumsum(widths)[:-1]]).astype(np.int64)
+        self._last = np.cumsum(widths).astype(np.int64) - 1
+        R = sum(widths)
+        self._counts = np.zeros((2, R, P), dtype=np.int64)  # trials without the child, and with it
+        self._low = np.full((2, P, P), np.inf)
+        self._high = np.full((2, P, P), -np.inf)
+        self._reversed = np.zeros((P, P), dtype=np.int64)  # child asked for first
+        self._together = np.zeros((P, P), dtype=np.int64)
+        self._values: list[FloatArray] = []
+        self._known: list[NDArray[np.bool_]] = []
+
+    def is_of(self, distributions: Mapping[str, BaseDistribution]) -> bool:
+        return self._distributions == distributions
+
+    def add(self, rows: Sequence[TrialRow]) -> None:
+        """Add trials to the counts and extremes."""
+        for row in rows:
+            values, known, position = self._read(row)
+            self._values.append(values)
+            self._known.append(known)
+            exists = ~np.isnan(values)
+            cells = self._cells(values, known)
+            for has, children in ((0, known & ~exists), (1, exists)):
+                self._counts[has][np.ix_(cells, np.flatnonzero(children))] += 1
+                pair = exists[:, None] & children[None, :]
+                column = np.broadcast_to(values[:, None], pair.shape)
+                low, high = self._low[has], self._high[has]
+                low[pair] = np.minimum(low[pair], column[pair])
+                high[pair] = np.maximum(high[pair], column[pair])
+            both = exists[:, None] & exists[None, :]
+            self._together += both
+            self._reversed += both & (position[:, None] > position[None, :])
+        self.n += len(rows)
+
+    def _read(self, row: TrialRow) -> tuple[FloatArray, NDArray[np.bool_], IntArray]:
+        """Return values (P,), NaN where absent, what is known (P,), and the order of asking (P,)."""
+        values = np.full(len(self._names), np.nan)
+        known = np.full(len(self._names), row.complete)
+        position = np.zeros(len(self._names), dtype=np.int64)
+        for place, (name, value) in enumerate(row.params.items()):
+            column = self._column_of.get(name)
+            if column is not None:
+                position[column] = place
+                number = self._columns[column].number_of(value)
+                known[column] = number is not None
+                values[column] = math.nan if number is None else number
+        return values, known, position
+
+    def _cells(self, values: FloatArray, known: NDArray[np.bool_]) -> IntArray:
+        """Return the rows (k,) of the cells that a trial is in, of parents of which that is known."""
+        cells = []
+        for column, (parent, value) in enumerate(zip(self._columns, values, strict=True)):
+            if math.isnan(value):
+                if known[column]:
+                    cells.append(self._last[column])
+            else:
+                cells.append(self._first[column] + (int(value) if parent.n_levels else 0))
+        return np.array(cells, dtype=np.int64)
+
+    def conditions(self, children: Sequence[str]) -> dict[str, Condition]:
+        """Return the condition of each child."""
+        columns = [self._column_of[child] for child in children]
+        scores = self._scores()[:, columns]
+        found: dict[str, Condition] = {}
+        for child, column, score in zip(children, columns, scores.T, strict=True):
+            parent = int(np.argmax(score))
+            if math.isfinite(score[parent]):
+                found[child] = self._single_split(parent, column)
+            else:
+                found[child] = self._tree(column)
+        return found
+
+    def _scores(self) -> FloatArray:
+        """Return the evidence (P, P) of each parent for each child, -inf if it does not decide."""
+        without, having = self._counts
+        evidence = np.add.reduceat(_log_evidence(having, without), self._first, axis=0)
+        mixed = (having > 0) & (without > 0)
+        tabled = np.array([one.n_levels > 0 for one in self._columns])
+        # In a threshold's cells the counts are of both sides.
+        mixed[self._first[~tabled]] = False
+        undecided = np.logical_or.reduceat(mixed, self._first, axis=0)
+        rows = self._first[~tabled]
+        above = self._high[0] < self._low[1]
+        below = self._high[1] < self._low[0]
+        n_with, n_without = having[rows], without[rows]
+        both = (n_with > 0) & (n_without > 0)
+        undecided[~tabled] |= both & ~(above | below)[~tabled]
+        split = _log_evidence(n_with, 0) + _log_evidence(0, n_without)
+        split -= _THRESHOLD_PRICE + np.log1p(n_with + n_without)
+        whole = _log_evidence(n_with, n_without)
+        evidence[~tabled] += np.where(both, split, 0.0) - np.where(both, whole, 0.0)
+        evidence -= np.array([one.price for one in self._columns])[:, None]
+        evidence -= _OUT_OF_ORDER * (self._reversed > 0)
+        undecided |= self._together == 0
+        np.fill_diagonal(undecided, val=True)
+        return np.where(undecided, -np.inf, evidence)
+
+    def _single_split(self, parent: int, child: int) -> Condition:
+        """Return the split of a parent that decides by itself."""
+        column, name = self._columns[parent], self._names[parent]
+        without, having = self._counts[:, self._first[parent] : self._last[parent] + 1, child]
+        holds = (having > 0) | (without == 0)
+        if column.n_levels:
+            return column.split(name, holds[:-1].tolist(), bool(holds[-1]))
+        if not without[0] or not having[0]:
+            return Split(name, (), (bool(holds[0]), bool(holds[-1])))
+        if self._high[0, parent, child] < self._low[1, parent, child]:
+            last = float(self._high[0, parent, child])
+            return column.threshold(name, last, (False, True), bool(holds[-1]))
+        first = float(self._low[0, parent, child])
+        return column.threshold(name, first, (True, False), bool(holds[-1]))
+
+    def _tree(self, child: int) -> Condition:
+        """Return a tree over several parents; True where they do not decide."""
+        values, known = np.array(self._values), np.array(self._known)
+        rows = np.flatnonzero(known[:, child])
+        parents = np.flatnonzero((self._together[:, child] > 0) & (self._reversed[:, child] == 0))
+        grower = _Tree(self._names, self._columns, values, known, child)
+        return grower.grown(rows, [int(one) for one in parents if one != child], _MAX_DEPTH)
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """Grows a decision tree for one child, greedily by evidence.
+
+    Attributes:
+        names: Names of the P parameters.
+        columns: How each may serve as a parent.
+        values: Their values in each trial, NaN where absent, shape (n, P).
+        known: Whether presence or absence is known, shape (n, P).
+        child: Column of the child.
+    """
+
+    names: Sequence[str]
+    columns: Sequence[_Column]
+    values: FloatArray
+    known: NDArray[np.bool_]
+    child: int
+
+    def grown(self, rows: IntArray, parents: Sequence[int], depth: int) -> Condition:
+        """Return the tree for the trials ``rows`` (k,)."""
+        has = ~np.isnan(self.values[rows, self.child])
+        if not len(rows) or has.all():
+            return True
+        if not has.any():
+            return False
+        if not depth:
+            return True
+        best, cells, at = float(_log_evidence(has.sum(), (~has).sum())), None, (-1, math.nan)
+        for parent in parents:
+            if not self.known[rows, parent].all():
+                continue
+            for threshold in self._thresholds(rows, parent):
+                cell = self._cells(rows, parent, threshold)
+                n = int(cell.max()) + 1
+                having = np.bincount(cell[has], minlength=n)
+                without = np.bincount(cell[~has], minlength=n)
+                score = float(_log_evidence(having, without).sum()) - self.columns[parent].price
+                if not math.isnan(threshold):
+                    score -= _THRESHOLD_PRICE + math.log1p(len(rows))
+                if score > best:
+                    best, cells, at = score, cell, (parent, threshold)
+        if cells is None:
+            return True
+        return self._split(rows, parents, depth, cells, at)
+
+    def _thresholds(self, rows: IntArray, parent: int) -> list[float]:
+        """Return the values between which a numeric parent may be cut, NaN for a split by level."""
+        if self.columns[parent].n_levels:
+            return [math.nan]
+        seen = np.unique(self.values[rows, parent])
+        seen = seen[~np.isnan(seen)]
+        return [*(0.5 * seen[1:] + 0.5 * seen[:-1]).tolist()] or [math.inf]
+
+    def _cells(self, rows: IntArray, parent: int, threshold: float) -> IntArray:
+        """Return the cell (k,) of each trial, the last one where the parent is absent."""
+        value = self.values[rows, parent]
+        absent = np.isnan(value)
+        if math.isnan(threshold):
+            n = self.columns[parent].n_levels
+            return np.where(absent, n, np.where(absent, 0.0, value)).astype(np.int64)
+        return np.where(absent, 2, value > threshold).astype(np.int64)
+
+    def _split(
+        self,
+        rows: IntArray,
+        parents: Sequence[int],
+        depth: int,
+        cells: IntArray,
+        at: tuple[int, float],
+    ) -> Condition:
+        """Return the split at this place, its cells grown further."""
+        parent, threshold = at
+        column, name = self.columns[parent], self.names[parent]
+        n = column.n_levels or 2
+        inner = [self.grown(rows[cells == i], parents, depth - 1) for i in range(n + 1)]
+        if column.n_levels:
+            return column.split(name, inner[:-1], inner[-1])
+        cut = float(column.dimension.encode([threshold])[0]) if threshold < math.inf else 1.0
+        return Split(name, (cut,), tuple(inner))
+
+
+def _log_evidence(having: Any, without: Any) -> FloatArray:
+    """Return the log probability of presences with a Beta(1/2, 1/2) prior, any shape."""
+    from scipy.special import betaln  # noqa: PLC0415 - would slow the package's import
+
+    evidence: FloatArray = betaln(np.add(having, 0.5), np.add(without, 0.5)) - math.log(math.pi)
+    return evidence
