@@ -21,7 +21,8 @@ Independent normal priors on the logarithms of the kernel's hyperparameters.
     log ℓ_i ~ N(log(0.35 √d), 1),    log s² ~ N(0, 1),    log σ_n² ~ N(log 1e-3, 2²)
 
 on standardized targets and unit-cube inputs. The length-scale's location grows with √d, as typical
-distances in the cube do (the argument of Hvarfner, Hellsten & Nardi 2024, "Vanilla Bayesian
+distances in the cube do; for a parameter that exists at some points only, d is the mean number of
+parameters that do (the argument of Hvarfner, Hellsten & Nardi 2024, "Vanilla Bayesian
 Optimization Performs Great in High Dimensions"). The constants are a choice of this project, not of
 one of its papers.
 """
@@ -31,7 +32,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -172,7 +173,7 @@ def fit_map(
         warm_start: What an earlier fit on nearly the same data left, with the same criterion.
         criterion: What takes the place of the log marginal likelihood; the latter by default.
     """
-    prior = prior or default_prior(X.shape[1])
+    prior = prior or default_prior(X.shape[1], features.n_together)
     n, d = X.shape
     p = d + 1 + int(fit_noise and (known_noise is None or bool(np.isnan(known_noise).any())))
     bound = criterion.bind(X, y, features, known_noise=known_noise, fit_noise=fit_noise)
@@ -354,9 +355,16 @@ class NormalPrior:
         return -0.5 * float(z @ z), -z / self.scale
 
 
-def default_prior(n_dimensions: int) -> NormalPrior:
-    """Return the prior of this module's docstring for ``n_dimensions`` length-scales."""
-    length_scale = math.log(LENGTH_SCALE_LOCATION * math.sqrt(n_dimensions))
-    location = np.array([length_scale] * n_dimensions + [0.0, math.log(NOISE_LOCATION)])
+def default_prior(n_dimensions: int, n_together: Sequence[float] | None = None) -> NormalPrior:
+    """Return the prior of this module's docstring.
+
+    Args:
+        n_dimensions: Number of length-scales d.
+        n_together: In place of d for each length-scale, how many dimensions vary together with it,
+            shape (d,); None for d.
+    """
+    together = [n_dimensions] * n_dimensions if n_together is None else n_together
+    length_scales = [math.log(LENGTH_SCALE_LOCATION * math.sqrt(n)) for n in together]
+    location = np.array([*length_scales, 0.0, math.log(NOISE_LOCATION)])
     scale = np.array([1.0] * n_dimensions + [1.0, 2.0])
     return NormalPrior(location=location, scale=scale)

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 _SQRT_5 = math.sqrt(5.0)
@@ -45,9 +46,27 @@ class FeatureMap:
 
     Attributes:
         n_categories: Per dimension, the number of categories, or 0 for a numeric dimension.
+        n_together: Per dimension, how many vary together with it: the priors of the length-scales
+            depend on that; None if all d do.
     """
 
     n_categories: tuple[int, ...]
+    n_together: tuple[float, ...] | None = None
+
+    @classmethod
+    def of(cls, space: SearchSpace) -> FeatureMap:
+        """Return the feature map of a search space.
+
+        With a parameter that has a condition vary those that are active beside it, on average over
+        the space.
+        """
+        n_categories = tuple(space.n_categories.tolist())
+        if not space.is_conditional:
+            return cls(n_categories)
+        together = (
+            space.mean_n_active if n in space.conditions else len(space) for n in space.names
+        )
+        return cls(n_categories, tuple(map(float, together)))
 
     @cached_property
     def dimension_of_column(self) -> IntArray:

@@ -119,7 +119,7 @@ def _suggest_by_model(
     space: SearchSpace, observations: Observations, rng: np.random.Generator, options: Options
 ) -> Suggestion:
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
-    features = FeatureMap(tuple(space.n_categories.tolist()))
+    features = FeatureMap.of(space)
     failed, evaluated = _failed(observations), observations.X
     observations = training_subset.modeled(observations, features)
     n_models = 1 + len(_constraint_columns(observations))

@@ -49,7 +49,7 @@ class Split:
                 yield from cell.parents()
 
     def cell_of(self, u: FloatArray, active: NDArray[np.bool_]) -> IntArray:
-        """Return the index of the cell (m,) for the parent's coordinates and activity, both (m,)."""
+        """Return the cells (m,) for the parent's coordinates and activity, both (m,)."""
         cells = np.searchsorted(self.cuts, u, side="right")
         return np.where(active, cells, len(self.cuts) + 1)
 

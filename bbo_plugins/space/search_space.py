@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 _MAX_ENUMERATED = 10**6
+_N_AVERAGED = 256
 CLOSE = 0.05  # distance in the unit cube below which concurrent trials are too close together
 
 
@@ -79,8 +81,9 @@ class SearchSpace:
         # snap() works on all columns of one scale at a time.
         self._grid, self._grid_n, _, _ = self._columns("grid")
         self._log_grid, self._log_n, self._log_base, self._log_span = self._columns("log grid")
-        self.conditions: Mapping[str, Condition] = MappingProxyType(dict(conditions))
-        self._steps = _in_order(self.names, self.conditions)
+        self.conditions: Mapping[str, Condition] = dict(conditions)
+        self._depth = _depths(self.names, self.conditions)
+        self._steps = _steps(self.names, self.conditions, self._depth)
         middle = [float(one.snap(0.5)) for one in self.dimensions] if conditions else []
         self._inactive_at = _read_only(middle, np.float64)
 
@@ -174,6 +177,19 @@ class SearchSpace:
             active[:, step.columns] = step.holds(X, active)
         return active
 
+    @property
+    def parents(self) -> IntArray:
+        """Columns of the parameters that conditions look at, before those of their children."""
+        splits = (one for one in self.conditions.values() if isinstance(one, Split))
+        columns = {self.names.index(name) for one in splits for name in one.parents()}
+        return np.array(sorted(columns, key=lambda c: (self._depth[self.names[c]], c)), np.int64)
+
+    @cached_property
+    def mean_n_active(self) -> float:
+        """Number of active parameters, averaged over random points."""
+        points = np.random.default_rng(0).random((_N_AVERAGED, len(self)))
+        return float(self.active(self.snap(points)).sum(axis=1).mean())
+
     def with_inactive_set(self, X: FloatArray) -> FloatArray:
         """Return the points X (m, d) with inactive coordinates where they belong, shape (m, d)."""
         return np.where(self.active(X), X, self._inactive_at) if self.conditions else X
@@ -255,28 +271,39 @@ class _Step:
         return holds
 
 
-def _in_order(names: tuple[str, ...], conditions: Mapping[str, Condition]) -> list[_Step]:
-    """Return how to decide what is active, parents before their children."""
-    column_of = {name: column for column, name in enumerate(names)}
-    depth: dict[str, int] = {}
+def _depths(names: tuple[str, ...], conditions: Mapping[str, Condition]) -> dict[str, int]:
+    """Return how many conditions follow one another up to each parameter."""
+    depths: dict[str, int] = {}
 
     def depth_of(name: str, below: tuple[str, ...]) -> int:
-        if name not in column_of or name in below:
+        if name not in names or name in below:
             rule = "trees over other parameters of the space, without a circle"
             raise ValueError(errors.rule_message("conditions", rule, (*below, name)))
         condition = conditions.get(name, True)
-        if name not in depth:
+        if name not in depths:
             parents = condition.parents() if isinstance(condition, Split) else ()
-            depth[name] = max((1 + depth_of(one, (*below, name)) for one in parents), default=0)
-        return depth[name]
+            depths[name] = max((1 + depth_of(one, (*below, name)) for one in parents), default=0)
+        return depths[name]
 
-    flat: dict[Any, list[str]] = {}
-    for name, condition in sorted(conditions.items(), key=lambda item: depth_of(item[0], ())):
+    for name in (*names, *conditions) if conditions else ():
+        depth_of(name, ())
+    return depths
+
+
+def _steps(
+    names: tuple[str, ...], conditions: Mapping[str, Condition], depths: Mapping[str, int]
+) -> list[_Step]:
+    """Return how to decide what is active, parents before their children."""
+    column_of = {name: column for column, name in enumerate(names)}
+    together: dict[Any, list[str]] = {}
+    for name in sorted(conditions, key=depths.__getitem__):
+        condition = conditions[name]
         if isinstance(condition, Split):
             alone = None if condition.is_flat else name
-            flat.setdefault((depth[name], condition.parent, condition.cuts, alone), []).append(name)
+            key = (depths[name], condition.parent, condition.cuts, alone)
+            together.setdefault(key, []).append(name)
     steps = []
-    for (*_, alone), members in flat.items():
+    for (*_, alone), members in together.items():
         columns = _read_only([column_of[name] for name in members], np.int64)
         trees: list[Any] = [conditions[name] for name in members]
         table = None if alone else _read_only([tree.cells for tree in trees], np.bool_).T

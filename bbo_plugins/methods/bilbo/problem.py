@@ -81,7 +81,7 @@ class BilevelProblem:
     @cached_property
     def features(self) -> FeatureMap:
         """The kernel's feature map of the joint space."""
-        return FeatureMap(tuple(self.space.n_categories.tolist()))
+        return FeatureMap.of(self.space)
 
 
 @dataclass(frozen=True, kw_only=True)

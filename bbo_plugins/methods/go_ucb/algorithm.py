@@ -182,7 +182,7 @@ def suggest_by_model(
         ArithmeticError: The data are beyond floating point.
         ValueError: A Gram matrix could not be factorized.
     """
-    features = FeatureMap(tuple(space.n_categories.tolist()))
+    features = FeatureMap.of(space)
     data = training_subset.modeled(observations, features)
     surrogate, constraints = _fit(data, features, options, rng, warm_starts)
     eligible = _eligible(observations)

@@ -99,7 +99,7 @@ def evaluate(
     value, terms, left, notes = math.inf, dict[str, float](), None, tuple[str, ...]()
     if len(y) > 1 and targets.std > 0.0:
         try:
-            features = FeatureMap(tuple(space.n_categories.tolist()))
+            features = FeatureMap.of(space)
             subset = _training_subset(X, y, features)
             model = StoppingModel.fit(
                 X[subset],

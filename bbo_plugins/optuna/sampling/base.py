@@ -359,6 +359,13 @@ class ModelSampler(BaseSampler):
             )
 
     def _log_snapshot(self, snapshot: Snapshot) -> None:
+        if snapshot.n_unplaced and self._once.first_time("unplaced"):
+            _logger.warning(
+                "%s: %s left out, as a parameter had a value then that its latest range or type "
+                "does not have.",
+                self,
+                _counted(snapshot.n_unplaced, "trial"),
+            )
         if snapshot.n_infinite and self._once.first_time("infinite"):
             _logger.warning(
                 "%s: %s so far; an infinite value counts as the largest or smallest finite one.",

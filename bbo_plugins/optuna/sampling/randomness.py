@@ -33,6 +33,9 @@ _N_REDRAWS = 256
 _MAX_ENUMERATED = 20_000
 
 
+_MAX_BALANCED = 16  # levels of a parent that are visited in turn
+
+
 _RESOLUTION = 2.0**40  # points whose coordinates agree to this fraction are the same point
 
 
@@ -67,8 +70,9 @@ def design_point(
 ) -> FloatArray:
     """Return the point of trial ``number`` in a space-filling design.
 
-    Trials with consecutive numbers take consecutive points of one shifted Sobol sequence. In a
-    finite space a point that is taken is replaced by one that is not, as long as there is one.
+    Trials with consecutive numbers take consecutive points of one shifted Sobol sequence. A
+    discrete parameter that decides whether others exist takes the value that has been taken least.
+    In a finite space a point that is taken is replaced by one that is not, as long as there is one.
 
     Args:
         space: The d parameters.
@@ -81,7 +85,11 @@ def design_point(
     """
     sequence, index = divmod(number, _SEQUENCE_LENGTH)
     shift = _generator(seed, sequence, _SHIFT)
-    x: FloatArray = space.snap(shifted_sobol(index + 1, len(space), shift)[index:])[0]
+    point = shifted_sobol(index + 1, len(space), shift)[index:]
+    x: FloatArray = space.snap(point)[0]
+    if space.is_conditional:
+        taken = np.array([*taken]).reshape(-1, len(space))
+        x = _with_balanced_parents(space, point, taken)
     if space.size is None:
         return x
     known = {_key(row) for row in taken}
@@ -93,6 +101,21 @@ def design_point(
     else:
         candidates = space.snap(rng.random((_N_REDRAWS, len(space))))
     return next((row for row in candidates if _key(row) not in known), x)
+
+
+def _with_balanced_parents(space: SearchSpace, point: FloatArray, taken: FloatArray) -> FloatArray:
+    """Return the point (1, d), snapped, (d,), with its parents at the levels taken (n, d) least."""
+    active = space.active(taken)
+    for column in space.parents.tolist():
+        dimension, x = space.dimensions[column], space.snap(point)
+        if not 1 < (dimension.n_levels or 0) <= _MAX_BALANCED or not space.active(x)[0, column]:
+            continue
+        levels = dimension.level_of(taken[active[:, column], column])
+        counts = np.bincount(levels, minlength=dimension.n_levels)
+        if counts[dimension.level_of(x[0, column])] > counts.min():
+            point[0, column] = dimension.position_of(np.argmin(counts))
+    snapped: FloatArray = space.snap(point)[0]
+    return snapped
 
 
 def _key(x: FloatArray) -> bytes:

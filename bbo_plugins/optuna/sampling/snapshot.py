@@ -20,8 +20,9 @@ is nothing, as the point is known from the trial it is to continue.
 
 The search space has the parameters of all complete and pruned trials, each with its latest range.
 One that some complete trial lacks has a condition (:mod:`bbo_plugins.optuna.study.conditions`). A
-trial that lacks another parameter cannot be placed in the space and is left out. An infinite constraint value keeps its sign and gets the
-largest finite magnitude, so that it stays violated or satisfied.
+trial that lacks another parameter cannot be placed in the space and is left out. An infinite
+constraint value keeps its sign and gets the largest finite magnitude, so that it stays violated or
+satisfied.
 """
 
 from __future__ import annotations
@@ -54,7 +55,6 @@ from bbo_plugins.optuna.study.trials import (
     finite_values,
     lower_median,
 )
-
 from bbo_plugins.space import Split
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class Snapshot:
         fits: JSON forms of the fits to continue, by the name of the loss they minimized: objective
             first, then the constraints.
         past: Arms, values and expectations of the other configurations.
+        n_unplaced: How many complete trials have a value of a parameter that is none any more.
         n_infinite: How many values were infinite and have been clipped.
         n_invalid_noise: How many trials ``noise_func`` returned no variance for.
         n_unreadable: How many trials have a proposal stored that cannot be read.
@@ -101,6 +102,7 @@ class Snapshot:
     constraints: tuple[str, ...]
     fits: Mapping[str, tuple[Any, ...]]
     past: TrialHistory
+    n_unplaced: int
     n_infinite: int
     n_invalid_noise: int
     n_unreadable: int
@@ -273,6 +275,7 @@ def _snapshot(
         constraints=constraints,
         fits=stored_fits(trials.rows, number, placed.space.names, constraints),
         past=trial_history(trials, number),
+        n_unplaced=placed.n_unplaced(trials.observed),
         n_infinite=n_infinite,
         n_invalid_noise=int(np.isnan(noise).sum()) if knows_noise else 0,
         n_unreadable=sum(row.has_unreadable_proposal for row in trials.rows),

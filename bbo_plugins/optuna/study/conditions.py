@@ -222,7 +222,7 @@ class _Evidence:
         self.n += len(rows)
 
     def _read(self, row: TrialRow) -> tuple[FloatArray, NDArray[np.bool_], IntArray]:
-        """Return values (P,), NaN where absent, what is known (P,), and the order of asking (P,)."""
+        """Return values (NaN where absent), what is known, and the order of asking, each (P,)."""
         values = np.full(len(self._names), np.nan)
         known = np.full(len(self._names), row.complete)
         position = np.zeros(len(self._names), dtype=np.int64)
@@ -236,7 +236,7 @@ class _Evidence:
         return values, known, position
 
     def _cells(self, values: FloatArray, known: NDArray[np.bool_]) -> IntArray:
-        """Return the rows (k,) of the cells that a trial is in, of parents of which that is known."""
+        """Return the rows (k,) of the cells that a trial is known to be in."""
         cells = []
         for column, (parent, value) in enumerate(zip(self._columns, values, strict=True)):
             if math.isnan(value):

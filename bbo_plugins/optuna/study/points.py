@@ -130,17 +130,23 @@ class PlacedTrials:
         """Return the trials that have a value and a place in the space, and their X (n, d)."""
         new = [trial for trial in trials if trial.number not in self._points]
         if new:
-            points = self._points_of(new)
+            params = [trial.params for trial in new]
+            points = _points(self.space, params, [trial.trial.distributions for trial in new])
             self._points.update(zip([trial.number for trial in new], points, strict=True))
         known, rows = [], []
         for trial in trials:
             point = self._points[trial.number]
-            if point is not None and not math.isnan(trial.value):
-                if trial.complete or self._has_all(point, trial.params):
-                    known.append(trial)
-                    rows.append(point)
+            if point is None or math.isnan(trial.value):
+                continue
+            if trial.complete or self._has_all(point, trial.params):
+                known.append(trial)
+                rows.append(point)
         flat = np.concatenate(rows) if rows else np.empty(0)
         return known, flat.reshape(len(rows), len(self.space))
+
+    def n_unplaced(self, trials: Sequence[TrialRow]) -> int:
+        """Return how many complete ones of these trials, placed before, have no place."""
+        return sum(trial.complete and self._points[trial.number] is None for trial in trials)
 
     def pending(self, trials: Sequence[TrialRow], asking: int) -> FloatArray:
         """Return the points (p, d) at which trials other than the asking one are running.
@@ -168,7 +174,7 @@ class PlacedTrials:
         """
         keys = [(row.number, row.trial.datetime_complete) for row in trials]
         new = {key: row for key, row in zip(keys, trials, strict=True) if key not in self._failed}
-        points = self._points_of(list(new.values()))
+        points = _points(self.space, [row.params for row in new.values()])
         for (key, row), point in zip(new.items(), points, strict=True):
             self._failed[key] = None if self._is_part_of(row.trial) else point
         rows = [
@@ -178,16 +184,14 @@ class PlacedTrials:
         ]
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.space))
 
-    def _points_of(self, trials: Sequence[TrialRow]) -> list[FloatArray | None]:
-        params = [trial.params for trial in trials]
-        return _points(self.space, params, [trial.trial.distributions for trial in trials])
-
     def _has_all(self, point: FloatArray, params: Mapping[str, Any]) -> bool:
         """Return whether no parameter is missing that is active at the point (d,)."""
         if all(name in params for name in self.space.conditions):
             return True
         active = self.space.active(point[None, :])[0].tolist()
-        return all(name in params for name, is_ in zip(self.space.names, active, strict=True) if is_)
+        return all(
+            name in params for name, is_ in zip(self.space.names, active, strict=True) if is_
+        )
 
     def _is_part_of(self, trial: FrozenTrial) -> bool:
         """Return whether the space is finite and ``trial`` has parameters beside it."""
@@ -200,9 +204,7 @@ class PlacedTrials:
         """Return the points (k, d) of those sets of parameters that have a place."""
         points = [
             point
-            for point, known in zip(
-                _points(self.space, params, [{}] * len(params)), params, strict=True
-            )
+            for point, known in zip(_points(self.space, params), params, strict=True)
             if point is not None and self._has_all(point, known)
         ]
         return np.array(points, dtype=np.float64).reshape(len(points), len(self.space))
@@ -226,13 +228,17 @@ def fixed_params(
 def _points(
     space: SearchSpace,
     params: Sequence[Mapping[str, Any]],
-    distributions: Sequence[Mapping[str, BaseDistribution]],
+    ranges: Sequence[Mapping[str, BaseDistribution]] | None = None,
 ) -> list[FloatArray | None]:
     """Return the point (d,) of each set of parameters, None for one without a place.
 
-    A value outside the space's range is placed at its nearest end. One outside the range that its
-    own trial gave has no place.
+    Args:
+        space: The search space.
+        params: The sets of parameters.
+        ranges: The distributions within which each set has to lie, in place of the space's: a value
+            outside the space is then placed at its nearest end.
     """
+    ranges = [{}] * len(params) if ranges is None else ranges
     try:
         X = space.encode(params)
         inside = [
@@ -241,12 +247,12 @@ def _points(
                 for name, dimension in zip(space.names, space.dimensions, strict=True)
                 if name in row
             )
-            for row, own in zip(params, distributions, strict=True)
+            for row, own in zip(params, ranges, strict=True)
         ]
     except (KeyError, TypeError, ValueError, OverflowError):
         if len(params) <= 1:
             return [None] * len(params)
-        rows = zip(params, distributions, strict=True)
+        rows = zip(params, ranges, strict=True)
         return [point for row, own in rows for point in _points(space, [row], [own])]
     return [point if ok else None for point, ok in zip(X, inside, strict=True)]
 

@@ -315,7 +315,7 @@ def posterior_of(study: Study) -> StudyPosterior | None:
         raise ValueError(f"study must have one objective, but got {len(study.directions)}.")
     options = _SamplerOptions.of(study)
     reader = options.readers.of(study)
-    distributions = reader.shared_distributions(study)
+    distributions = reader.distributions(study)
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     finished = [TrialRow.read(trial) for trial in trials]
     finished = [row for row in finished if math.isfinite(row.value)]
@@ -387,7 +387,7 @@ def _model(
     options: _SamplerOptions,
 ) -> ObjectiveModel:
     """Return the posterior of the latest suggestion's kind, given what is stored with it."""
-    features = FeatureMap(tuple(space.n_categories.tolist()))
+    features = FeatureMap.of(space)
     training = training_subset.modeled(observations, features)  # as the sampler's model
     fitted = [record for record in suggestions if record.fit is not None]
     latest = fitted[-1].loss if fitted else None

@@ -320,17 +320,42 @@ def conditional(trial: Trial) -> float:
     return x + trial.suggest_float(other, 0.0, 1.0)
 
 
-def test_conditional_parameters_warn_once_each(caplog: pytest.LogCaptureFixture) -> None:
-    """One warning per parameter, after the start-up, saying which, why, and how to silence it."""
+def test_conditional_parameters_do_not_warn(caplog: pytest.LogCaptureFixture) -> None:
+    """The model covers what any finished trial has had."""
     study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
-    study.optimize(conditional, n_trials=4)
+    study.optimize(conditional, n_trials=12)
     assert not warnings_in(caplog)
-    study.optimize(conditional, n_trials=8)
-    even, odd = warnings_in(caplog)
-    assert even.startswith("Parameter 'even' of trial 4 is sampled by a uniform draw, not by")
-    assert odd.startswith("Parameter 'odd' of trial 5 is sampled by a uniform draw, not by")
-    for part in ("conditional", "warn_independent_sampling=False", "UHEBOSampler"):
-        assert part in even
+
+
+def test_uncovered_parameters_warn_once_each(caplog: pytest.LogCaptureFixture) -> None:
+    """One warning per parameter, after the start-up, saying which, why, and how to silence it."""
+
+    def objective(trial: optuna.Trial) -> float:
+        value = trial.suggest_float("x", 0.0, 1.0)
+        if trial.number >= 6:
+            value += trial.suggest_float("new", 0.0, 1.0)
+        return value + trial.suggest_float("wide", 0.0, 1.0 + (trial.number >= 8))
+
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
+    study.optimize(objective, n_trials=12)
+    (new,) = warnings_in(caplog)
+    assert new.startswith("Parameter 'new' of trial 6 is sampled by a uniform draw, not by")
+    for part in ("no finished trial has it", "warn_independent_sampling=False", "UHEBOSampler"):
+        assert part in new
+
+
+def test_a_value_outside_the_range_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A range that depends on another parameter cannot be kept by the model."""
+
+    def objective(trial: optuna.Trial) -> float:
+        high = trial.suggest_float("high", 0.1, 1.0)
+        return -trial.suggest_float("low", 0.0, high)
+
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
+    study.optimize(objective, n_trials=30)
+    (warning,) = warnings_in(caplog)
+    assert warning.startswith("Parameter 'low' of trial")
+    assert "its range was FloatDistribution(high=" in warning
 
 
 def test_notes_of_the_model_are_logged_once_per_kind(caplog: pytest.LogCaptureFixture) -> None:

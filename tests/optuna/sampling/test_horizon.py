@@ -106,7 +106,7 @@ def test_snapshot_of_a_fresh_process_is_the_same() -> None:
     for row in _configurations(4):
         _add(study, row, quadratic(row))
         study.tell(study.ask(), state=TrialState.FAIL)
-        sampler._readers.of(study).shared_distributions(study)  # reads what is there
+        sampler._readers.of(study).distributions(study)  # reads what is there
     _continue(study, 0, -5.0)
     trial = study._storage.get_trial(study.ask()._trial_id)
     cached, fresh = (

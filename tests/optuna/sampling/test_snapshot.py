@@ -148,7 +148,7 @@ def test_infinite_values_are_clipped(values: list[float], expected: list[float])
 
 
 def test_trials_without_a_place_in_the_space_are_left_out() -> None:
-    """A trial that lacks a parameter, or has it in another kind of space, cannot be placed."""
+    """One with another type of parameter; one that lacks a parameter lies where it is inactive."""
     study = study_of(
         finished(1.0, 1.0),
         optuna.create_trial(
@@ -162,8 +162,8 @@ def test_trials_without_a_place_in_the_space_are_left_out() -> None:
     )
     seen = look(study, MIXED).observations
     # Columns are sorted by name: c, n, x.
-    np.testing.assert_allclose(seen.X, [[0.25, 0.625, 0.2]])
-    np.testing.assert_array_equal(seen.y, [2.0])
+    np.testing.assert_allclose(seen.X, [[0.75, 0.625, 0.1], [0.25, 0.625, 0.2]])
+    np.testing.assert_array_equal(seen.y, [1.0, 2.0])
 
 
 def test_enqueued_values_out_of_range_are_left_out() -> None:
@@ -218,10 +218,10 @@ def test_parameters_are_known_from_failed_trials_as_long_as_none_is_complete() -
     """The first complete trial says which parameters there are, whatever failed before."""
     study, reader = study_of(), StudyReader()
     study.add_trial(finished(1.0, None, TrialState.PRUNED))
-    assert set(reader.shared_distributions(study)) == {"x"}
+    assert set(reader.distributions(study)) == {"x"}
     both: dict[str, BaseDistribution] = {"x": X, "y": X}
     study.add_trial(optuna.create_trial(value=1.0, params={"x": 1.0, "y": 1.0}, distributions=both))
-    assert set(reader.shared_distributions(study)) == {"x", "y"}
+    assert set(reader.distributions(study)) == {"x", "y"}
 
 
 def test_no_failed_trials_no_failed_points() -> None:
@@ -277,8 +277,8 @@ def test_a_reader_forgets_the_failed_trials_of_another_study() -> None:
 # ---------------------------------------------------------------------------- shared search space
 
 
-def test_shared_parameters_are_those_of_all_complete_trials() -> None:
-    """Conditional, changed and single-valued parameters are left out; names are sorted."""
+def test_parameters_are_those_of_any_complete_trial() -> None:
+    """Each with its latest range; single-valued ones are left out."""
     common = {"z": X, "a": CategoricalDistribution(["p", "q"]), "one": IntDistribution(3, 3)}
     first = {**common, "conditional": X, "range": FloatDistribution(0.0, 1.0)}
     second = {**common, "range": FloatDistribution(0.0, 2.0)}
@@ -291,7 +291,9 @@ def test_shared_parameters_are_those_of_all_complete_trials() -> None:
             for space in (first, second)
         ]
     )
-    assert list(StudyReader().shared_distributions(study)) == ["a", "z"]
+    found = StudyReader().distributions(study)
+    assert list(found) == ["a", "conditional", "range", "z"]
+    assert found["range"] == second["range"]
 
 
 def test_shared_parameters_ignore_trials_that_are_not_complete() -> None:
@@ -301,15 +303,15 @@ def test_shared_parameters_ignore_trials_that_are_not_complete() -> None:
         finished(1.0, None, TrialState.PRUNED, {0: 1.0}),
         finished(1.0, None, TrialState.FAIL),
     )
-    assert list(StudyReader().shared_distributions(study)) == ["c", "n", "x"]
+    assert list(StudyReader().distributions(study)) == ["c", "n", "x"]
 
 
 def test_callers_may_change_the_shared_parameters() -> None:
     """PartialFixedSampler deletes from the dictionary it gets; that must not stick."""
     study = study_of(finished(1.0, 1.0))
     reader = StudyReader()
-    del reader.shared_distributions(study)["x"]
-    assert list(reader.shared_distributions(study)) == ["x"]
+    del reader.distributions(study)["x"]
+    assert list(reader.distributions(study)) == ["x"]
 
 
 # ------------------------------------------------------------------------------------ constraints
@@ -599,7 +601,7 @@ def test_a_reader_notices_that_the_study_is_another_one() -> None:
     np.testing.assert_array_equal(snapshot.observations.y, [7.0])
     np.testing.assert_allclose(snapshot.observations.X, [[0.9]])
     wider = study_of(optuna.create_trial(value=1.0, params={"z": 1.0}, distributions={"z": X}))
-    assert list(reader.shared_distributions(wider)) == ["z"]
+    assert list(reader.distributions(wider)) == ["z"]
 
 
 def test_readers_are_one_per_study_and_bounded() -> None:

@@ -67,7 +67,7 @@ def fits(
     """Return the fits that a new trial would continue."""
     asking = add(study, {})
     rows = (reader or TrialReader()).read(study).rows
-    return stored_fits(rows, asking.number, {"x"}, constraints)
+    return stored_fits(rows, asking.number, ("x",), constraints)
 
 
 def past(study: Study, *, reader: TrialReader | None = None) -> TrialHistory:

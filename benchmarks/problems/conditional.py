@@ -1,0 +1,255 @@
+"""Define-by-run problems: which parameters a trial has depends on the values of others.
+
+The synthetic ones have a known minimum of 0. The real ones tune scikit-learn's classifiers on the
+data it ships; their value is the error rate of a cross-validation with fixed folds.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optuna.trial import Trial
+
+_CLASSES = ("r", "t", "s")
+
+
+def three_branches(trial: Trial) -> float:
+    """A category with two or three floats of its own behind each value; the last one is best."""
+    branch = trial.suggest_categorical("branch", ["a", "b", "c"])
+    if branch == "a":
+        x = np.array([trial.suggest_float(f"a{i}", 0.0, 1.0) for i in range(2)])
+        return 0.3 + float(((x - 0.2) ** 2).sum())
+    if branch == "b":
+        x = np.array([trial.suggest_float(f"b{i}", 1e-4, 1.0, log=True) for i in range(2)])
+        return 0.15 + float(((np.log10(x) + 1.7) ** 2).sum())
+    x = np.array([trial.suggest_float(f"c{i}", -5.0, 5.0) for i in range(3)])
+    return float(((x - 1.3) ** 2).sum() + (x[0] - 1.3) * (x[1] - 1.3)) / 8.0
+
+
+def layer_widths(trial: Trial) -> float:
+    """An integer, and a float for each level up to it; three are best."""
+    n = trial.suggest_int("n_layers", 1, 4)
+    widths = np.array([trial.suggest_float(f"width{i}", 0.0, 1.0) for i in range(n)])
+    targets = 0.3 + 0.15 * np.arange(n)
+    return float(((widths - targets) ** 2).mean()) + 0.1 * abs(n - 3)
+
+
+def two_parents(trial: Trial) -> float:
+    """Two independent categories, each with two floats behind each of its three values."""
+    total = 0.0
+    for parent, best in (("p", 1), ("q", 2)):
+        choice = trial.suggest_categorical(parent, [0, 1, 2])
+        x = trial.suggest_float(f"{parent}{choice}x", 0.0, 1.0)
+        y = trial.suggest_float(f"{parent}{choice}y", 0.0, 1.0)
+        total += 0.2 * abs(choice - best) + (x - 0.3 - 0.1 * choice) ** 2 + (y - 0.6) ** 2
+    return total
+
+
+def float_parent(trial: Trial) -> float:
+    """A float above whose threshold there is another one, with a better minimum."""
+    x = trial.suggest_float("x", 0.0, 1.0)
+    y = trial.suggest_float("y", 0.0, 1.0)
+    value = (x - 0.75) ** 2 + (y - 0.4) ** 2
+    if x > 0.5:
+        z = trial.suggest_float("z", -1.0, 1.0)
+        return value + (z - 0.4 * x) ** 2
+    return value + 0.1
+
+
+def depth_two(trial: Trial) -> float:
+    """A category behind a category; the minimum lies in the deepest branch."""
+    side = trial.suggest_categorical("side", ["left", "right"])
+    if side == "right":
+        x = trial.suggest_float("rx", 0.0, 1.0)
+        k = trial.suggest_int("rk", 1, 10)
+        return 0.1 + (x - 0.3) ** 2 + 0.01 * (k - 4) ** 2
+    kind = trial.suggest_categorical("kind", ["x", "y", "z"])
+    u = trial.suggest_float(f"l{kind}", 0.0, 1.0)
+    if kind == "x":
+        return 0.2 + (u - 0.5) ** 2
+    v = trial.suggest_float(f"l{kind}v", 0.0, 1.0)
+    offset = 0.05 if kind == "y" else 0.0
+    return offset + (u - 0.8) ** 2 + (v - 0.1) ** 2 + (u - 0.8) * (v - 0.1)
+
+
+def network_depth(trial: Trial) -> float:
+    """An integer depth, and a category and a log integer for each level up to it."""
+    n = trial.suggest_int("depth", 1, 5)
+    total = 0.3 * abs(n - 4)
+    for i in range(n):
+        activation = trial.suggest_categorical(f"activation{i}", _CLASSES)
+        width = trial.suggest_int(f"width{i}", 4, 64, log=True)
+        total += 0.2 * (activation != _CLASSES[i % 3])
+        total += (math.log2(width) - (3.0, 4.0, 5.0, 3.0, 4.0)[i]) ** 2 / 4.0
+    return total
+
+
+def rare_branch(trial: Trial) -> float:
+    """Twelve choices, each with two floats; one is far better, another one is a broad basin."""
+    choice = trial.suggest_categorical("choice", list(range(12)))
+    x = trial.suggest_float(f"x{choice}", 0.0, 1.0)
+    y = trial.suggest_float(f"y{choice}", 0.0, 1.0)
+    if choice == 7:
+        return 2.0 * (x - 0.65) ** 2 + 2.0 * (y - 0.25) ** 2
+    return 0.3 + 0.02 * choice + 0.5 * (x - 0.4) ** 2 + 0.5 * (y - 0.5) ** 2
+
+
+def moving_optimum(trial: Trial) -> float:
+    """A shared log float whose best value depends on the branch, and own floats in two of three."""
+    kind = trial.suggest_categorical("kind", ["a", "b", "c"])
+    rate = math.log10(trial.suggest_float("rate", 1e-5, 1.0, log=True))
+    value = (rate - {"a": -4.0, "b": -2.5, "c": -1.0}[kind]) ** 2 / 2.0
+    if kind == "a":
+        return 0.2 + value
+    own = trial.suggest_float(f"own_{kind}", 0.0, 1.0)
+    return value + (own - {"b": 0.9, "c": 0.3}[kind]) ** 2 + {"b": 0.0, "c": 0.1}[kind]
+
+
+def forty_parameters(trial: Trial) -> float:
+    """Eight choices with five parameters each, so that 40 of 41 are conditional."""
+    choice = trial.suggest_categorical("choice", list(range(8)))
+    x = np.array([trial.suggest_float(f"x{choice}_{i}", 0.0, 1.0) for i in range(4)])
+    k = trial.suggest_int(f"k{choice}", 1, 8)
+    rng = np.random.default_rng(choice)
+    value = float(((x - rng.uniform(0.1, 0.9, 4)) ** 2).sum()) + 0.01 * (k - 1 - choice) ** 2
+    return value + 0.1 * ((choice * 3) % 8)
+
+
+def threshold_and_switch(trial: Trial) -> float:
+    """Two parameters that exist where a switch is on *and* a float is above its threshold."""
+    size = trial.suggest_float("size", 0.1, 10.0, log=True)
+    use = trial.suggest_categorical("use", [True, False])
+    value = (math.log10(size) - 0.5) ** 2 + (0.0 if use else 0.15)
+    if use and size > 1.0:
+        share = trial.suggest_float("share", 0.0, 1.0)
+        order = trial.suggest_int("order", 1, 6)
+        return value + (share - 0.35) ** 2 + 0.03 * abs(order - 4)
+    return value + 0.1
+
+
+@functools.cache
+def _data(name: str) -> tuple[Any, Any]:
+    from sklearn import datasets  # noqa: PLC0415
+
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(X))[:600]
+    return X[rows], y[rows]
+
+
+def _error(model: Any, data: str) -> float:
+    """Return the error rate of a 3-fold cross-validation."""
+    from sklearn.model_selection import StratifiedKFold, cross_val_score  # noqa: PLC0415
+
+    X, y = _data(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return 1.0 - float(cross_val_score(model, X, y, cv=StratifiedKFold(3)).mean())
+
+
+def _classifier(trial: Trial, kinds: tuple[str, ...]) -> Any:
+    """Return one of these classifiers with its own parameters."""
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+    from sklearn.neighbors import KNeighborsClassifier  # noqa: PLC0415
+    from sklearn.svm import SVC  # noqa: PLC0415
+    from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415
+
+    kind = trial.suggest_categorical("classifier", kinds)
+    if kind == "svm":
+        kernel = trial.suggest_categorical("kernel", ["rbf", "poly"])
+        C = trial.suggest_float("svm_C", 1e-3, 1e3, log=True)
+        gamma = trial.suggest_float("gamma", 1e-5, 1e1, log=True)
+        degree = trial.suggest_int("degree", 2, 4) if kernel == "poly" else 3
+        return SVC(C=C, kernel=kernel, gamma=gamma, degree=degree, max_iter=2000)
+    if kind == "neighbors":
+        n = trial.suggest_int("n_neighbors", 1, 50, log=True)
+        p = trial.suggest_float("p", 1.0, 3.0)
+        weights = trial.suggest_categorical("weights", ["uniform", "distance"])
+        return KNeighborsClassifier(n, p=p, weights=weights)
+    if kind == "tree":
+        depth = trial.suggest_int("max_depth", 1, 20)
+        leaf = trial.suggest_int("min_samples_leaf", 1, 50, log=True)
+        criterion = trial.suggest_categorical("criterion", ["gini", "entropy"])
+        return DecisionTreeClassifier(
+            max_depth=depth, min_samples_leaf=leaf, criterion=criterion, random_state=0
+        )
+    C = trial.suggest_float("logistic_C", 1e-4, 1e3, log=True)
+    return LogisticRegression(C=C, max_iter=200)
+
+
+def four_classifiers(trial: Trial) -> float:
+    """Support vectors, neighbors, a tree or a linear model on digits, with their parameters."""
+    return _error(_classifier(trial, ("svm", "neighbors", "tree", "linear")), "digits")
+
+
+def preprocessing_and_model(trial: Trial) -> float:
+    """A preprocessing step, with its own parameters, before one of three classifiers, on wine."""
+    from sklearn.decomposition import PCA  # noqa: PLC0415
+    from sklearn.feature_selection import SelectKBest  # noqa: PLC0415
+    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
+    from sklearn.preprocessing import PowerTransformer, StandardScaler  # noqa: PLC0415
+
+    step = trial.suggest_categorical("step", ["none", "scale", "pca", "select", "power"])
+    steps: list[Any] = []
+    if step == "scale":
+        steps = [StandardScaler()]
+    elif step == "pca":
+        n = trial.suggest_int("n_components", 1, 20)
+        whiten = trial.suggest_categorical("whiten", [True, False])
+        steps = [StandardScaler(), PCA(n, whiten=whiten, random_state=0)]
+    elif step == "select":
+        steps = [StandardScaler(), SelectKBest(k=trial.suggest_int("k", 1, 30))]
+    elif step == "power":
+        steps = [PowerTransformer()]
+    model = _classifier(trial, ("svm", "neighbors", "tree"))
+    return _error(make_pipeline(*steps, model), "breast_cancer")
+
+
+def small_network(trial: Trial) -> float:
+    """A perceptron with one to four layers, a width for each, on digits."""
+    from sklearn.neural_network import MLPClassifier  # noqa: PLC0415
+    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
+    from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
+
+    n = trial.suggest_int("n_layers", 1, 4)
+    widths = [trial.suggest_int(f"width{i}", 4, 64, log=True) for i in range(n)]
+    solver = trial.suggest_categorical("solver", ["adam", "sgd"])
+    rate = trial.suggest_float("rate", 1e-4, 1e-1, log=True)
+    momentum = trial.suggest_float("momentum", 0.0, 0.99) if solver == "sgd" else 0.9
+    network = MLPClassifier(
+        widths,
+        solver=solver,
+        learning_rate_init=rate,
+        momentum=momentum,
+        alpha=trial.suggest_float("alpha", 1e-6, 1e-1, log=True),
+        max_iter=15,
+        random_state=0,
+    )
+    return _error(make_pipeline(StandardScaler(), network), "digits")
+
+
+# Details of the method were chosen on the first four; the others were tried afterwards.
+CHOSEN_ON: dict[str, Callable[[Trial], float]] = {
+    one.__name__: one for one in (three_branches, layer_widths, two_parents, float_parent)
+}
+HELD_OUT: dict[str, Callable[[Trial], float]] = {
+    one.__name__: one
+    for one in (
+        depth_two,
+        network_depth,
+        rare_branch,
+        moving_optimum,
+        forty_parameters,
+        threshold_and_switch,
+    )
+}
+REAL: dict[str, Callable[[Trial], float]] = {
+    one.__name__: one for one in (four_classifiers, preprocessing_and_model, small_network)
+}
