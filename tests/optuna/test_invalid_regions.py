@@ -178,8 +178,9 @@ def test_a_choice_is_not_given_up_for_what_else_failed() -> None:
         x = trial.suggest_float(f"x_{kind}", 0.0, 1.0)
         if kind == "a" and x > 0.8:
             raise optuna.TrialPruned
-        return x if kind == "a" else 5.0 + x
+        return 1.0 - x if kind == "a" else 5.0 + x
 
+    study.enqueue_trial({"kind": "a", "x_a": 0.9})
     study.optimize(objective, n_trials=25)
     first = next(trial.number for trial in study.trials if trial.state is TrialState.PRUNED)
     later = [trial.params["kind"] for trial in study.trials[first + 1 :]]

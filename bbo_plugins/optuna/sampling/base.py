@@ -352,7 +352,7 @@ class ModelSampler(BaseSampler):
                 trial.number,
                 self._independent_sampler or "a uniform draw",
                 self,
-                "no finished trial has it"
+                "no finished trial has it with this type"
                 if known is None
                 else f"its range was {known!r} in the latest trial and is {distribution!r} now",
                 self,

@@ -18,8 +18,8 @@ Of trials that continue one another (:mod:`bbo_plugins.optuna.study.continuation
 complete one with the longest training counts, as one observation; a continuation in any other state
 is nothing, as the point is known from the trial it is to continue.
 
-The search space has the parameters of all complete and pruned trials, each with its latest range.
-One that some complete trial lacks has a condition (:mod:`bbo_plugins.optuna.study.conditions`). A
+The search space has the parameters of all finished trials, each with its latest range. One that
+some complete trial lacks has a condition (:mod:`bbo_plugins.optuna.study.conditions`). A
 trial that lacks another parameter cannot be placed in the space and is left out. An infinite
 constraint value keeps its sign and gets the largest finite magnitude, so that it stays violated or
 satisfied.
@@ -149,7 +149,7 @@ class StudyReader:
             return trials
 
     def distributions(self, study: Study) -> dict[str, BaseDistribution]:
-        """Return the parameters that any complete or pruned trial has, with the latest range.
+        """Return the parameters that any finished trial has, with the latest range.
 
         As long as no trial is complete, those that all failed trials share. Parameters with a
         single possible value are left out: there is nothing to suggest.

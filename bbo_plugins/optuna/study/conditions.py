@@ -1,11 +1,14 @@
 """Learn from the trials which parameters there are, and where each of them exists.
 
-A complete trial tells of every parameter whether it exists there, a pruned one only which do: it
-may have been cut off before it asked for the others. For each parameter that some complete trial
-lacks, the rule is the decision tree of largest evidence: mostly a single split on one other
-parameter that separates the trials with it from those without. The evidence of a split is the
-probability of the presences in its cells, each cell with a Beta(1/2, 1/2) prior, less a price for
-the choice of a threshold. A parameter that was asked for before its child is preferred as a parent.
+A complete trial tells of every parameter whether it exists there, a pruned or failed one only which
+do: it may have been cut off before it asked for the others. What those lack counts at levels at
+which no complete trial was, as at a category at which every trial fails.
+
+For each parameter that some complete trial lacks, the rule is the decision tree of largest
+evidence: mostly a single split on one other parameter that separates the trials with it from those
+without. The evidence of a split is the probability of the presences in its cells, each cell with a
+Beta(1/2, 1/2) prior, less a price for the choice of a threshold. A parameter that was asked for
+before its child is preferred as a parent.
 
 Where the trials cannot tell, as between the two sides of a threshold or at a category that no trial
 had, a parameter counts as active: it is suggested, which costs nothing if it is not used.
@@ -21,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from optuna.distributions import IntDistribution
+from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from bbo_plugins.optuna.study.points import dimension_of, is_single
 from bbo_plugins.space import Condition, Split
@@ -48,8 +51,9 @@ class Parameters:
     """The parameters of a study.
 
     Attributes:
-        distributions: The latest distribution of each, single-valued ones left out.
-        conditions: Conditions of those that some complete trial lacks.
+        distributions: The latest distribution of each. Left out are single-valued ones, and those
+            whose type trials disagree about, until a trial of these samplers has decided.
+        conditions: Conditions of those that do not exist everywhere.
     """
 
     distributions: Mapping[str, BaseDistribution]
@@ -62,21 +66,25 @@ class ParameterLearner:
     def __init__(self) -> None:
         """Start without a trial."""
         self._rows: list[TrialRow] = []
-        self._latest: dict[str, tuple[int, BaseDistribution]] = {}
+        self._latest: dict[str, tuple[TrialRow, BaseDistribution]] = {}
+        self._types: dict[str, set[object]] = {}
         self._n_complete_with: dict[str, int] = {}
         self._n_complete = 0
+        self._cut_off: set[frozenset[str]] = set()  # what pruned and failed trials had
         self._evidence = _Evidence({})
         self._learned: Parameters | None = None
 
     def add(self, row: TrialRow) -> None:
-        """Add a complete or pruned trial."""
+        """Add a finished trial."""
         self._learned = None
         self._rows.append(row)
         self._n_complete += row.complete
+        if not row.complete:
+            self._cut_off.add(frozenset(row.params))
         for name, distribution in row.trial.distributions.items():
-            number, _ = self._latest.get(name, (-1, distribution))
-            if row.number > number:
-                self._latest[name] = row.number, distribution
+            if name not in self._latest or row.number > self._latest[name][0].number:
+                self._latest[name] = row, distribution
+            self._types.setdefault(name, set()).add(_type_of(distribution))
             if row.complete:
                 self._n_complete_with[name] = self._n_complete_with.get(name, 0) + 1
 
@@ -86,27 +94,40 @@ class ParameterLearner:
             return Parameters({}, {})
         if self._learned is None:
             distributions = {
-                name: self._latest[name][1]
-                for name in sorted(self._latest)
-                if not is_single(self._latest[name][1])
+                name: distribution
+                for name, (row, distribution) in sorted(self._latest.items())
+                if not is_single(distribution)
+                # An added trial does not show what type the objective asks for.
+                and (len(self._types[name]) == 1 or row.has_proposal)
             }
-            missing = [
-                name
-                for name in distributions
-                if self._n_complete_with.get(name, 0) < self._n_complete
-            ]
-            conditions = self._conditions(distributions, missing) if missing else {}
+            conditions = self._conditions(distributions)
             self._learned = Parameters(distributions, conditions)
         return self._learned
 
-    def _conditions(
-        self, distributions: Mapping[str, BaseDistribution], missing: Sequence[str]
-    ) -> dict[str, Condition]:
+    def _conditions(self, distributions: Mapping[str, BaseDistribution]) -> dict[str, Condition]:
+        missing = [
+            name for name in distributions if self._n_complete_with.get(name, 0) < self._n_complete
+        ]
+        cut_off = [
+            name
+            for name in distributions
+            if name not in missing and any(name not in names for names in self._cut_off if names)
+        ]
+        if not missing and not cut_off:
+            return {}
         if not self._evidence.is_of(distributions):
             self._evidence = _Evidence(distributions)
         self._evidence.add(self._rows[self._evidence.n :])
         learned = dict.fromkeys(missing, True) | self._evidence.conditions(missing[:_MAX_CHILDREN])
+        learned |= self._evidence.conditions_of_cut_off(cut_off[:_MAX_CHILDREN])
         return _without_circles(learned)
+
+
+def _type_of(distribution: BaseDistribution) -> object:
+    """Return what Optuna does not allow to change."""
+    if isinstance(distribution, CategoricalDistribution):
+        return repr(distribution.choices)
+    return type(distribution), getattr(distribution, "log", False)
 
 
 def _without_circles(conditions: dict[str, Condition]) -> dict[str, Condition]:
@@ -191,6 +212,7 @@ class _Evidence:
         self._last = np.cumsum(widths).astype(np.int64) - 1
         R = sum(widths)
         self._counts = np.zeros((2, R, P), dtype=np.int64)  # trials without the child, and with it
+        self._perhaps_without = np.zeros((R, P), dtype=np.bool_)  # by trials that were cut off
         self._low = np.full((2, P, P), np.inf)
         self._high = np.full((2, P, P), -np.inf)
         self._reversed = np.zeros((P, P), dtype=np.int64)  # child asked for first
@@ -205,10 +227,11 @@ class _Evidence:
         """Add trials to the counts and extremes."""
         for row in rows:
             values, known, position = self._read(row)
-            self._values.append(values)
-            self._known.append(known)
             exists = ~np.isnan(values)
             cells = self._cells(values, known)
+            self._perhaps_without[np.ix_(cells, np.flatnonzero(~exists))] = True
+            self._values.append(values)
+            self._known.append(known)
             for has, children in ((0, known & ~exists), (1, exists)):
                 self._counts[has][np.ix_(cells, np.flatnonzero(children))] += 1
                 pair = exists[:, None] & children[None, :]
@@ -259,6 +282,24 @@ class _Evidence:
                 found[child] = self._tree(column)
         return found
 
+    def conditions_of_cut_off(self, children: Sequence[str]) -> dict[str, Condition]:
+        """Return the conditions of those children that are missing at levels of some parent.
+
+        Every complete trial has these children. A level counts if only trials that were cut off are
+        known of it, and a parent if it was asked for first.
+        """
+        found: dict[str, Condition] = {}
+        for child in children:
+            column = self._column_of[child]
+            missing = self._perhaps_without[:, column] & (self._counts[1][:, column] == 0)
+            missing[self._last] = False
+            first = (self._together[:, column] > 0) & (self._reversed[:, column] == 0)
+            first &= np.logical_or.reduceat(missing, self._first)
+            parents = [one for one in np.flatnonzero(first) if self._columns[one].n_levels]
+            if parents:
+                found[child] = self._single_split(int(parents[0]), column)
+        return found
+
     def _scores(self) -> FloatArray:
         """Return the evidence (P, P) of each parent for each child, -inf if it does not decide."""
         without, having = self._counts
@@ -287,8 +328,9 @@ class _Evidence:
     def _single_split(self, parent: int, child: int) -> Condition:
         """Return the split of a parent that decides by itself."""
         column, name = self._columns[parent], self._names[parent]
-        without, having = self._counts[:, self._first[parent] : self._last[parent] + 1, child]
-        holds = (having > 0) | (without == 0)
+        cells = slice(self._first[parent], self._last[parent] + 1)
+        without, having = self._counts[:, cells, child]
+        holds = (having > 0) | ~self._perhaps_without[cells, child]
         if column.n_levels:
             return column.split(name, holds[:-1].tolist(), bool(holds[-1]))
         if not without[0] or not having[0]:

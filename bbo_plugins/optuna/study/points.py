@@ -145,8 +145,16 @@ class PlacedTrials:
         return known, flat.reshape(len(rows), len(self.space))
 
     def n_unplaced(self, trials: Sequence[TrialRow]) -> int:
-        """Return how many complete ones of these trials, placed before, have no place."""
-        return sum(trial.complete and self._points[trial.number] is None for trial in trials)
+        """Return how many complete ones of these trials, placed before, have no place.
+
+        Not counted are those that left the range that they gave themselves.
+        """
+        return sum(
+            trial.complete
+            and self._points[trial.number] is None
+            and all(_is_in_range(trial.trial.distributions[n], v) for n, v in trial.params.items())
+            for trial in trials
+        )
 
     def pending(self, trials: Sequence[TrialRow], asking: int) -> FloatArray:
         """Return the points (p, d) at which trials other than the asking one are running.

@@ -159,7 +159,7 @@ class StudyTrials:
     Attributes:
         rows: All trials by number.
         n_settled: How many trials come before the first unfinished one.
-        parameters: The parameters of complete and pruned trials; none without a complete one.
+        parameters: The parameters of finished trials; none without a complete one.
         continuations: Which trials continue which.
         generation: Another number if this is another study, under an identifier used before.
     """
@@ -269,7 +269,6 @@ class TrialReader:
         row = TrialRow.read(trial, sign=self._sign, noise_func=self._noise_func)
         if _is_finished(row):
             self._finished[row.number] = row
-        if row.state in _OBSERVED:
             self._parameters.add(row)
         return row
 

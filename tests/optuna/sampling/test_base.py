@@ -340,7 +340,11 @@ def test_uncovered_parameters_warn_once_each(caplog: pytest.LogCaptureFixture) -
     study.optimize(objective, n_trials=12)
     (new,) = warnings_in(caplog)
     assert new.startswith("Parameter 'new' of trial 6 is sampled by a uniform draw, not by")
-    for part in ("no finished trial has it", "warn_independent_sampling=False", "UHEBOSampler"):
+    for part in (
+        "no finished trial has it with this type",
+        "warn_independent_sampling=False",
+        "UHEBOSampler",
+    ):
         assert part in new
 
 

@@ -1,0 +1,252 @@
+"""Tests of learning from the trials where each parameter exists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import TrialState
+
+from bbo_plugins.optuna.study.conditions import ParameterLearner
+from bbo_plugins.optuna.study.points import space_of
+from bbo_plugins.optuna.study.trials import TrialRow
+from bbo_plugins.space import Split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optuna.trial import Trial
+
+    from bbo_plugins.space import SearchSpace
+
+UNIT = FloatDistribution(0.0, 1.0)
+
+
+def rows_of(objective: Callable[[Trial], Any], n: int, seed: int = 0) -> list[TrialRow]:
+    """Return the rows of random trials."""
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
+
+    def evaluated(trial: Trial) -> float:
+        objective(trial)
+        return 0.0
+
+    study.optimize(evaluated, n_trials=n)
+    return [TrialRow.read(trial) for trial in study.trials]
+
+
+def learned(rows: list[TrialRow]) -> SearchSpace:
+    """Return the space that these trials show."""
+    learner = ParameterLearner()
+    for row in rows:
+        learner.add(row)
+    found = learner.parameters()
+    return space_of(found.distributions, found.conditions)
+
+
+def agreement(objective: Callable[[Trial], Any], space: SearchSpace) -> float:
+    """Return the share of new random trials whose parameters the space foretells exactly."""
+    rows = rows_of(objective, 200, seed=7)
+    foretold = [set(space.decode(space.encode([row.params])[0])) for row in rows]
+    return float(
+        np.mean([set(row.params) == names for row, names in zip(rows, foretold, strict=True)])
+    )
+
+
+def category(trial: Trial) -> None:
+    """A parameter of its own behind each category."""
+    kind = trial.suggest_categorical("kind", ["a", "b", "c"])
+    trial.suggest_float("always", 0.0, 1.0)
+    trial.suggest_float(f"own_{kind}", 0.0, 1.0)
+
+
+def integer(trial: Trial) -> None:
+    """A parameter per level."""
+    for i in range(trial.suggest_int("n", 0, 4)):
+        trial.suggest_float(f"x{i}", 0.0, 1.0)
+
+
+def one_level(trial: Trial) -> None:
+    """A parameter at one level of an integer only."""
+    if trial.suggest_int("n", 1, 5) == 3:
+        trial.suggest_float("x", 0.0, 1.0)
+    trial.suggest_float("y", 0.0, 1.0)
+
+
+def large_integer(trial: Trial) -> None:
+    """A parameter above a threshold of an integer with many levels."""
+    if trial.suggest_int("n", 0, 1000) >= 400:
+        trial.suggest_categorical("x", ["p", "q"])
+
+
+def nested(trial: Trial) -> None:
+    """Three levels."""
+    if trial.suggest_categorical("a", [True, False]):
+        if trial.suggest_categorical("b", ["p", "q"]) == "q":
+            trial.suggest_float("c", 0.0, 1.0)
+    else:
+        trial.suggest_int("d", 1, 3)
+
+
+def independent(trial: Trial) -> None:
+    """Two parents with children each."""
+    for parent in "pq":
+        choice = trial.suggest_categorical(parent, [0, 1, 2])
+        trial.suggest_float(f"{parent}{choice}", 0.0, 1.0)
+
+
+def conjunction(trial: Trial) -> None:
+    """A parameter that needs two others."""
+    a = trial.suggest_categorical("a", ["p", "q", "r"])
+    b = trial.suggest_categorical("b", [True, False])
+    if a == "q" and b:
+        trial.suggest_float("x", 0.0, 1.0)
+
+
+def late_parent(trial: Trial) -> None:
+    """The parent has an early place in one branch and a late one in the other."""
+    kind = trial.suggest_categorical("kind", ["short", "long"])
+    if kind == "long":
+        for i in range(6):
+            trial.suggest_float(f"x{i}", 0.0, 1.0)
+    if trial.suggest_categorical("switch", [True, False]):
+        trial.suggest_float("child", 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "objective", [category, integer, one_level, nested, independent, conjunction, late_parent]
+)
+def test_rules_are_found(objective: Callable[[Trial], Any]) -> None:
+    """Sixty random trials are enough to foretell every later one."""
+    assert agreement(objective, learned(rows_of(objective, 60))) == 1.0
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_threshold_of_a_float(log: bool) -> None:
+    """Below what has been seen absent it is inactive, above active; between it counts as active."""
+
+    def objective(trial: Trial) -> None:
+        x = trial.suggest_float("x", 1.0, 100.0, log=log)
+        if x > 20.0:
+            trial.suggest_float("z", 0.0, 1.0)
+
+    rows = rows_of(objective, 40)
+    space = learned(rows)
+    below = max(row.params["x"] for row in rows if "z" not in row.params)
+    above = min(row.params["x"] for row in rows if "z" in row.params)
+    xs = [1.0, below, 0.5 * (below + above), above, 100.0]
+    active = space.active(space.encode([{"x": x} for x in xs]))[:, 1]
+    assert active.tolist() == [False, False, True, True, True]
+    assert agreement(large_integer, learned(rows_of(large_integer, 200))) > 0.98
+
+
+def test_threshold_from_above() -> None:
+    """A parameter may exist below a threshold."""
+
+    def objective(trial: Trial) -> None:
+        if trial.suggest_float("x", 0.0, 1.0) < 0.3:
+            trial.suggest_float("z", 0.0, 1.0)
+
+    space = learned(rows_of(objective, 60))
+    active = space.active(space.encode([{"x": x} for x in (0.0, 0.25, 0.35, 1.0)]))[:, 1]
+    assert active.tolist() == [True, True, False, False]
+
+
+def test_order_of_trials_does_not_matter() -> None:
+    """One by one, all at once or backwards: the same conditions."""
+    for objective in (category, nested, conjunction, large_integer):
+        rows = rows_of(objective, 40)
+        backwards = learned(rows[::-1])
+        learner = ParameterLearner()
+        for row in rows:
+            learner.add(row)
+            found = learner.parameters()
+        assert space_of(found.distributions, found.conditions) == backwards == learned(rows)
+
+
+def test_contradicted_rules_are_learned_again() -> None:
+    """A parent that only seemed to decide is given up."""
+
+    def row(number: int, kind: str, switch: bool, *, child: bool) -> TrialRow:
+        params: dict[str, Any] = {"kind": kind, "switch": switch, **({"x": 0.5} if child else {})}
+        distributions = {
+            "kind": CategoricalDistribution(["a", "b"]),
+            "switch": CategoricalDistribution([False, True]),
+            "x": UNIT,
+        }
+        trial = optuna.create_trial(
+            value=0.0, params=params, distributions={name: distributions[name] for name in params}
+        )
+        trial.number = number
+        return TrialRow.read(trial)
+
+    rows = [row(0, "a", False, child=False), row(1, "b", True, child=True)]
+    first = learned(rows).conditions["x"]
+    assert isinstance(first, Split)
+    other = {"kind": "switch", "switch": "kind"}[first.parent]
+    against = ("b", False) if first.parent == "kind" else ("a", True)
+    rows.append(row(2, *against, child=other == "kind" and against[0] == "b"))
+    second = learned(rows).conditions["x"]
+    assert isinstance(second, Split)
+    assert second.parent == other
+
+
+def test_what_cannot_be_decided_is_active() -> None:
+    """A parameter that comes and goes for no reason, and a category that no trial had."""
+
+    def objective(trial: Trial) -> None:
+        kind = trial.suggest_categorical("kind", ["a", "b", "never"])
+        if kind == "a":
+            trial.suggest_float("x", 0.0, 1.0)
+        if trial.number % 2:
+            trial.suggest_float("odd", 0.0, 1.0)
+
+    rows = [row for row in rows_of(objective, 60) if row.params["kind"] != "never"]
+    space = learned(rows)
+    new = space.encode([{"kind": "never"}])
+    assert space.active(new)[0, space.names.index("x")]
+    odd = space.active(space.snap(np.random.default_rng(0).random((100, len(space)))))
+    assert odd[:, space.names.index("odd")].any()
+
+
+def test_pruned_trials_say_only_what_they_have() -> None:
+    """One cut off before its last parameter is no evidence of its absence."""
+
+    def trial(number: int, state: TrialState, params: dict[str, float]) -> TrialRow:
+        frozen = optuna.create_trial(
+            state=state,
+            value=0.0 if state is TrialState.COMPLETE else None,
+            params=params,
+            distributions=dict.fromkeys(params, UNIT),
+        )
+        frozen.number = number
+        return TrialRow.read(frozen)
+
+    whole = [trial(i, TrialState.COMPLETE, {"x": 0.1 * i, "y": 0.5}) for i in range(5)]
+    assert not learned([*whole, trial(5, TrialState.PRUNED, {"x": 0.9})]).conditions
+    more = learned([*whole, trial(5, TrialState.PRUNED, {"x": 0.9, "y": 0.5, "z": 0.5})])
+    assert set(more.conditions) == {"z"}
+
+
+def test_latest_range_counts() -> None:
+    """That of the trial with the highest number, whichever was read last."""
+    rows = []
+    for number, high in ((3, 8.0), (5, 2.0), (4, 4.0)):
+        frozen = optuna.create_trial(
+            value=0.0, params={"x": 1.0}, distributions={"x": FloatDistribution(0.0, high)}
+        )
+        frozen.number = number
+        rows.append(TrialRow.read(frozen))
+    assert learned(rows).dimensions[0].high == 2.0
+
+
+def test_single_values_are_no_parameters() -> None:
+    """There is nothing to suggest, and nothing to learn from them."""
+    frozen = optuna.create_trial(
+        value=0.0,
+        params={"x": 1, "y": 1},
+        distributions={"x": IntDistribution(1, 1), "y": IntDistribution(0, 1)},
+    )
+    assert learned([TrialRow.read(frozen)]).names == ("y",)

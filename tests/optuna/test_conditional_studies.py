@@ -1,0 +1,261 @@
+"""Studies in which the parameters of a trial depend on one another, with real samplers."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING, Any
+
+import optuna
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from optuna.samplers import PartialFixedSampler
+from optuna.trial import TrialState
+
+from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hypothesis.strategies import DrawFn
+    from optuna.samplers import BaseSampler
+    from optuna.trial import Trial
+
+
+SAMPLERS: dict[str, Callable[..., BaseSampler]] = {"uhe": UHEBOSampler, "go-ucb": GOUCBSampler}
+
+
+def tree(trial: Trial) -> float:
+    """Two independent parents; the children of one are of all kinds."""
+    kind = trial.suggest_categorical("kind", ["a", "b", "c"])
+    value = trial.suggest_float("x", 0.0, 1.0)
+    if kind == "a":
+        return value + trial.suggest_float("rate", 1e-4, 1.0, log=True)
+    if kind == "b":
+        value += trial.suggest_int("n", 1, 8) / 8.0
+        return value + (trial.suggest_categorical("mode", ["p", "q"]) == "p")
+    return value + sum(
+        trial.suggest_float(f"w{i}", 0.0, 1.0) for i in range(trial.suggest_int("depth", 0, 2))
+    )
+
+
+def small_sampler(name: str, seed: int = 0, **more: Any) -> BaseSampler:
+    """Return a sampler whose model takes over after four trials."""
+    return SAMPLERS[name](n_startup_trials=4, seed=seed, **more)
+
+
+def params_of(study: optuna.Study) -> list[dict[str, Any]]:
+    """Return the parameters of all trials."""
+    return [trial.params for trial in study.trials]
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_the_model_suggests_conditional_parameters(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once a branch is known, all of its parameters come from the model, without a warning."""
+    study = optuna.create_study(sampler=small_sampler(name))
+    study.enqueue_trial({"kind": "c", "depth": 2})
+    study.enqueue_trial({"kind": "a"})
+    study.enqueue_trial({"kind": "b"})
+    study.optimize(tree, n_trials=6)
+    independent: list[str] = []
+    sample = study.sampler.sample_independent
+
+    def noted(*args: Any) -> Any:
+        independent.append(args[2])
+        return sample(*args)
+
+    study.sampler.sample_independent = noted  # type: ignore[method-assign]
+    study.optimize(tree, n_trials=12)
+    assert not independent
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_conditional_study_is_solved(name: str) -> None:
+    """The best branch is found and its own parameters are optimized."""
+
+    def objective(trial: Trial) -> float:
+        n = trial.suggest_int("n", 1, 4)
+        x = [trial.suggest_float(f"x{i}", 0.0, 1.0) for i in range(n)]
+        return 0.1 * abs(n - 3) + sum((v - 0.3 - 0.1 * i) ** 2 for i, v in enumerate(x)) / n
+
+    study = optuna.create_study(sampler=SAMPLERS[name](seed=1))
+    study.optimize(objective, n_trials=45)
+    assert study.best_params["n"] == 3
+    assert study.best_value < 2e-3
+
+
+def test_start_up_visits_each_value_of_a_parent() -> None:
+    """Before one is repeated, from the moment on that two branches are known."""
+
+    def objective(trial: Trial) -> float:
+        kind = trial.suggest_categorical("kind", list("abcdef"))
+        return trial.suggest_float(f"x_{kind}", 0.0, 1.0)
+
+    for seed in range(5):
+        study = optuna.create_study(sampler=UHEBOSampler(seed=seed))
+        study.optimize(objective, n_trials=8)
+        kinds = [trial.params["kind"] for trial in study.trials]
+        assert len(set(kinds)) == 6, kinds
+
+
+@pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_held_and_enqueued_parents(name: str) -> None:
+    """A parent may be held by PartialFixedSampler, or given with a trial."""
+    sampler = small_sampler(name)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(tree, n_trials=8)
+    study.sampler = PartialFixedSampler({"kind": "b"}, sampler)
+    study.optimize(tree, n_trials=4)
+    assert {one["kind"] for one in params_of(study)[8:]} == {"b"}
+    study.sampler = PartialFixedSampler({"n": 7, "depth": 1}, sampler)  # children, maybe inactive
+    study.optimize(tree, n_trials=6)
+    later = params_of(study)[12:]
+    assert {one["n"] for one in later if "n" in one} <= {7}
+    assert {one["depth"] for one in later if "depth" in one} <= {1}
+    study.sampler = sampler
+    study.enqueue_trial({"kind": "c", "depth": 2, "w1": 0.125})
+    study.optimize(tree, n_trials=1)
+    assert params_of(study)[-1].items() >= {"kind": "c", "depth": 2, "w1": 0.125}.items()
+
+
+def test_running_trials_are_kept_apart() -> None:
+    """A trial that waits in one branch is not proposed again, in that branch or another."""
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
+    study.optimize(tree, n_trials=10)
+    asked = []
+    for _ in range(6):
+        trial = study.ask()
+        tree(trial)
+        asked.append(tuple(sorted(trial.params.items())))
+    assert len(set(asked)) == 6
+
+
+def test_failed_and_pruned_branches() -> None:
+    """A branch that always fails, and one that is pruned before its own parameters, do no harm."""
+
+    def objective(trial: Trial) -> float:
+        kind = trial.suggest_categorical("kind", ["good", "broken", "cut"])
+        if kind == "cut":
+            trial.report(5.0, 0)
+            raise optuna.TrialPruned
+        x = trial.suggest_float(f"x_{kind}", 0.0, 1.0)
+        if kind == "broken":
+            raise RuntimeError
+        return (x - 0.3) ** 2
+
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=5, seed=0))
+    study.optimize(objective, n_trials=30, catch=(RuntimeError,))
+    states = [trial.state for trial in study.trials[10:]]
+    assert states.count(TrialState.COMPLETE) >= 12
+    assert study.best_value < 1e-3
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_constraints_of_conditional_studies(name: str) -> None:
+    """Constraints are modeled over the same space."""
+    if name != "uhe":
+        pytest.skip("this sampler takes no constraints_func")
+    sampler = UHEBOSampler(
+        n_startup_trials=6, seed=0, constraints_func=lambda t: (0.5 - t.params["x"],)
+    )
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(tree, n_trials=30)
+    feasible = [t.value for t in study.trials if t.params["x"] >= 0.5]
+    assert min(value for value in feasible if value is not None) < 0.52
+
+
+def test_ranges_that_change() -> None:
+    """The latest range counts; values beyond it stay known at its end."""
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
+
+    def objective(trial: Trial, high: float) -> float:
+        return (trial.suggest_float("x", 0.0, high) - 0.8) ** 2 + trial.suggest_float("y", 0, 1)
+
+    study.optimize(lambda trial: objective(trial, 4.0), n_trials=8)
+    study.optimize(lambda trial: objective(trial, 1.0), n_trials=12)
+    assert all(trial.params["x"] <= 1.0 for trial in study.trials[8:])
+    assert study.best_value < 0.01
+
+
+def test_a_type_that_changes_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """Trials with the earlier type are left out, and one warning says so."""
+
+    def objective(trial: Trial) -> float:
+        return trial.suggest_float("x", 0.0, 1.0)
+
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=2, seed=0))
+    study.add_trial(
+        optuna.create_trial(
+            value=0.0,
+            params={"x": "low"},
+            distributions={"x": optuna.distributions.CategoricalDistribution(["low", "high"])},
+        )
+    )
+    study.optimize(lambda trial: trial.suggest_float("y", 0.0, 1.0), n_trials=1)
+    added = optuna.create_trial(
+        value=0.5,
+        params={"x": 0.5},
+        distributions={"x": optuna.distributions.FloatDistribution(0.0, 1.0)},
+    )
+    study.add_trial(added)
+    trial = study.ask({"x": optuna.distributions.FloatDistribution(0.0, 1.0)})
+    assert 0.0 <= trial.params["x"] <= 1.0
+    said = [one.getMessage() for one in caplog.records if "left out" in one.getMessage()]
+    assert len(said) == 1
+    assert "1 trial left out, as a parameter had a value" in said[0]
+
+
+@st.composite
+def objectives(draw: DrawFn) -> Callable[[Trial], float]:
+    """Draw a define-by-run objective: a random tree of parameters of all kinds."""
+
+    def node(depth: int, name: str) -> tuple[Any, ...]:
+        kind = draw(st.sampled_from(["category", "int", "float", "log", "step"]))
+        n = 0 if depth == 0 else draw(st.integers(0, 2))
+        children = tuple(node(depth - 1, f"{name}{i}") for i in range(n))
+        return kind, name, draw(st.sampled_from([0.2, 0.5, 0.8])), children
+
+    roots = [node(2, name) for name in "pq"[: draw(st.integers(1, 2))]]
+
+    def visit(trial: Trial, item: tuple[Any, ...]) -> float:
+        kind, name, threshold, children = item
+        if kind == "category":
+            u = trial.suggest_categorical(name, [0.0, 0.3, 1.0])
+        elif kind == "int":
+            u = trial.suggest_int(name, 0, 5) / 5.0
+        elif kind == "log":
+            u = -math.log10(trial.suggest_float(name, 1e-3, 1.0, log=True)) / 3.0
+        elif kind == "step":
+            u = trial.suggest_float(name, 0.0, 1.0, step=0.25)
+        else:
+            u = trial.suggest_float(name, 0.0, 1.0)
+        value = (u - 0.6) ** 2
+        for place, child in enumerate(children):
+            if (u > threshold) == (place % 2 == 0):
+                value += visit(trial, child)
+        return value
+
+    return lambda trial: sum(visit(trial, root) for root in roots)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@settings(max_examples=8)
+@given(objective=objectives(), seed=st.integers(0, 99))
+def test_random_trees(name: str, objective: Callable[[Trial], float], seed: int) -> None:
+    """Any tree of parameters: no trial fails, and a study that stops goes on bit for bit."""
+    storage = optuna.storages.InMemoryStorage()
+    whole = optuna.create_study(sampler=small_sampler(name, seed))
+    whole.optimize(objective, n_trials=14)
+    assert all(trial.state is TrialState.COMPLETE for trial in whole.trials)
+    study = optuna.create_study(storage=storage, sampler=small_sampler(name, seed))
+    study.optimize(objective, n_trials=9)
+    resumed = optuna.load_study(
+        study_name=study.study_name, storage=storage, sampler=small_sampler(name, seed)
+    )
+    resumed.optimize(objective, n_trials=5)
+    assert params_of(resumed) == params_of(whole)
