@@ -339,7 +339,7 @@ def test_parameters_of_a_bilevel_study_change(
 
 @each
 def test_categorical_choices_change(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Trials added with other choices are no reason to stop; they are left out, and that is said."""
+    """Trials added with other choices are no reason to stop; one warning says they are left out."""
     study = study_of(name)
     run(study, 6)
     other = {**space_of(name), "c": CategoricalDistribution(["a", "other"])}

@@ -148,7 +148,7 @@ def test_infinite_values_are_clipped(values: list[float], expected: list[float])
 
 
 def test_trials_without_a_place_in_the_space_are_left_out() -> None:
-    """One with another type of parameter; one that lacks a parameter lies where it is inactive."""
+    """A trial that lacks a parameter, or has it in another kind of space, cannot be placed."""
     study = study_of(
         finished(1.0, 1.0),
         optuna.create_trial(
@@ -162,8 +162,8 @@ def test_trials_without_a_place_in_the_space_are_left_out() -> None:
     )
     seen = look(study, MIXED).observations
     # Columns are sorted by name: c, n, x.
-    np.testing.assert_allclose(seen.X, [[0.75, 0.625, 0.1], [0.25, 0.625, 0.2]])
-    np.testing.assert_array_equal(seen.y, [1.0, 2.0])
+    np.testing.assert_allclose(seen.X, [[0.25, 0.625, 0.2]])
+    np.testing.assert_array_equal(seen.y, [2.0])
 
 
 def test_enqueued_values_out_of_range_are_left_out() -> None:
