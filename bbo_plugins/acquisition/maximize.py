@@ -140,8 +140,10 @@ class _OnActive:
         return self.acquisition.value(self.space.with_inactive_set(X))
 
     def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        value, gradient = self.acquisition.value_and_gradient(self.space.with_inactive_set(X))
-        return value, np.where(self.space.active(X), gradient, 0.0)
+        active = self.space.active(X)
+        points = np.where(active, X, self.space.inactive_at)
+        value, gradient = self.acquisition.value_and_gradient(points)
+        return value, np.where(active, gradient, 0.0)
 
 
 def _on_active(acquisition: Acquisition, space: SearchSpace) -> Acquisition:

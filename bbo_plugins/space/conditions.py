@@ -41,6 +41,10 @@ class Split:
         """Whether no cell has a split of its own."""
         return all(isinstance(cell, bool) for cell in self.cells)
 
+    @cached_property
+    def _cut_array(self) -> FloatArray:
+        return np.array(self.cuts, dtype=np.float64)
+
     def parents(self) -> Iterator[str]:
         """Yield the names of all parameters that the tree looks at."""
         yield self.parent
@@ -50,7 +54,7 @@ class Split:
 
     def cell_of(self, u: FloatArray, active: NDArray[np.bool_]) -> IntArray:
         """Return the cells (m,) for the parent's coordinates and activity, both (m,)."""
-        cells = np.searchsorted(self.cuts, u, side="right")
+        cells = self._cut_array.searchsorted(u, side="right")
         return np.where(active, cells, len(self.cuts) + 1)
 
 

@@ -50,6 +50,7 @@ class SearchSpace:
         names: Names of the parameters, in the order of the columns.
         dimensions: Their dimensions, in the same order.
         conditions: Their conditions by name.
+        inactive_at: (d,) coordinates where they are inactive; without conditions shape (0,).
         n_categories: (d,) number of choices of each dimension, 0 for a numeric one.
         is_continuous: (d,) whether the dimension has no levels.
         size: Number of distinct points, with conditions an upper bound; None if a dimension is
@@ -85,7 +86,7 @@ class SearchSpace:
         self._depth = _depths(self.names, self.conditions)
         self._steps = _steps(self.names, self.conditions, self._depth)
         middle = [float(one.snap(0.5)) for one in self.dimensions] if conditions else []
-        self._inactive_at = _read_only(middle, np.float64)
+        self.inactive_at: FloatArray = _read_only(middle, np.float64)
 
     def _columns(self, scale: str) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
         """Return indices, level counts, bases and spans of the columns with this scale."""
@@ -157,7 +158,7 @@ class SearchSpace:
         for column, (name, dimension) in enumerate(zip(self.names, self.dimensions, strict=True)):
             if name in self.conditions:
                 known = [index for index, row in enumerate(params) if name in row]
-                points[:, column] = self._inactive_at[column]
+                points[:, column] = self.inactive_at[column]
                 points[known, column] = dimension.encode([params[index][name] for index in known])
             else:
                 points[:, column] = dimension.encode([row[name] for row in params])
@@ -192,7 +193,7 @@ class SearchSpace:
 
     def with_inactive_set(self, X: FloatArray) -> FloatArray:
         """Return the points X (m, d) with inactive coordinates where they belong, shape (m, d)."""
-        return np.where(self.active(X), X, self._inactive_at) if self.conditions else X
+        return np.where(self.active(X), X, self.inactive_at) if self.conditions else X
 
     def snap(self, X: ArrayLike) -> FloatArray:
         """Return for each row of X (n, d) the nearest point that has parameters, (n, d)."""

@@ -7,8 +7,8 @@ which no complete trial was, as at a category at which every trial fails.
 For each parameter that some complete trial lacks, the rule is the decision tree of largest
 evidence: mostly a single split on one other parameter that separates the trials with it from those
 without. The evidence of a split is the probability of the presences in its cells, each cell with a
-Beta(1/2, 1/2) prior, less a price for the choice of a threshold. A parameter that was asked for
-before its child is preferred as a parent.
+Beta(1/2, 1/2) prior, less a price for the choice of a threshold. Parents that were asked for before
+their child, and that exist everywhere, are preferred.
 
 Where the trials cannot tell, as between the two sides of a threshold or at a category that no trial
 had, a parameter counts as active: it is suggested, which costs nothing if it is not used.
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _MAX_TABLED = 16  # integers up to so many levels are split level by level
 _OUT_OF_ORDER = 20.0  # nats against a parent that was asked for after its child
+_CONDITIONAL = 10.0  # nats against a parent that has a condition itself
 _THRESHOLD_PRICE = 1.0  # nats against a threshold, on top of the choice among the values
 _MAX_DEPTH = 4
 _MAX_CHILDREN = 400  # parameters whose conditions are learned
@@ -321,6 +322,7 @@ class _Evidence:
         evidence[~tabled] += np.where(both, split, 0.0) - np.where(both, whole, 0.0)
         evidence -= np.array([one.price for one in self._columns])[:, None]
         evidence -= _OUT_OF_ORDER * (self._reversed > 0)
+        evidence[without[self._last].any(axis=1) | having[self._last].any(axis=1)] -= _CONDITIONAL
         undecided |= self._together == 0
         np.fill_diagonal(undecided, val=True)
         return np.where(undecided, -np.inf, evidence)
