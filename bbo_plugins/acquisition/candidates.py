@@ -98,8 +98,7 @@ def toward(
 ) -> FloatArray:
     """Return copies of one point with some coordinates moved toward those of other points.
 
-    About 20 coordinates of each copy move, by 3% to 100% of the way; a category moves all the way,
-    and so does every coordinate that is inactive at the point.
+    About 20 coordinates of each copy move, by 3% to 100% of the way; a category moves all the way.
 
     Args:
         center: The point, shape (d,).
@@ -115,7 +114,4 @@ def toward(
     share_of_way = np.where(numeric, 10.0 ** rng.uniform(-1.5, 0.0, size=(n, 1)), 1.0)
     moved = center + share_of_way * (targets - center)
     share = np.where(numeric, min(1.0, _N_MOVED / d), min(_CATEGORY_SHARE, _N_MOVED / d))
-    copies = np.where(rng.random((n, d)) < share, moved, center)
-    inactive = ~space.active(center[None, :])[0]
-    copies[:, inactive] = targets[:, inactive]
-    return copies
+    return np.where(rng.random((n, d)) < share, moved, center)

@@ -14,7 +14,7 @@ Over the cube, the candidates are Sobol points and perturbations of good observe
 starts are distant from each other; a small finite space is enumerated instead. Over a region, they
 are Sobol points of its box and copies of its center with some coordinates moved. In numeric
 dimensions with levels the box reaches the neighbors of the center's level at least; categories are
-all inside, and so is the whole range of a parameter that is inactive at the center.
+all inside.
 
 In a space with conditions the function is evaluated where inactive coordinates are set, and its
 gradient in them is 0: candidates, ascent and search of levels stay on points that exist.
@@ -281,9 +281,8 @@ def maximize_in_region(
 def _box(acquisition: Acquisition, space: SearchSpace, region: TrustRegion) -> _Box:
     """Return the box of ``region``, extended to the levels next to its center's."""
     low, high = region.low, region.high
-    inactive = ~space.active(region.center[None, :])[0]
     for i, axis in enumerate(space.dimensions):
-        if axis.is_categorical or inactive[i]:
+        if axis.is_categorical:
             low[i], high[i] = 0.0, 1.0
         elif axis.n_levels is not None:
             level = axis.level_of(region.center[i : i + 1])

@@ -313,7 +313,23 @@ def _region(
     else:
         worth, values = mean, observations.y
     best = int(np.argmax(worth))
-    return TrustRegion(points[best], length_after(values, n_startup)), float(mean[best])
+    center = _completed(space, points, worth)
+    return TrustRegion(center, length_after(values, n_startup)), float(mean[best])
+
+
+def _completed(space: SearchSpace, points: FloatArray, worth: FloatArray) -> FloatArray:
+    """Return the best of the points (n, d), with other points' coordinates where it is inactive.
+
+    Each of these is that of the best point at which the parameter is active, so that a step into
+    another branch of a space with conditions starts from the best that is known there.
+    """
+    order = np.argsort(-worth, kind="stable")
+    center: FloatArray = points[order[0]].copy()
+    if space.is_conditional:
+        active = space.active(points[order])
+        first = np.argmax(active, axis=0)  # 0 if it is nowhere active
+        center = points[order[first], np.arange(len(space))]
+    return center
 
 
 def length_after(y: FloatArray, n_startup: int) -> float:
