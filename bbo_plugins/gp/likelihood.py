@@ -248,6 +248,11 @@ class FitCriterion(Protocol):
         """
 
 
+def name_of(criterion: FitCriterion) -> str:
+    """Return the name of ``criterion``, under which fits by it are stored."""
+    return type(criterion).__name__
+
+
 @dataclass(frozen=True)
 class Marginal:
     """The log marginal likelihood of the observations: the ordinary MAP estimate, the default."""

@@ -38,7 +38,7 @@ from bbo_plugins.acquisition.maximize import maximize
 from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion
+from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion, name_of
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.observations import Suggestion
@@ -158,7 +158,7 @@ def _suggest_by_model(
         warm_starts=tuple(model.warm_start for model in fitted),
         notes=tuple(note for model in fitted for note in model.notes),
         expected_gain=acquisition.expected_gain(x),
-        criterion=options.criterion,
+        criterion=name_of(options.criterion),
     )
 
 

@@ -17,8 +17,6 @@ from bbo_plugins import errors
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.gp.likelihood import FitCriterion
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 NO_ARM = -1
@@ -150,17 +148,18 @@ class Suggestion:
 
     Attributes:
         x: The suggested point, representable in the search space, shape (d,).
-        warm_starts: For the objective and each constraint, what the next step's fits start from.
+        warm_starts: For each model, the objective's first, what its next fit starts from; each has
+            a ``to_json``.
         notes: Fallbacks taken, in words; empty when all went well.
         expected_gain: Improvement that the model expects at ``x``, in standard deviations of its
             transformed targets; None without a model.
-        criterion: What the hyperparameters were estimated by, None without a model.
+        criterion: Name of what the model was fitted by, None without a model.
         arm: The arm that the bandit pulled for this trial, None if it was not asked.
     """
 
     x: FloatArray
-    warm_starts: tuple[WarmStart, ...] = ()
+    warm_starts: tuple[Any, ...] = ()
     notes: tuple[str, ...] = ()
     expected_gain: float | None = None
-    criterion: FitCriterion | None = None
+    criterion: str | None = None
     arm: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
@@ -11,9 +12,8 @@ import numpy as np
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
-from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, ModelSampler, ModelSuggestion
+from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, ModelSampler
 from bbo_plugins.optuna.study.continuations import known_noise
-from bbo_plugins.optuna.study.proposal import ARMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from bbo_plugins.acquisition.functions import AcquisitionName
     from bbo_plugins.gp.likelihood import FitCriterion
+    from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.methods.uhe_bo.algorithm import Variant
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
     from bbo_plugins.space.dimension import FloatArray
@@ -181,14 +182,14 @@ class UHEBOSampler(ModelSampler):
 
     def _beta_of(self, snapshot: Snapshot) -> float:
         """Return the multiplier of the standard deviation for this suggestion."""
-        from bbo_plugins.gp.likelihood import MARGINAL  # noqa: PLC0415 - see _suggest
+        from bbo_plugins.gp.likelihood import MARGINAL, name_of  # noqa: PLC0415 - see _suggest
         from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS  # noqa: PLC0415
 
         if self._horizon is None or self._beta != _BILEVEL:
             return DEFAULT_OPTIONS.beta if self._beta is None else float(self._beta)
         if self._horizon.phi is not None:
             return bilevel_beta(self._squared_errors(self._horizon, self._horizon.phi, snapshot))
-        fits = snapshot.fits.get(_name_of(MARGINAL), ())
+        fits = snapshot.fits.get(name_of(MARGINAL), ())
         noise = _noise_variance(fits[0], len(snapshot.space)) if fits else None
         if noise is None:
             return DEFAULT_OPTIONS.beta
@@ -212,9 +213,10 @@ class UHEBOSampler(ModelSampler):
         in_units = min(phi / _scale_of(snapshot.observations.y), _LARGEST_PHI)
         return in_units**2 * shares
 
-    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
+    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
+        from bbo_plugins.gp.likelihood import name_of  # noqa: PLC0415
         from bbo_plugins.methods.gp_bo import Options  # noqa: PLC0415
         from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo  # noqa: PLC0415
 
@@ -224,7 +226,7 @@ class UHEBOSampler(ModelSampler):
         }
 
         def warm_starts(criterion: FitCriterion) -> list[WarmStart | None]:
-            return fits.get(_name_of(criterion), [])
+            return fits.get(name_of(criterion), [])
 
         step = uhe_bo.suggest(
             snapshot.space,
@@ -241,7 +243,6 @@ class UHEBOSampler(ModelSampler):
             variant=self._variant(),
             warm_starts=warm_starts,
         )
-        arm = None if step.arm is None else ARMS[step.arm]
         if step.arm == uhe_bo.RANDOM_ARM:
             number = snapshot.configuration
             n_random = 1 + snapshot.past.before(number).count(uhe_bo.RANDOM_ARM)
@@ -255,19 +256,9 @@ class UHEBOSampler(ModelSampler):
                 n_suggested,
                 100.0 * n_random / n_suggested,
             )
-        return ModelSuggestion(
-            x=step.x,
-            fits=tuple(warm_start.to_json() for warm_start in step.warm_starts),
-            notes=step.notes if all(map(all, fits.values())) else (*step.notes, UNREADABLE_FIT),
-            loss=None if step.criterion is None else _name_of(step.criterion),
-            arm=arm,
-            expected_gain=step.expected_gain,
-        )
-
-
-def _name_of(criterion: FitCriterion) -> str:
-    """Return the name under which fits by ``criterion`` are stored."""
-    return type(criterion).__name__
+        if all(map(all, fits.values())):
+            return step
+        return replace(step, notes=(*step.notes, UNREADABLE_FIT))
 
 
 def _scale_of(y: FloatArray) -> float:

@@ -20,6 +20,7 @@ from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
+from bbo_plugins.methods.observations import Suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
+FIT_NAME = "GO-UCB"  # under which the networks are stored with a trial
 DEFAULT_BETA = 1.0
 DEFAULT_HIDDEN_UNITS = 25
 _LONGEST, _SHORTEST, _FIRST = 1.6, 2.0**-7, 0.8  # as in TuRBO
@@ -57,21 +59,6 @@ class GOUCBOptions:
     beta: float = DEFAULT_BETA
     regularization: float | None = None
     deterministic: bool = False
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """The outcome of one step.
-
-    Attributes:
-        x: The suggested point, representable in the search space, shape (d,).
-        warm_starts: For the objective and each constraint, what the next step's fits start from.
-        notes: Fallbacks taken, in words; empty when all went well.
-    """
-
-    x: FloatArray
-    warm_starts: tuple[WarmNetwork, ...]
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -165,7 +152,8 @@ def suggest(
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
         x = space.snap(shifted_sobol(1, len(space), rng))[0]
         reason = str(error) or type(error).__name__
-        return Suggestion(x, (), (f"no network could be used ({reason}), so the point is random",))
+        notes = (f"no network could be used ({reason}), so the point is random",)
+        return Suggestion(x, notes=notes, criterion=FIT_NAME)
 
 
 def suggest_by_model(
@@ -211,7 +199,8 @@ def suggest_by_model(
         excluded=np.concatenate([observations.X, failed]) if unrepeated else failed,
         pending=observations.pending,
     )
-    return Suggestion(x, tuple(model.warm_start for model in (surrogate, *constraints)), ())
+    warm_starts = tuple(model.warm_start for model in (surrogate, *constraints))
+    return Suggestion(x, warm_starts, criterion=FIT_NAME)
 
 
 def _fit(

@@ -18,7 +18,7 @@ import math
 import re
 from abc import abstractmethod
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from optuna.samplers import BaseSampler, PartialFixedSampler
@@ -30,7 +30,7 @@ from bbo_plugins.optuna.sampling import randomness
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader
 from bbo_plugins.optuna.study.memory import PerStudy
 from bbo_plugins.optuna.study.points import dimension_of, fixed_params, is_single
-from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
+from bbo_plugins.optuna.study.proposal import ARMS, Proposal, store_proposal
 from bbo_plugins.optuna.study.trials import (
     MAX_CONSTRAINTS,
     OTHERS,
@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
-    from bbo_plugins.methods.observations import Observations
-    from bbo_plugins.space.dimension import FloatArray
+    from bbo_plugins.methods.observations import Observations, Suggestion
 
 _logger = logging.getLogger(__name__)
 
@@ -62,28 +61,6 @@ _FEWEST_OBSERVATIONS = 2  # with which a model takes over after many failures
 
 
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
-
-
-@dataclass(frozen=True)
-class ModelSuggestion:
-    """A model's suggestion for the next trial.
-
-    Attributes:
-        x: (d,) a snapped point of the unit cube.
-        fits: JSON-able state for the next fits, objective first, then the constraints.
-        notes: Fallbacks taken, in words.
-        loss: Name of the loss that the objective's fit minimized; None without a fit.
-        arm: "random" or "model", which of its arms a bandit pulled; None if there was no choice.
-        expected_gain: Improvement expected at ``x``, in standard deviations of the model's targets;
-            None without a model.
-    """
-
-    x: FloatArray
-    fits: tuple[Any, ...] = ()
-    notes: tuple[str, ...] = ()
-    loss: str | None = None
-    arm: str | None = None
-    expected_gain: float | None = None
 
 
 class ModelSampler(BaseSampler):
@@ -152,7 +129,7 @@ class ModelSampler(BaseSampler):
         self._forget()
 
     @abstractmethod
-    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
+    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         """Suggest the next point; called only with at least one observation.
 
         Must not depend on anything but the arguments and the sampler's own arguments.
@@ -392,14 +369,14 @@ class ModelSampler(BaseSampler):
                 _logger.warning("%s: %s", self, note)
 
 
-def _proposal(params: dict[str, Any], snapshot: Snapshot, suggestion: ModelSuggestion) -> Proposal:
+def _proposal(params: dict[str, Any], snapshot: Snapshot, suggestion: Suggestion) -> Proposal:
     return Proposal.of(
         params,
         snapshot.distributions,
-        fits=suggestion.fits,
+        fits=tuple(warm_start.to_json() for warm_start in suggestion.warm_starts),
         constraints=snapshot.constraints,
-        loss=suggestion.loss,
-        arm=suggestion.arm,
+        loss=suggestion.criterion,
+        arm=None if suggestion.arm is None else ARMS[suggestion.arm],
         expected_gain=suggestion.expected_gain,
     )
 

@@ -27,9 +27,9 @@ from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate, transformed_noise
 from bbo_plugins.gp.targets import OutputTransform
 from bbo_plugins.methods import training_subset
-from bbo_plugins.methods.go_ucb.algorithm import DEFAULT_HIDDEN_UNITS
+from bbo_plugins.methods.go_ucb.algorithm import DEFAULT_HIDDEN_UNITS, FIT_NAME
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
-from bbo_plugins.optuna.go_ucb_sampler import FIT_NAME, GOUCBSampler
+from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
 from bbo_plugins.optuna.sampling.base import ModelSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.memory import PerStudy

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import Trial
 
-    from bbo_plugins.optuna.sampling.base import ModelSuggestion
+    from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
 
 
@@ -78,7 +78,7 @@ class Overtaken(UHEBOSampler):
         super().__init__(n_startup_trials=3, seed=0)
         self.times, self.study, self.suggested = times, study, list[Any]()
 
-    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
+    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         suggestion = super()._suggest(snapshot, rng)
         self.suggested.append(suggestion.x)
         if len(self.suggested) <= self.times:
