@@ -77,7 +77,7 @@ def overtaken(name: str, other: Other, monkeypatch: pytest.MonkeyPatch) -> None:
 
         def told(problem: BilevelProblem, *rest: Any, **options: Any) -> Query:
             query = suggest(problem, *rest, **options)
-            other.take({**problem.space.decode(query.point), "query": query.function})
+            other.take({**problem.space.decode(query.x), "query": query.function})
             return query
 
         monkeypatch.setattr(bilbo_sampler, "suggest", told)

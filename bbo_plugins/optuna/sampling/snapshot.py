@@ -177,7 +177,7 @@ class StudyReader:
         fixed = {**held, **fixed_params(trial, search_space)}
         with self._lock:
             trials = self.read(study)
-            placed = self._placed({**_shared_and_held(trials, held), **search_space})
+            placed = self.placed({**_shared_and_held(trials, held), **search_space})
             return _snapshot(trials, placed, trial.number, fixed, knows_noise=self._knows_noise)
 
     def appeared(self, study: Study, trial: FrozenTrial, snapshot: Snapshot) -> FloatArray:
@@ -187,14 +187,15 @@ class StudyReader:
         """
         with self._lock:
             trials = self.read(study)
-            placed = self._placed(snapshot.distributions)
+            placed = self.placed(snapshot.distributions)
             _, X = placed.place(trials.observed)
             points = np.concatenate([placed.pending(trials.unsettled, trial.number), X])
         before = (*snapshot.observations.pending, *snapshot.observations.X)
         known = {point.tobytes() for point in before}
         return points[[point.tobytes() not in known for point in points]]
 
-    def _placed(self, distributions: Mapping[str, BaseDistribution]) -> PlacedTrials:
+    def placed(self, distributions: Mapping[str, BaseDistribution]) -> PlacedTrials:
+        """Return the space of these parameters, which remembers where the trials are."""
         for index, placed in enumerate(self._spaces):
             if placed.distributions == distributions:
                 self._spaces.append(self._spaces.pop(index))
