@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bbo_plugins import errors
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.acquisition.functions import (
     AcquisitionName,
@@ -109,8 +110,7 @@ def suggest(
         return _suggest_by_model(space, observations, rng, options)
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
         x = space.snap(shifted_sobol(1, len(space), rng))[0]
-        reason = str(error) or type(error).__name__
-        notes = (f"no model could be used ({reason}), so the point is random",)
+        notes = (f"no model could be used ({errors.reason_of(error)}), so the point is random",)
         return Suggestion(x, notes=notes)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.trial import FrozenTrial
 
+    from bbo_plugins.methods.go_ucb import GOUCBOptions
     from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
 
@@ -129,8 +130,21 @@ class GOUCBSampler(ModelSampler):
             seed=seed,
         )
 
-    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+    @property
+    def model_options(self) -> GOUCBOptions:
+        """The options of GO-UCB."""
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
+        from bbo_plugins.methods.go_ucb import algorithm as go_ucb  # noqa: PLC0415
+
+        return go_ucb.GOUCBOptions(
+            n_startup=self._n_startup_trials,
+            hidden_units=self._hidden_units,
+            beta=go_ucb.DEFAULT_BETA if self._beta is None else self._beta,
+            regularization=self._regularization,
+            deterministic=self._deterministic,
+        )
+
+    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         from bbo_plugins.methods.go_ucb import algorithm as go_ucb  # noqa: PLC0415
         from bbo_plugins.methods.go_ucb.surrogate import WarmNetwork  # noqa: PLC0415
 
@@ -138,13 +152,7 @@ class GOUCBSampler(ModelSampler):
         step = go_ucb.suggest(
             snapshot.space,
             snapshot.observations,
-            go_ucb.GOUCBOptions(
-                n_startup=self._n_startup_trials,
-                hidden_units=self._hidden_units,
-                beta=go_ucb.DEFAULT_BETA if self._beta is None else self._beta,
-                regularization=self._regularization,
-                deterministic=self._deterministic,
-            ),
+            self.model_options,
             rng=rng,
             warm_starts=warm_starts,
         )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from bbo_plugins.acquisition.functions import AcquisitionName
     from bbo_plugins.gp.likelihood import FitCriterion
+    from bbo_plugins.methods.gp_bo import Options
     from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.methods.uhe_bo.algorithm import Variant
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
@@ -180,19 +181,30 @@ class UHEBOSampler(ModelSampler):
 
         return uhe_bo.EXPLORE_WHEN_STAGNATED if self._estimation == "uhe" else uhe_bo.MAP_ONLY
 
+    @property
+    def model_options(self) -> Options:
+        """The options of each step, but that ``beta="bilevel"`` is decided at the step."""
+        from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, Options  # noqa: PLC0415
+
+        return Options(
+            acquisition=self._acquisition,
+            beta=self._beta if isinstance(self._beta, float) else DEFAULT_OPTIONS.beta,
+            deterministic=self._deterministic,
+        )
+
     def _beta_of(self, snapshot: Snapshot) -> float:
         """Return the multiplier of the standard deviation for this suggestion."""
         from bbo_plugins.gp.likelihood import MARGINAL, name_of  # noqa: PLC0415 - see _suggest
-        from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS  # noqa: PLC0415
 
+        constant = self.model_options.beta
         if self._horizon is None or self._beta != _BILEVEL:
-            return DEFAULT_OPTIONS.beta if self._beta is None else float(self._beta)
+            return constant
         if self._horizon.phi is not None:
             return bilevel_beta(self._squared_errors(self._horizon, self._horizon.phi, snapshot))
         fits = snapshot.fits.get(name_of(MARGINAL), ())
         noise = _noise_variance(fits[0], len(snapshot.space)) if fits else None
         if noise is None:
-            return DEFAULT_OPTIONS.beta
+            return constant
         # The excess risk is the outer level's noise: φ²(N) / N is what the model made of it.
         return bilevel_beta(np.full(snapshot.configuration + 1, noise))
 
@@ -217,7 +229,6 @@ class UHEBOSampler(ModelSampler):
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
         from bbo_plugins.gp.likelihood import name_of  # noqa: PLC0415
-        from bbo_plugins.methods.gp_bo import Options  # noqa: PLC0415
         from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo  # noqa: PLC0415
 
         fits = {
@@ -234,11 +245,7 @@ class UHEBOSampler(ModelSampler):
             snapshot.past,
             number=snapshot.configuration,
             rng=rng,
-            options=Options(
-                acquisition=self._acquisition,
-                beta=self._beta_of(snapshot),
-                deterministic=self._deterministic,
-            ),
+            options=replace(self.model_options, beta=self._beta_of(snapshot)),
             n_trials=self._n_trials,
             variant=self._variant(),
             warm_starts=warm_starts,

@@ -151,8 +151,7 @@ def suggest(
         model = BilevelModel.fit(problem, data, warm_starts)
         chosen = query(problem, model, options, rng, n_queries=n_queries)
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
-        reason = str(error) or type(error).__name__
-        note = f"no model could be used ({reason}), so the query fills the space"
+        note = f"no model could be used ({errors.reason_of(error)}), so the query fills the space"
         point = _far_point(problem, data[rarest], rng)
         return Query(point, notes=(note,), function=rarest, reason="fallback")
     failed = failed_points(data)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bbo_plugins import errors
 from bbo_plugins.acquisition import functions
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.acquisition.maximize import TrustRegion, maximize_in_region
@@ -151,8 +152,7 @@ def suggest(
         return suggest_by_model(space, observations, options, rng=rng, warm_starts=warm_starts)
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
         x = space.snap(shifted_sobol(1, len(space), rng))[0]
-        reason = str(error) or type(error).__name__
-        notes = (f"no network could be used ({reason}), so the point is random",)
+        notes = (f"no network could be used ({errors.reason_of(error)}), so the point is random",)
         return Suggestion(x, notes=notes, criterion=FIT_NAME)
 
 

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
+    from bbo_plugins.methods.go_ucb import GOUCBOptions
+    from bbo_plugins.methods.gp_bo import Options
     from bbo_plugins.methods.observations import Observations, Suggestion
     from bbo_plugins.space.dimension import FloatArray
 
@@ -186,6 +188,10 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         """Return the parameters of a trial that no method suggests; None if the method does."""
         del study, trial, snapshot
         return None
+
+    def reader_of(self, study: Study) -> StudyReader:
+        """Return the reader of a study, which remembers what it has read."""
+        return self._readers.of(study)
 
     def reseed_rng(self) -> None:
         """Mix fresh randomness into all draws; Optuna does this for ``n_jobs`` > 1.
@@ -368,6 +374,11 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
         self._constraints_func = constraints_func
         self._independent_sampler = independent_sampler
         super().__init__(seed)
+
+    @property
+    @abstractmethod
+    def model_options(self) -> Options | GOUCBOptions:
+        """The options of the method: what plots have to know of a sampler."""
 
     def _check_study(self, study: Study) -> None:
         n_objectives = len(study.directions)
