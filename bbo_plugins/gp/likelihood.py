@@ -214,7 +214,7 @@ class MarginalLikelihood(BoundCriterion):
 
 
 class FitCriterion(Protocol):
-    """What is maximized, together with the log prior, to estimate the hyperparameters.
+    """The criterion that is maximized, with the log prior, to estimate the hyperparameters.
 
     Attributes:
         covers_observations: Whether the criterion's covariance matrix is that of all observations,

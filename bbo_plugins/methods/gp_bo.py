@@ -60,7 +60,7 @@ _N_ANCHORS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a step is made, and what earlier steps left to it.
+    """The options of a step, and the state of earlier fits.
 
     Attributes:
         acquisition: Acquisition function to maximize.

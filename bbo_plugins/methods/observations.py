@@ -1,4 +1,4 @@
-"""What a method is given, and what it returns.
+"""Input and output of a method.
 
 A method is given evaluated points in the unit cube (:class:`Observations`) and, if its search
 depends on them, the arms and expectations of earlier trials (:class:`TrialHistory`). It returns a

@@ -30,17 +30,9 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
-
-
 _ACQUISITIONS = ("logei", "ei", "ucb")
-
-
 _BILEVEL = "bilevel"
-
-
 _TINY = 1e-150
-
-
 _LARGEST_PHI = 1e6  # in standard deviations of the values; next to it no value says anything
 
 

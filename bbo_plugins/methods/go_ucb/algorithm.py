@@ -43,7 +43,7 @@ _LEAST_RISE = 1e-3  # of the best value's distance from the median, to be an imp
 
 @dataclass(frozen=True, kw_only=True)
 class GOUCBOptions:
-    """What a user sets.
+    """The options of GO-UCB.
 
     Attributes:
         n_startup: How many of the observations were not suggested by this method.
@@ -141,7 +141,7 @@ def suggest(
     Args:
         space: The search space, d dimensions.
         observations: What is known of the study; at least one evaluated point, in their order.
-        options: What a user sets.
+        options: The options.
         rng: Source of randomness of the networks and the candidate points.
         warm_starts: The :attr:`Suggestion.warm_starts` of the previous step.
 

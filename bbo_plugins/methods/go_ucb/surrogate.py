@@ -55,7 +55,7 @@ _LARGEST_HALF = float(np.finfo(np.float16).max)
 
 @dataclass(frozen=True)
 class WarmNetwork:
-    """What one fit leaves to the next.
+    """The state from which the next fit starts.
 
     Attributes:
         theta: Scales and noise, see :mod:`bbo_plugins.methods.go_ucb.evidence`, shape (8,).

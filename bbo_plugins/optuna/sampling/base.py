@@ -53,17 +53,9 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
-
-
 UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
-
-
 _MAX_ATTEMPTS = 3
-
-
 _FEWEST_OBSERVATIONS = 2  # with which a model takes over after many failures
-
-
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 
@@ -80,16 +72,14 @@ class StudySnapshot(Protocol):
 
     @property
     def n_infinite(self) -> int:
-        """How many values were infinite and have been clipped."""
+        """Number of values that were infinite and have been clipped."""
 
     @property
     def n_unreadable(self) -> int:
-        """How many trials have a proposal stored that cannot be read."""
+        """Number of trials with a stored proposal that cannot be read."""
 
 
 SnapshotT = TypeVar("SnapshotT", bound=StudySnapshot)
-
-
 SuggestionT = TypeVar("SuggestionT", bound="Suggestion")
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
-
-
 MAX_CHUNKS = 256
 
 

@@ -152,7 +152,7 @@ class NetworkModel:
 
 @dataclass(frozen=True)
 class SuggestionRecord:
-    """What is stored with one suggested trial.
+    """The stored part of one suggestion.
 
     Attributes:
         number: The trial's number.
