@@ -119,9 +119,9 @@ def _suggest_by_model(
 ) -> Suggestion:
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
     features = FeatureMap(tuple(space.n_categories.tolist()))
-    failed, evaluated = _failed(observations), observations.X
+    failed, evaluated = observations.still_failed, observations.X
     observations = training_subset.modeled(observations, features)
-    n_models = 1 + len(_constraint_columns(observations))
+    n_models = 1 + len(observations.reported_constraints)
     starts = [*options.warm_starts, *([None] * n_models)][:n_models]
     surrogate = Surrogate.fit(
         observations.X,
@@ -162,15 +162,6 @@ def _suggest_by_model(
     )
 
 
-def _failed(observations: Observations) -> FloatArray:
-    """Return the points (f, d) that failed and have not been evaluated since."""
-    if observations.failed is None:
-        return observations.X[:0]
-    evaluated = {row.tobytes() for row in observations.X}
-    still = [row for row in observations.failed if row.tobytes() not in evaluated]
-    return np.array(still).reshape(len(still), observations.X.shape[1])
-
-
 def _attainable(space: SearchSpace, process: GaussianProcess) -> tuple[FloatArray, FloatArray]:
     """Return the observed points (n, d), moved into ``space``, and the posterior means there (n,).
 
@@ -187,7 +178,7 @@ def _fit_constraints(
 ) -> list[Surrogate]:
     """Fit one surrogate to the slack -c of each constraint, on the trials that report it."""
     models = []
-    for values, warm_start in zip(_constraint_columns(observations), warm_starts, strict=True):
+    for values, warm_start in zip(observations.reported_constraints, warm_starts, strict=True):
         known = np.isfinite(values)
         models.append(
             Surrogate.fit(observations.X[known], -values[known], features, warm_start=warm_start)
@@ -195,31 +186,18 @@ def _fit_constraints(
     return models
 
 
-def _constraint_columns(observations: Observations) -> list[FloatArray]:
-    """Return the values (n,) of each constraint that at least one trial reports."""
-    if observations.constraints is None:
-        return []
-    return [column for column in observations.constraints.T if np.isfinite(column).any()]
-
-
 def _eligible(
     observations: Observations, known: FloatArray, constraints: Sequence[Surrogate]
 ) -> NDArray[np.bool_]:
-    """Return which observed points (n,) may be the incumbent: complete and feasible ones.
+    """Return which observed points (n,) may be the incumbent.
 
-    A trial that reports some constraints is judged by those, one that reports none is not feasible.
     Where an observed point had to move to ``known`` (n, d), the constraints' models judge.
     """
+    if not constraints or np.array_equal(known, observations.X):
+        return observations.eligible
     eligible = observations.complete.copy()
-    if not constraints:
-        return eligible
-    if not np.array_equal(known, observations.X):
-        for model in constraints:
-            eligible &= model.process.predict_mean(known) >= _limit(model)
-        return eligible
-    values = np.column_stack(_constraint_columns(observations))
-    eligible &= ~np.isnan(values).all(axis=1)
-    eligible &= ~(values > 0.0).any(axis=1)  # NaN, not reported, is no violation
+    for model in constraints:
+        eligible &= model.process.predict_mean(known) >= _limit(model)
     return eligible
 
 

@@ -73,6 +73,36 @@ class Observations:
             message = f"y must be finite, but got {self.y}."
             raise ValueError(message)
 
+    @property
+    def still_failed(self) -> FloatArray:
+        """The points (f, d) that failed and have not been evaluated since."""
+        if self.failed is None:
+            return self.X[:0]
+        evaluated = {row.tobytes() for row in self.X}
+        still = [row for row in self.failed if row.tobytes() not in evaluated]
+        return np.array(still).reshape(len(still), self.X.shape[1])
+
+    @property
+    def reported_constraints(self) -> list[FloatArray]:
+        """The values (n,) of each constraint that at least one trial reports."""
+        if self.constraints is None:
+            return []
+        return [column for column in self.constraints.T if np.isfinite(column).any()]
+
+    @property
+    def eligible(self) -> NDArray[np.bool_]:
+        """Whether each evaluated point may be the best: complete, feasible if constrained, (n,).
+
+        A trial that reports some constraints is judged by those, one that reports none is not
+        feasible.
+        """
+        columns = self.reported_constraints
+        if not columns:
+            return self.complete
+        values = np.column_stack(columns)
+        violated = (values > 0.0).any(axis=1)  # NaN, not reported, is no violation
+        return self.complete & ~np.isnan(values).all(axis=1) & ~violated
+
     def take(self, rows: IntArray) -> Observations:
         """Return these observations with the evaluated points at ``rows`` (k,) only."""
         noise, constraints = self.noise_variance, self.constraints

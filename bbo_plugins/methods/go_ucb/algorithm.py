@@ -173,11 +173,11 @@ def suggest_by_model(
     features = FeatureMap(tuple(space.n_categories.tolist()))
     data = training_subset.modeled(observations, features)
     surrogate, constraints = _fit(data, features, options, rng, warm_starts)
-    eligible = _eligible(observations)
+    eligible = observations.eligible
     region, incumbent = _region(
         space, observations, surrogate, constraints, eligible, options.n_startup
     )
-    failed, pending = _failed(observations), inputs(observations.pending, features)
+    failed, pending = observations.still_failed, inputs(observations.pending, features)
     objective = surrogate.condition_on_pending(
         pending, surrogate.penalize_failures(failed[-LATEST_FAILED:])
     )
@@ -211,7 +211,7 @@ def _fit(
     warm_starts: Sequence[WarmNetwork | None],
 ) -> tuple[NetworkSurrogate, list[NetworkSurrogate]]:
     """Fit a network to the objective, and one to each constraint's slack."""
-    slacks = _slacks(data)
+    slacks = [-values for values in data.reported_constraints]
     starts = [*warm_starts, *([None] * (1 + len(slacks)))]
     surrogate = NetworkSurrogate.fit(
         data.X,
@@ -238,36 +238,6 @@ def _fit(
             )
         )
     return surrogate, constraints
-
-
-def _failed(observations: Observations) -> FloatArray:
-    """Return the points (f, d) that failed and have not been evaluated since."""
-    if observations.failed is None:
-        return observations.X[:0]
-    evaluated = {row.tobytes() for row in observations.X}
-    still = [row for row in observations.failed if row.tobytes() not in evaluated]
-    return np.array(still).reshape(len(still), observations.X.shape[1])
-
-
-def _slacks(observations: Observations) -> list[FloatArray]:
-    """Return -c (n,) of each constraint that at least one trial reports, NaN where unknown."""
-    if observations.constraints is None:
-        return []
-    return [-column for column in observations.constraints.T if np.isfinite(column).any()]
-
-
-def _eligible(observations: Observations) -> NDArray[np.bool_]:
-    """Return which observed points (n,) may be the best: complete, feasible if constrained.
-
-    A trial that reports some constraints is judged by those, one that reports none is not feasible.
-    """
-    eligible = observations.complete.copy()
-    slacks = _slacks(observations)
-    if slacks:
-        values = np.column_stack(slacks)
-        eligible &= ~np.isnan(values).all(axis=1)
-        eligible &= ~(values < 0.0).any(axis=1)  # NaN, not reported, is no violation
-    return eligible
 
 
 def _limit(constraint: NetworkSurrogate) -> float:
