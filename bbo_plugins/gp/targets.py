@@ -165,7 +165,12 @@ class BoxCoxTransform:
 
     @classmethod
     def fit(cls, y: FloatArray, power: float) -> BoxCoxTransform:
-        """Fit to maximized targets ``y`` (n,), n >= 1, finite; constant targets get unit scales."""
+        """Fit to targets; constant ones get unit scales.
+
+        Args:
+            y: Targets, maximized, finite, shape (n,), n >= 1.
+            power: p, between 0 and 1.
+        """
         prescale = _power_of_two(y)
         values = y / prescale
         best = float(values.max())

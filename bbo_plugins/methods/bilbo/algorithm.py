@@ -247,7 +247,12 @@ def function_query(model: BilevelModel, point: FloatArray, bounds: Mapping[str, 
 
 
 def reassigned(model: BilevelModel, pair: Pair) -> bool:
-    """Return whether a query of f goes to the best response of ``pair`` instead of its own."""
+    """Return whether a query of f goes to the pair's best response instead of its own point.
+
+    Args:
+        model: The models of all functions.
+        pair: The pair of which f is to be queried.
+    """
     if np.array_equal(pair.point, pair.best):
         return False
     _, sd = model.lower.predict(np.stack([pair.point, pair.best]))

@@ -197,7 +197,12 @@ class NetworkSurrogate:
         )
 
     def condition_on_pending(self, pending: FloatArray, ball: NetworkBall) -> NetworkBall:
-        """Return ``ball`` after inputs ``pending`` (p, D), as if observed at their means."""
+        """Return a ball after pending points, as if observed at their means.
+
+        Args:
+            pending: Inputs of the pending points, shape (p, D).
+            ball: The ball.
+        """
         return ball.condition_on(pending, np.full(len(pending), self.noise_variance))
 
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
