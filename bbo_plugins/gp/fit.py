@@ -55,47 +55,6 @@ _COLD_STARTS = ((0.0, 0.0), (-1.0, -1.0), (1.0, 1.0))
 _Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
-class LogPrior(Protocol):
-    """A log density over log hyperparameters θ = (log ℓ_1..log ℓ_d, log s², log σ_n²)."""
-
-    @property
-    def location(self) -> FloatArray:
-        """A point of high density, where a cold fit starts, shape (d + 2,)."""
-
-    @property
-    def scale(self) -> FloatArray:
-        """A typical distance from the location, shape (d + 2,)."""
-
-    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the log density (up to a constant) and its gradient at ``theta`` (d + 2,)."""
-
-
-@dataclass(frozen=True)
-class NormalPrior:
-    """Independent normal distributions over θ, the default of :func:`fit_map`.
-
-    Attributes:
-        location: Means, shape (d + 2,).
-        scale: Standard deviations, shape (d + 2,).
-    """
-
-    location: FloatArray
-    scale: FloatArray
-
-    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the log density (without its constant) and its gradient at ``theta`` (d + 2,)."""
-        z = (theta - self.location) / self.scale
-        return -0.5 * float(z @ z), -z / self.scale
-
-
-def default_prior(n_dimensions: int) -> NormalPrior:
-    """Return the default prior for ``n_dimensions`` length-scales, see the module."""
-    length_scale = math.log(LENGTH_SCALE_LOCATION * math.sqrt(n_dimensions))
-    location = np.array([length_scale] * n_dimensions + [0.0, math.log(NOISE_LOCATION)])
-    scale = np.array([1.0] * n_dimensions + [1.0, 2.0])
-    return NormalPrior(location=location, scale=scale)
-
-
 @dataclass(frozen=True)
 class WarmStart:
     """The state from which the next fit starts.
@@ -352,3 +311,44 @@ def _bfgs_update(H: FloatArray, s: FloatArray, y: FloatArray) -> FloatArray:
         + rho * (rho * float(y @ Hy) + 1.0) * np.outer(s, s)
     )
     return updated
+
+
+class LogPrior(Protocol):
+    """A log density over log hyperparameters θ = (log ℓ_1..log ℓ_d, log s², log σ_n²)."""
+
+    @property
+    def location(self) -> FloatArray:
+        """A point of high density, where a cold fit starts, shape (d + 2,)."""
+
+    @property
+    def scale(self) -> FloatArray:
+        """A typical distance from the location, shape (d + 2,)."""
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the log density (up to a constant) and its gradient at ``theta`` (d + 2,)."""
+
+
+@dataclass(frozen=True)
+class NormalPrior:
+    """Independent normal distributions over θ, the default of :func:`fit_map`.
+
+    Attributes:
+        location: Means, shape (d + 2,).
+        scale: Standard deviations, shape (d + 2,).
+    """
+
+    location: FloatArray
+    scale: FloatArray
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the log density (without its constant) and its gradient at ``theta`` (d + 2,)."""
+        z = (theta - self.location) / self.scale
+        return -0.5 * float(z @ z), -z / self.scale
+
+
+def default_prior(n_dimensions: int) -> NormalPrior:
+    """Return the prior of this module's docstring for ``n_dimensions`` length-scales."""
+    length_scale = math.log(LENGTH_SCALE_LOCATION * math.sqrt(n_dimensions))
+    location = np.array([length_scale] * n_dimensions + [0.0, math.log(NOISE_LOCATION)])
+    scale = np.array([1.0] * n_dimensions + [1.0, 2.0])
+    return NormalPrior(location=location, scale=scale)

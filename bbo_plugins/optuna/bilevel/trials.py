@@ -116,7 +116,7 @@ class BilevelTrials:
         n_trials: Number of trials that were read, in any state.
         n_infinite: How many values were infinite and have been clipped.
         n_misfits: How many complete trials lack a parameter or have one on no level.
-        n_unreadable: How many finished trials have a proposal that cannot be read.
+        n_unreadable: How many of the latest proposals of finished trials cannot be read.
         constraints: None: a function's fit is stored at the function's place.
     """
 
@@ -165,6 +165,7 @@ class BilevelTrials:
             if row.complete and not roles.fits(row.trial.distributions, coupled=reader.coupled)
         }
         number = asking.number if asking else len(rows) - 1
+        latest = list(islice((row for row in reversed(rows) if row.has_proposal), _MAX_RECORDS))
         data, n_infinite = reader.data([row for row in rows if row.number not in misfits], number)
         return cls(
             number=number,
@@ -173,11 +174,11 @@ class BilevelTrials:
             fixed=fixed,
             problem=reader.problem(fixed),
             data=data,
-            warm_starts=_warm_starts(rows, len(roles.functions)),
+            warm_starts=_warm_starts(latest, len(roles.functions)),
             n_trials=len(rows),
             n_infinite=n_infinite,
             n_misfits=len(misfits),
-            n_unreadable=sum(row.has_unreadable_proposal for row in rows),
+            n_unreadable=sum(row.has_unreadable_proposal for row in latest),
         )
 
     def has_met(self, query: Query, *, since: BilevelTrials) -> bool:
@@ -267,10 +268,9 @@ def _finite(y: FloatArray) -> tuple[FloatArray, int]:
     return np.clip(y, y[finite].min(), y[finite].max()), int((~finite).sum())
 
 
-def _warm_starts(rows: Sequence[TrialRow], n_functions: int) -> tuple[WarmStart | None, ...]:
-    """Return the fits of the latest stored proposal that has one of each function."""
-    storing = (row for row in reversed(rows) if row.has_proposal)
-    for row in islice(storing, _MAX_RECORDS):
+def _warm_starts(latest: Sequence[TrialRow], n_functions: int) -> tuple[WarmStart | None, ...]:
+    """Return the fits of the first of these proposals that has one of each function."""
+    for row in latest:
         fits = () if row.proposal is None else row.proposal.fits
         if len(fits) == n_functions:
             return tuple(map(WarmStart.from_json, fits))
