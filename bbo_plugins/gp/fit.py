@@ -72,6 +72,11 @@ class WarmStart:
     log_posterior_per_point: float
     n_points: int
 
+    def hyperparameters(self, d: int) -> Hyperparameters | None:
+        """Return the estimate, None if it is not one of ``d`` length-scales."""
+        is_fit = len(self.theta) in {d + 1, d + 2}
+        return Hyperparameters.from_theta(self.theta, d) if is_fit else None
+
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready form; the inverse Hessian is packed as base64 of float32."""
         packed = self.inverse_hessian[np.tril_indices(len(self.theta))].astype("<f4")

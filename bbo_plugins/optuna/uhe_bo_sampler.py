@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from bbo_plugins.acquisition.functions import AcquisitionName
-    from bbo_plugins.gp.likelihood import FitCriterion
     from bbo_plugins.methods.gp_bo import Options
     from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.methods.uhe_bo.algorithm import Variant
@@ -74,8 +73,7 @@ class UHEBOSampler(ModelSampler):
             the squared errors of the inner training over the trials so far and the next one, in
             units of the values' variance. The error of a value after N steps is φ² / N if the
             horizon has a ``phi``, else the noise variance that the model estimated for the trial
-            before, the same for all (β is 1.96 where there is none). About as good as the best
-            constant in experiments, no better.
+            before, the same for all (β is 1.96 where there is none).
         horizon: The :class:`~bbo_plugins.InnerHorizon` by which the objective trains. If it has a
             ``phi``, the noise variance of a value after n steps is known to be φ² / n, unless
             ``noise_func`` is given; else only ``beta="bilevel"`` needs a horizon. With one that
@@ -186,7 +184,8 @@ class UHEBOSampler(ModelSampler):
 
     def _beta_of(self, snapshot: Snapshot) -> float:
         """Return the multiplier of the standard deviation for this suggestion."""
-        from bbo_plugins.gp.likelihood import MARGINAL, name_of  # noqa: PLC0415 - see _suggest
+        from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415 - see _suggest
+        from bbo_plugins.gp.likelihood import MARGINAL, name_of  # noqa: PLC0415
 
         constant = self.model_options.beta
         if self._horizon is None or self._beta != _BILEVEL:
@@ -194,11 +193,12 @@ class UHEBOSampler(ModelSampler):
         if self._horizon.phi is not None:
             return bilevel_beta(self._squared_errors(self._horizon, self._horizon.phi, snapshot))
         fits = snapshot.fits.get(name_of(MARGINAL), ())
-        noise = _noise_variance(fits[0], len(snapshot.space)) if fits else None
-        if noise is None:
+        stored = WarmStart.from_json(fits[0]) if fits else None
+        estimate = stored.hyperparameters(len(snapshot.space)) if stored else None
+        if not estimate:
             return constant
-        # The excess risk is the outer level's noise: φ²(N) / N is what the model made of it.
-        return bilevel_beta(np.full(snapshot.configuration + 1, noise))
+        # The excess risk is the outer level's noise: the model's estimate stands for φ²(N) / N.
+        return bilevel_beta(np.full(snapshot.configuration + 1, estimate.noise_variance))
 
     def _squared_errors(self, horizon: InnerHorizon, phi: float, snapshot: Snapshot) -> FloatArray:
         """Return φ² / Nᵢ of each evaluation that Lemma 2 sums over, the next one the last, (t,).
@@ -220,17 +220,9 @@ class UHEBOSampler(ModelSampler):
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
-        from bbo_plugins.gp.likelihood import name_of  # noqa: PLC0415
         from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo  # noqa: PLC0415
 
-        fits = {
-            name: [WarmStart.from_json(form) for form in forms]
-            for name, forms in snapshot.fits.items()
-        }
-
-        def warm_starts(criterion: FitCriterion) -> list[WarmStart | None]:
-            return fits.get(name_of(criterion), [])
-
+        fits = {name: tuple(map(WarmStart.from_json, of)) for name, of in snapshot.fits.items()}
         step = uhe_bo.suggest(
             snapshot.space,
             snapshot.observations,
@@ -240,14 +232,14 @@ class UHEBOSampler(ModelSampler):
             options=replace(self.model_options, beta=self._beta_of(snapshot)),
             n_trials=self._n_trials,
             variant=self._variant(),
-            warm_starts=warm_starts,
+            warm_starts=fits,
         )
         if step.arm == uhe_bo.RANDOM_ARM:
             number = snapshot.configuration
             n_random = 1 + snapshot.past.before(number).count(uhe_bo.RANDOM_ARM)
             n_suggested = 1 + number - snapshot.past.first_suggested(number)
             _logger.info(
-                "%s: trial %d explores at random, as the model's search has come to rest; so have "
+                "%s: trial %d explores at random, as the model's search has stagnated; so have "
                 "%d of %d trials since start-up (%.0f%%).",
                 self,
                 snapshot.number,
@@ -267,20 +259,6 @@ def _scale_of(y: FloatArray) -> float:
         return 1.0
     deviation = scale * float((y / scale).std())
     return deviation if deviation >= _TINY else 1.0
-
-
-def _noise_variance(fit: object, d: int) -> float | None:
-    """Return the noise variance in the JSON form of a fit to d parameters, None if unreadable.
-
-    It is in units of the standardized targets; next to none for a deterministic objective.
-    """
-    from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415 - see UHEBOSampler._suggest
-    from bbo_plugins.gp.likelihood import Hyperparameters  # noqa: PLC0415
-
-    warm_start = WarmStart.from_json(fit)
-    if warm_start is None or len(warm_start.theta) not in {d + 1, d + 2}:
-        return None
-    return Hyperparameters.from_theta(warm_start.theta, d).noise_variance
 
 
 def _checked_beta(

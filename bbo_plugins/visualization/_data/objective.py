@@ -21,7 +21,7 @@ from bbo_plugins import errors
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap, matern52
-from bbo_plugins.gp.likelihood import Hyperparameters, Marginal
+from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate, transformed_noise
 from bbo_plugins.gp.targets import OutputTransform
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from optuna.distributions import BaseDistribution
 
+    from bbo_plugins.gp.likelihood import Hyperparameters
     from bbo_plugins.methods.gp_bo import Options
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
@@ -197,14 +198,16 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
         if proposal is None or _is_inherited(trial, proposal):
             continue
         names = tuple(sorted(proposal.params))  # as are the columns of every model
+        fit = proposal.fits[0] if proposal.fits else None
+        warm_start = WarmStart.from_json(fit)
         records.append(
             SuggestionRecord(
                 number=trial.number,
                 arm=proposal.arm,
                 loss=proposal.loss,
                 names=names,
-                fit=proposal.fits[0] if proposal.fits else None,
-                hyperparameters=_hyperparameters(proposal, len(names)),
+                fit=fit,
+                hyperparameters=warm_start.hyperparameters(len(names)) if warm_start else None,
                 distributions=trial.distributions,
             )
         )
@@ -215,14 +218,6 @@ def _is_inherited(trial: FrozenTrial, proposal: Proposal) -> bool:
     fixed = trial.system_attrs.get("fixed_params")
     enqueued = isinstance(fixed, dict) and proposal.params.keys() <= fixed.keys()
     return enqueued or "retry_history" in trial.system_attrs
-
-
-def _hyperparameters(proposal: Proposal, d: int) -> Hyperparameters | None:
-    """Return the stored estimate for the objective; None if there is none that can be read."""
-    warm_start = WarmStart.from_json(proposal.fits[0]) if proposal.fits else None
-    if warm_start is None or len(warm_start.theta) not in {d + 1, d + 2}:
-        return None
-    return Hyperparameters.from_theta(warm_start.theta, d)
 
 
 @dataclass(frozen=True)
@@ -427,7 +422,7 @@ def _latest_estimate(suggestions: Sequence[SuggestionRecord]) -> Hyperparameters
     for record in reversed(suggestions):
         if record.hyperparameters is None:
             continue
-        if record.loss == Marginal.__name__:
+        if record.loss == name_of(MARGINAL):
             return record.hyperparameters
         latest = latest or record.hyperparameters
     return latest

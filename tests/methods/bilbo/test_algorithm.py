@@ -235,7 +235,7 @@ def test_reassignment_explores_the_lower_level() -> None:
     assert {query.function for query in queries if query.reason == "reassignment"} == {"lower"}
 
 
-def test_at_rest_it_explores() -> None:
+def test_it_explores_once_stagnated() -> None:
     """Where all is known at the query point, wider bounds choose one that teaches something."""
     problem = grid_problem(20, 20)
     points = problem.space.enumerate()
