@@ -49,6 +49,11 @@ def rule_message(argument: str, rule: str, value: object) -> str:
     return f"{argument} must be {rule}, but got {value!r}."
 
 
+def reason_of(error: Exception) -> str:
+    """Return what an exception says, or its type if it says nothing."""
+    return str(error) or type(error).__name__
+
+
 def check_real(
     argument: str, value: object, rule: str, accept: Callable[[float], bool] = math.isfinite
 ) -> float:

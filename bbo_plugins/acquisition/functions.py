@@ -1,4 +1,4 @@
-r"""Acquisition functions as pure functions of a posterior mean and variance (maximization).
+r"""Acquisition functions (maximization), and the acquisition of a constrained objective.
 
 With z = (μ - μ⁺) / σ and h(z) = φ(z) + z Φ(z):
 
@@ -7,30 +7,25 @@ With z = (μ - μ⁺) / σ and h(z) = φ(z) + z Φ(z):
     UCB(x)     = μ + β σ              upper confidence bound; β multiplies σ, without a root
     log PoF(x) = log Φ((μ - t) / σ)   log probability that a constrained quantity is at least t
 
-Each function returns its value and its partial derivatives by mean and by variance; :func:`chain`
-turns those into a gradient by x. All arrays have the shape of ``mean``.
+Each is a pure function of the posterior mean and variance, with its partial derivatives by both;
+:func:`chain` turns those into a gradient by x. All arrays have the shape of ``mean``.
 
-log h is computed in three regimes, because φ(z) + z Φ(z) cancels for negative z: directly for
-z > -1; as log φ(z) + log1p(z R(z)), R(z) = Φ(z)/φ(z) through the scaled complementary error
-function, down to z = -25; and from the asymptotic series h(z) = φ(z) z⁻² (1 - 3 z⁻² + 15 z⁻⁴ - ...)
-below. The relative error of log h stays below 1e-12.
+log h has three regimes, because φ(z) + z Φ(z) cancels for negative z: the formula itself for
+z > -1; log φ(z) + log1p(z R(z)) with R(z) = Φ(z)/φ(z) by the scaled complementary error function
+down to z = -25; the asymptotic series h(z) = φ(z) z⁻² (1 - 3 z⁻² + 15 z⁻⁴ - ...) below.
+
+:class:`ConstrainedAcquisition` multiplies the objective's acquisition by the probability of
+feasibility and, where evaluations have failed, by a power of the probability of validity: a plain
+probability would not keep expected improvement off a border once the search has converged.
+
+Deviation: with such weights log softplus(UCB - μ⁺) + Σ log PoF takes the place of UCB; it increases
+with UCB and needs no sign convention.
 
 Sources: log EI after Ament et al. (2023), "Unexpected Improvements to Expected Improvement for
-Bayesian Optimization", section 4; UCB and the incumbent μ⁺ = max over observed points of the
-posterior mean after Fu et al. (2024), "Convergence of Bayesian Bilevel Optimization", Algorithm 1
-and section 3.2 (there for minimization).
-
-An acquisition function of the objective, weighted by the probability of feasibility.
-
-Where evaluations failed, it is weighted by the probability of validity in the same way, to a power:
-expected improvement falls by many orders of magnitude where the search has converged, and a plain
-probability would not keep it off a border behind which nothing is valid.
-
-Source: the product of expected improvement and probability of feasibility after Gardner et al.
-(2014), "Bayesian Optimization with Inequality Constraints".
-
-Deviation: with such weights, the upper confidence bound is replaced by log softplus(UCB - μ⁺) +
-Σ log PoF, which is increasing in UCB and needs no sign convention.
+Bayesian Optimization", section 4; UCB and the incumbent, the largest posterior mean at observed
+points, after Fu et al. (2024), "Convergence of Bayesian Bilevel Optimization", Algorithm 1 and
+section 3.2 (there for minimization); the product with the probability of feasibility after Gardner
+et al. (2014), "Bayesian Optimization with Inequality Constraints".
 """
 
 from __future__ import annotations
@@ -46,6 +41,7 @@ if TYPE_CHECKING:
     from bbo_plugins.gp.posterior import GaussianProcess
     from bbo_plugins.space.dimension import FloatArray
 
+AcquisitionName = Literal["logei", "ei", "ucb"]
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
@@ -109,7 +105,13 @@ _REGIMES = (
 def log_expected_improvement(
     mean: FloatArray, variance: FloatArray, incumbent: float
 ) -> Derivatives:
-    """Return log EI; ``variance`` must be positive."""
+    """Return log EI.
+
+    Args:
+        mean: Posterior means, any shape.
+        variance: Posterior variances, positive, same shape.
+        incumbent: μ⁺, in the units of ``mean``.
+    """
     sigma = np.sqrt(variance)
     z = (mean - incumbent) / sigma
     log_value, slope = log_h(z)
@@ -121,7 +123,13 @@ def log_expected_improvement(
 
 
 def expected_improvement(mean: FloatArray, variance: FloatArray, incumbent: float) -> Derivatives:
-    """Return EI, zero with its derivatives where it underflows; ``variance`` must be positive."""
+    """Return EI; zero, with its derivatives, where it underflows.
+
+    Args:
+        mean: Posterior means, any shape.
+        variance: Posterior variances, positive, same shape.
+        incumbent: μ⁺, in the units of ``mean``.
+    """
     sigma = np.sqrt(variance)
     z = (mean - incumbent) / sigma
     cdf = special.ndtr(z)
@@ -131,7 +139,13 @@ def expected_improvement(mean: FloatArray, variance: FloatArray, incumbent: floa
 
 
 def upper_confidence_bound(mean: FloatArray, variance: FloatArray, beta: float) -> Derivatives:
-    """Return μ + βσ; ``variance`` must be positive."""
+    """Return μ + βσ.
+
+    Args:
+        mean: Posterior means, any shape.
+        variance: Posterior variances, positive, same shape.
+        beta: β, multiplier of σ.
+    """
     sigma = np.sqrt(variance)
     return Derivatives(mean + beta * sigma, np.ones_like(mean), 0.5 * beta / sigma)
 
@@ -139,7 +153,13 @@ def upper_confidence_bound(mean: FloatArray, variance: FloatArray, beta: float) 
 def log_probability_of_feasibility(
     mean: FloatArray, variance: FloatArray, threshold: float
 ) -> Derivatives:
-    """Return log Φ((μ - threshold)/σ); ``variance`` must be positive."""
+    """Return log Φ((μ - t)/σ).
+
+    Args:
+        mean: Posterior means, any shape.
+        variance: Posterior variances, positive, same shape.
+        threshold: t, in the units of ``mean``.
+    """
     sigma = np.sqrt(variance)
     z = (mean - threshold) / sigma
     value = special.log_ndtr(z)
@@ -159,14 +179,17 @@ def log_softplus(value: FloatArray) -> tuple[FloatArray, FloatArray]:
 def chain(
     derivatives: Derivatives, mean_gradient: FloatArray, variance_gradient: FloatArray
 ) -> FloatArray:
-    """Return the gradient by x, shape (m, d), from the posterior's gradients (m, d)."""
+    """Return the gradient of an acquisition function by x, shape (m, d).
+
+    Args:
+        derivatives: Derivatives by mean and variance at m points.
+        mean_gradient: Gradients of the posterior mean by x, shape (m, d).
+        variance_gradient: Gradients of the posterior variance by x, shape (m, d).
+    """
     return (
         derivatives.by_mean[:, None] * mean_gradient
         + derivatives.by_variance[:, None] * variance_gradient
     )
-
-
-AcquisitionName = Literal["logei", "ei", "ucb"]
 
 
 class Weight(Protocol):
@@ -260,8 +283,7 @@ class ConstrainedAcquisition:
     def expected_gain(self, x: FloatArray) -> float:
         """Return expected improvement times probability of feasibility at ``x`` (d,).
 
-        In transformed units, in which good targets have a standard deviation of about one. Where
-        no observed point is feasible, so that ``kind`` is None, the probability of feasibility.
+        It is in transformed units; where ``kind`` is None it is the probability of feasibility.
         """
         if self.kind is None:
             return math.exp(float(self.value(x[None, :])[0]))

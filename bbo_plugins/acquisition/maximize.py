@@ -91,7 +91,7 @@ class TrustRegion:
 
 @dataclass(frozen=True)
 class _Budget:
-    """How much is spent on a search.
+    """The budget of a search.
 
     Attributes:
         max_iterations: Bound on the batched evaluations of an ascent.

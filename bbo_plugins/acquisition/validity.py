@@ -1,4 +1,4 @@
-r"""Where an evaluation returns a value: the probability that a point is valid.
+r"""The probability that an evaluation returns a value: that a point is valid.
 
 Some settings cannot be evaluated: the training diverges, the simulator crashes, the user rejects
 them. Which ones is learned by least-squares classification. A Gaussian process over the unit cube
@@ -42,17 +42,9 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 LATEST_FAILED: Final = 64  # failed points that the model of the objective has, the latest ones
-
-
 _MAX_OF_LABEL = 200  # points of either label that are modeled
-
-
 _PRIOR_POINTS = 2  # one of either label
-
-
 _LARGEST_EXPONENT = 20
-
-
 _LABEL_VARIANCE = 0.1  # τ²
 
 

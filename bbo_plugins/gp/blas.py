@@ -1,9 +1,8 @@
 """One BLAS thread while the package computes.
 
-A suggestion multiplies matrices of at most about a thousand rows. More BLAS threads do not make it
-faster. On a busy machine they make it many times slower, and they change the last bits of the
-result. The limit belongs to the process and not to a thread, so computations that run at the same
-time share it.
+Matrices have at most about a thousand rows: more BLAS threads do not help, cost time on a busy
+machine, and change the last bits of the result. The limit belongs to the process and not to a
+thread, so computations that run at the same time share it.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ class SharedLimit:
     """Holds BLAS libraries at one thread as long as anybody computes.
 
     The first holder saves the number of threads, the last one restores it. A number that somebody
-    else sets meanwhile is not overwritten at the end. The one case that cannot be seen from here: a
-    limit to one thread that another library sets while this one holds, and lifts afterwards, leaves
-    that other library's idea of the former setting behind, which is one thread.
+    else sets meanwhile is not overwritten at the end. One case cannot be seen from here: another
+    library that sets one thread while this one holds, and lifts that afterwards, restores one
+    thread.
     """
 
     def __init__(self) -> None:

@@ -1,30 +1,25 @@
-"""Maximum-a-posteriori estimation of the kernel's hyperparameters.
+"""Maximum a posteriori estimate of the kernel's hyperparameters.
 
-The log posterior (marginal likelihood plus prior) is maximized in log space by a dense BFGS that
-can start from the optimum *and the inverse Hessian* of an earlier fit: with one more observation
-the posterior hardly moves, so a warm fit takes a handful of evaluations where a cold one takes
-tens. Another :class:`bbo_plugins.gp.likelihood.FitCriterion` may take the place of the marginal
-likelihood; "log posterior" then means that criterion plus the log prior.
+:func:`fit_map` maximizes the log marginal likelihood plus a log prior over the log hyperparameters
+θ by a dense BFGS. Another :class:`bbo_plugins.gp.likelihood.FitCriterion` may take the place of the
+marginal likelihood; "log posterior" then means that criterion plus the log prior.
 
-A fit is cold (several starts, none of them trusted) when there is no earlier fit, when the number
-of parameters changed, when the number of observations passed a milestone, or when the warm fit's
-log posterior per observation is clearly below the earlier one's. On many observations the starts of
-a cold fit are compared on a subset of them, and only the best is polished on all. A fit that fails
-falls back to the prior's location and says so in :attr:`Fit.note`; nothing here raises.
+A warm fit starts from the optimum and the inverse Hessian of an earlier one (:class:`WarmStart`),
+which the caller stores. The result depends on the data and on that value alone, so that a fresh
+process repeats it. A cold fit compares several starts, on a subset of many observations, and
+continues the best one on all of them. A fit is cold without an earlier one, if the number of
+parameters has changed, if the number of observations has passed a milestone, or if the warm fit's
+log posterior per observation is clearly below the earlier one's. A fit that fails returns the
+prior's location and says so in :attr:`Fit.note`; nothing here raises.
 
-The state that makes a fit warm (:class:`WarmStart`) is a small value that a caller stores with the
-study: the result depends on the data and on that value alone, so that a fresh process repeats the
-fit exactly.
+The default prior is an independent normal distribution of each log hyperparameter,
 
-Independent normal priors on the logarithms of the kernel's hyperparameters.
+    log ℓ_i ~ N(log(0.35 √d), 1),    log s² ~ N(0, 1),    log σ_n² ~ N(log 1e-3, 2²),
 
-    log ℓ_i ~ N(log(0.35 √d), 1),    log s² ~ N(0, 1),    log σ_n² ~ N(log 1e-3, 2²)
-
-on standardized targets and unit-cube inputs. The length-scale's location grows with √d, as typical
-distances in the cube do; for a parameter that exists at some points only, d is the mean number of
-parameters that do (the argument of Hvarfner, Hellsten & Nardi 2024, "Vanilla Bayesian
-Optimization Performs Great in High Dimensions"). The constants are a choice of this project, not of
-one of its papers.
+for standardized targets and inputs in the unit cube. The location of the length-scales grows with
+√d, as distances in the cube do (Hvarfner, Hellsten & Nardi 2024, "Vanilla Bayesian Optimization
+Performs Great in High Dimensions"). For a parameter that exists at some points only, d is the mean
+number of parameters that do. The constants are a choice of this project.
 """
 
 from __future__ import annotations
@@ -44,6 +39,8 @@ from bbo_plugins.space.dimension import FloatArray
 if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FeatureMap
 
+LENGTH_SCALE_LOCATION = 0.35
+NOISE_LOCATION = 1e-3
 _MAX_EVALUATIONS = 100
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale
 _TOLERANCE = 5e-4  # predicted gain in nats below which the search ends
@@ -52,18 +49,16 @@ _MAX_DROP = 0.1  # nats per observation by which a warm fit may fall behind the 
 _COARSE_SIZE = 100  # observations on which the starts of a cold fit are compared
 _MAX_POINTS = 10**9  # more observations than a stored fit can have come from
 _MAX_ABS_THETA = 50.0  # stored values beyond e^±50 are not hyperparameters but damage
-# Fractions of the prior's spread added to its location for the starts of a cold fit: the location
+# Multiples of the prior's scale added to its location for the starts of a cold fit: the location
 # itself, then short length-scales with little noise (wiggly function), then long ones with much
 # noise (trend).
 _COLD_STARTS = ((0.0, 0.0), (-1.0, -1.0), (1.0, 1.0))
-
-
 _Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
 @dataclass(frozen=True)
 class WarmStart:
-    """What one fit leaves to the next.
+    """The state from which the next fit starts.
 
     Attributes:
         theta: Log hyperparameters at the optimum, shape (p,).
@@ -77,6 +72,11 @@ class WarmStart:
     inverse_hessian: FloatArray
     log_posterior_per_point: float
     n_points: int
+
+    def hyperparameters(self, d: int) -> Hyperparameters | None:
+        """Return the estimate, None if it is not one of ``d`` length-scales."""
+        is_fit = len(self.theta) in {d + 1, d + 2}
+        return Hyperparameters.from_theta(self.theta, d) if is_fit else None
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready form; the inverse Hessian is packed as base64 of float32."""
@@ -125,7 +125,7 @@ class Fit:
 
     Attributes:
         hyperparameters: The estimate, in natural units.
-        warm_start: What the next fit may start from.
+        warm_start: State from which the next fit may start.
         log_posterior: Log marginal likelihood, or other criterion, plus log prior at the estimate.
         n_evaluations: Evaluations of it on all observations.
         cholesky: Lower Cholesky factor of the observations' covariance matrix at the estimate,
@@ -169,9 +169,12 @@ def fit_map(
         features: The kernel's feature map for the d dimensions.
         known_noise: Known noise variances in squared units of ``y``, NaN where unknown, shape (n,).
         fit_noise: False fixes the unknown noise variance at its floor (deterministic objective).
-        prior: Log prior over θ; :func:`bbo_plugins.gp.fit.default_prior` when None.
-        warm_start: What an earlier fit on nearly the same data left, with the same criterion.
-        criterion: What takes the place of the log marginal likelihood; the latter by default.
+        prior: Log prior over θ; None for :func:`default_prior`.
+        warm_start: State of an earlier fit by the same criterion, on nearly the same data.
+        criterion: The criterion that is maximized together with the log prior.
+
+    Returns:
+        The estimate, and the state from which the next fit starts.
     """
     prior = prior or default_prior(X.shape[1], features.n_together)
     n, d = X.shape
@@ -192,10 +195,8 @@ def fit_map(
             )
             rough = _cold_optima(_log_posterior(coarse, prior, p), prior, p)
             best = max(rough, key=lambda optimum: optimum.value)
-            curvature_ratio = _COARSE_SIZE / n  # the Hessian grows with the number of observations
-            candidates.append(
-                _maximize(objective, best.theta, best.inverse_hessian * curvature_ratio)
-            )
+            ratio = _COARSE_SIZE / n  # the Hessian grows with the number of observations
+            candidates.append(_maximize(objective, best.theta, best.inverse_hessian * ratio))
     best = max(candidates, key=lambda optimum: optimum.value)
     note = None
     if not math.isfinite(best.value):
@@ -318,10 +319,6 @@ def _bfgs_update(H: FloatArray, s: FloatArray, y: FloatArray) -> FloatArray:
     return updated
 
 
-LENGTH_SCALE_LOCATION = 0.35
-NOISE_LOCATION = 1e-3
-
-
 class LogPrior(Protocol):
     """A log density over log hyperparameters θ = (log ℓ_1..log ℓ_d, log s², log σ_n²)."""
 
@@ -331,7 +328,7 @@ class LogPrior(Protocol):
 
     @property
     def scale(self) -> FloatArray:
-        """A typical spread around the location, shape (d + 2,)."""
+        """A typical distance from the location, shape (d + 2,)."""
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the log density (up to a constant) and its gradient at ``theta`` (d + 2,)."""
@@ -339,7 +336,7 @@ class LogPrior(Protocol):
 
 @dataclass(frozen=True)
 class NormalPrior:
-    """Independent normal distributions over θ, the default of :func:`bbo_plugins.gp.fit.fit_map`.
+    """Independent normal distributions over θ, the default of :func:`fit_map`.
 
     Attributes:
         location: Means, shape (d + 2,).

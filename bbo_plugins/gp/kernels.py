@@ -137,7 +137,16 @@ def right_factor(B: FloatArray) -> FloatArray:
 def squared_distances(
     left: FloatArray, right: FloatArray, out: FloatArray | None = None
 ) -> FloatArray:
-    """Return |a_i - b_j|² (n, m), never negative, in one matrix product of the two factors."""
+    """Return |a_i - b_j|², never negative, by one matrix product.
+
+    Args:
+        left: :func:`left_factor` of n points, shape (n, D + 2).
+        right: :func:`right_factor` of m points, shape (m, D + 2).
+        out: Array (n, m) for the result, or None.
+
+    Returns:
+        Shape (n, m).
+    """
     R2 = np.matmul(left, right.T, out=out)
     return np.maximum(R2, 0.0, out=R2)
 
@@ -159,11 +168,17 @@ def matern52(R2: FloatArray) -> FloatArray:
 def matern52_and_slope(
     R2: FloatArray, buffers: tuple[FloatArray, FloatArray] | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the correlation and -2 · its derivative with respect to R² = 5 r², both like ``R2``.
+    """Return the correlation and -2 · its derivative with respect to R² = 5 r².
 
     The second, (1 + R) exp(-R) / 3, is the factor that every gradient of the kernel shares; it is
-    finite at R = 0. ``R2`` is overwritten, as are two ``buffers`` of its shape; large fresh arrays
-    cost more than the arithmetic.
+    finite at R = 0.
+
+    Args:
+        R2: Squared distances of scaled columns, any shape; overwritten.
+        buffers: Two arrays of that shape to be overwritten, or None for new ones.
+
+    Returns:
+        Two arrays of that shape.
     """
     R, slope = buffers or (np.empty_like(R2), np.empty_like(R2))
     np.sqrt(R2, out=R)

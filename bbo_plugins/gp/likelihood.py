@@ -59,7 +59,12 @@ class Hyperparameters:
 
     @classmethod
     def from_theta(cls, theta: FloatArray, n_dimensions: int) -> Hyperparameters:
-        """Read log hyperparameters (d + 1,) or (d + 2,); without the last, noise is the floor."""
+        """Return the hyperparameters whose logarithms are given.
+
+        Args:
+            theta: Log hyperparameters, shape (d + 2,), or (d + 1,) for noise at the floor.
+            n_dimensions: d.
+        """
         has_noise = len(theta) > n_dimensions + 1
         return cls(
             length_scales=np.exp(theta[:n_dimensions]),
@@ -69,7 +74,13 @@ class Hyperparameters:
 
 
 def noise_diagonal(n: int, noise_variance: float, known: FloatArray | None) -> FloatArray:
-    """Return each observation's noise variance (n,); ``known`` (n,) has NaN where unknown."""
+    """Return the noise variance of each observation, shape (n,).
+
+    Args:
+        n: Number of observations.
+        noise_variance: Noise variance where it is unknown, in squared units of the targets.
+        known: Known noise variances in the same units, NaN where unknown, shape (n,), or None.
+    """
     if known is None:
         return np.full(n, noise_variance)
     return np.where(np.isnan(known), noise_variance, np.maximum(known, NOISE_FLOOR))
@@ -78,8 +89,8 @@ def noise_diagonal(n: int, noise_variance: float, known: FloatArray | None) -> F
 class BoundCriterion(ABC):
     """A function of θ that depends on it through K = s² C(ℓ) + diag(σ²) of one data set only.
 
-    A subclass says what it makes of K's Cholesky factor (:meth:`_value_and_contraction`); building
-    and factorizing K and the chain rule down to θ are common to all.
+    A subclass computes its value and derivative from K's Cholesky factor
+    (:meth:`_value_and_contraction`).
 
     Args:
         X: Points of the unit cube, shape (n, d).
@@ -214,7 +225,7 @@ class MarginalLikelihood(BoundCriterion):
 
 
 class FitCriterion(Protocol):
-    """What is maximized, together with the log prior, to estimate the hyperparameters.
+    """The criterion that is maximized, with the log prior, to estimate the hyperparameters.
 
     Attributes:
         covers_observations: Whether the criterion's covariance matrix is that of all observations,
@@ -246,6 +257,11 @@ class FitCriterion(Protocol):
             fit_noise: Whether θ has an entry for the unknown noise variance. Where none of the data
                 that the criterion looks at has unknown noise, it has none all the same.
         """
+
+
+def name_of(criterion: FitCriterion) -> str:
+    """Return the name of ``criterion``, under which fits by it are stored."""
+    return type(criterion).__name__
 
 
 @dataclass(frozen=True)

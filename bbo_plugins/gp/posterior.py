@@ -197,14 +197,6 @@ class GaussianProcess:
             jitter=max(self.jitter, extra),
         )
 
-    def log_marginal_likelihood(self) -> float:
-        """Return log p(y | X, hyperparameters), R&W Eq. (5.8)."""
-        return (
-            -0.5 * float(self.y @ self.alpha)
-            - float(np.log(self.L.diagonal()).sum())
-            - 0.5 * len(self.y) * math.log(2.0 * math.pi)
-        )
-
     @property
     def _signal(self) -> float:
         return self.hyperparameters.signal_variance

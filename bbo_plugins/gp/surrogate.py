@@ -99,10 +99,20 @@ def estimate(
     criterion: FitCriterion = MARGINAL,
     marginal_start: WarmStart | None = None,
 ) -> Fit:
-    """Estimate the hyperparameters by a criterion, the noise by the one it borrows from.
+    """Estimate the hyperparameters by a criterion, borrowed noise by the marginal likelihood.
 
-    The arguments are those of :func:`bbo_plugins.gp.fit.fit_map`, and ``marginal_start`` as in
-    :meth:`Surrogate.fit`.
+    Args:
+        X: Points of the unit cube, shape (n, d), n >= 1.
+        z: Standardized targets, finite, shape (n,).
+        features: The kernel's feature map for the d dimensions.
+        known_noise: Known noise variances in squared units of ``z``, NaN where unknown, shape (n,).
+        fit_noise: Whether the unknown noise variance is estimated; else it is at its floor.
+        warm_start: State of an earlier fit by the criterion.
+        criterion: The criterion.
+        marginal_start: State of an earlier fit by the marginal likelihood.
+
+    Returns:
+        The estimate.
     """
     unknown = fit_noise and (known_noise is None or bool(np.isnan(known_noise).any()))
     if not (unknown and criterion.borrows_noise):
@@ -127,9 +137,14 @@ def estimate(
 
 
 def transformed_noise(noise_variance: FloatArray, derivative: FloatArray) -> FloatArray:
-    """Return known noise variances in squared transformed units, NaN where unknown.
+    """Return known noise variances in squared transformed units, at most ``_LARGEST_NOISE``.
 
-    More than ``_LARGEST_NOISE`` says no more than that: the observation carries no information.
+    Args:
+        noise_variance: Noise variances in squared own units, NaN where unknown, shape (n,).
+        derivative: Derivative of the transform at the targets, shape (n,).
+
+    Returns:
+        NaN where unknown, shape (n,).
     """
     with np.errstate(over="ignore", invalid="ignore"):
         noise_sd = np.sqrt(noise_variance) * derivative

@@ -1,4 +1,4 @@
-r"""The increasing maps from targets to the units of a model, and who uses which.
+r"""The increasing maps from targets to the units of a model.
 
 | map                      | used by                                                           |
 |--------------------------|-------------------------------------------------------------------|
@@ -67,8 +67,8 @@ class OutputTransform:
 
         u = (y - m) / s,      v = u for u >= -1,      v = -1 - log(-u) for u < -1.
 
-    A loss that diverges has values many orders of magnitude worse than anything of interest, on
-    which a stationary model would spend its capacity; the better half of the data stays linear.
+    The better half of the data stays linear. A stationary model would spend its capacity on values
+    of a diverged loss otherwise.
 
     Attributes:
         prescale: Power of two that divides the targets first, so that nothing after it overflows or
@@ -165,7 +165,12 @@ class BoxCoxTransform:
 
     @classmethod
     def fit(cls, y: FloatArray, power: float) -> BoxCoxTransform:
-        """Fit to maximized targets ``y`` (n,), n >= 1, finite; constant targets get unit scales."""
+        """Fit to targets; constant ones get unit scales.
+
+        Args:
+            y: Targets, maximized, finite, shape (n,), n >= 1.
+            power: p, between 0 and 1.
+        """
         prescale = _power_of_two(y)
         values = y / prescale
         best = float(values.max())
@@ -281,7 +286,7 @@ class LogLogTransform:
         return replace(units, mean=mean, std=std)
 
     def compresses(self, y: FloatArray) -> bool:
-        """Tell whether any of the own values ``y`` (n,) is far enough out to be compressed."""
+        """Return whether any of the own values ``y`` (n,) is far enough out to be compressed."""
         return bool((self._far_out(y / self.prescale)[1] > 0.0).any())
 
     @property

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bbo_plugins import errors
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.acquisition.functions import (
     AcquisitionName,
@@ -38,7 +39,7 @@ from bbo_plugins.acquisition.maximize import maximize
 from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion
+from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion, name_of
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.observations import Suggestion
@@ -60,7 +61,7 @@ _N_BRANCHES = 11  # sets of active parameters, the best ones, whose best point i
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a step is made, and what earlier steps left to it.
+    """The options of a step, and the state of earlier fits.
 
     Attributes:
         acquisition: Acquisition function to maximize.
@@ -110,8 +111,7 @@ def suggest(
         return _suggest_by_model(space, observations, rng, options)
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
         x = space.snap(shifted_sobol(1, len(space), rng))[0]
-        reason = str(error) or type(error).__name__
-        notes = (f"no model could be used ({reason}), so the point is random",)
+        notes = (f"no model could be used ({errors.reason_of(error)}), so the point is random",)
         return Suggestion(x, notes=notes)
 
 
@@ -120,9 +120,9 @@ def _suggest_by_model(
 ) -> Suggestion:
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
     features = FeatureMap.of(space)
-    failed, evaluated = _failed(observations), observations.X
+    failed, evaluated = observations.still_failed, observations.X
     observations = training_subset.modeled(observations, features)
-    n_models = 1 + len(_constraint_columns(observations))
+    n_models = 1 + len(observations.reported_constraints)
     starts = [*options.warm_starts, *([None] * n_models)][:n_models]
     surrogate = Surrogate.fit(
         observations.X,
@@ -159,17 +159,8 @@ def _suggest_by_model(
         warm_starts=tuple(model.warm_start for model in fitted),
         notes=tuple(note for model in fitted for note in model.notes),
         expected_gain=acquisition.expected_gain(x),
-        criterion=options.criterion,
+        criterion=name_of(options.criterion),
     )
-
-
-def _failed(observations: Observations) -> FloatArray:
-    """Return the points (f, d) that failed and have not been evaluated since."""
-    if observations.failed is None:
-        return observations.X[:0]
-    evaluated = {row.tobytes() for row in observations.X}
-    still = [row for row in observations.failed if row.tobytes() not in evaluated]
-    return np.array(still).reshape(len(still), observations.X.shape[1])
 
 
 def _attainable(space: SearchSpace, process: GaussianProcess) -> tuple[FloatArray, FloatArray]:
@@ -198,7 +189,7 @@ def _fit_constraints(
 ) -> list[Surrogate]:
     """Fit one surrogate to the slack -c of each constraint, on the trials that report it."""
     models = []
-    for values, warm_start in zip(_constraint_columns(observations), warm_starts, strict=True):
+    for values, warm_start in zip(observations.reported_constraints, warm_starts, strict=True):
         known = np.isfinite(values)
         models.append(
             Surrogate.fit(observations.X[known], -values[known], features, warm_start=warm_start)
@@ -206,31 +197,18 @@ def _fit_constraints(
     return models
 
 
-def _constraint_columns(observations: Observations) -> list[FloatArray]:
-    """Return the values (n,) of each constraint that at least one trial reports."""
-    if observations.constraints is None:
-        return []
-    return [column for column in observations.constraints.T if np.isfinite(column).any()]
-
-
 def _eligible(
     observations: Observations, known: FloatArray, constraints: Sequence[Surrogate]
 ) -> NDArray[np.bool_]:
-    """Return which observed points (n,) may be the incumbent: complete and feasible ones.
+    """Return which observed points (n,) may be the incumbent.
 
-    A trial that reports some constraints is judged by those, one that reports none is not feasible.
     Where an observed point had to move to ``known`` (n, d), the constraints' models judge.
     """
+    if not constraints or np.array_equal(known, observations.X):
+        return observations.eligible
     eligible = observations.complete.copy()
-    if not constraints:
-        return eligible
-    if not np.array_equal(known, observations.X):
-        for model in constraints:
-            eligible &= model.process.predict_mean(known) >= _limit(model)
-        return eligible
-    values = np.column_stack(_constraint_columns(observations))
-    eligible &= ~np.isnan(values).all(axis=1)
-    eligible &= ~(values > 0.0).any(axis=1)  # NaN, not reported, is no violation
+    for model in constraints:
+        eligible &= model.process.predict_mean(known) >= _limit(model)
     return eligible
 
 

@@ -1,4 +1,4 @@
-"""What a method is given, and what it returns.
+"""Input and output of a method.
 
 A method is given evaluated points in the unit cube (:class:`Observations`) and, if its search
 depends on them, the arms and expectations of earlier trials (:class:`TrialHistory`). It returns a
@@ -17,8 +17,6 @@ from bbo_plugins import errors
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.gp.likelihood import FitCriterion
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 NO_ARM = -1
@@ -74,6 +72,36 @@ class Observations:
         if not np.isfinite(self.y).all():
             message = f"y must be finite, but got {self.y}."
             raise ValueError(message)
+
+    @property
+    def still_failed(self) -> FloatArray:
+        """The points (f, d) that failed and have not been evaluated since."""
+        if self.failed is None:
+            return self.X[:0]
+        evaluated = {row.tobytes() for row in self.X}
+        still = [row for row in self.failed if row.tobytes() not in evaluated]
+        return np.array(still).reshape(len(still), self.X.shape[1])
+
+    @property
+    def reported_constraints(self) -> list[FloatArray]:
+        """The values (n,) of each constraint that at least one trial reports."""
+        if self.constraints is None:
+            return []
+        return [column for column in self.constraints.T if np.isfinite(column).any()]
+
+    @property
+    def eligible(self) -> NDArray[np.bool_]:
+        """Whether each evaluated point may be the best: complete, feasible if constrained, (n,).
+
+        A trial that reports some constraints is judged by those, one that reports none is not
+        feasible.
+        """
+        columns = self.reported_constraints
+        if not columns:
+            return self.complete
+        values = np.column_stack(columns)
+        violated = (values > 0.0).any(axis=1)  # NaN, not reported, is no violation
+        return self.complete & ~np.isnan(values).all(axis=1) & ~violated
 
     def take(self, rows: IntArray) -> Observations:
         """Return these observations with the evaluated points at ``rows`` (k,) only."""
@@ -150,17 +178,18 @@ class Suggestion:
 
     Attributes:
         x: The suggested point, representable in the search space, shape (d,).
-        warm_starts: For the objective and each constraint, what the next step's fits start from.
+        warm_starts: For each model, the objective's first, what its next fit starts from; each has
+            a ``to_json``.
         notes: Fallbacks taken, in words; empty when all went well.
         expected_gain: Improvement that the model expects at ``x``, in standard deviations of its
             transformed targets; None without a model.
-        criterion: What the hyperparameters were estimated by, None without a model.
+        criterion: Name of what the model was fitted by, None without a model.
         arm: The arm that the bandit pulled for this trial, None if it was not asked.
     """
 
     x: FloatArray
-    warm_starts: tuple[WarmStart, ...] = ()
+    warm_starts: tuple[Any, ...] = ()
     notes: tuple[str, ...] = ()
     expected_gain: float | None = None
-    criterion: FitCriterion | None = None
+    criterion: str | None = None
     arm: int | None = None

@@ -43,7 +43,7 @@ _MAX_SPREAD_OUT = 2000  # observations among which those far apart are looked fo
 
 @dataclass(frozen=True)
 class Shares:
-    """How a training subset is composed; what is left of the whole is chosen far apart.
+    """Composition of a training subset; the rest of it is chosen far apart.
 
     Attributes:
         best: Share of the best observations.

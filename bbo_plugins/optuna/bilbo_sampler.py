@@ -10,11 +10,9 @@ from __future__ import annotations
 import logging
 import math
 import sys
-import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
@@ -23,21 +21,20 @@ from bbo_plugins.methods.bilbo import DEFAULT_BETA, Options, Query, suggest
 from bbo_plugins.optuna.bilevel.posterior import BilevelPosterior, BilevelSolution
 from bbo_plugins.optuna.bilevel.roles import Roles
 from bbo_plugins.optuna.bilevel.trials import (
+    REASON_KEY,
     BilevelTrials,
     doubt,
+    reason_of,
     shared_distributions,
-    store_reason,
 )
-from bbo_plugins.optuna.messages import Once
-from bbo_plugins.optuna.sampling import randomness
-from bbo_plugins.optuna.sampling.base import failing_if_refused, held_params
-from bbo_plugins.optuna.study.points import PlacedTrials, dimension_of, fixed_params
-from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
+from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, JointSampler, held_params
+from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.trials import store_constraints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
@@ -45,7 +42,6 @@ _logger = logging.getLogger(__name__)
 
 _N_INITIAL = 3  # space-filling queries of each function
 _WITHOUT_MODEL = ("start", "fallback")  # reasons of queries that no model has made
-_MAX_ATTEMPTS = 3
 
 # What is no solution, by whether a trial observes all functions.
 _NO_RESULT = {
@@ -55,7 +51,7 @@ _NO_RESULT = {
 }
 
 
-class BILBOSampler(BaseSampler):
+class BILBOSampler(JointSampler[BilevelTrials, Query]):
     """Bayesian optimization of bilevel problems (BILBO), one function per trial.
 
     The upper level chooses ``upper_params`` to optimize its objective, knowing that the lower level
@@ -179,115 +175,87 @@ class BILBOSampler(BaseSampler):
             if n_startup_trials is None
             else errors.check_int("n_startup_trials", n_startup_trials, minimum=1)
         )
-        self._seed = (
-            randomness.fresh_entropy()
-            if seed is None
-            else errors.check_int("seed", seed, minimum=0)
-        )
-        self._forget()
-
-    def _forget(self) -> None:
-        self._once = Once()
-        self._suggesting = threading.Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the messages logged so far, and the lock."""
-        return {k: v for k, v in self.__dict__.items() if k not in {"_once", "_suggesting"}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Start with no message logged."""
-        self.__dict__.update(state)
-        self._forget()
+        super().__init__(seed)
 
     @property
     def functions(self) -> tuple[str, ...]:
         """Names of the functions, the choices of the query parameter."""
         return self._roles.functions
 
-    def reseed_rng(self) -> None:
-        """Mix in fresh randomness; Optuna does this for ``n_jobs`` > 1."""
-        self._seed = randomness.mix(self._seed, randomness.fresh_entropy())
+    def _check_study(self, study: Study) -> None:
+        self._roles.is_coupled(study)
 
-    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Refuse a study whose directions do not fit; the trial made for it ends as failed.
+    def _modeled_distributions(self, study: Study) -> dict[str, BaseDistribution]:
+        """Return the parameters of both levels and the query, once a trial has shown them all."""
+        rows = self._readers.of(study).read(study).rows
+        return shared_distributions(rows, self._roles, coupled=self._roles.is_coupled(study))
 
-        Raises:
-            ValueError: They do not fit.
-        """
-        with failing_if_refused(study, trial):
-            self._roles.is_coupled(study)
+    def _read(
+        self, study: Study, trial: FrozenTrial, search_space: Mapping[str, BaseDistribution]
+    ) -> BilevelTrials:
+        del search_space  # A PartialFixedSampler around this one takes some parameters out of it.
+        return self._read_in(study, trial, self._modeled_distributions(study))
 
-    def infer_relative_search_space(
-        self, study: Study, trial: FrozenTrial
-    ) -> dict[str, BaseDistribution]:
-        """Return the parameters of both levels and the query, once a trial has shown them all.
-
-        Raises:
-            ValueError: The study does not fit.
-        """
-        del trial
-        coupled = self._roles.is_coupled(study)
-        return shared_distributions(study, self._roles, coupled=coupled) or {}
-
-    def sample_relative(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        """Suggest the parameters of both levels and the query together.
-
-        Raises:
-            ValueError: The study does not fit.
-        """
-        if not search_space or len(fixed_params(trial, search_space)) == len(search_space):
-            return {}
-        # All of them: a PartialFixedSampler around this one takes some out of the search space.
-        distributions = self.infer_relative_search_space(study, trial)
-        with self._suggesting:  # so that the next thread knows where this trial will be
-            params = self._sample(study, trial, distributions)
-        return {name: params[name] for name in search_space}
-
-    def _sample(
-        self, study: Study, trial: FrozenTrial, distributions: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        coupled = self._roles.is_coupled(study)
+    def _read_in(
+        self, study: Study, trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]
+    ) -> BilevelTrials:
+        reader = self._readers.of(study)
         fixed = self._fixed(study, trial, distributions)
-        placed = PlacedTrials(distributions)
+        trials, placed = reader.read(study), reader.placed(distributions)
+        return BilevelTrials.read(trials, self._roles, placed, asking=trial, fixed=fixed)
 
-        def read() -> BilevelTrials:
-            return BilevelTrials.read(study, self._roles, placed, asking=trial, fixed=fixed)
+    def _suggest(self, snapshot: BilevelTrials, rng: np.random.Generator) -> Query:
+        n_initial = _N_INITIAL
+        if self._n_startup_trials is not None:
+            shared = 1 if snapshot.coupled else len(self.functions)
+            n_initial = math.ceil(self._n_startup_trials / shared)
+        return self._query(snapshot, rng, n_initial)
 
-        trials = read()
-        n_chunks = 0
-        for attempt in range(_MAX_ATTEMPTS + 1):
-            # Workers in step come to the same query again and again; the last attempt is one of
-            # the start's, which differ from trial to trial.
-            query = suggest(
-                trials.problem,
-                trials.data,
-                rng=randomness.model_generator(self._seed, trial.number, attempt),
-                options=self._options_for(coupled=coupled, start=attempt == _MAX_ATTEMPTS),
-                warm_starts=trials.warm_starts,
-            )
-            params = {
-                **trials.problem.space.decode(query.point),
-                **({} if coupled else {self._roles.query_param: query.function}),
-                **fixed,
-            }
-            n_chunks = self._store(study, trial, query, params, distributions, n_chunks)
-            # Another process may have been thinking at the same time and come to the same query.
-            # It stores before it looks, as we do, so at least one of the two sees the other.
-            before, trials = trials, read()
-            if not trials.has_new_query_near(query.point, query.function, since=before):
-                break
-        self._log(before, query, trial.number)
-        if query.reason not in _WITHOUT_MODEL and self._once.first_time("model", study.study_name):
-            _logger.info(
-                "%s: start-up is over; models suggest from trial %d on. The result of this study "
-                "is sampler.solution(study), not %s.",
+    def _suggest_apart(
+        self, snapshot: BilevelTrials, met: Query, rng: np.random.Generator
+    ) -> Query:
+        del met
+        return self._query(snapshot, rng, sys.maxsize)  # the start's queries differ among trials
+
+    def _query(self, trials: BilevelTrials, rng: np.random.Generator, n_initial: int) -> Query:
+        query = suggest(
+            trials.problem,
+            trials.data,
+            rng=rng,
+            options=replace(self._options, n_initial=n_initial, coupled=trials.coupled),
+            warm_starts=trials.warm_starts,
+        )
+        if query.infeasible and self._once.first_time("infeasible"):
+            _logger.warning(
+                "%s: as of trial %d the problem looks infeasible: no point satisfies all "
+                "constraints, with confidence. Further trials look for what would refute that.",
                 self,
-                trial.number,
-                _NO_RESULT[coupled],
+                trials.number,
             )
-        return params
+        if None in trials.warm_starts:
+            return replace(query, notes=(*query.notes, UNREADABLE_FIT))
+        return query
+
+    def _params_of(self, snapshot: BilevelTrials, suggestion: Query) -> dict[str, Any]:
+        asked = {} if snapshot.coupled else {self._roles.query_param: suggestion.function}
+        return {**snapshot.problem.space.decode(suggestion.x), **asked, **snapshot.fixed}
+
+    def _look_again(
+        self, study: Study, trial: FrozenTrial, snapshot: BilevelTrials, suggestion: Query
+    ) -> BilevelTrials | None:
+        again = self._read_in(study, trial, snapshot.distributions)
+        return again if again.has_met(suggestion, since=snapshot) else None
+
+    def _attributes_of(self, suggestion: Query) -> Mapping[str, Any]:
+        return {REASON_KEY: reason_of(suggestion)}
+
+    def _announcement(self, snapshot: BilevelTrials, suggestion: Query) -> str:
+        if suggestion.reason in _WITHOUT_MODEL:
+            return ""
+        return (
+            f"; models suggest from trial {snapshot.number} on. The result of this study is "
+            f"sampler.solution(study), not {_NO_RESULT[snapshot.coupled]}."
+        )
 
     def sample_independent(
         self,
@@ -301,23 +269,24 @@ class BILBOSampler(BaseSampler):
         Raises:
             ValueError: The parameter is on no level, or the query's choices are not the functions.
         """
-        coupled = self._roles.is_coupled(study)
-        self._roles.check_level(param_name, coupled=coupled)
+        self._roles.check_level(param_name, coupled=self._roles.is_coupled(study))
         if param_name == self._roles.query_param:
             self._roles.check_query(param_distribution)
             return self.functions[trial.number % len(self.functions)]
-        shared = shared_distributions(study, self._roles, coupled=coupled)
-        has_changed = shared is not None and shared[param_name] != param_distribution
-        if has_changed and self._once.first_time("range", param_name):
+        return super().sample_independent(study, trial, param_name, param_distribution)
+
+    def _warn_if_uncovered(
+        self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution
+    ) -> None:
+        has_changed = self._modeled_distributions(study).get(name, distribution) != distribution
+        if has_changed and self._once.first_time("range", name):
             _logger.warning(
                 "Parameter %r of trial %d is sampled by a uniform draw, not by the models of %s: "
                 "its range has changed. They take the new one from the next complete trial on.",
-                param_name,
+                name,
                 trial.number,
                 self,
             )
-        dimension = dimension_of(param_distribution)
-        return randomness.uniform_value(dimension, self._seed, trial.number, param_name)
 
     def after_trial(
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
@@ -332,7 +301,7 @@ class BILBOSampler(BaseSampler):
         coupled = self._roles.is_coupled(study)
         # The only end of `optimize` that a sampler can see: study.stop() while a trial ran.
         is_stopping = getattr(study, "_stop_flag", False)
-        if is_stopping and self._once.first_time("end", study.study_name):
+        if is_stopping and self._readers.of(study).once.first_time("end"):
             _logger.info(
                 "%s: the study is stopped. Its result is sampler.solution(study), not %s.",
                 self,
@@ -371,7 +340,7 @@ class BILBOSampler(BaseSampler):
         Raises:
             ValueError: A function has no observation yet, or the study does not fit.
         """
-        return BilevelPosterior.fit(study, self._roles, self._options, self._seed)
+        return BilevelPosterior.fit(study, self._roles, self._options, self._draw_seed)
 
     @one_blas_thread()
     def solution(self, study: Study) -> BilevelSolution:
@@ -388,29 +357,6 @@ class BILBOSampler(BaseSampler):
         """
         return self.posterior(study).solution()
 
-    def _options_for(self, *, coupled: bool, start: bool = False) -> Options:
-        n_initial = sys.maxsize if start else _N_INITIAL
-        if self._n_startup_trials is not None and not start:
-            shared = 1 if coupled else len(self.functions)
-            n_initial = math.ceil(self._n_startup_trials / shared)
-        return replace(self._options, n_initial=n_initial, coupled=coupled)
-
-    def _store(
-        self,
-        study: Study,
-        trial: FrozenTrial,
-        query: Query,
-        params: Mapping[str, Any],
-        distributions: Mapping[str, BaseDistribution],
-        replacing: int,
-    ) -> int:
-        starts = [query.warm_starts.get(name) for name in self.functions]
-        fits = tuple(start.to_json() for start in starts if start is not None)
-        proposal = Proposal.of(params, distributions, fits=fits)
-        n_chunks = store_proposal(study, trial, proposal, replacing=replacing)
-        store_reason(study, trial, query)
-        return n_chunks
-
     def _fixed(
         self, study: Study, trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]
     ) -> dict[str, Any]:
@@ -421,17 +367,12 @@ class BILBOSampler(BaseSampler):
             **fixed_params(trial, distributions),
         }
 
-    def _log(self, trials: BilevelTrials, query: Query, number: int) -> None:
-        for note in query.notes:
-            if self._once.first_time("note"):
-                _logger.warning("%s: %s", self, note)
-        for kind, remark in trials.remarks().items():
-            if self._once.first_time(kind):
-                _logger.warning("%s: %s", self, remark)
-        if query.infeasible and self._once.first_time("infeasible"):
+    def _log_snapshot(self, snapshot: BilevelTrials) -> None:
+        super()._log_snapshot(snapshot)
+        if snapshot.n_misfits and self._once.first_time("misfits"):
             _logger.warning(
-                "%s: as of trial %d the problem looks infeasible: no point satisfies all "
-                "constraints, with confidence. Further trials look for what would refute that.",
+                "%s: %d complete trials lack a parameter or have one on no level; they are left "
+                "out.",
                 self,
-                number,
+                snapshot.n_misfits,
             )

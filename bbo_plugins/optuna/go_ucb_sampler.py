@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, ModelSampler, ModelSuggestion
+from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, ModelSampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,10 +16,9 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.trial import FrozenTrial
 
+    from bbo_plugins.methods.go_ucb import GOUCBOptions
+    from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
-
-FIT_NAME = "GO-UCB"  # name under which the networks are stored with a trial
-
 
 _N_STARTUP = 10  # of a study of unknown length
 
@@ -130,31 +130,35 @@ class GOUCBSampler(ModelSampler):
             seed=seed,
         )
 
-    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
+    @property
+    def model_options(self) -> GOUCBOptions:
+        """The options of GO-UCB."""
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
+        from bbo_plugins.methods.go_ucb import algorithm as go_ucb  # noqa: PLC0415
+
+        return go_ucb.GOUCBOptions(
+            n_startup=self._n_startup_trials,
+            hidden_units=self._hidden_units,
+            beta=go_ucb.DEFAULT_BETA if self._beta is None else self._beta,
+            regularization=self._regularization,
+            deterministic=self._deterministic,
+        )
+
+    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         from bbo_plugins.methods.go_ucb import algorithm as go_ucb  # noqa: PLC0415
         from bbo_plugins.methods.go_ucb.surrogate import WarmNetwork  # noqa: PLC0415
 
-        warm_starts = [WarmNetwork.from_json(fit) for fit in snapshot.fits.get(FIT_NAME, ())]
+        warm_starts = [WarmNetwork.from_json(fit) for fit in snapshot.fits.get(go_ucb.FIT_NAME, ())]
         step = go_ucb.suggest(
             snapshot.space,
             snapshot.observations,
-            go_ucb.GOUCBOptions(
-                n_startup=self._n_startup_trials,
-                hidden_units=self._hidden_units,
-                beta=go_ucb.DEFAULT_BETA if self._beta is None else self._beta,
-                regularization=self._regularization,
-                deterministic=self._deterministic,
-            ),
+            self.model_options,
             rng=rng,
             warm_starts=warm_starts,
         )
-        return ModelSuggestion(
-            x=step.x,
-            fits=tuple(warm_start.to_json() for warm_start in step.warm_starts),
-            notes=(*step.notes, *([UNREADABLE_FIT] if None in warm_starts else ())),
-            loss=FIT_NAME,
-        )
+        if None not in warm_starts:
+            return step
+        return replace(step, notes=(*step.notes, UNREADABLE_FIT))
 
 
 def _default_startup(n_trials: int | None) -> int:

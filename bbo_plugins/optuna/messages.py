@@ -17,8 +17,6 @@ from typing import Any, Final
 import optuna
 
 OURS: Final = "bbo_plugins"
-
-
 _THEIRS: Final = "optuna"
 
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _logger = logging.getLogger(__name__)
-
-
 _RULE = "an InnerHorizon"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
@@ -11,9 +12,8 @@ import numpy as np
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
-from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, ModelSampler, ModelSuggestion
+from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, ModelSampler
 from bbo_plugins.optuna.study.continuations import known_noise
-from bbo_plugins.optuna.study.proposal import ARMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,23 +22,16 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from bbo_plugins.acquisition.functions import AcquisitionName
-    from bbo_plugins.gp.likelihood import FitCriterion
+    from bbo_plugins.methods.gp_bo import Options
+    from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.methods.uhe_bo.algorithm import Variant
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
     from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
-
-
 _ACQUISITIONS = ("logei", "ei", "ucb")
-
-
 _BILEVEL = "bilevel"
-
-
 _TINY = 1e-150
-
-
 _LARGEST_PHI = 1e6  # in standard deviations of the values; next to it no value says anything
 
 
@@ -80,8 +73,7 @@ class UHEBOSampler(ModelSampler):
             the squared errors of the inner training over the trials so far and the next one, in
             units of the values' variance. The error of a value after N steps is φ² / N if the
             horizon has a ``phi``, else the noise variance that the model estimated for the trial
-            before, the same for all (β is 1.96 where there is none). About as good as the best
-            constant in experiments, no better.
+            before, the same for all (β is 1.96 where there is none).
         horizon: The :class:`~bbo_plugins.InnerHorizon` by which the objective trains. If it has a
             ``phi``, the noise variance of a value after n steps is known to be φ² / n, unless
             ``noise_func`` is given; else only ``beta="bilevel"`` needs a horizon. With one that
@@ -179,21 +171,34 @@ class UHEBOSampler(ModelSampler):
 
         return uhe_bo.EXPLORE_WHEN_STAGNATED if self._estimation == "uhe" else uhe_bo.MAP_ONLY
 
+    @property
+    def model_options(self) -> Options:
+        """The options of each step, but that ``beta="bilevel"`` is decided at the step."""
+        from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, Options  # noqa: PLC0415
+
+        return Options(
+            acquisition=self._acquisition,
+            beta=self._beta if isinstance(self._beta, float) else DEFAULT_OPTIONS.beta,
+            deterministic=self._deterministic,
+        )
+
     def _beta_of(self, snapshot: Snapshot) -> float:
         """Return the multiplier of the standard deviation for this suggestion."""
-        from bbo_plugins.gp.likelihood import MARGINAL  # noqa: PLC0415 - see _suggest
-        from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS  # noqa: PLC0415
+        from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415 - see _suggest
+        from bbo_plugins.gp.likelihood import MARGINAL, name_of  # noqa: PLC0415
 
+        constant = self.model_options.beta
         if self._horizon is None or self._beta != _BILEVEL:
-            return DEFAULT_OPTIONS.beta if self._beta is None else float(self._beta)
+            return constant
         if self._horizon.phi is not None:
             return bilevel_beta(self._squared_errors(self._horizon, self._horizon.phi, snapshot))
-        fits = snapshot.fits.get(_name_of(MARGINAL), ())
-        noise = _noise_variance(fits[0], len(snapshot.space)) if fits else None
-        if noise is None:
-            return DEFAULT_OPTIONS.beta
-        # The excess risk is the outer level's noise: φ²(N) / N is what the model made of it.
-        return bilevel_beta(np.full(snapshot.configuration + 1, noise))
+        fits = snapshot.fits.get(name_of(MARGINAL), ())
+        stored = WarmStart.from_json(fits[0]) if fits else None
+        estimate = stored.hyperparameters(len(snapshot.space)) if stored else None
+        if not estimate:
+            return constant
+        # The excess risk is the outer level's noise: the model's estimate stands for φ²(N) / N.
+        return bilevel_beta(np.full(snapshot.configuration + 1, estimate.noise_variance))
 
     def _squared_errors(self, horizon: InnerHorizon, phi: float, snapshot: Snapshot) -> FloatArray:
         """Return φ² / Nᵢ of each evaluation that Lemma 2 sums over, the next one the last, (t,).
@@ -212,42 +217,29 @@ class UHEBOSampler(ModelSampler):
         in_units = min(phi / _scale_of(snapshot.observations.y), _LARGEST_PHI)
         return in_units**2 * shares
 
-    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
+    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
-        from bbo_plugins.methods.gp_bo import Options  # noqa: PLC0415
         from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo  # noqa: PLC0415
 
-        fits = {
-            name: [WarmStart.from_json(form) for form in forms]
-            for name, forms in snapshot.fits.items()
-        }
-
-        def warm_starts(criterion: FitCriterion) -> list[WarmStart | None]:
-            return fits.get(_name_of(criterion), [])
-
+        fits = {name: tuple(map(WarmStart.from_json, of)) for name, of in snapshot.fits.items()}
         step = uhe_bo.suggest(
             snapshot.space,
             snapshot.observations,
             snapshot.past,
             number=snapshot.configuration,
             rng=rng,
-            options=Options(
-                acquisition=self._acquisition,
-                beta=self._beta_of(snapshot),
-                deterministic=self._deterministic,
-            ),
+            options=replace(self.model_options, beta=self._beta_of(snapshot)),
             n_trials=self._n_trials,
             variant=self._variant(),
-            warm_starts=warm_starts,
+            warm_starts=fits,
         )
-        arm = None if step.arm is None else ARMS[step.arm]
         if step.arm == uhe_bo.RANDOM_ARM:
             number = snapshot.configuration
             n_random = 1 + snapshot.past.before(number).count(uhe_bo.RANDOM_ARM)
             n_suggested = 1 + number - snapshot.past.first_suggested(number)
             _logger.info(
-                "%s: trial %d explores at random, as the model's search has come to rest; so have "
+                "%s: trial %d explores at random, as the model's search has stagnated; so have "
                 "%d of %d trials since start-up (%.0f%%).",
                 self,
                 snapshot.number,
@@ -255,19 +247,9 @@ class UHEBOSampler(ModelSampler):
                 n_suggested,
                 100.0 * n_random / n_suggested,
             )
-        return ModelSuggestion(
-            x=step.x,
-            fits=tuple(warm_start.to_json() for warm_start in step.warm_starts),
-            notes=step.notes if all(map(all, fits.values())) else (*step.notes, UNREADABLE_FIT),
-            loss=None if step.criterion is None else _name_of(step.criterion),
-            arm=arm,
-            expected_gain=step.expected_gain,
-        )
-
-
-def _name_of(criterion: FitCriterion) -> str:
-    """Return the name under which fits by ``criterion`` are stored."""
-    return type(criterion).__name__
+        if all(map(all, fits.values())):
+            return step
+        return replace(step, notes=(*step.notes, UNREADABLE_FIT))
 
 
 def _scale_of(y: FloatArray) -> float:
@@ -277,20 +259,6 @@ def _scale_of(y: FloatArray) -> float:
         return 1.0
     deviation = scale * float((y / scale).std())
     return deviation if deviation >= _TINY else 1.0
-
-
-def _noise_variance(fit: object, d: int) -> float | None:
-    """Return the noise variance in the JSON form of a fit to d parameters, None if unreadable.
-
-    It is in units of the standardized targets; next to none for a deterministic objective.
-    """
-    from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415 - see UHEBOSampler._suggest
-    from bbo_plugins.gp.likelihood import Hyperparameters  # noqa: PLC0415
-
-    warm_start = WarmStart.from_json(fit)
-    if warm_start is None or len(warm_start.theta) not in {d + 1, d + 2}:
-        return None
-    return Hyperparameters.from_theta(warm_start.theta, d).noise_variance
 
 
 def _checked_beta(

@@ -1,4 +1,4 @@
-"""What the plots of both plotting packages look like."""
+"""The looks of the plots in both plotting packages."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def opacity(closeness: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Layout:
-    """How panels are arranged, and how large they are.
+    """Arrangement and size of panels.
 
     Attributes:
         n_columns: Panels in a row, at most.

@@ -20,8 +20,8 @@ nested        the BILBO paper's Nested: GP-UCB on F over x; for each x the lower
 
 import time
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -80,7 +80,7 @@ class Campaign:
     seconds: float = 0.0
     declared: int | None = None
     declared_at_end: bool = False
-    warm_starts: Mapping[str, WarmStart] = field(default_factory=dict)
+    warm_starts: Sequence[WarmStart | None] = ()
 
     def __post_init__(self) -> None:
         """Observe each function at its own initial points."""
@@ -116,7 +116,7 @@ class Campaign:
     def model(self) -> BilevelModel:
         """Return models of all functions."""
         model = BilevelModel.fit(self.problem, self.data(), self.warm_starts)
-        self.warm_starts = {function.name: function.warm_start for function in model.functions}
+        self.warm_starts = tuple(function.warm_start for function in model.functions)
         return model
 
     def solution(self) -> Array:
@@ -152,7 +152,7 @@ def ours(campaign: Campaign, n: int, *, coupled: bool = False) -> None:
         if query.infeasible and campaign.declared is None:
             campaign.declared = campaign.n_queries
         for name in asked if coupled else (query.function,):
-            campaign.observe(name, query.point)
+            campaign.observe(name, query.x)
 
 
 def ours_coupled(campaign: Campaign, n: int) -> None:

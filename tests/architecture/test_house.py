@@ -73,6 +73,17 @@ def test_no_module_imports_itself_by_a_detour() -> None:
     assert _circle(graph) == []
 
 
+def test_no_function_is_longer_than_a_page() -> None:
+    """Sixty lines at most, the docstring included."""
+    functions = [
+        (module, node.name)
+        for module, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= 60
+    ]
+    assert functions == []
+
+
 def _table(face: Path) -> list[list[str]]:
     """Return the rows of the table in the docstring of a paper's face, its head left out."""
     doc = ast.get_docstring(ast.parse(face.read_text("utf-8"))) or ""

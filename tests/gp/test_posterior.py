@@ -180,7 +180,6 @@ def test_conditioning_equals_a_full_refit(
     _assert_same_posterior(process, refit, new)
     np.testing.assert_allclose(process.L, refit.L, atol=1e-8)
     np.testing.assert_allclose(process.alpha, refit.alpha, rtol=1e-6, atol=1e-8)
-    assert process.log_marginal_likelihood() == pytest.approx(refit.log_marginal_likelihood())
     for ours, theirs in zip(
         process.predict_with_gradients(new), refit.predict_with_gradients(new), strict=True
     ):

@@ -17,6 +17,7 @@ from optuna.trial import TrialState
 from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
 from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, doubt, shared_distributions
 from bbo_plugins.optuna.study.points import PlacedTrials
+from bbo_plugins.optuna.study.trials import TrialReader
 from tests.optuna.bilevel_studies import (
     FUNCTIONS,
     HAS_SET_CONSTRAINT,
@@ -246,9 +247,9 @@ def test_running_trials_are_pending_queries() -> None:
     for trial in asked:
         trial.suggest_categorical("query", sampler.functions)
         trial.suggest_float("x", 0.0, 1.0)
-    distributions = shared_distributions(study, sampler._roles, coupled=False)
-    assert distributions is not None
-    trials = BilevelTrials.read(study, sampler._roles, PlacedTrials(distributions))
+    stored = TrialReader().read(study)
+    distributions = shared_distributions(stored.rows, sampler._roles, coupled=False)
+    trials = BilevelTrials.read(stored, sampler._roles, PlacedTrials(distributions))
     pending = {name: len(of.pending) for name, of in trials.data.items()}
     assert sum(pending.values()) == 2  # the latest one stands for the asking one
     for trial in asked:

@@ -185,7 +185,7 @@ def test_ranges_that_change() -> None:
 def test_a_type_that_changes_is_said(caplog: pytest.LogCaptureFixture) -> None:
     """Trials added with another type are left out once a trial of ours shows which one counts."""
     study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=2, seed=0))
-    space = {
+    space: dict[str, optuna.distributions.BaseDistribution] = {
         "x": optuna.distributions.FloatDistribution(0.0, 1.0),
         "y": optuna.distributions.FloatDistribution(0.0, 1.0),
     }

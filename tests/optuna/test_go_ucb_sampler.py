@@ -20,7 +20,7 @@ import pytest
 from optuna.distributions import IntDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.methods.go_ucb.algorithm import Suggestion, suggest
+from bbo_plugins.methods.go_ucb.algorithm import suggest
 from bbo_plugins.optuna import GOUCBSampler
 from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.studies import (
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
+
+    from bbo_plugins.methods.observations import Suggestion
 
 BAD: list[tuple[str, Any, type[Exception]]] = [
     ("hidden_units", 0, ValueError),

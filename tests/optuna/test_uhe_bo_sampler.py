@@ -14,10 +14,9 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.uhe_bo import losses
 from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED, RANDOM_ARM, Variant
-from bbo_plugins.optuna.sampling.base import ModelSuggestion
 from bbo_plugins.optuna.sampling.randomness import model_generator
 from bbo_plugins.optuna.study.proposal import ARMS
-from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler, _name_of
+from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
 from tests.optuna.uhe_studies import (
     EVERY_PAIR,
     MODEL,
@@ -42,6 +41,7 @@ from tests.oracles.arms import first_of, random_probability
 if TYPE_CHECKING:
     from optuna.trial import Trial
 
+    from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
 
 # --------------------------------------------------------------------------------------- reduction
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 class Parent(UHEBOSampler):
     """A sampler that takes the parent method's steps."""
 
-    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
-        name = _name_of(likelihood.MARGINAL)
-        made = gp_bo.suggest(
+    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+        name = likelihood.name_of(likelihood.MARGINAL)
+        return gp_bo.suggest(
             snapshot.space,
             snapshot.observations,
             rng=rng,
@@ -60,8 +60,6 @@ class Parent(UHEBOSampler):
                 warm_starts=[WarmStart.from_json(fit) for fit in snapshot.fits.get(name, ())]
             ),
         )
-        fits = tuple(warm_start.to_json() for warm_start in made.warm_starts)
-        return ModelSuggestion(made.x, fits, made.notes, loss=name)
 
 
 def test_map_is_the_parent_method() -> None:
@@ -169,7 +167,7 @@ class Script:
             loss = (
                 variant.criterion if doubted or not variant.on_stagnation else likelihood.MARGINAL
             )
-            assert proposal.loss == _name_of(loss)
+            assert proposal.loss == likelihood.name_of(loss)
             assert (proposal.expected_gain is None) is (doubted and variant.on_stagnation)
         if second:
             assert proposal.arm is None
@@ -243,7 +241,7 @@ def test_the_papers_variant_asks_at_the_first_of_every_pair(n_startup: int) -> N
         step(study, lambda params: params["x"])
     pulled = [trial.number for trial in study.trials if arm_of(trial) is not None]
     assert pulled == list(range(n_startup, n_startup + 9, 2))
-    name = _name_of(variant.criterion)
+    name = likelihood.name_of(variant.criterion)
     for trial in study.trials[n_startup:]:
         proposal = proposal_of(trial)
         assert proposal is not None

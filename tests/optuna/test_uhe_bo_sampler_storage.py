@@ -26,7 +26,6 @@ from bbo_plugins.methods.uhe_bo import losses
 from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED, Variant
 from bbo_plugins.optuna.sampling.randomness import model_generator
 from bbo_plugins.optuna.study.proposal import ARMS, Proposal
-from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler, _name_of
 from tests.optuna.studies import MIXED, quadratic
 from tests.optuna.uhe_studies import (
     MODEL,
@@ -55,8 +54,9 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
-    from bbo_plugins.optuna.sampling.base import ModelSuggestion
+    from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
+    from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
 
 # ---------------------------------------------------------------------------------- reproducibility
 
@@ -168,7 +168,7 @@ class Exploring(Chosen):
         """Choose the variant."""
         super().__init__(Variant(likelihood.MARGINAL, on_stagnation=False), **arguments)
 
-    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
+    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         # One whose first number is below any probability of an arm in the studies below.
         seeds = rng.integers(2**32, size=1_000).tolist()
         seed = next(seed for seed in seeds if np.random.default_rng(seed).random() < 0.05)
@@ -223,7 +223,7 @@ def test_names_of_losses_differ() -> None:
         losses.NearestNeighborPseudoData(),
         losses.WeightedLeaveOneOut(),
     )
-    assert len({_name_of(loss) for loss in known}) == len(known)
+    assert len({likelihood.name_of(loss) for loss in known}) == len(known)
 
 
 @pytest.mark.parametrize("used", [likelihood.MARGINAL, losses.WeightedLeaveOneOut()])
@@ -238,12 +238,12 @@ def test_fits_continue_from_those_of_the_same_loss(used: likelihood.FitCriterion
 
     def following(loss: likelihood.FitCriterion | None) -> tuple[Any, ...]:
         fits = () if loss is None else proposal.fits
-        name = None if loss is None else _name_of(loss)
+        name = None if loss is None else likelihood.name_of(loss)
         attributes = Proposal(proposal.params, fits, loss=name).to_attributes()
         carrier = optuna.create_trial(state=TrialState.FAIL, system_attrs=attributes)
         made = proposal_of(next_of([*trials, carrier], Chosen(variant, seed=0)))
         assert made is not None
-        assert made.loss == _name_of(used)
+        assert made.loss == likelihood.name_of(used)
         return made.fits, made.params
 
     assert following(other) == following(None)

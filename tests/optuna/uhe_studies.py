@@ -1,4 +1,4 @@
-"""Studies of UHEBOSampler that come to rest at once, and what is read from them."""
+"""Studies of UHEBOSampler that stagnate at once, and what is read from them."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import numpy as np
 from scipy import linalg
 
 if TYPE_CHECKING:
+    from bbo_plugins.methods.go_ucb.network import LinearizedNetwork
     from bbo_plugins.space.dimension import FloatArray
 
 
@@ -60,3 +62,23 @@ class ConfidenceBall:
     def squared_length(self, step: FloatArray) -> float:
         """Return ‖step‖² in the norm of Σ_t of ``step`` (d_w,): up to β_t in the ball, Eq. (6)."""
         return float(step @ self.matrix @ step)
+
+
+def jacobian(linear: LinearizedNetwork, U: FloatArray) -> FloatArray:
+    """Return J (n, d_w) in full, row i being ∇_w f at input u_i of ``U`` (n, D)."""
+    s, D = linear.network.scales, linear.network.n_inputs
+    i, j, factor = linear.network.triangle
+    rows = linear.rows(U)
+    hidden = rows.P[:, :, None] * U[:, None, :] / math.sqrt(D)
+    return np.concatenate(
+        [
+            np.full((len(U), 1), s.constant),
+            U * (s.linear / math.sqrt(D)),
+            U[:, i] * U[:, j] * (factor * (s.quadratic / D)),
+            rows.t[:, None],
+            rows.A * (s.output / math.sqrt(linear.network.hidden_units)),
+            hidden.reshape(len(U), -1),
+            rows.P,
+        ],
+        axis=1,
+    )

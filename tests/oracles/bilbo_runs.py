@@ -10,8 +10,9 @@ from bbo_plugins.methods.bilbo.algorithm import Options, Query, suggest
 from tests.oracles.bilevel import data_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
     from bbo_plugins.space.dimension import FloatArray
 
@@ -52,7 +53,8 @@ def run(
 ) -> tuple[list[Query], dict[str, FunctionData]]:
     """Query one function per step, or all of them if coupled."""
     data = {name: data_of(np.empty((0, len(problem.space))), []) for name in problem.functions}
-    queries, warm_starts = [], None
+    queries: list[Query] = []
+    warm_starts: Sequence[WarmStart | None] = ()
     for t in range(n_queries):
         query = suggest(
             problem,
@@ -65,7 +67,7 @@ def run(
         queries.append(query)
         asked = problem.functions if options.get("coupled") else (query.function,)
         for name in asked:
-            X = np.concatenate([data[name].X, query.point[None]])
-            y = np.append(data[name].y, functions[name](query.point))
+            X = np.concatenate([data[name].X, query.x[None]])
+            y = np.append(data[name].y, functions[name](query.x))
             data[name] = data_of(X, y)
     return queries, data

@@ -60,7 +60,7 @@ def bound_acquisition(
     surrogate = Surrogate.fit(
         observations.X, observations.y, features, noise_variance=observations.noise_variance
     )
-    n_models = len(gp_bo._constraint_columns(observations))
+    n_models = len(observations.reported_constraints)
     constraints = gp_bo._fit_constraints(observations, features, [None] * n_models)
     mean = surrogate.process.predict_mean(observations.X)
     acquisition = gp_bo._acquisition(

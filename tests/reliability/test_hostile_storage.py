@@ -164,7 +164,6 @@ def test_damaged_attributes_of_the_study(name: str, data: st.DataObject) -> None
         7,
         "x",
         [],
-        {"v": 1, "reason": "optimism", "bounds": [1.0]},
         {"v": 1, "reason": "optimism", "bounds": {"lower": -5.0}},
         {"v": 2, "reason": "optimism", "bounds": {"lower": 0.0}},
         {"reason": "optimism", "bounds": {"lower": 0.0}},

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from bbo_plugins.methods.bilbo.algorithm import Query
     from bbo_plugins.methods.bilbo.problem import BilevelProblem
-    from bbo_plugins.optuna.sampling.base import ModelSuggestion
+    from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
 
 _N_IN_STEP, _N_ROUNDS = 4, 20
@@ -77,7 +77,7 @@ def overtaken(name: str, other: Other, monkeypatch: pytest.MonkeyPatch) -> None:
 
         def told(problem: BilevelProblem, *rest: Any, **options: Any) -> Query:
             query = suggest(problem, *rest, **options)
-            other.take({**problem.space.decode(query.point), "query": query.function})
+            other.take({**problem.space.decode(query.x), "query": query.function})
             return query
 
         monkeypatch.setattr(bilbo_sampler, "suggest", told)
@@ -86,9 +86,7 @@ def overtaken(name: str, other: Other, monkeypatch: pytest.MonkeyPatch) -> None:
     assert issubclass(made_by, ModelSampler)
     own = made_by._suggest
 
-    def told_too(
-        sampler: ModelSampler, snapshot: Snapshot, rng: np.random.Generator
-    ) -> ModelSuggestion:
+    def told_too(sampler: ModelSampler, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         suggestion = own(sampler, snapshot, rng)
         other.take(snapshot.params_at(suggestion.x))
         return suggestion

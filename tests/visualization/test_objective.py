@@ -209,7 +209,7 @@ def test_estimates_by_the_marginal_likelihood_come_first(
     assert estimate.noise_variance == pytest.approx(1e-6 + 0.1 * noisy)
 
 
-def test_a_study_at_rest_is_plotted_with_both_kinds_of_estimates() -> None:
+def test_a_stagnated_study_is_plotted_with_both_kinds_of_estimates() -> None:
     """Length-scales are read from either; the posterior has the noise of the ordinary one."""
     study = uhe_studies.whole(uhe_studies.N_WHOLE - 4)
     records = {record.number: record for record in suggestions_of(study)}

@@ -21,6 +21,7 @@ from bbo_plugins.visualization._data.objective import (
     StudyPosterior,
     posterior_of,
 )
+from tests.oracles.ball import jacobian
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -139,7 +140,7 @@ def test_correlation_is_that_of_the_differences_from_the_average() -> None:
 
     def gradients(n: int, seed: int) -> tuple[Any, Any]:
         X = space.snap(np.random.default_rng(seed).random((n, 3)))
-        return X, network.ball.linear.jacobian(inputs(X, network.features))
+        return X, jacobian(network.ball.linear, inputs(X, network.features))
 
     (X, J), (Y, K), (_, everywhere) = gradients(300, 0), gradients(300, 1), gradients(20_000, 2)
     J, K = J - everywhere.mean(axis=0), K - everywhere.mean(axis=0)

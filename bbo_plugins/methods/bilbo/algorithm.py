@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -23,10 +24,11 @@ from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
 from bbo_plugins.methods.bilbo.search import anchors_of, best_pair, best_response, most_feasible
 from bbo_plugins.methods.bilbo.solution import TOLERANCE, solve, verification
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets, smallest_bound
+from bbo_plugins.methods.observations import Suggestion
 from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.methods.bilbo.problem import BilevelProblem
@@ -89,12 +91,13 @@ class Options:
             raise ValueError(errors.rule_message("epsilon", rule, self.epsilon))
 
 
-@dataclass(frozen=True)
-class Query:
-    """The query of one step.
+@dataclass(frozen=True, kw_only=True)
+class Query(Suggestion):
+    """The query of one step: a joint point of both levels, and a function to evaluate there.
+
+    The warm starts are those of the functions' models, in the order of the problem's functions.
 
     Attributes:
-        point: Joint point to evaluate, representable in the space, shape (d,).
         function: Name of the function to evaluate; with coupled queries, of the most uncertain one.
         reason: The rule that chose the query.
         infeasible: Whether the trusted feasible set is empty: the problem is declared infeasible.
@@ -102,18 +105,13 @@ class Query:
             response, than one succeeded.
         regret_bounds: r̄_h of each function at the point before any reassignment, in units of its
             model's scale and without pending queries; empty without a model.
-        warm_starts: The start of each function's next fit.
-        notes: Fallbacks taken, in words; empty when all went well.
     """
 
-    point: FloatArray
     function: str
     reason: Reason
     infeasible: bool = False
     near_failure: bool = False
     regret_bounds: Mapping[str, float] = field(default_factory=dict)
-    warm_starts: Mapping[str, WarmStart] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
 
 @one_blas_thread()
@@ -123,7 +121,7 @@ def suggest(
     *,
     rng: np.random.Generator,
     options: Options | None = None,
-    warm_starts: Mapping[str, WarmStart] | None = None,
+    warm_starts: Sequence[WarmStart | None] = (),
 ) -> Query:
     """Return the next query, a function of the arguments alone (``rng`` counts by its state).
 
@@ -147,25 +145,22 @@ def suggest(
     unseen = [name for name in problem.functions if not len(data[name].y)]
     if counts[rarest] < options.n_initial or unseen:
         name = rarest if counts[rarest] < options.n_initial else unseen[0]
-        return Query(_far_point(problem, data[name], rng), name, "start")
+        return Query(_far_point(problem, data[name], rng), function=name, reason="start")
     n_queries = max(counts.values()) if options.coupled else sum(counts.values())
     try:
         model = BilevelModel.fit(problem, data, warm_starts)
         chosen = query(problem, model, options, rng, n_queries=n_queries)
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
-        reason = str(error) or type(error).__name__
-        note = f"no model could be used ({reason}), so the query fills the space"
+        note = f"no model could be used ({errors.reason_of(error)}), so the query fills the space"
         point = _far_point(problem, data[rarest], rng)
-        return Query(point, rarest, "fallback", notes=(note,))
+        return Query(point, notes=(note,), function=rarest, reason="fallback")
     failed = failed_points(data)
-    if len(failed) and (problem.space.distances(chosen.point[None], failed) < CLOSE).any():
+    if len(failed) and (problem.space.distances(chosen.x[None], failed) < CLOSE).any():
         # Where a query failed none is made again.
         everything = FunctionData(X=model.observed, y=np.zeros(len(model.observed)), pending=failed)
         point = _far_point(problem, everything, rng)
         near = bool(model.margin_to_failure(point[None], point[None])[0] < 0.0)
-        return replace(
-            chosen, point=point, reason="exploration", near_failure=near, regret_bounds={}
-        )
+        return replace(chosen, x=point, reason="exploration", near_failure=near, regret_bounds={})
     return chosen
 
 
@@ -190,25 +185,25 @@ def query(
         The query.
     """
     trusted = trusted_sets(model, options)
-    starts = {function.name: function.warm_start for function in model.functions}
+    make = partial(Query, warm_starts=tuple(of.warm_start for of in model.functions))
     anchors = anchors_of(trusted, model.observed)
     pair = None
     if not feasibility_is_open(model):
         pair = best_pair(trusted, problem, rng=rng, anchors=anchors)  # Algorithm 1, line 7
     if pair is None or pair.tier > 0:
         point, slack = most_feasible(trusted, problem, rng=rng, anchors=anchors)
-        is_empty = slack < 0.0  # Algorithm 1, line 4
-        if pair is None or is_empty:
+        empty = slack < 0.0  # Algorithm 1, line 4
+        if pair is None or empty:
             name = bottleneck(trusted, problem, point, rng)
             bounds = _known_bounds(trusted, problem, point, point, rng)
-            reason: Reason = "infeasible" if is_empty else "feasibility"
-            return Query(point, name, reason, is_empty, regret_bounds=bounds, warm_starts=starts)
+            reason: Reason = "infeasible" if empty else "feasibility"
+            return make(point, function=name, reason=reason, infeasible=empty, regret_bounds=bounds)
     if n_queries % _VERIFY_EVERY == _VERIFY_EVERY - 1:
         many = options.many_responses
         solution = solve(model.without_pending, problem, rng=rng, many_responses=many)
         point, name = verification(trusted, problem, solution, rng)
         bounds = _known_bounds(trusted, problem, point, point, rng)
-        return Query(point, name, "verification", regret_bounds=bounds, warm_starts=starts)
+        return make(point, function=name, reason="verification", regret_bounds=bounds)
     wider, beta, bounds = trusted, options.beta, trusted.regret_bounds(pair.point, pair.best)
     while max(bounds.values()) < _STAGNATED and beta < _WIDEST * options.beta:
         beta *= _WIDEN
@@ -220,13 +215,12 @@ def query(
     if name == problem.lower and reassigned(model, pair):
         point, reason = pair.best, "reassignment"
     margin = model.margin_to_failure(point[None], pair.best[None])[0]
-    return Query(
+    return make(
         point,
-        name,
-        reason,
+        function=name,
+        reason=reason,
         near_failure=bool(margin < 0.0),
         regret_bounds=_known_bounds(wider, problem, pair.point, pair.best, rng),
-        warm_starts=starts,
     )
 
 
@@ -253,7 +247,12 @@ def function_query(model: BilevelModel, point: FloatArray, bounds: Mapping[str, 
 
 
 def reassigned(model: BilevelModel, pair: Pair) -> bool:
-    """Return whether a query of f goes to the best response of ``pair`` instead of its own."""
+    """Return whether a query of f goes to the pair's best response instead of its own point.
+
+    Args:
+        model: The models of all functions.
+        pair: The pair of which f is to be queried.
+    """
     if np.array_equal(pair.point, pair.best):
         return False
     _, sd = model.lower.predict(np.stack([pair.point, pair.best]))

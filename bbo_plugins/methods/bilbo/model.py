@@ -26,7 +26,7 @@ from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.observations import Observations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from bbo_plugins.gp.kernels import FeatureMap
     from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
@@ -289,14 +289,15 @@ class BilevelModel:
         cls,
         problem: BilevelProblem,
         data: Mapping[str, FunctionData],
-        warm_starts: Mapping[str, WarmStart] | None = None,
+        warm_starts: Sequence[WarmStart | None] = (),
     ) -> BilevelModel:
         """Fit every function's model to its own observations, at least one each.
 
         Args:
             problem: The spaces and the names of the functions.
             data: The observations of each function, by its name.
-            warm_starts: The :attr:`FunctionModel.warm_start` of earlier fits, by name.
+            warm_starts: The :attr:`FunctionModel.warm_start` of earlier fits, in the order of the
+                functions.
 
         Returns:
             The models, each conditioned on its pending queries.
@@ -304,7 +305,7 @@ class BilevelModel:
         Raises:
             ValueError: As :meth:`FunctionModel.fit`.
         """
-        starts = warm_starts or {}
+        starts = dict(zip(problem.functions, warm_starts, strict=False))
         constraints = (*problem.upper_constraints, *problem.lower_constraints)
         models = {
             name: FunctionModel.fit(

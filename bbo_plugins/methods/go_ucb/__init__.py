@@ -56,8 +56,8 @@ Deviations:
 from bbo_plugins.methods.go_ucb.algorithm import (
     DEFAULT_BETA,
     DEFAULT_HIDDEN_UNITS,
+    FIT_NAME,
     GOUCBOptions,
-    Suggestion,
     suggest,
 )
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork
@@ -65,9 +65,9 @@ from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork
 __all__ = [
     "DEFAULT_BETA",
     "DEFAULT_HIDDEN_UNITS",
+    "FIT_NAME",
     "GOUCBOptions",
     "NetworkSurrogate",
-    "Suggestion",
     "WarmNetwork",
     "suggest",
 ]

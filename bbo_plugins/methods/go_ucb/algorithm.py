@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bbo_plugins import errors
 from bbo_plugins.acquisition import functions
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.acquisition.maximize import TrustRegion, maximize_in_region
@@ -20,6 +21,7 @@ from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
+from bbo_plugins.methods.observations import Suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
+FIT_NAME = "GO-UCB"  # under which the networks are stored with a trial
 DEFAULT_BETA = 1.0
 DEFAULT_HIDDEN_UNITS = 25
 _LONGEST, _SHORTEST, _FIRST = 1.6, 2.0**-7, 0.8  # as in TuRBO
@@ -40,7 +43,7 @@ _LEAST_RISE = 1e-3  # of the best value's distance from the median, to be an imp
 
 @dataclass(frozen=True, kw_only=True)
 class GOUCBOptions:
-    """What a user sets.
+    """The options of GO-UCB.
 
     Attributes:
         n_startup: How many of the observations were not suggested by this method.
@@ -57,21 +60,6 @@ class GOUCBOptions:
     beta: float = DEFAULT_BETA
     regularization: float | None = None
     deterministic: bool = False
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """The outcome of one step.
-
-    Attributes:
-        x: The suggested point, representable in the search space, shape (d,).
-        warm_starts: For the objective and each constraint, what the next step's fits start from.
-        notes: Fallbacks taken, in words; empty when all went well.
-    """
-
-    x: FloatArray
-    warm_starts: tuple[WarmNetwork, ...]
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -153,7 +141,7 @@ def suggest(
     Args:
         space: The search space, d dimensions.
         observations: What is known of the study; at least one evaluated point, in their order.
-        options: What a user sets.
+        options: The options.
         rng: Source of randomness of the networks and the candidate points.
         warm_starts: The :attr:`Suggestion.warm_starts` of the previous step.
 
@@ -164,8 +152,8 @@ def suggest(
         return suggest_by_model(space, observations, options, rng=rng, warm_starts=warm_starts)
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
         x = space.snap(shifted_sobol(1, len(space), rng))[0]
-        reason = str(error) or type(error).__name__
-        return Suggestion(x, (), (f"no network could be used ({reason}), so the point is random",))
+        notes = (f"no network could be used ({errors.reason_of(error)}), so the point is random",)
+        return Suggestion(x, notes=notes, criterion=FIT_NAME)
 
 
 def suggest_by_model(
@@ -185,11 +173,11 @@ def suggest_by_model(
     features = FeatureMap.of(space)
     data = training_subset.modeled(observations, features)
     surrogate, constraints = _fit(data, features, options, rng, warm_starts)
-    eligible = _eligible(observations)
+    eligible = observations.eligible
     region, incumbent = _region(
         space, observations, surrogate, constraints, eligible, options.n_startup
     )
-    failed, pending = _failed(observations), inputs(observations.pending, features)
+    failed, pending = observations.still_failed, inputs(observations.pending, features)
     objective = surrogate.condition_on_pending(
         pending, surrogate.penalize_failures(failed[-LATEST_FAILED:])
     )
@@ -211,7 +199,8 @@ def suggest_by_model(
         excluded=np.concatenate([observations.X, failed]) if unrepeated else failed,
         pending=observations.pending,
     )
-    return Suggestion(x, tuple(model.warm_start for model in (surrogate, *constraints)), ())
+    warm_starts = tuple(model.warm_start for model in (surrogate, *constraints))
+    return Suggestion(x, warm_starts, criterion=FIT_NAME)
 
 
 def _fit(
@@ -222,7 +211,7 @@ def _fit(
     warm_starts: Sequence[WarmNetwork | None],
 ) -> tuple[NetworkSurrogate, list[NetworkSurrogate]]:
     """Fit a network to the objective, and one to each constraint's slack."""
-    slacks = _slacks(data)
+    slacks = [-values for values in data.reported_constraints]
     starts = [*warm_starts, *([None] * (1 + len(slacks)))]
     surrogate = NetworkSurrogate.fit(
         data.X,
@@ -249,36 +238,6 @@ def _fit(
             )
         )
     return surrogate, constraints
-
-
-def _failed(observations: Observations) -> FloatArray:
-    """Return the points (f, d) that failed and have not been evaluated since."""
-    if observations.failed is None:
-        return observations.X[:0]
-    evaluated = {row.tobytes() for row in observations.X}
-    still = [row for row in observations.failed if row.tobytes() not in evaluated]
-    return np.array(still).reshape(len(still), observations.X.shape[1])
-
-
-def _slacks(observations: Observations) -> list[FloatArray]:
-    """Return -c (n,) of each constraint that at least one trial reports, NaN where unknown."""
-    if observations.constraints is None:
-        return []
-    return [-column for column in observations.constraints.T if np.isfinite(column).any()]
-
-
-def _eligible(observations: Observations) -> NDArray[np.bool_]:
-    """Return which observed points (n,) may be the best: complete, feasible if constrained.
-
-    A trial that reports some constraints is judged by those, one that reports none is not feasible.
-    """
-    eligible = observations.complete.copy()
-    slacks = _slacks(observations)
-    if slacks:
-        values = np.column_stack(slacks)
-        eligible &= ~np.isnan(values).all(axis=1)
-        eligible &= ~(values < 0.0).any(axis=1)  # NaN, not reported, is no violation
-    return eligible
 
 
 def _limit(constraint: NetworkSurrogate) -> float:

@@ -69,7 +69,12 @@ class NetworkBall:
         return cls(linear, center - linear.w, rows, noise, L)
 
     def condition_on(self, U: FloatArray, noise: FloatArray) -> NetworkBall:
-        """Return the ball with the same center after more observations at ``U`` (p, D)."""
+        """Return the ball with the same center after more observations.
+
+        Args:
+            U: Their inputs, shape (p, D).
+            noise: Their noise variances, shape (p,).
+        """
         if not len(U):
             return self
         rows = self.linear.rows(np.concatenate([self.rows.U, U]))
@@ -90,7 +95,7 @@ class NetworkBall:
     def predict_with_gradients(
         self, U: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return what :meth:`predict` does, and the gradients by ``U``, both (m, D)."""
+        """Return f at ŵ (m,), σ² (m,), and the gradients of both by ``U`` (m, D), each (m, D)."""
         linear = self.linear
         at = linear.rows(U)
         variance, half = self.variance(at)

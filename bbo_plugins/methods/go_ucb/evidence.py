@@ -59,7 +59,13 @@ def log_prior(theta: FloatArray) -> float:
 
 
 def network_with(theta: FloatArray, n_inputs: int, hidden_units: int) -> Network:
-    """Return the network whose scales are the first six of ``theta`` (8,)."""
+    """Return the network with given scales.
+
+    Args:
+        theta: θ, of which the first six entries are the log scales, shape (8,).
+        n_inputs: D.
+        hidden_units: h.
+    """
     return Network(n_inputs, hidden_units, Scales(*np.exp(theta[:LOG_NOISE]).tolist()))
 
 
@@ -77,7 +83,13 @@ class NoiseModel:
 
     @classmethod
     def around(cls, best: int, U: FloatArray, known: FloatArray) -> NoiseModel:
-        """Measure distances from observation ``best`` at inputs ``U`` (n, D)."""
+        """Measure the distances from the best observation.
+
+        Args:
+            best: Its index.
+            U: Inputs, shape (n, D).
+            known: Known noise variances in squared units of the targets, NaN where unknown, (n,).
+        """
         squared = np.square(U - U[best]).mean(axis=1) + _NEAR**2
         return cls(np.log(squared / np.median(squared)), known)
 
@@ -104,7 +116,15 @@ class NoiseModel:
         return np.maximum(np.where(np.isnan(self.known), unknown, self.known), NOISE_FLOOR)
 
     def gradient(self, variances: FloatArray, by_variance: FloatArray) -> FloatArray:
-        """Return derivatives (2,) by log λ and q from those by N (n,)."""
+        """Return derivatives by log λ and q.
+
+        Args:
+            variances: N, shape (n,).
+            by_variance: Derivatives by N, shape (n,).
+
+        Returns:
+            Shape (2,).
+        """
         moving = np.where(
             np.isnan(self.known) & (variances > NOISE_FLOOR), variances * by_variance, 0.0
         )

@@ -230,25 +230,6 @@ class LinearizedNetwork:
         t *= s.hill / math.sqrt(D)
         return Rows(U, A, A * (1.0 - A) * (self._output * s.hidden), t)
 
-    def jacobian(self, U: FloatArray) -> FloatArray:
-        """Return J (n, d_w) in full."""
-        s, D = self.network.scales, self.network.n_inputs
-        i, j, factor = self.network.triangle
-        rows = self.rows(U)
-        hidden = rows.P[:, :, None] * U[:, None, :] / math.sqrt(D)
-        return np.concatenate(
-            [
-                np.full((len(U), 1), s.constant),
-                U * (s.linear / math.sqrt(D)),
-                U[:, i] * U[:, j] * (factor * (s.quadratic / D)),
-                rows.t[:, None],
-                rows.A * self._output_scale,
-                hidden.reshape(len(U), -1),
-                rows.P,
-            ],
-            axis=1,
-        )
-
     def times(self, rows: Rows, w: FloatArray) -> FloatArray:
         """Return J w (n,) for ``w`` (d_w,)."""
         s, D = self.network.scales, self.network.n_inputs

@@ -55,7 +55,7 @@ _LARGEST_HALF = float(np.finfo(np.float16).max)
 
 @dataclass(frozen=True)
 class WarmNetwork:
-    """What one fit leaves to the next.
+    """The state from which the next fit starts.
 
     Attributes:
         theta: Scales and noise, see :mod:`bbo_plugins.methods.go_ucb.evidence`, shape (8,).
@@ -197,7 +197,12 @@ class NetworkSurrogate:
         )
 
     def condition_on_pending(self, pending: FloatArray, ball: NetworkBall) -> NetworkBall:
-        """Return ``ball`` after inputs ``pending`` (p, D), as if observed at their means."""
+        """Return a ball after pending points, as if observed at their means.
+
+        Args:
+            pending: Inputs of the pending points, shape (p, D).
+            ball: The ball.
+        """
         return ball.condition_on(pending, np.full(len(pending), self.noise_variance))
 
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:

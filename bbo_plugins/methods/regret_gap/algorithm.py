@@ -113,8 +113,7 @@ def evaluate(
             left, notes = model.warm_start, model.notes
             value, terms = _criterion(space, X[subset], y[subset], model, targets.std, rule, seed)
         except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
-            reason = str(error) or type(error).__name__
-            notes = (f"no model could be used ({reason}), so there is no signal",)
+            notes = (f"no model could be used ({errors.reason_of(error)}), so there is no signal",)
     threshold = rule.threshold_of(value, terms, targets.std, previous, fold_scores)
     record = StoppingRecord(
         n_trials=len(y), value=value, threshold=threshold, terms=terms, terminate=False

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion
+from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion, name_of
 from bbo_plugins.gp.targets import OutputTransform
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.observations import Suggestion
@@ -25,7 +25,7 @@ from bbo_plugins.methods.uhe_bo.bandit import pair_of, pair_rewards, replay
 from bbo_plugins.methods.uhe_bo.losses import WeightedLeaveOneOut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.methods.observations import Observations, TrialHistory
@@ -79,7 +79,7 @@ def suggest(
     options: gp_bo.Options = gp_bo.DEFAULT_OPTIONS,
     variant: Variant = EXPLORE_WHEN_STAGNATED,
     n_trials: int | None = None,
-    warm_starts: Callable[[FitCriterion], Sequence[WarmStart | None]] = lambda _: (),
+    warm_starts: Mapping[str, Sequence[WarmStart | None]] | None = None,
 ) -> Suggestion:
     """Return the next point to evaluate.
 
@@ -94,7 +94,7 @@ def suggest(
         options: Acquisition function and noise; criterion and warm starts are set here.
         variant: Which parts of the method are on.
         n_trials: T, the planned number of trials, start-up included; None if unknown.
-        warm_starts: Returns the latest :attr:`Suggestion.warm_starts` obtained with a criterion.
+        warm_starts: The latest :attr:`Suggestion.warm_starts` by the name of their criterion.
 
     Returns:
         The point, of shape (d,), with the arm that was pulled (None if the bandit was not asked)
@@ -114,11 +114,12 @@ def suggest(
     after_random = place == 1 and history.arm_of(number - 1) == RANDOM_ARM
     consistent = after_random or not variant.on_stagnation
     criterion = variant.criterion if consistent else MARGINAL
+    fits = warm_starts or {}
     options = replace(
         options,
         criterion=criterion,
-        warm_starts=tuple(warm_starts(criterion)),
-        marginal_start=next(iter(warm_starts(MARGINAL)), None),
+        warm_starts=fits.get(name_of(criterion), ()),
+        marginal_start=next(iter(fits.get(name_of(MARGINAL), ())), None),
     )
     step = gp_bo.suggest(space, observations, rng=rng, options=options)  # Algorithm 1, lines 15-16
     # Whether the search has stagnated is for the ordinary model to say.

@@ -1,4 +1,4 @@
-r"""What estimates the hyperparameters from biased data: Eq. (2) of the paper, or leave-one-out.
+r"""Fit criteria for biased data: Eq. (2) of the paper, and weighted leave-one-out.
 
 * :class:`NearestNeighborPseudoData`, the paper's: log p(ŷ' | X', θ) of M uniform points x'_j with
   ŷ'_j = y of the observation nearest to x'_j.

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from optuna.trial import TrialState
 
 from bbo_plugins.gp.kernels import matern52
 from bbo_plugins.methods.bilbo.algorithm import Options, trusted_sets
@@ -17,6 +16,7 @@ from bbo_plugins.methods.bilbo.solution import SolutionCriterion, solve
 from bbo_plugins.optuna.bilevel.trials import BilevelTrials, shared_distributions
 from bbo_plugins.optuna.sampling import randomness
 from bbo_plugins.optuna.study.points import PlacedTrials
+from bbo_plugins.optuna.study.trials import TrialReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,13 +119,14 @@ class BilevelPosterior:
             ValueError: A function has no observation yet, or the study does not fit.
         """
         coupled = roles.is_coupled(study)
-        distributions = shared_distributions(study, roles, coupled=coupled)
-        if distributions is None:
-            complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-            for trial in complete[-1:]:  # there are some, but not of this sampler's parameters
-                roles.check(trial.distributions, coupled=coupled)
+        stored = TrialReader().read(study)
+        distributions = shared_distributions(stored.rows, roles, coupled=coupled)
+        if not distributions:
+            complete = [row for row in stored.rows if row.complete]
+            for row in complete[-1:]:  # there are some, but not of this sampler's parameters
+                roles.check(row.trial.distributions, coupled=coupled)
             raise ValueError("study must have a complete trial to have a solution, but has none.")
-        trials = BilevelTrials.read(study, roles, PlacedTrials(distributions))
+        trials = BilevelTrials.read(stored, roles, PlacedTrials(distributions))
         missing = [name for name, of in trials.data.items() if not len(of.y)]
         if missing:
             raise ValueError(

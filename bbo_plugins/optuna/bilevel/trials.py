@@ -43,20 +43,19 @@ from optuna.trial import FrozenTrial, TrialState
 from bbo_plugins.acquisition.validity import LATEST_FAILED
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
-from bbo_plugins.optuna.study.attributes import is_finite
-from bbo_plugins.optuna.study.proposal import Proposal, is_stored
-from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY, TrialRow
+from bbo_plugins.optuna.study.attributes import is_finite, of_version
+from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
 from bbo_plugins.space import CLOSE, SearchSpace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
-    from optuna.study import Study
 
     from bbo_plugins.methods.bilbo import Query
     from bbo_plugins.optuna.bilevel.roles import Roles
     from bbo_plugins.optuna.study.points import PlacedTrials
+    from bbo_plugins.optuna.study.trials import StudyTrials, TrialRow
     from bbo_plugins.space.dimension import FloatArray
 
 REASON_KEY = "bbo_plugins:bilevel"
@@ -66,16 +65,15 @@ _MAX_RECORDS = 64  # stored proposals that are read
 _FAILED = (TrialState.FAIL, TrialState.PRUNED)
 
 
-def store_reason(study: Study, trial: FrozenTrial, query: Query) -> None:
-    """Store the reason of ``query`` with ``trial``."""
-    reason = {
+def reason_of(query: Query) -> dict[str, Any]:
+    """Return what is stored of the reason of ``query``."""
+    return {
         "v": _VERSION,
         "reason": query.reason,
         "infeasible": query.infeasible,
         "near_failure": query.near_failure,
         "bounds": {name: round(bound, 6) for name, bound in query.regret_bounds.items()},
     }
-    study._storage.set_trial_system_attr(trial._trial_id, REASON_KEY, reason)
 
 
 def doubt(trial: FrozenTrial, roles: Roles, fixed: Mapping[str, Any]) -> float:
@@ -89,94 +87,66 @@ def doubt(trial: FrozenTrial, roles: Roles, fixed: Mapping[str, Any]) -> float:
     Returns:
         At most 0 if the other functions are known well at the trial, else more.
     """
-    fits = roles.fits(trial.distributions, coupled=False)
-    if not fits or trial.params[roles.query_param] != roles.upper:
-        return 1.0
-    stored = trial.system_attrs.get(REASON_KEY)
-    if not isinstance(stored, dict) or stored.get("v") != _VERSION:
-        return 1.0
+    stored = of_version(trial.system_attrs.get(REASON_KEY), _VERSION) or {}
     # The bounds hold for queries of the trusted sets only; a fixed response is the best of one.
     is_trusted = stored.get("reason") == "optimism" and not stored.get("near_failure")
-    if not is_trusted or not fixed.keys().isdisjoint(roles.lower_params):
+    fits = roles.fits(trial.distributions, coupled=False)
+    is_upper = fits and trial.params[roles.query_param] == roles.upper
+    if not is_trusted or not is_upper or not fixed.keys().isdisjoint(roles.lower_params):
         return 1.0
-    bounds = stored.get("bounds")
-    others = [name for name in roles.functions if name != roles.upper]
-    if not isinstance(bounds, dict) or not all(is_finite(bounds.get(name)) for name in others):
-        return 1.0
-    if min(bounds[name] for name in others) < 0.0:
-        return 1.0
-    return float(max(bounds[name] for name in others)) - _TRUSTED_BOUND
+    others = [stored["bounds"].get(name) for name in roles.functions if name != roles.upper]
+    is_known = all(is_finite(bound) and bound >= 0.0 for bound in others)
+    return max(others) - _TRUSTED_BOUND if is_known else 1.0
 
 
-@dataclass(frozen=True)
-class Stored:
-    """The stored proposals of the latest suggestions; :meth:`read` builds one.
-
-    Attributes:
-        warm_starts: Starts of the next fits by function, from the latest proposal.
-        n_damaged_fits: How many of that one's fits cannot be read.
-        n_unreadable: How many of the finished trials have a proposal that cannot be read.
-    """
-
-    warm_starts: Mapping[str, WarmStart]
-    n_damaged_fits: int
-    n_unreadable: int
-
-    @classmethod
-    def read(cls, trials: Sequence[FrozenTrial], functions: Sequence[str]) -> Stored:
-        """Read the latest 64 proposals."""
-        storing = (trial for trial in reversed(trials) if is_stored(trial.system_attrs))
-        latest = list(islice(storing, _MAX_RECORDS))
-        proposals = [Proposal.from_attributes(trial.system_attrs) for trial in latest]
-        n_unreadable = sum(
-            proposal is None and trial.state.is_finished()
-            for trial, proposal in zip(latest, proposals, strict=True)
-        )
-        fits = [p.fits for p in proposals if p is not None and len(p.fits) == len(functions)]
-        starts = map(WarmStart.from_json, fits[0] if fits else ())
-        found = {name: start for name, start in zip(functions, starts, strict=False) if start}
-        return cls(found, (len(functions) if fits else 0) - len(found), n_unreadable)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BilevelTrials:
     """The observations of all functions in a study's trials; :meth:`read` builds one.
 
     Attributes:
-        problem: The problem; parameters that are fixed for the asking trial are held.
+        number: Number of the trial to suggest, or of the latest one.
+        coupled: Whether a trial observes all functions.
+        distributions: Distributions of the parameters of both levels, and of the query if the
+            study is decoupled.
+        fixed: The parameters of the trial to suggest that the sampler does not choose.
+        problem: The problem; fixed parameters are held.
         data: Observations and pending queries of each function.
-        stored: The stored proposals of the latest suggestions.
+        warm_starts: Starts of the next fits in the order of the functions, from the latest
+            proposal; None for one that cannot be read.
         n_trials: Number of trials that were read, in any state.
         n_infinite: How many values were infinite and have been clipped.
         n_misfits: How many complete trials lack a parameter or have one on no level.
+        n_unreadable: How many of the latest proposals of finished trials cannot be read.
+        constraints: None: a function's fit is stored at the function's place.
     """
 
+    number: int
+    coupled: bool
+    distributions: Mapping[str, BaseDistribution]
+    fixed: Mapping[str, Any]
     problem: BilevelProblem
     data: dict[str, FunctionData]
-    stored: Stored
+    warm_starts: tuple[WarmStart | None, ...]
     n_trials: int
     n_infinite: int
     n_misfits: int
-
-    @property
-    def warm_starts(self) -> Mapping[str, WarmStart]:
-        """Starts of the next fits, by function."""
-        return self.stored.warm_starts
+    n_unreadable: int
+    constraints: tuple[str, ...] = ()
 
     @classmethod
     def read(
         cls,
-        study: Study,
+        trials: StudyTrials,
         roles: Roles,
         placed: PlacedTrials,
         *,
         asking: FrozenTrial | None = None,
         fixed: Mapping[str, Any] | None = None,
     ) -> BilevelTrials:
-        """Read all trials.
+        """Make the functions' observations of a study's trials.
 
         Args:
-            study: The study.
+            trials: The study's trials.
             roles: The roles of parameters and functions.
             placed: The space of the parameters of both levels, and of the query if the study is
                 decoupled; it remembers where trials are, so that reading again takes less time.
@@ -186,67 +156,50 @@ class BilevelTrials:
         Returns:
             The observations, signed.
         """
-        coupled = roles.is_coupled(study)
-        reader = _Reader(roles, placed, coupled=coupled)
-        trials = study._get_trials(deepcopy=False, use_cache=False)
-        others = [t for t in trials if asking is None or t.number != asking.number]
+        fixed = fixed or {}
+        reader = _Reader(roles, placed)
+        rows = [row for row in trials.rows if asking is None or row.number != asking.number]
         misfits = {
-            trial.number
-            for trial in others
-            if trial.state is TrialState.COMPLETE
-            and not roles.fits(trial.distributions, coupled=coupled)
+            row.number
+            for row in rows
+            if row.complete and not roles.fits(row.trial.distributions, coupled=reader.coupled)
         }
-        fitting = [trial for trial in others if trial.number not in misfits]
-        data, n_infinite = reader.data(fitting, asking)
+        number = asking.number if asking else len(rows) - 1
+        latest = list(islice((row for row in reversed(rows) if row.has_proposal), _MAX_RECORDS))
+        data, n_infinite = reader.data([row for row in rows if row.number not in misfits], number)
         return cls(
-            problem=reader.problem(fixed or {}),
+            number=number,
+            coupled=reader.coupled,
+            distributions=placed.distributions,
+            fixed=fixed,
+            problem=reader.problem(fixed),
             data=data,
-            stored=Stored.read(others, roles.functions),
-            n_trials=len(others),
+            warm_starts=_warm_starts(latest, len(roles.functions)),
+            n_trials=len(rows),
             n_infinite=n_infinite,
             n_misfits=len(misfits),
+            n_unreadable=sum(row.has_unreadable_proposal for row in latest),
         )
 
-    def remarks(self) -> dict[str, str]:
-        """Return warnings about these trials for the log, by their kind."""
-        remarks = {}
-        if self.n_infinite:
-            remarks["infinite"] = (
-                f"{self.n_infinite} infinite values so far; each counts as its function's largest "
-                "or smallest finite one."
-            )
-        if self.n_misfits:
-            remarks["misfits"] = (
-                f"{self.n_misfits} complete trials lack a parameter or have one on no level; they "
-                "are left out."
-            )
-        if self.stored.n_unreadable:
-            remarks["unreadable"] = (
-                f"what is stored with {self.stored.n_unreadable} trials cannot be read and is "
-                "ignored: it is damaged, or of another version of this package."
-            )
-        if self.stored.n_damaged_fits:
-            remarks["fits"] = "a stored fit cannot be read, so the next one starts anew."
-        return remarks
-
-    def has_new_query_near(self, point: FloatArray, function: str, *, since: BilevelTrials) -> bool:
-        """Return whether a query of ``function`` close to ``point`` (d,) was not there before."""
-        old, new = since.data[function], self.data[function]
+    def has_met(self, query: Query, *, since: BilevelTrials) -> bool:
+        """Return whether a query of the same function close to ``query`` was not there before."""
+        old, new = since.data[query.function], self.data[query.function]
         known = {row.tobytes() for row in (*old.X, *old.pending)}
         rows = [row for row in (*new.X, *new.pending) if row.tobytes() not in known]
         if not rows:
             return False
-        return bool((self.problem.space.distances(point[None], np.array(rows)) < CLOSE).any())
+        return bool((self.problem.space.distances(query.x[None], np.array(rows)) < CLOSE).any())
 
 
 class _Reader:
     """Places trials in the joint space of a problem, one function at a time."""
 
-    def __init__(self, roles: Roles, placed: PlacedTrials, *, coupled: bool) -> None:
-        self.roles, self.placed, self.coupled = roles, placed, coupled
+    def __init__(self, roles: Roles, placed: PlacedTrials) -> None:
+        self.roles, self.placed = roles, placed
+        self.coupled = roles.query_param not in placed.distributions
         names = self.placed.space.names
         self.columns = [names.index(name) for name in roles.params]
-        self.query = None if coupled else names.index(roles.query_param)
+        self.query = None if self.coupled else names.index(roles.query_param)
         self.dimensions = dict(zip(names, self.placed.space.dimensions, strict=True))
 
     def problem(self, fixed: Mapping[str, Any]) -> BilevelProblem:
@@ -269,16 +222,10 @@ class _Reader:
             lower_constraints=roles.lower_constraints,
         )
 
-    def data(
-        self, trials: Sequence[FrozenTrial], asking: FrozenTrial | None
-    ) -> tuple[dict[str, FunctionData], int]:
+    def data(self, rows: Sequence[TrialRow], asking: int) -> tuple[dict[str, FunctionData], int]:
         """Return each function's data and the number of infinite values."""
-        rows = [TrialRow.read(trial) for trial in trials]
-        latest = asking or (trials[-1] if trials else None)
         failed = self.placed.failed([row for row in rows if row.state in _FAILED])
-        pending = failed[-LATEST_FAILED:]
-        if latest is not None:
-            pending = np.concatenate([self.placed.pending(rows, latest.number), pending])
+        pending = np.concatenate([self.placed.pending(rows, asking), failed[-LATEST_FAILED:]])
         known, X = self.placed.place([row for row in rows if row.complete])
         data, n_infinite = {}, 0
         for name in self.roles.functions:
@@ -305,13 +252,12 @@ class _Reader:
     def _value(self, row: TrialRow, name: str) -> float:
         """Return the function's maximized value in a complete trial; NaN if it has none."""
         roles = self.roles
-        if not self.coupled:
-            asked = row.params.get(roles.query_param) == name
-            return roles.sign(name) * row.value if asked else math.nan
-        if name in {roles.upper, roles.lower}:
-            index = 0 if name == roles.upper else 1
-            return roles.sign(name) * float(row.trial.values[index])
-        return -row.constraints.get(name, math.nan)
+        if not self.coupled and row.params.get(roles.query_param) != name:
+            return math.nan
+        if self.coupled and name not in {roles.upper, roles.lower}:
+            return -row.constraints.get(name, math.nan)
+        index = 1 if self.coupled and name == roles.lower else 0
+        return roles.sign(name) * float(row.trial.values[index])
 
 
 def _finite(y: FloatArray) -> tuple[FloatArray, int]:
@@ -322,27 +268,33 @@ def _finite(y: FloatArray) -> tuple[FloatArray, int]:
     return np.clip(y, y[finite].min(), y[finite].max()), int((~finite).sum())
 
 
+def _warm_starts(latest: Sequence[TrialRow], n_functions: int) -> tuple[WarmStart | None, ...]:
+    """Return the fits of the first of these proposals that has one of each function."""
+    for row in latest:
+        fits = () if row.proposal is None else row.proposal.fits
+        if len(fits) == n_functions:
+            return tuple(map(WarmStart.from_json, fits))
+    return ()
+
+
 def shared_distributions(
-    study: Study, roles: Roles, *, coupled: bool
-) -> dict[str, BaseDistribution] | None:
-    """Return the distributions of the levels' parameters and the query; None before any is known.
+    rows: Sequence[TrialRow], roles: Roles, *, coupled: bool
+) -> dict[str, BaseDistribution]:
+    """Return the distributions of the levels' parameters and the query; none before any is known.
 
     The latest complete trial that has them all decides, or failed one as long as none is complete;
     trials of this sampler go before trials that a user has added.
     """
-    shared: Mapping[str, BaseDistribution] | None = None
-    trials = study._get_trials(deepcopy=False, use_cache=False)
-    is_complete = any(trial.state is TrialState.COMPLETE for trial in trials)
+    shared: Mapping[str, BaseDistribution] = {}
+    is_complete = any(row.complete for row in rows)
     used_states = (TrialState.COMPLETE,) if is_complete else _FAILED
-    for trial in reversed(trials):
-        if trial.state not in used_states:
+    for row in reversed(rows):
+        if row.state not in used_states:
             continue
-        is_own = is_stored(trial.system_attrs) or CONSTRAINTS_KEY in trial.system_attrs
-        if (is_own or shared is None) and roles.fits(trial.distributions, coupled=coupled):
-            shared = trial.distributions
+        is_own = row.has_proposal or CONSTRAINTS_KEY in row.trial.system_attrs
+        if (is_own or not shared) and roles.fits(row.trial.distributions, coupled=coupled):
+            shared = row.trial.distributions
             if is_own:
                 break
-    if shared is None:
-        return None
     used = {*roles.params, *(() if coupled else (roles.query_param,))}
-    return {name: shared[name] for name in sorted(used)}
+    return {name: shared[name] for name in sorted(used) if shared}

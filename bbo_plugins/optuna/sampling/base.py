@@ -1,8 +1,9 @@
 """The common base of the samplers that suggest with a model.
 
-A subclass says how the model suggests a point of the unit cube (:meth:`ModelSampler._suggest`);
-everything between that and Optuna is here: start-up, independent sampling, constraints, pending
-trials, what is stored, what is logged, and the refusal of several objectives.
+:class:`JointSampler` is the way of a suggestion: refuse the study or read it, suggest, store, look
+whether another worker was faster. :class:`ModelSampler` is the base of the samplers for one
+objective, with start-up, constraints and known noise; such a sampler says how its model suggests a
+point of the unit cube.
 
 A sampler keeps no state but its arguments: what it suggests for a trial follows from them, from the
 trial's number, and from what the storage holds. The rest are caches, which copies and pickles drop.
@@ -18,8 +19,8 @@ import math
 import re
 from abc import abstractmethod
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from optuna.samplers import BaseSampler, PartialFixedSampler
 from optuna.trial import FrozenTrial, TrialState
@@ -30,7 +31,7 @@ from bbo_plugins.optuna.sampling import randomness
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader
 from bbo_plugins.optuna.study.memory import PerStudy
 from bbo_plugins.optuna.study.points import dimension_of, fixed_params, is_single
-from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
+from bbo_plugins.optuna.study.proposal import ARMS, Proposal, store_proposal
 from bbo_plugins.optuna.study.trials import (
     MAX_CONSTRAINTS,
     OTHERS,
@@ -40,54 +41,286 @@ from bbo_plugins.optuna.study.trials import (
 from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
-    from bbo_plugins.methods.observations import Observations
+    from bbo_plugins.methods.go_ucb import GOUCBOptions
+    from bbo_plugins.methods.gp_bo import Options
+    from bbo_plugins.methods.observations import Observations, Suggestion
     from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
-
-
 UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
-
-
 _MAX_ATTEMPTS = 3
-
-
 _FEWEST_OBSERVATIONS = 2  # with which a model takes over after many failures
-
-
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 
-@dataclass(frozen=True)
-class ModelSuggestion:
-    """A model's suggestion for the next trial.
+class StudySnapshot(Protocol):
+    """The study as a sampler reads it before it suggests a trial."""
 
-    Attributes:
-        x: (d,) a snapped point of the unit cube.
-        fits: JSON-able state for the next fits, objective first, then the constraints.
-        notes: Fallbacks taken, in words.
-        loss: Name of the loss that the objective's fit minimized; None without a fit.
-        arm: "random" or "model", which of its arms a bandit pulled; None if there was no choice.
-        expected_gain: Improvement expected at ``x``, in standard deviations of the model's targets;
-            None without a model.
+    @property
+    def distributions(self) -> Mapping[str, BaseDistribution]:
+        """Distributions of all parameters that the model suggests or knows to be fixed."""
+
+    @property
+    def constraints(self) -> tuple[str, ...]:
+        """Names of the constraints whose fits are stored behind the objective's."""
+
+    @property
+    def n_infinite(self) -> int:
+        """Number of values that were infinite and have been clipped."""
+
+    @property
+    def n_unreadable(self) -> int:
+        """Number of trials with a stored proposal that cannot be read."""
+
+
+SnapshotT = TypeVar("SnapshotT", bound=StudySnapshot)
+SuggestionT = TypeVar("SuggestionT", bound="Suggestion")
+
+
+class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
+    """Base class of the samplers that suggest all parameters of a trial together.
+
+    Args:
+        seed: Seed of all random numbers; None for fresh randomness.
     """
 
-    x: FloatArray
-    fits: tuple[Any, ...] = ()
-    notes: tuple[str, ...] = ()
-    loss: str | None = None
-    arm: str | None = None
-    expected_gain: float | None = None
+    _noise_func: Callable[[FrozenTrial], float] | None = None
+    _independent_sampler: BaseSampler | None = None
+
+    def __init__(self, seed: int | None) -> None:
+        """Check the seed, and start with empty caches."""
+        self._seed = (
+            randomness.fresh_entropy()
+            if seed is None
+            else errors.check_int("seed", seed, minimum=0)
+        )
+        self._draw_seed = self._seed  # of all but the start-up's design; reseed_rng changes it
+        self._forget()
+
+    def _forget(self) -> None:
+        self._readers = PerStudy(functools.partial(StudyReader, self._noise_func))
+        self._once = Once()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the caches and their locks."""
+        return {k: v for k, v in self.__dict__.items() if k not in {"_readers", "_once"}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Start with empty caches."""
+        self.__dict__.update(state)
+        self._forget()
+
+    @abstractmethod
+    def _check_study(self, study: Study) -> None:
+        """Raise ValueError if the number of objectives or their directions do not fit."""
+
+    @abstractmethod
+    def _modeled_distributions(self, study: Study) -> dict[str, BaseDistribution]:
+        """Return the distributions of the parameters to suggest together."""
+
+    @abstractmethod
+    def _read(
+        self, study: Study, trial: FrozenTrial, search_space: Mapping[str, BaseDistribution]
+    ) -> SnapshotT:
+        """Return all that may influence what is suggested for ``trial``."""
+
+    @abstractmethod
+    def _suggest(self, snapshot: SnapshotT, rng: np.random.Generator) -> SuggestionT:
+        """Suggest the next trial.
+
+        Must not depend on anything but the arguments and the sampler's own arguments.
+
+        Args:
+            snapshot: The study.
+            rng: Generator of this trial's random numbers.
+        """
+
+    @abstractmethod
+    def _suggest_apart(
+        self, snapshot: SnapshotT, met: SuggestionT, rng: np.random.Generator
+    ) -> SuggestionT:
+        """Suggest what no other trial does, after all attempts have ``met`` those of others."""
+
+    @abstractmethod
+    def _params_of(self, snapshot: SnapshotT, suggestion: SuggestionT) -> dict[str, Any]:
+        """Return the parameters suggested, fixed ones exactly as fixed."""
+
+    @abstractmethod
+    def _look_again(
+        self, study: Study, trial: FrozenTrial, snapshot: SnapshotT, suggestion: SuggestionT
+    ) -> SnapshotT | None:
+        """Return None if nobody else has come to the same trial since, else what is known now."""
+
+    @abstractmethod
+    def _warn_if_uncovered(
+        self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution
+    ) -> None:
+        """Say, once per parameter, that the model does not suggest it."""
+
+    @abstractmethod
+    def _announcement(self, snapshot: SnapshotT, suggestion: SuggestionT) -> str:
+        """Return how to go on after "start-up is over"; empty while it is not."""
+
+    def _attributes_of(self, suggestion: SuggestionT) -> Mapping[str, Any]:
+        """Return the system attributes that are stored beside the proposal."""
+        del suggestion
+        return {}
+
+    def _sample_at_start(
+        self, study: Study, trial: FrozenTrial, snapshot: SnapshotT
+    ) -> dict[str, Any] | None:
+        """Return the parameters of a trial that no method suggests; None if the method does."""
+        del study, trial, snapshot
+        return None
+
+    def reader_of(self, study: Study) -> StudyReader:
+        """Return the reader of a study, which remembers what it has read."""
+        return self._readers.of(study)
+
+    def reseed_rng(self) -> None:
+        """Mix fresh randomness into all draws; Optuna does this for ``n_jobs`` > 1.
+
+        A space-filling start-up stays as it is: every trial takes the point of its number, so
+        that workers do not repeat each other, and a design reseeded for each trial would be none.
+        """
+        self._draw_seed = randomness.mix(self._draw_seed, randomness.fresh_entropy())
+        if self._independent_sampler is not None:
+            self._independent_sampler.reseed_rng()
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Refuse a study that does not fit; the trial made for it ends as failed.
+
+        Raises:
+            ValueError: Its number of objectives or their directions do not fit.
+        """
+        with failing_if_refused(study, trial):
+            self._check_study(study)
+        if self._independent_sampler is not None:
+            self._independent_sampler.before_trial(study, trial)
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """Return the parameters that the model suggests together.
+
+        Raises:
+            ValueError: The study does not fit.
+        """
+        del trial
+        self._check_study(study)
+        return self._modeled_distributions(study)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Suggest the parameters of ``search_space`` together.
+
+        Returns:
+            The parameters as Python values; none where they are left to the independent sampler
+            or all of them are fixed already.
+
+        Raises:
+            ValueError: The study does not fit.
+        """
+        self._check_study(study)
+        if len(fixed_params(trial, search_space)) == len(search_space):
+            return {}
+        # One suggestion at a time: the next thread is to know where this trial will be.
+        with self._readers.of(study).suggesting:
+            snapshot = self._read(study, trial, search_space)
+            self._log_snapshot(snapshot)
+            params = self._sample_at_start(study, trial, snapshot)
+            if params is None:
+                params = self._sample_by_model(study, trial, snapshot)
+        return {name: params[name] for name in search_space if name in params}
+
+    def _sample_by_model(
+        self, study: Study, trial: FrozenTrial, snapshot: SnapshotT
+    ) -> dict[str, Any]:
+        n_chunks = 0
+        for attempt in range(_MAX_ATTEMPTS + 1):
+            rng = randomness.model_generator(self._draw_seed, trial.number, attempt)
+            if attempt < _MAX_ATTEMPTS:
+                suggestion = self._suggest(snapshot, rng)
+            else:  # workers in step come to the same points again and again
+                _logger.debug("%s: trial %d makes way for others.", self, trial.number)
+                suggestion = self._suggest_apart(snapshot, suggestion, rng)
+            self._log_notes(suggestion.notes)
+            announcement = self._announcement(snapshot, suggestion)
+            if announcement and self._readers.of(study).once.first_time("model"):
+                _logger.info("%s: start-up is over%s", self, announcement)
+            params = self._params_of(snapshot, suggestion)
+            proposal = Proposal.of(
+                params,
+                snapshot.distributions,
+                fits=tuple(warm_start.to_json() for warm_start in suggestion.warm_starts),
+                constraints=snapshot.constraints,
+                loss=suggestion.criterion,
+                arm=None if suggestion.arm is None else ARMS[suggestion.arm],
+                expected_gain=suggestion.expected_gain,
+            )
+            n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
+            for key, value in self._attributes_of(suggestion).items():
+                study._storage.set_trial_system_attr(trial._trial_id, key, value)
+            # Another process may have been thinking at the same time and come to the same point.
+            # It stores before it looks, as we do, so at least one of the two sees the other.
+            seen = self._look_again(study, trial, snapshot, suggestion)
+            if seen is None:
+                break
+            snapshot = seen
+        return params
+
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """Draw one parameter that the model does not cover.
+
+        Raises:
+            ValueError: The study does not fit.
+        """
+        self._check_study(study)
+        self._warn_if_uncovered(study, trial, param_name, param_distribution)
+        if self._independent_sampler is not None:
+            return self._independent_sampler.sample_independent(
+                study, trial, param_name, param_distribution
+            )
+        dimension = dimension_of(param_distribution)
+        return randomness.uniform_value(dimension, self._draw_seed, trial.number, param_name)
+
+    def _log_snapshot(self, snapshot: SnapshotT) -> None:
+        if snapshot.n_infinite and self._once.first_time("infinite"):
+            _logger.warning(
+                "%s: %s so far; an infinite value counts as the largest or smallest finite one.",
+                self,
+                _counted(snapshot.n_infinite, "infinite value"),
+            )
+        if snapshot.n_unreadable and self._once.first_time("unreadable"):
+            _logger.warning(
+                "%s: what is stored with %s cannot be read and is ignored: it is damaged, or of "
+                "another version of this package.",
+                self,
+                _counted(snapshot.n_unreadable, "trial"),
+            )
+
+    def _log_notes(self, notes: Sequence[str]) -> None:
+        for note in notes:
+            kind = _NUMBER.sub("#", note)  # the same note with other figures is the same kind
+            if self._once.first_time("note", kind):
+                _logger.warning("%s: %s", self, note)
 
 
-class ModelSampler(BaseSampler):
-    """Base class of the samplers that suggest all parameters of a trial together, by a model.
+class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
+    """Base class of the samplers for one objective.
 
     Args:
         n_startup_trials: Usable observations before the model takes over; two if at least twice as
@@ -127,101 +360,43 @@ class ModelSampler(BaseSampler):
         self._warn_independent_sampling = errors.check_bool(
             "warn_independent_sampling", warn_independent_sampling
         )
-        self._seed = (
-            randomness.fresh_entropy()
-            if seed is None
-            else errors.check_int("seed", seed, minimum=0)
-        )
-        self._draw_seed = self._seed  # of all but the start-up's design; reseed_rng changes it
         self._noise_func = noise_func
         self._constraints_func = constraints_func
         self._independent_sampler = independent_sampler
-        self._forget()
+        super().__init__(seed)
 
-    def _forget(self) -> None:
-        self._readers = PerStudy(functools.partial(StudyReader, self._noise_func))
-        self._once = Once()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the caches and their locks."""
-        return {k: v for k, v in self.__dict__.items() if k not in {"_readers", "_once"}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Start with empty caches."""
-        self.__dict__.update(state)
-        self._forget()
-
+    @property
     @abstractmethod
-    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
-        """Suggest the next point; called only with at least one observation.
+    def model_options(self) -> Options | GOUCBOptions:
+        """The options of the method: what plots have to know of a sampler."""
 
-        Must not depend on anything but the arguments and the sampler's own arguments.
+    def _check_study(self, study: Study) -> None:
+        n_objectives = len(study.directions)
+        if n_objectives != 1:
+            raise ValueError(
+                f"study must have one objective for {self}, but got {n_objectives}. For several, "
+                "use NSGAIISampler, TPESampler or GPSampler of optuna.samplers."
+            )
 
-        Args:
-            snapshot: The parameters to suggest, the other trials, and the stored fits.
-            rng: Generator of this trial's random numbers.
-        """
-
-    def reseed_rng(self) -> None:
-        """Mix fresh randomness into all draws; Optuna does this for ``n_jobs`` > 1.
-
-        The space-filling start-up stays as it is: every trial takes the point of its number, so
-        that workers do not repeat each other, and a design reseeded for each trial would be none.
-        """
-        self._draw_seed = randomness.mix(self._draw_seed, randomness.fresh_entropy())
-        if self._independent_sampler is not None:
-            self._independent_sampler.reseed_rng()
-
-    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Refuse a study with several objectives; the trial made for it ends as failed.
-
-        Raises:
-            ValueError: The study has more than one objective.
-        """
-        with failing_if_refused(study, trial):
-            self._refuse_multi_objective(study)
-        if self._independent_sampler is not None:
-            self._independent_sampler.before_trial(study, trial)
-
-    def infer_relative_search_space(
-        self, study: Study, trial: FrozenTrial
-    ) -> dict[str, BaseDistribution]:
-        """Return the parameters that any complete trial has, single-valued ones left out.
-
-        Raises:
-            ValueError: The study has more than one objective.
-        """
-        del trial
-        self._refuse_multi_objective(study)
+    def _modeled_distributions(self, study: Study) -> dict[str, BaseDistribution]:
         return self._readers.of(study).distributions(study)
 
-    def sample_relative(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        """Suggest the parameters of ``search_space`` together.
+    def _read(
+        self, study: Study, trial: FrozenTrial, search_space: Mapping[str, BaseDistribution]
+    ) -> Snapshot:
+        held = held_params(study, self)
+        return self._readers.of(study).snapshot(study, trial, search_space, held)
 
-        Returns:
-            The parameters as Python values; none where they are left to the independent sampler
-            or all of them are fixed already.
-
-        Raises:
-            ValueError: The study has more than one objective.
-        """
-        self._refuse_multi_objective(study)
-        if len(fixed_params(trial, search_space)) == len(search_space):
+    def _sample_at_start(
+        self, study: Study, trial: FrozenTrial, snapshot: Snapshot
+    ) -> dict[str, Any] | None:
+        if self._is_started(snapshot.observations):
+            return None
+        if self._independent_sampler is not None:
             return {}
-        reader = self._readers.of(study)
-        # One suggestion at a time: the next thread is to know where this trial will be.
-        with reader.suggesting:
-            snapshot = reader.snapshot(study, trial, search_space, held_params(study, self))
-            self._log_snapshot(snapshot)
-            if self._is_started(snapshot.observations):
-                params = self._sample_by_model(reader, study, trial, snapshot)
-            elif self._independent_sampler is None:
-                params = self._sample_for_startup(study, trial, snapshot)
-            else:
-                return {}
-        return {name: params[name] for name in search_space if name in params}
+        params = snapshot.params_at(self._design_point(snapshot))
+        store_proposal(study, trial, Proposal.of(params, snapshot.distributions))
+        return params
 
     def _is_started(self, observations: Observations) -> bool:
         """Return whether the model takes over.
@@ -235,74 +410,34 @@ class ModelSampler(BaseSampler):
         is_stuck = n >= _FEWEST_OBSERVATIONS and n + n_failed >= 2 * self._n_startup_trials
         return n >= max(self._n_startup_trials, 1) or (n_failed > 0 and is_stuck)
 
-    def _sample_for_startup(
-        self, study: Study, trial: FrozenTrial, snapshot: Snapshot
-    ) -> dict[str, Any]:
-        params = self._params_of_design(snapshot)
-        store_proposal(study, trial, Proposal.of(params, snapshot.distributions))
-        return params
-
-    def _params_of_design(self, snapshot: Snapshot) -> dict[str, Any]:
-        """Return the trial's place in the space-filling design, which no other trial has."""
+    def _design_point(self, snapshot: Snapshot) -> FloatArray:
+        """Return the trial's place (d,) in the space-filling design, which no other trial has."""
         observations = snapshot.observations
         failed = () if observations.failed is None else observations.failed
         taken = [*observations.X, *observations.pending, *failed]
-        x = randomness.design_point(snapshot.space, self._seed, snapshot.configuration, taken)
-        return snapshot.params_at(x)
+        return randomness.design_point(snapshot.space, self._seed, snapshot.configuration, taken)
 
-    def _sample_by_model(
-        self, reader: StudyReader, study: Study, trial: FrozenTrial, snapshot: Snapshot
-    ) -> dict[str, Any]:
-        if reader.once.first_time("model"):
-            _logger.info(
-                "%s: start-up is over, %s; a model suggests from trial %d on.",
-                self,
-                _counted(len(snapshot.observations.y), "observation"),
-                trial.number,
-            )
-        n_chunks = 0
-        for attempt in range(_MAX_ATTEMPTS):
-            rng = randomness.model_generator(self._draw_seed, trial.number, attempt)
-            suggestion = self._suggest(snapshot, rng)
-            self._log_notes(suggestion.notes)
-            params = snapshot.params_at(suggestion.x)
-            proposal = _proposal(params, snapshot, suggestion)
-            n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
-            # Another process may have been thinking at the same time and come to the same point.
-            # It stores before it looks, as we do, so at least one of the two sees the other.
-            appeared = reader.appeared(study, trial, snapshot)
-            distances = snapshot.space.distances(suggestion.x[None, :], appeared)
-            if not (distances < CLOSE).any():
-                break
-            snapshot = snapshot.with_pending(appeared)
-        else:  # workers in step come to the same points again and again
-            _logger.debug("%s: trial %d makes way for others, to any point.", self, trial.number)
-            params = self._params_of_design(snapshot)
-            own = replace(suggestion, arm=None, expected_gain=None)  # the point is not the model's
-            proposal = _proposal(params, snapshot, own)
-            store_proposal(study, trial, proposal, replacing=n_chunks)
-        return params
+    def _suggest_apart(
+        self, snapshot: Snapshot, met: Suggestion, rng: np.random.Generator
+    ) -> Suggestion:
+        del rng
+        # The point is not the model's.
+        return replace(met, x=self._design_point(snapshot), arm=None, expected_gain=None)
 
-    def sample_independent(
-        self,
-        study: Study,
-        trial: FrozenTrial,
-        param_name: str,
-        param_distribution: BaseDistribution,
-    ) -> Any:
-        """Draw one parameter that the model does not cover.
+    def _params_of(self, snapshot: Snapshot, suggestion: Suggestion) -> dict[str, Any]:
+        return snapshot.params_at(suggestion.x)
 
-        Raises:
-            ValueError: The study has more than one objective.
-        """
-        self._refuse_multi_objective(study)
-        self._warn_if_uncovered(study, trial, param_name, param_distribution)
-        if self._independent_sampler is not None:
-            return self._independent_sampler.sample_independent(
-                study, trial, param_name, param_distribution
-            )
-        dimension = dimension_of(param_distribution)
-        return randomness.uniform_value(dimension, self._draw_seed, trial.number, param_name)
+    def _look_again(
+        self, study: Study, trial: FrozenTrial, snapshot: Snapshot, suggestion: Suggestion
+    ) -> Snapshot | None:
+        appeared = self._readers.of(study).appeared(study, trial, snapshot)
+        is_met = snapshot.space.distances(suggestion.x[None, :], appeared) < CLOSE
+        return snapshot.with_pending(appeared) if is_met.any() else None
+
+    def _announcement(self, snapshot: Snapshot, suggestion: Suggestion) -> str:
+        del suggestion
+        n = _counted(len(snapshot.observations.y), "observation")
+        return f", {n}; a model suggests from trial {snapshot.number} on."
 
     def after_trial(
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
@@ -321,14 +456,6 @@ class ModelSampler(BaseSampler):
                 store_constraints(study, trial, constraints)
         if self._independent_sampler is not None:
             self._independent_sampler.after_trial(study, trial, state, values)
-
-    def _refuse_multi_objective(self, study: Study) -> None:
-        n_objectives = len(study.directions)
-        if n_objectives != 1:
-            raise ValueError(
-                f"study must have one objective for {self}, but got {n_objectives}. For several, "
-                "use NSGAIISampler, TPESampler or GPSampler of optuna.samplers."
-            )
 
     def _warn_if_uncovered(
         self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution
@@ -366,12 +493,7 @@ class ModelSampler(BaseSampler):
                 self,
                 _counted(snapshot.n_unplaced, "trial"),
             )
-        if snapshot.n_infinite and self._once.first_time("infinite"):
-            _logger.warning(
-                "%s: %s so far; an infinite value counts as the largest or smallest finite one.",
-                self,
-                _counted(snapshot.n_infinite, "infinite value"),
-            )
+        super()._log_snapshot(snapshot)
         if snapshot.n_invalid_noise and self._once.first_time("noise"):
             _logger.warning(
                 "%s: noise_func must return a finite non-negative variance, but did not for %s; "
@@ -386,31 +508,6 @@ class ModelSampler(BaseSampler):
                 self,
                 MAX_CONSTRAINTS,
             )
-        if snapshot.n_unreadable and self._once.first_time("unreadable"):
-            _logger.warning(
-                "%s: what is stored with %s cannot be read and is ignored: it is damaged, or of "
-                "another version of this package.",
-                self,
-                _counted(snapshot.n_unreadable, "trial"),
-            )
-
-    def _log_notes(self, notes: Sequence[str]) -> None:
-        for note in notes:
-            kind = _NUMBER.sub("#", note)  # the same note with other figures is the same kind
-            if self._once.first_time("note", kind):
-                _logger.warning("%s: %s", self, note)
-
-
-def _proposal(params: dict[str, Any], snapshot: Snapshot, suggestion: ModelSuggestion) -> Proposal:
-    return Proposal.of(
-        params,
-        snapshot.distributions,
-        fits=suggestion.fits,
-        constraints=snapshot.constraints,
-        loss=suggestion.loss,
-        arm=suggestion.arm,
-        expected_gain=suggestion.expected_gain,
-    )
 
 
 def _counted(n: int, noun: str) -> str:

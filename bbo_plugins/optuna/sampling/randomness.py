@@ -25,17 +25,9 @@ _MODEL, _INDEPENDENT, _SHIFT, _REDRAW = range(4)
 
 
 _SEQUENCE_LENGTH = 2**12  # trials that share one space-filling sequence
-
-
 _N_REDRAWS = 256
-
-
 _MAX_ENUMERATED = 20_000
-
-
 _MAX_BALANCED = 16  # levels of a parent that are visited in turn
-
-
 _RESOLUTION = 2.0**40  # points whose coordinates agree to this fraction are the same point
 
 

@@ -31,6 +31,7 @@ import math
 import threading
 from dataclasses import dataclass, replace
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -183,7 +184,8 @@ class StudyReader:
         fixed = {**held, **fixed_params(trial, search_space)}
         with self._lock:
             trials = self.read(study)
-            placed = self._placed({**_known_and_held(trials, held), **search_space}, trials)
+            distributions = {**_known_and_held(trials, held), **search_space}
+            placed = self.placed(distributions, trials.parameters.conditions)
             return _snapshot(trials, placed, trial.number, fixed, knows_noise=self._knows_noise)
 
     def appeared(self, study: Study, trial: FrozenTrial, snapshot: Snapshot) -> FloatArray:
@@ -193,17 +195,20 @@ class StudyReader:
         """
         with self._lock:
             trials = self.read(study)
-            placed = self._placed(snapshot.distributions, trials)
+            placed = self.placed(snapshot.distributions, trials.parameters.conditions)
             _, X = placed.place(trials.observed)
             points = np.concatenate([placed.pending(trials.unsettled, trial.number), X])
         before = (*snapshot.observations.pending, *snapshot.observations.X)
         known = {point.tobytes() for point in before}
         return points[[point.tobytes() not in known for point in points]]
 
-    def _placed(
-        self, distributions: Mapping[str, BaseDistribution], trials: StudyTrials
+    def placed(
+        self,
+        distributions: Mapping[str, BaseDistribution],
+        conditions: Mapping[str, Condition] = MappingProxyType({}),
     ) -> PlacedTrials:
-        conditions = _conditions_among(distributions, trials.parameters.conditions)
+        """Return the space of these parameters, which remembers where the trials are."""
+        conditions = _conditions_among(distributions, conditions)
         for index, placed in enumerate(self._spaces):
             if placed.distributions == distributions:
                 self._spaces.append(self._spaces.pop(index))

@@ -27,7 +27,7 @@ import numpy as np
 from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.gp.likelihood import MARGINAL, Hyperparameters
+from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
 from bbo_plugins.optuna.study.points import PlacedTrials, is_single
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
+    from bbo_plugins.gp.likelihood import Hyperparameters
     from bbo_plugins.optuna.study.proposal import Proposal
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
@@ -289,14 +290,12 @@ def _is_inside(trial: FrozenTrial) -> bool:
 
 def _estimate(proposal: Proposal | None) -> Estimate | None:
     """Read the hyperparameters of a model that was fitted by maximum a posteriori."""
-    if proposal is None or not proposal.fits or proposal.loss != type(MARGINAL).__name__:
+    if proposal is None or not proposal.fits or proposal.loss != name_of(MARGINAL):
         return None
     fit = WarmStart.from_json(proposal.fits[0])
     names = tuple(sorted(proposal.params))  # as are the columns of every model
-    d = len(names)
-    if fit is None or len(fit.theta) not in {d + 1, d + 2}:
-        return None
-    return Estimate(names, Hyperparameters.from_theta(fit.theta, d), fit.n_points)
+    found = fit.hyperparameters(len(names)) if fit else None
+    return Estimate(names, found, fit.n_points) if fit and found else None
 
 
 def _latest_estimate(order: Sequence[Completion], names: tuple[str, ...]) -> Hyperparameters | None:

@@ -10,12 +10,9 @@ are other records.
 
 A record has an attribute of its own, so that workers do not overwrite each other's. The record of
 the n-th completion takes the place of that of the (n - 1024)-th, so at most 1,024 records of less
-than 1,000 characters are stored. The state from which the next fit starts exists once, as one JSON
-text in chunks that each begin with the completion it belongs to. No attribute is longer than 2,045
-characters.
-
-The storage is shared and may hold anything under these keys, so reading never raises: a malformed
-attribute counts as missing and is made again.
+than 1,000 characters are stored. The state from which the next fit starts exists once, in chunks
+that the completion owns (:mod:`bbo_plugins.optuna.study.attributes`). A malformed attribute counts
+as missing and is made again.
 """
 
 from __future__ import annotations
@@ -30,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from bbo_plugins import errors
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.regret_gap.rule import WITH_ETA, StoppingRecord, StoppingRule
+from bbo_plugins.optuna.study.attributes import decoded, joined_chunks, of_version, to_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
 CAPACITY = 1_024  # records kept of one terminator
 _PREFIX = "bbo_plugins:stopping:"
 _VERSION = 2  # 1: other noise floors
-_MAX_CHUNK = 2_000  # characters; the rest is for the completion's number, quotes and escapes
-_MAX_CHUNKS = 100
 
 
 @dataclass(frozen=True)
@@ -82,11 +78,12 @@ class Settings:
     @classmethod
     def from_content(cls, content: object) -> Settings | None:
         """Read :attr:`content` back; None if it is malformed."""
-        if not isinstance(content, dict) or content.get("v") != _VERSION:
+        known = of_version(content, _VERSION)
+        if known is None:
             return None
-        rule = {name: value for name, value in content.items() if name not in {"v", "seed"}}
+        rule = {name: value for name, value in known.items() if name not in {"v", "seed"}}
         try:
-            seed = errors.check_int("seed", content.get("seed"), minimum=0)
+            seed = errors.check_int("seed", known.get("seed"), minimum=0)
             return cls(StoppingRule(**rule), seed)
         except (TypeError, ValueError):
             return None
@@ -189,16 +186,8 @@ def records_of(
 
 def stored_warm_start(attributes: Mapping[str, Any], settings: Settings) -> WarmStart | None:
     """Return the state from which the next fit may start, if there is one to be read."""
-    owner, text = None, ""
-    for index in range(_MAX_CHUNKS):
-        n, _, part = str(attributes.get(f"{settings.key}:warm:{index}", "")).partition(":")
-        if not part or owner not in {None, n}:
-            break  # left over from a longer state, or another worker is just writing
-        owner, text = n, text + part
-    try:
-        return WarmStart.from_json(json.loads(text))
-    except (ValueError, RecursionError):
-        return None
+    text = joined_chunks(f"{settings.key}:warm:", attributes, owned=True)
+    return WarmStart.from_json(decoded(text))
 
 
 def store_settings(study: Study, settings: Settings) -> None:
@@ -220,10 +209,9 @@ def store_warm_start(study: Study, settings: Settings, n: int, left: WarmStart) 
         n: The completion it belongs to.
         left: The state.
     """
-    text = json.dumps(left.to_json(), separators=(",", ":"))
-    for index, start in enumerate(range(0, len(text), _MAX_CHUNK)):
-        chunk = f"{n}:{text[start : start + _MAX_CHUNK]}"
-        _store(study, f"{settings.key}:warm:{index}", chunk)
+    chunks = to_chunks(f"{settings.key}:warm:", left.to_json(), owner=n)
+    for key, chunk in chunks.items():
+        _store(study, key, chunk)
 
 
 def _store(study: Study, key: str, value: Any) -> None:

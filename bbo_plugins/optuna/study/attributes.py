@@ -6,7 +6,10 @@ or of another version, is None. A text too long for one attribute is cut into ch
     bbo_plugins:proposal:0 = '{"v": 1, "params": {"lr": 0.01, ...'
     bbo_plugins:proposal:1 = '... "fits": [...]}'
 
-An empty chunk ends a text, so that a shorter one can replace a longer one.
+An empty chunk ends a text, so that a shorter one can replace a longer one. Where several workers
+replace a text, each chunk begins with its owner, and the next owner's chunk ends it too:
+
+    bbo_plugins:stopping:3f2a91c05b7de846:warm:0 = '17:{"theta": [...], ...'
 """
 
 from __future__ import annotations
@@ -19,41 +22,53 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
-
-
 MAX_CHUNKS = 256
 
 
-def to_chunks(prefix: str, content: Mapping[str, Any]) -> dict[str, str]:
+def to_chunks(prefix: str, content: Mapping[str, Any], owner: int | None = None) -> dict[str, str]:
     """Return the attributes that hold ``content`` as JSON, named by the prefix and a number.
 
     Args:
         prefix: Beginning of the attributes' names.
         content: JSON in the strict sense.
+        owner: Number with which each chunk begins; None for none.
 
     Returns:
         At most :data:`MAX_CHUNKS` of them can be read again.
     """
     text = json.dumps(content, separators=(",", ":"))
+    head = "" if owner is None else f"{owner}:"
+    limit = _MAX_CHUNK - len(head)
     attributes: dict[str, str] = {}
     start = 0
     while start < len(text):
-        chunk = text[start : start + _MAX_CHUNK]
+        chunk = text[start : start + limit]
         # Storages write the chunk as JSON again: a quote or backslash becomes two characters.
-        while (excess := len(json.dumps(chunk)) - _MAX_CHUNK) > 0:
+        while (excess := len(json.dumps(chunk)) - limit) > 0:
             chunk = chunk[: -((excess + 1) // 2)]
-        attributes[f"{prefix}{len(attributes)}"] = chunk
+        attributes[f"{prefix}{len(attributes)}"] = head + chunk
         start += len(chunk)
     return attributes
 
 
-def joined_chunks(prefix: str, attributes: Mapping[str, Any]) -> str:
-    """Return the text that :func:`to_chunks` has cut; an empty one if there is none to be read."""
+def joined_chunks(prefix: str, attributes: Mapping[str, Any], *, owned: bool = False) -> str:
+    """Return the text that :func:`to_chunks` has cut; an empty one if there is none to be read.
+
+    Args:
+        prefix: Beginning of the attributes' names.
+        attributes: The attributes of a trial or a study.
+        owned: Whether each chunk begins with its owner.
+    """
     chunks: list[str] = []
+    owners = set()
     while chunk := attributes.get(f"{prefix}{len(chunks)}"):
         if not isinstance(chunk, str) or len(chunk) > _MAX_CHUNK or len(chunks) >= MAX_CHUNKS:
             return ""
-        chunks.append(chunk)
+        owner, _, text = chunk.partition(":") if owned else ("", "", chunk)
+        owners.add(owner)
+        if len(owners) > 1:
+            break  # left over from a longer text, or another worker is just writing
+        chunks.append(text)
     return "".join(chunks)
 
 

@@ -30,17 +30,9 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 
 CONTINUED_FROM = "bbo_plugins:continued_from"
-
-
 GOAL = "bbo_plugins:goal"
-
-
 STEPS = "bbo_plugins:steps"
-
-
 STEPS_MADE = "bbo_plugins:steps_made"
-
-
 _MAX_COUNT = 2**53  # beyond which integers are no exact floats; the storage may hold any
 
 

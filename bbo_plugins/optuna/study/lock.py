@@ -26,17 +26,9 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
 PREFIX = "bbo_plugins:lock:"
-
-
 LIFETIME = 60.0  # seconds
-
-
 _N_ATTEMPTS = 12
-
-
 _PAUSE = 0.005  # seconds, at most, after the first failure; twice as much after each further one
-
-
 _LONGEST_PAUSE = 0.5
 
 

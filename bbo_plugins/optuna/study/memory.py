@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
 _MAX_STUDIES = 8  # studies of one storage that are remembered
-
-
 _Kept = TypeVar("_Kept")
 
 

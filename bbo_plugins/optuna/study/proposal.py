@@ -37,14 +37,8 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 PREFIX = "bbo_plugins:proposal:"
-
-
 ARMS = ("random", "model")  # in the order of the bandit's arms
-
-
 _VERSION = 1
-
-
 _MAX_CACHED = 128  # texts that were read lately: those of running trials are read again and again
 
 

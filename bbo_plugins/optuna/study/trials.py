@@ -231,7 +231,7 @@ class TrialReader:
         self._first: dict[int, int] = {}
 
     def read(self, study: Study) -> StudyTrials:
-        """Return all trials of ``study``, which has one objective."""
+        """Return all trials of ``study``; of several objectives the first counts."""
         trials = study._get_trials(deepcopy=False, use_cache=False)
         if self._sign != (sign := sign_of(study)):
             self._forget(sign)
@@ -278,8 +278,8 @@ def _is_finished(row: TrialRow) -> bool:
 
 
 def sign_of(study: Study) -> float:
-    """Return what a value of ``study`` is multiplied by to be maximized: 1 or -1."""
-    return 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+    """Return what a (first) value of ``study`` is multiplied by to be maximized: 1 or -1."""
+    return 1.0 if study.directions[0] == StudyDirection.MAXIMIZE else -1.0
 
 
 def _value_of(trial: FrozenTrial) -> float:

@@ -1,4 +1,4 @@
-"""How many steps each trial of a Ray Tune experiment is to make, and has made.
+"""The steps that each trial of a Ray Tune experiment is to make, and has made.
 
 Tune does not save schedulers, so the trials keep everything: N and the length of the steps are in a
 trial's config and, as a restored config is made anew, in its evaluated parameters; the steps it has

@@ -1,4 +1,4 @@
-"""How the search algorithm of a Ray experiment is saved, and taken up again after a crash.
+"""Saving the search algorithm of a Ray experiment, and restoring it after a crash.
 
 When a driver is killed, three records of the same trials stay behind, of three different moments:
 

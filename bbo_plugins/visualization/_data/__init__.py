@@ -1,1 +1,1 @@
-"""What the plots show, computed once for both plotting packages."""
+"""The content of the plots, computed once for both plotting packages."""

@@ -1,4 +1,4 @@
-"""How a parameter becomes an axis of a plot."""
+"""A parameter as an axis of a plot."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ParameterAxis:
 
     @property
     def values(self) -> FloatArray:
-        """Where ``positions`` are drawn, shape (m,)."""
+        """Places at which ``positions`` are drawn, shape (m,)."""
         return self.drawn(self.positions)
 
     @property

@@ -1,4 +1,4 @@
-"""How long each configuration of a search was trained, and its values.
+"""The training of each configuration of a search, and its values.
 
 Two kinds of results are understood: a study, whose trials say which steps they made
 (:func:`bbo_plugins.optuna.inner_steps`), and what Ray Tune's ``Tuner.fit`` returns, of which only

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 
-from bbo_plugins.optuna.go_ucb_sampler import FIT_NAME, GOUCBSampler
+from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
+from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
 from bbo_plugins.visualization._data.objective import SuggestionRecord, suggestions_of
 from bbo_plugins.visualization._data.panels import Axis, Item, Line, Panel, Plot, Points, Rule
 from bbo_plugins.visualization._style import (

@@ -1,8 +1,7 @@
 """The model of a study's objective, made anew from what the storage holds, for plots.
 
 Everything that leaves this file is in the objective's own units and direction, read from the
-storage at the time of the call; nothing is written. :class:`_SamplerOptions` alone looks into a
-sampler.
+storage at the time of the call; nothing is written.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from optuna.samplers import PartialFixedSampler
@@ -22,17 +21,16 @@ from bbo_plugins import errors
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap, matern52
-from bbo_plugins.gp.likelihood import Hyperparameters, Marginal
+from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate, transformed_noise
 from bbo_plugins.gp.targets import OutputTransform
 from bbo_plugins.methods import training_subset
-from bbo_plugins.methods.go_ucb.algorithm import DEFAULT_HIDDEN_UNITS
+from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
-from bbo_plugins.optuna.go_ucb_sampler import FIT_NAME, GOUCBSampler
+from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
 from bbo_plugins.optuna.sampling.base import ModelSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from bbo_plugins.optuna.study.memory import PerStudy
 from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.proposal import Proposal
 from bbo_plugins.optuna.study.trials import TrialRow, are_feasible
@@ -42,6 +40,8 @@ if TYPE_CHECKING:
 
     from optuna.distributions import BaseDistribution
 
+    from bbo_plugins.gp.likelihood import Hyperparameters
+    from bbo_plugins.methods.gp_bo import Options
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
@@ -153,7 +153,7 @@ class NetworkModel:
 
 @dataclass(frozen=True)
 class SuggestionRecord:
-    """What is stored with one suggested trial.
+    """The stored part of one suggestion.
 
     Attributes:
         number: The trial's number.
@@ -198,14 +198,16 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
         if proposal is None or _is_inherited(trial, proposal):
             continue
         names = tuple(sorted(proposal.params))  # as are the columns of every model
+        fit = proposal.fits[0] if proposal.fits else None
+        warm_start = WarmStart.from_json(fit)
         records.append(
             SuggestionRecord(
                 number=trial.number,
                 arm=proposal.arm,
                 loss=proposal.loss,
                 names=names,
-                fit=proposal.fits[0] if proposal.fits else None,
-                hyperparameters=_hyperparameters(proposal, len(names)),
+                fit=fit,
+                hyperparameters=warm_start.hyperparameters(len(names)) if warm_start else None,
                 distributions=trial.distributions,
             )
         )
@@ -216,14 +218,6 @@ def _is_inherited(trial: FrozenTrial, proposal: Proposal) -> bool:
     fixed = trial.system_attrs.get("fixed_params")
     enqueued = isinstance(fixed, dict) and proposal.params.keys() <= fixed.keys()
     return enqueued or "retry_history" in trial.system_attrs
-
-
-def _hyperparameters(proposal: Proposal, d: int) -> Hyperparameters | None:
-    """Return the stored estimate for the objective; None if there is none that can be read."""
-    warm_start = WarmStart.from_json(proposal.fits[0]) if proposal.fits else None
-    if warm_start is None or len(warm_start.theta) not in {d + 1, d + 2}:
-        return None
-    return Hyperparameters.from_theta(warm_start.theta, d)
 
 
 @dataclass(frozen=True)
@@ -313,8 +307,8 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     errors.check_instance("study", study, Study, "an Optuna study")
     if len(study.directions) != 1:
         raise ValueError(f"study must have one objective, but got {len(study.directions)}.")
-    options = _SamplerOptions.of(study)
-    reader = options.readers.of(study)
+    sampler = _model_sampler(study)
+    reader = sampler.reader_of(study) if sampler else StudyReader()
     distributions = reader.distributions(study)
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     finished = [TrialRow.read(trial) for trial in trials]
@@ -328,7 +322,7 @@ def posterior_of(study: Study) -> StudyPosterior | None:
         snapshot.space,
         snapshot.observations,
         [record for record in suggestions_of(study) if record.names == snapshot.space.names],
-        options,
+        sampler.model_options if sampler else DEFAULT_OPTIONS,
     )
     values = np.array([row.value for row in known])
     sign = 1.0 if study.direction is StudyDirection.MAXIMIZE else -1.0
@@ -345,54 +339,29 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     )
 
 
-@dataclass(frozen=True)
-class _SamplerOptions:
-    """What a plot has to know of the study's sampler; defaults for one of another package.
-
-    Attributes:
-        readers: The sampler's readers of studies, which know its noise variances.
-        by_network: Whether its model is a network.
-        deterministic: Whether the objective has no noise.
-        hidden_units: Hidden units of a network that is fitted anew.
-        regularization: The network's regularization; None for an estimated one.
-    """
-
-    readers: PerStudy[StudyReader]
-    by_network: bool = False
-    deterministic: bool = False
-    hidden_units: int = DEFAULT_HIDDEN_UNITS
-    regularization: float | None = None
-
-    @classmethod
-    def of(cls, study: Study) -> Self:
-        """Read the options of a study's sampler."""
-        sampler: Any = study.sampler
-        while isinstance(sampler, PartialFixedSampler):
-            sampler = sampler._base_sampler
-        if not isinstance(sampler, ModelSampler):
-            return cls(PerStudy(StudyReader))
-        return cls(
-            sampler._readers,
-            isinstance(sampler, GOUCBSampler),
-            getattr(sampler, "_deterministic", False),
-            getattr(sampler, "_hidden_units", DEFAULT_HIDDEN_UNITS),
-            getattr(sampler, "_regularization", None),
-        )
+def _model_sampler(study: Study) -> ModelSampler | None:
+    """Return the study's sampler, out of any around it; None if it is of another package."""
+    sampler: Any = study.sampler
+    while isinstance(sampler, PartialFixedSampler):
+        sampler = sampler._base_sampler
+    return sampler if isinstance(sampler, ModelSampler) else None
 
 
 def _model(
     space: SearchSpace,
     observations: Observations,
     suggestions: Sequence[SuggestionRecord],
-    options: _SamplerOptions,
+    options: Options | GOUCBOptions,
 ) -> ObjectiveModel:
     """Return the posterior of the latest suggestion's kind, given what is stored with it."""
     features = FeatureMap.of(space)
     training = training_subset.modeled(observations, features)  # as the sampler's model
     fitted = [record for record in suggestions if record.fit is not None]
     latest = fitted[-1].loss if fitted else None
-    if latest == FIT_NAME or (not fitted and options.by_network):
+    if latest == FIT_NAME or (not fitted and isinstance(options, GOUCBOptions)):
         warm_start = WarmNetwork.from_json(fitted[-1].fit) if fitted else None
+        if not isinstance(options, GOUCBOptions):  # the study has another sampler by now
+            options = GOUCBOptions(n_startup=0, deterministic=options.deterministic)
         return _network(space, training, features, warm_start, options)
     estimate = _latest_estimate(fitted)
     return _process(training, features, estimate, deterministic=options.deterministic)
@@ -403,7 +372,7 @@ def _network(
     training: Observations,
     features: FeatureMap,
     warm_start: WarmNetwork | None,
-    options: _SamplerOptions,
+    options: GOUCBOptions,
 ) -> NetworkModel:
     """Return a network of the stored one's size, else of the sampler's, by one fit."""
     hidden_units = options.hidden_units
@@ -453,7 +422,7 @@ def _latest_estimate(suggestions: Sequence[SuggestionRecord]) -> Hyperparameters
     for record in reversed(suggestions):
         if record.hyperparameters is None:
             continue
-        if record.loss == Marginal.__name__:
+        if record.loss == name_of(MARGINAL):
             return record.hyperparameters
         latest = latest or record.hyperparameters
     return latest

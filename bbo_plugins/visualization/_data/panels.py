@@ -164,7 +164,7 @@ Item = Line | Band | Bars | Points | HeatMap | Rule
 
 @dataclass(frozen=True)
 class Panel:
-    """What is drawn between two axes.
+    """The content between two axes.
 
     Attributes:
         x: The horizontal axis.
@@ -200,14 +200,14 @@ class Plot:
 
 @dataclass(frozen=True)
 class Names:
-    """What the legend calls an estimate, by ``middle`` and ``interval``."""
+    """Names of an estimate in the legend, of its ``middle`` and ``interval``."""
 
     middle: str
     interval: str
 
     @property
     def bars(self) -> str:
-        """What both are called where they are drawn as one."""
+        """Name of both where they are drawn as one."""
         return f"{self.middle} and {self.interval}"
 
 

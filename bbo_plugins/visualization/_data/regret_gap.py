@@ -1,4 +1,4 @@
-"""What a terminator has recorded in the course of a study."""
+"""The records of a terminator in the course of a study."""
 
 from __future__ import annotations
 

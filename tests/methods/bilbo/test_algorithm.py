@@ -43,7 +43,7 @@ def test_a_function_without_any_observation_is_asked_for() -> None:
     data["lower"] = data_of(np.empty((0, 2)), [], pending)
     query = step(problem, data, n_initial=1)
     assert (query.function, query.reason) == ("lower", "start")
-    assert np.linalg.norm(query.point - 0.5) > 0.4
+    assert np.linalg.norm(query.x - 0.5) > 0.4
 
 
 # --------------------------------------------------------------------------------------- queries
@@ -75,7 +75,7 @@ def test_a_query_follows_the_definitions() -> None:
             if asked == "lower" and sd_f[i, best[i]] >= sd_f[i, j]:
                 j = best[i]
             assert query.function == asked
-            assert query.point == pytest.approx(points[i, j])
+            assert query.x == pytest.approx(points[i, j])
             assert query.regret_bounds == pytest.approx({"upper": r_F, "lower": r_f}, rel=1e-6)
             reasons.add(query.reason)
     assert reasons == {"optimism", "reassignment"}
@@ -102,9 +102,9 @@ def test_the_same_arguments_give_the_same_query() -> None:
     problem = box_problem(1, 2)
     data = observations(problem, 8)
     first, again, other = (step(problem, data, seed) for seed in (3, 3, 4))
-    assert (first.point == again.point).all()
+    assert (first.x == again.x).all()
     assert (first.function, first.regret_bounds) == (again.function, again.regret_bounds)
-    assert (first.point != other.point).any()
+    assert (first.x != other.x).any()
 
 
 def test_a_pending_query_is_not_repeated() -> None:
@@ -113,9 +113,9 @@ def test_a_pending_query_is_not_repeated() -> None:
     data = observations(problem, 6)
     first = step(problem, data)
     of = data[first.function]
-    data[first.function] = data_of(of.X, of.y, first.point[None])
+    data[first.function] = data_of(of.X, of.y, first.x[None])
     second = step(problem, data)
-    assert first.function != second.function or (first.point != second.point).any()
+    assert first.function != second.function or (first.x != second.x).any()
     assert second.regret_bounds[first.function] != first.regret_bounds[first.function]
 
 
@@ -128,7 +128,7 @@ def test_infinite_epsilon_maximizes_the_upper_bound() -> None:
     points = problem.space.enumerate()
     best = points[np.argmax(model.upper.bound(points, 3.0))]
     if query.reason != "reassignment":
-        assert query.point == pytest.approx(best)
+        assert query.x == pytest.approx(best)
     pair = best_pair(
         trusted_sets(model, Options(epsilon=math.inf, many_responses=True, beta=9.0)),
         problem,
@@ -159,7 +159,7 @@ def test_a_single_response_gives_constrained_gp_ucb() -> None:
     u_F = np.where(slack >= 0.0, model.upper.bound(points, 2.0), -np.inf)
     assert 0 < (slack >= 0.0).sum() < len(points)
     assert query.reason == "optimism"
-    assert query.point == pytest.approx(points[np.argmax(u_F)])
+    assert query.x == pytest.approx(points[np.argmax(u_F)])
     assert np.argmax(u_F) != np.argmax(model.upper.bound(points, 2.0))
 
 
@@ -174,8 +174,8 @@ def test_regret_bounds_do_not_count_pending_queries() -> None:
     query = step(problem, held)
     assert query.reason == "optimism"
     assert not query.near_failure
-    mine = query.point[None]
-    rivals = points[points[:, 0] == query.point[0]]
+    mine = query.x[None]
+    rivals = points[points[:, 0] == query.x[0]]
     gap = model.lower.bound(rivals, 2.0).max() - model.lower.bound(mine, -2.0)[0]
     expected = {
         "upper": 4.0 * model.upper.predict(mine)[1][0] / model.upper.scale,
@@ -211,7 +211,7 @@ def test_where_no_model_can_be_fitted_the_space_is_filled() -> None:
     query = step(problem, data)
     assert query.reason == "fallback"
     assert "no model could be used" in query.notes[0]
-    assert ((query.point >= 0.0) & (query.point <= 1.0)).all()
+    assert ((query.x >= 0.0) & (query.x <= 1.0)).all()
 
 
 # ------------------------------------------------------------------------------------- whole runs
@@ -235,7 +235,7 @@ def test_reassignment_explores_the_lower_level() -> None:
     assert {query.function for query in queries if query.reason == "reassignment"} == {"lower"}
 
 
-def test_at_rest_it_explores() -> None:
+def test_it_explores_once_stagnated() -> None:
     """Where all is known at the query point, wider bounds choose one that teaches something."""
     problem = grid_problem(20, 20)
     points = problem.space.enumerate()
@@ -247,7 +247,7 @@ def test_at_rest_it_explores() -> None:
     wide = step(problem, data)
     assert wide.reason == "exploration"
     assert max(wide.regret_bounds.values()) >= 0.03
-    assert min(wide.point) < 0.5
+    assert min(wide.x) < 0.5
     model = BilevelModel.fit(problem, data)
     trusted = trusted_sets(model, Options())
     pair = best_pair(trusted, problem, rng=np.random.default_rng(0), anchors=np.empty((0, 2)))

@@ -63,9 +63,9 @@ def test_where_nothing_feasible_is_known_it_is_looked_for(seed: int) -> None:
     assert bilbo.feasibility_is_open(model)
     assert query.reason == ("feasibility" if slack.max() >= 0.0 else "infeasible")
     assert query.infeasible is bool(slack.max() < 0.0)
-    assert query.point == pytest.approx(points[np.argmax(slack)])
+    assert query.x == pytest.approx(points[np.argmax(slack)])
     violated = [
-        c.name for c in model.constraints if c.process.predict_mean(query.point[None])[0] < -0.02
+        c.name for c in model.constraints if c.process.predict_mean(query.x[None])[0] < -0.02
     ]
     assert query.function == min(violated, key=lambda name: bounds[name].max())
 

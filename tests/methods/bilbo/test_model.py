@@ -186,6 +186,6 @@ def test_a_warm_start_is_passed_on() -> None:
     problem = box_problem(1, 1)
     data = {name: data_of(X, Y) for name in problem.functions}
     first = BilevelModel.fit(problem, data)
-    again = BilevelModel.fit(problem, data, {f.name: f.warm_start for f in first.functions})
+    again = BilevelModel.fit(problem, data, [f.warm_start for f in first.functions])
     scales = [m.upper.process.hyperparameters.length_scales for m in (first, again)]
     assert scales[1] == pytest.approx(scales[0], rel=0.05)

@@ -110,8 +110,8 @@ def test_the_sets_of_two_functions_are_their_own(limit: int) -> None:
     assert model.upper.n_observed == 12
     assert 0.9 * limit <= model.lower.n_observed <= limit
     assert len(model.observed) == 12 + model.lower.n_observed
-    starts = {function.name: function.warm_start for function in model.functions}
-    assert [start.n_points for start in starts.values()] == [f.n_observed for f in model.functions]
+    starts = [function.warm_start for function in model.functions]
+    assert [start.n_points for start in starts] == [f.n_observed for f in model.functions]
     again = BilevelModel.fit(PAIR, data, starts)
     scales = [m.lower.process.hyperparameters.length_scales for m in (model, again)]
     np.testing.assert_allclose(scales[1], scales[0], rtol=0.1)
@@ -145,7 +145,7 @@ def test_what_is_left_out_has_no_part_in_a_query() -> None:
         is_modeled = np.isin(of.y, modeled.y)
         other[name] = replace(of, y=np.where(is_modeled, of.y, of.y - 1e-3))
     queries = [bilbo.suggest(PAIR, these, rng=np.random.default_rng(0)) for these in (data, other)]
-    np.testing.assert_array_equal(queries[0].point, queries[1].point)
+    np.testing.assert_array_equal(queries[0].x, queries[1].x)
     assert queries[0].reason != "fallback"
     assert queries[0].function == queries[1].function
 

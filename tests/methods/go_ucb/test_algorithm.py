@@ -15,7 +15,6 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods.go_ucb import algorithm
 from bbo_plugins.methods.go_ucb.algorithm import (
     GOUCBOptions,
-    Suggestion,
     UpperConfidenceBound,
     length_after,
     suggest,
@@ -31,7 +30,7 @@ SUCCESSES, FAILURES = algorithm._N_SUCCESSES, algorithm._N_FAILURES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bbo_plugins.methods.observations import Observations
+    from bbo_plugins.methods.observations import Observations, Suggestion
     from bbo_plugins.space.dimension import FloatArray
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from bbo_plugins.methods.go_ucb.ball import NetworkBall
 from bbo_plugins.methods.go_ucb.network import LinearizedNetwork, Network, Scales
-from tests.oracles.ball import ConfidenceBall
+from tests.oracles.ball import ConfidenceBall, jacobian
 from tests.oracles.differences import numeric_gradients
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def test_network_ball_is_the_reference_in_posterior_deviations() -> None:
     rng = np.random.default_rng(1)
     U, X = rng.uniform(-1.0, 1.0, (6, 2)), rng.uniform(-1.0, 1.0, (5, 2))
     y = rng.standard_normal(6)
-    J, J_new = linear.jacobian(U), linear.jacobian(X)
+    J, J_new = jacobian(linear, U), jacobian(linear, X)
     targets = J @ linear.w + y - linear.outputs(U)
     reference = ConfidenceBall.from_history(
         J, targets, np.zeros_like(linear.w), regularization=LAMBDA, beta=BETA

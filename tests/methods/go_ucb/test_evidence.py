@@ -21,6 +21,7 @@ from bbo_plugins.methods.go_ucb.evidence import (
     network_with,
 )
 from bbo_plugins.methods.go_ucb.regression import fit
+from tests.oracles.ball import jacobian
 from tests.oracles.differences import numeric_gradient
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def test_value_is_the_density_of_the_linearized_network() -> None:
     """At the present scales: a normal density with the Jacobian's Gram matrix, plus the prior."""
     U, z, w = _problem()
     linear = network_with(_theta(), 3, 4).at(w)
-    J = linear.jacobian(U)
+    J = jacobian(linear, U)
     covariance = J @ J.T + np.diag(_noise(U).variances(_theta()))
     density = stats.multivariate_normal(np.zeros(N), covariance)
     expected = density.logpdf(z - linear.outputs(U) + J @ w) + log_prior(_theta())

@@ -157,7 +157,8 @@ def test_shared_hyperparameters_are_rescaled_to_the_targets(
     def likelihood(factor: float) -> float:
         signal = factor * found.signal_variance
         scaled = Hyperparameters(shared.length_scales, signal, used * signal / (5.0 * unit))
-        return GaussianProcess.from_data(X, z, scaled, features).log_marginal_likelihood()
+        process = GaussianProcess.from_data(X, z, scaled, features)
+        return -0.5 * float(z @ process.alpha) - float(np.log(process.L.diagonal()).sum())
 
     assert likelihood(1.0) > max(likelihood(1.01), likelihood(0.99))
     expected = NOISE_FLOOR

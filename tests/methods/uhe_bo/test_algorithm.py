@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from bbo_plugins.gp.likelihood import MARGINAL
+from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo
 from bbo_plugins.methods.uhe_bo.algorithm import (
@@ -32,10 +32,9 @@ from tests.oracles.problems import mixed_space, observe, random_points, unit_box
 from tests.oracles.steps import NAMES, assert_valid, smooth
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from bbo_plugins.acquisition.functions import AcquisitionName
-    from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.gp.likelihood import FitCriterion
     from bbo_plugins.methods.observations import Observations, Suggestion
     from bbo_plugins.space.dimension import FloatArray
@@ -77,7 +76,7 @@ def ask(
     return step
 
 
-def at_rest(number: int = FIRST + 6) -> dict[int, Row]:
+def stagnated(number: int = FIRST + 6) -> dict[int, Row]:
     """Return the trials before ``number`` of a search that has brought nothing of late."""
     rows: dict[int, Row] = {n: (None, True, float(min(n, 3)), None) for n in range(FIRST)}
     return rows | dict.fromkeys(range(FIRST, number), (None, True, 3.0, SMALL))
@@ -107,7 +106,7 @@ def demanding(seed: int) -> Observations:
     )
 
 
-@pytest.mark.parametrize("rows", [{}, at_rest()], ids=["new", "at rest"])
+@pytest.mark.parametrize("rows", [{}, stagnated()], ids=["new", "stagnated"])
 @pytest.mark.parametrize("acquisition", NAMES)
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_without_its_parts_it_is_the_parent_method(
@@ -121,24 +120,23 @@ def test_without_its_parts_it_is_the_parent_method(
     step = ask(rows, FIRST + 6, MAP_ONLY, seed=3, observations=observations, options=options)
     assert state(step) == state(parent)
     assert step.arm is None
-    assert step.criterion is MARGINAL
+    assert step.criterion == name_of(MARGINAL)
 
 
 @pytest.mark.parametrize("variant", [EXPLORE_WHEN_STAGNATED, Variant(explores=False)])
 def test_while_the_search_moves_the_default_is_the_parent_method(variant: Variant) -> None:
     """Nothing is drawn for an arm and the ordinary loss is minimized, in either place of a pair."""
-    rows = at_rest() | {n: (None, True, float(n), LARGE) for n in range(FIRST, FIRST + 6)}
+    rows = stagnated() | {n: (None, True, float(n), LARGE) for n in range(FIRST, FIRST + 6)}
     for number in (FIRST + 5, FIRST + 6):
         parent = gp_bo.suggest(unit_box(2), DATA, rng=np.random.default_rng(0))
         step = ask(rows, number, variant)
         assert state(step) == state(parent)
-        assert (step.arm, step.criterion) == (None, MARGINAL)
+        assert (step.arm, step.criterion) == (None, name_of(MARGINAL))
 
 
 @pytest.mark.parametrize("loss", [NearestNeighborPseudoData(), WeightedLeaveOneOut()])
 def test_fits_continue_from_those_of_the_same_loss(loss: FitCriterion) -> None:
     """The fit starts from the state of the loss in use; borrowed noise, from the ordinary one."""
-    asked: list[FitCriterion] = []
     old = observe(X := DATA.X[:5], smooth(X))
     states = {
         known: gp_bo.suggest(
@@ -147,13 +145,9 @@ def test_fits_continue_from_those_of_the_same_loss(loss: FitCriterion) -> None:
         for known in (loss, MARGINAL)
     }
 
-    def warm_starts(of: FitCriterion) -> Sequence[WarmStart | None]:
-        asked.append(of)
-        return states[of]
-
     variant = Variant(criterion=loss, explores=False, on_stagnation=False)
-    step = ask({}, 0, variant, warm_starts=warm_starts)
-    assert asked == [loss, MARGINAL]
+    by_name = {name_of(known): state for known, state in states.items()}
+    step = ask({}, 0, variant, warm_starts=by_name)
     for known, marginal, same in (
         (loss, MARGINAL, True),
         (MARGINAL, MARGINAL, False),
@@ -182,7 +176,7 @@ def is_asked(
 
 REST = FIRST + 6
 LAST = REST - 1
-RISE = 2.0 * uhe_bo._SMALL_RISE * 3.0  # in the units of ``at_rest``, whose spread is 1 or so
+RISE = 2.0 * uhe_bo._SMALL_RISE * 3.0  # in the units of ``stagnated``, whose spread is 1 or so
 
 
 def expecting(*gains: float | None, before: float | None = SMALL) -> dict[int, Row]:
@@ -194,7 +188,7 @@ def expecting(*gains: float | None, before: float | None = SMALL) -> dict[int, R
 @pytest.mark.parametrize(
     "change, expected",
     [
-        pytest.param({}, True, id="at rest"),
+        pytest.param({}, True, id="stagnated"),
         pytest.param(expecting(before=uhe_bo._SMALL_GAIN), False, id="expects just enough"),
         pytest.param(expecting(LARGE, LARGE), False, id="expects something"),
         pytest.param(expecting(LARGE, SMALL), True, id="expects nothing of the latest"),
@@ -248,14 +242,14 @@ def test_the_default_waits_until_the_search_has_come_to_rest(
     change: dict[int, Row], expected: bool
 ) -> None:
     """Next to nothing is expected, and next to nothing has been found by the latest trials."""
-    assert is_asked(at_rest() | change, REST) is expected
+    assert is_asked(stagnated() | change, REST) is expected
 
 
 def test_rest_does_not_depend_on_the_units_of_the_objective() -> None:
     """Neither a shift nor a scale of the values changes the decision."""
     for rise, expected in ((0.0, True), (RISE, False)):
         for scale, shift in ((1.0, 0.0), (1e-200, 0.0), (1e200, 0.0), (1e3, -1e5)):
-            rows = at_rest() | {LAST: (None, True, 3.0 + rise, SMALL)}
+            rows = stagnated() | {LAST: (None, True, 3.0 + rise, SMALL)}
             moved = {
                 n: (arm, finished, scale * float(value or 0.0) + shift, gain)
                 for n, (arm, finished, value, gain) in rows.items()
@@ -268,12 +262,12 @@ def test_the_papers_loss_is_minimized_for_every_trial_that_a_model_suggests() ->
 
     Whichever arm the pair's first has pulled, both tell what they expect.
     """
-    first = ask(at_rest(), REST, LITERAL, seed=PULLS_MODEL)
-    assert (first.arm, first.criterion) == (MODEL_ARM, LITERAL.criterion)
+    first = ask(stagnated(), REST, LITERAL, seed=PULLS_MODEL)
+    assert (first.arm, first.criterion) == (MODEL_ARM, name_of(LITERAL.criterion))
     assert first.expected_gain is not None
     for arm in (RANDOM_ARM, MODEL_ARM, None):
-        second = ask(at_rest() | {REST: (arm, True, 0.0, None)}, REST + 1, LITERAL)
-        assert (second.arm, second.criterion) == (None, LITERAL.criterion)
+        second = ask(stagnated() | {REST: (arm, True, 0.0, None)}, REST + 1, LITERAL)
+        assert (second.arm, second.criterion) == (None, name_of(LITERAL.criterion))
         assert second.expected_gain is not None
 
 
@@ -292,12 +286,12 @@ def by_model(seed: int, *, n_drawn: int, loss: FitCriterion = MARGINAL) -> tuple
 @pytest.mark.parametrize("finished", [True, False])
 def test_the_models_arm_is_two_ordinary_steps(finished: bool) -> None:
     """Both are the parent's, what they expect included, but that the arm took one number."""
-    first = ask(at_rest(), REST, seed=PULLS_MODEL)
-    assert (first.arm, first.criterion) == (MODEL_ARM, MARGINAL)
+    first = ask(stagnated(), REST, seed=PULLS_MODEL)
+    assert (first.arm, first.criterion) == (MODEL_ARM, name_of(MARGINAL))
     assert state(first) == by_model(PULLS_MODEL, n_drawn=1)
-    rows = at_rest() | {REST: (MODEL_ARM, finished, 3.0, first.expected_gain)}
+    rows = stagnated() | {REST: (MODEL_ARM, finished, 3.0, first.expected_gain)}
     second = ask(rows, REST + 1)
-    assert (second.arm, second.criterion) == (None, MARGINAL)
+    assert (second.arm, second.criterion) == (None, name_of(MARGINAL))
     assert state(second) == by_model(0, n_drawn=0)
 
 
@@ -312,9 +306,9 @@ def test_the_models_arm_is_two_ordinary_steps(finished: bool) -> None:
 )
 def test_after_a_random_point_the_model_is_doubted(first: Row) -> None:
     """The second of the pair is by the variant's loss, and what it expects is nobody's business."""
-    assert ask(at_rest(), REST, seed=PULLS_RANDOM).arm == RANDOM_ARM
-    second = ask(at_rest() | {REST: first}, REST + 1)
-    assert (second.arm, second.criterion) == (None, WeightedLeaveOneOut())
+    assert ask(stagnated(), REST, seed=PULLS_RANDOM).arm == RANDOM_ARM
+    second = ask(stagnated() | {REST: first}, REST + 1)
+    assert (second.arm, second.criterion) == (None, name_of(WeightedLeaveOneOut()))
     point, _, *rest = by_model(0, n_drawn=0, loss=WeightedLeaveOneOut())
     assert state(second) == (point, None, *rest)
     assert point != by_model(0, n_drawn=0)[0]  # of the ordinary model

@@ -11,15 +11,10 @@ import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
 from tests.optuna.studies import BOX, points, quadratic, started
 
 if TYPE_CHECKING:
-    from optuna.study import Study
     from optuna.trial import Trial
-
-    from bbo_plugins.optuna.sampling.base import ModelSuggestion
-    from bbo_plugins.optuna.sampling.snapshot import Snapshot
 
 
 @pytest.mark.parametrize("n_startup_trials", [3, 100])
@@ -68,39 +63,3 @@ def test_hyperband_works() -> None:
     study.optimize(objective, n_trials=15)
     assert all(trial.state.is_finished() for trial in study.trials)
     assert any(trial.state == TrialState.COMPLETE for trial in study.trials)
-
-
-class Overtaken(UHEBOSampler):
-    """A sampler that is beaten to its suggestion by another process, ``times`` times."""
-
-    def __init__(self, times: int, study: Study) -> None:
-        """Watch for suggestions in ``study``."""
-        super().__init__(n_startup_trials=3, seed=0)
-        self.times, self.study, self.suggested = times, study, list[Any]()
-
-    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> ModelSuggestion:
-        suggestion = super()._suggest(snapshot, rng)
-        self.suggested.append(suggestion.x)
-        if len(self.suggested) <= self.times:
-            storage = self.study._storage
-            other = storage.get_trial(storage.create_new_trial(self.study._study_id))
-            params = snapshot.params_at(suggestion.x)
-            store_proposal(self.study, other, Proposal.of(params, BOX))
-        return suggestion
-
-
-@pytest.mark.parametrize("times, attempts", [(0, 1), (1, 2), (2, 3), (9, 3)])
-def test_a_point_taken_meanwhile_is_given_up(times: int, attempts: int) -> None:
-    """If another process proposes the same point at the same time, a new one is suggested."""
-    study = started(UHEBOSampler(n_startup_trials=3, seed=0), n=8)
-    sampler = Overtaken(times, study)
-    study.sampler = sampler
-    trial = study.ask(BOX)
-    assert len(sampler.suggested) == attempts
-    proposal = Proposal.from_attributes(study.trials[8].system_attrs)
-    assert proposal is not None
-    assert proposal.params == trial.params
-    if times < attempts:  # else the others were always faster
-        running = points([t for t in study.trials if t.state == TrialState.RUNNING and t.params])
-        others = np.array(sampler.suggested[:-1]).reshape(-1, 3)
-        assert all(np.linalg.norm(other - running[-1]) > 0.05 for other in others)
