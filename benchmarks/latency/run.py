@@ -1,10 +1,10 @@
 """How long one suggestion takes, ours and our peers', in turn on identical histories.
 
 Each entrant has its own in-memory study that holds the same complete trials. Per step each is asked
-once, in alternating order; the asked trial is told FAIL and the history's next trial is added, so
-that all histories grow alike. Two steps before the counted ones warm the entrants up; a first
-suggestion of a fresh entrant is reported as "cold". What counts is ``study.ask`` with all
-parameters suggested, on one thread.
+once, in alternating order; the asked trial ends as one that never ran, from which nobody learns
+anything, and the history's next trial is added, so that all histories grow alike. Two steps before
+the counted ones warm the entrants up; a first suggestion of a fresh entrant is reported as "cold".
+What counts is ``study.ask`` with all parameters suggested, on one thread.
 
 One setting is measured once more the way users run it: in a process that finds no thread variable
 in its environment, beside two processes that keep their cores busy.
@@ -33,6 +33,7 @@ import optuna
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from bbo_plugins.optuna.study.trials import mark_never_ran
 from benchmarks.__main__ import THREAD_VARIABLES
 from benchmarks.common.histories import history
 from benchmarks.common.report import Report
@@ -141,6 +142,12 @@ def timed_ask(study: optuna.Study, problem: Problem) -> tuple[Trial, float, floa
     return trial, time.perf_counter() - wall, time.process_time() - cpu
 
 
+def abandon(study: optuna.Study, trial: Trial) -> None:
+    """End a trial that nobody runs; as a failed one it would be a setting that is not valid."""
+    mark_never_ran(study, trial)
+    study.tell(trial, state=TrialState.FAIL)
+
+
 def measure(
     setting: Setting,
     entrants: Sequence[Sampler],
@@ -188,7 +195,7 @@ def measure(
                 note(entrant, step, (seconds[0], seconds[1]), warm=True)
             if log is not None and entrant.name == TARGET_PEER:
                 log.add(setting.problem, seed, study.sampler, trials[:n_known], trial.params)
-            study.tell(trial, state=TrialState.FAIL)
+            abandon(study, trial)
             study.add_trial(trials[n_known])
     return timings
 
@@ -245,7 +252,7 @@ def profile(setting: Setting, seed: int) -> str:
             profiler.enable()
         trial = study.ask(dict(problem.space))
         profiler.disable()
-        study.tell(trial, state=TrialState.FAIL)
+        abandon(study, trial)
         study.add_trial(trials[setting.n + step])
     text = io.StringIO()
     stats = pstats.Stats(profiler, stream=text).strip_dirs()

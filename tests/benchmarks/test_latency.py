@@ -1,10 +1,13 @@
 """The latency benchmark's machinery, with peers that need nothing installed."""
 
+import math
 from pathlib import Path
 
+from bbo_plugins.optuna.study.trials import TrialRow
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
 from benchmarks.latency import run as latency
+from benchmarks.problems.functions import PROBLEMS
 
 SETTING = latency.Setting("hartmann6", 12, 1e9)
 
@@ -33,6 +36,16 @@ def test_entrants_are_asked_in_turn_on_the_same_history() -> None:
     assert cold == ["tpe", "random"]
     assert warm == [(0, "tpe"), (0, "random"), (1, "random"), (1, "tpe"), (2, "tpe"), (2, "random")]
     assert all(t.wall > 0.0 for t in timings)
+
+
+def test_asked_trials_teach_nothing() -> None:
+    """They are neither values nor failures, whose model would be part of the next time."""
+    study = latency.study_with([], SAMPLERS["random"].build(0, None))
+    latency.abandon(study, latency.timed_ask(study, PROBLEMS["hartmann6"])[0])
+    (row,) = [TrialRow.read(trial) for trial in study.trials]
+    assert row.state.is_finished()
+    assert math.isnan(row.value)
+    assert not row.failed
 
 
 def test_ratio_is_of_medians_and_targets_are_judged(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
+from bbo_plugins.optuna.study.trials import TrialRow
 from bbo_plugins.ray import BBOSearch
 from bbo_plugins.ray.tune.recording import NOT_COUNTED, OWNER_KEY
 
@@ -560,6 +561,19 @@ def test_trial_that_ends_before_it_runs_has_no_result(stopped_early: bool) -> No
     search.on_trial_complete("a")
     (trial,) = _trials(search)
     assert (trial.state, trial.value) == (TrialState.PRUNED, None)
+
+
+@pytest.mark.parametrize("result", [None, {}])
+def test_trial_that_is_removed_before_it_runs_is_no_failure(result: dict[str, Any] | None) -> None:
+    """Its setting may be fine; one that ran and reported no value has failed."""
+    search = _search()
+    _suggest(search, "a")
+    _suggest(search, "b")
+    search.on_trial_complete("a", result)
+    search.on_trial_complete("b", {"training_iteration": 1, "other": 2.0})
+    rows = [TrialRow.read(trial) for trial in _trials(search)]
+    assert [row.state for row in rows] == [TrialState.PRUNED, TrialState.PRUNED]
+    assert [row.failed for row in rows] == [False, True]
 
 
 # ------------------------------------------------------- trials that no budget of steps counts

@@ -157,6 +157,7 @@ def suggest(
         note = f"no model could be used ({reason}), so the query fills the space"
         point = _far_point(problem, data[rarest], rng)
         return Query(point, rarest, "fallback", notes=(note,))
+    chosen = replace(chosen, notes=model.notes)
     failed = failed_points(data)
     if len(failed) and (problem.space.distances(chosen.point[None], failed) < CLOSE).any():
         # Where a query failed none is made again.

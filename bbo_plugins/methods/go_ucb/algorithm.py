@@ -15,7 +15,7 @@ import numpy as np
 from bbo_plugins.acquisition import functions
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.acquisition.maximize import TrustRegion, maximize_in_region
-from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity
+from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity, fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import training_subset
@@ -193,13 +193,14 @@ def suggest_by_model(
     objective = surrogate.condition_on_pending(
         pending, surrogate.penalize_failures(failed[-LATEST_FAILED:])
     )
+    validity, notes = fit_validity(data.X, failed, features)
     acquisition = UpperConfidenceBound(
         features,
         objective if eligible.any() or not constraints else None,
         math.sqrt(options.beta),  # Eq. (7), a constant here
         incumbent,
         tuple((one.condition_on_pending(pending, one.ball), _limit(one)) for one in constraints),
-        Validity.of(data.X, failed, features),
+        validity,
     )
     # Among infinitely many points, one close by teaches as much as a repeat, and more.
     unrepeated = options.deterministic or space.size is None
@@ -211,7 +212,7 @@ def suggest_by_model(
         excluded=np.concatenate([observations.X, failed]) if unrepeated else failed,
         pending=observations.pending,
     )
-    return Suggestion(x, tuple(model.warm_start for model in (surrogate, *constraints)), ())
+    return Suggestion(x, tuple(model.warm_start for model in (surrogate, *constraints)), notes)
 
 
 def _fit(
@@ -252,7 +253,7 @@ def _fit(
 
 
 def _failed(observations: Observations) -> FloatArray:
-    """Return the points (f, d) that failed and have not been evaluated since."""
+    """Return the points (f, d) that failed and have not been evaluated."""
     if observations.failed is None:
         return observations.X[:0]
     evaluated = {row.tobytes() for row in observations.X}

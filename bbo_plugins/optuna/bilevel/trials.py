@@ -275,7 +275,9 @@ class _Reader:
         """Return each function's data and the number of infinite values."""
         rows = [TrialRow.read(trial) for trial in trials]
         latest = asking or (trials[-1] if trials else None)
-        failed = self.placed.failed([row for row in rows if row.state in _FAILED])
+        failed = self.placed.failed(
+            [row for row in rows if row.state in _FAILED and not row.never_ran]
+        )
         pending = failed[-LATEST_FAILED:]
         if latest is not None:
             pending = np.concatenate([self.placed.pending(rows, latest.number), pending])
@@ -292,6 +294,7 @@ class _Reader:
                 y=y,
                 pending=pending[self._asks_for(pending, name)][:, self.columns],
                 failed=failed[self._asks_for(failed, name)][:, self.columns],
+                failed_order=np.flatnonzero(self._asks_for(failed, name)),
             )
         return data, n_infinite
 
