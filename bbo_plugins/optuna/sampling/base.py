@@ -243,11 +243,20 @@ class ModelSampler(BaseSampler):
         return params
 
     def _params_of_design(self, snapshot: Snapshot) -> dict[str, Any]:
-        """Return the trial's place in the space-filling design, which no other trial has."""
+        """Return the trial's place in the space-filling design, which no other trial has.
+
+        Once as many points have failed as the start-up has, the design has no order.
+        """
         observations = snapshot.observations
         failed = () if observations.failed is None else observations.failed
         taken = [*observations.X, *observations.pending, *failed]
-        x = randomness.design_point(snapshot.space, self._seed, snapshot.configuration, taken)
+        x = randomness.design_point(
+            snapshot.space,
+            self._seed,
+            snapshot.configuration,
+            taken,
+            irregular=len(failed) >= max(self._n_startup_trials, 1),
+        )
         return snapshot.params_at(x)
 
     def _sample_by_model(
