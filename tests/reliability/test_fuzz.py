@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution
 
+from tests.reliability.cases import QUICK
 from tests.reliability.front_door import (
     BILEVEL,
     ESTIMATIONS,
@@ -88,7 +89,7 @@ def check(name: str, data: st.DataObject) -> None:
     terminator_of().evaluate(study)
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", QUICK)
 @_FEW
 @given(data=st.data())
 def test_random_studies(name: str, data: st.DataObject) -> None:
