@@ -272,3 +272,6 @@ def test_a_failure_narrows_no_set_of_trusted_responses() -> None:
     np.testing.assert_array_equal(lower.upper_bound, plain.upper_bound)
     np.testing.assert_array_equal(lower.lower_bound, plain.lower_bound)
     assert (lower.value < plain.value).all()
+    loss = (plain.value - lower.value) / model.lower.scale
+    np.testing.assert_allclose(penalized.log_validity(P), -loss)
+    np.testing.assert_array_equal(TrustedSets(model, 2.0).log_validity(P), np.zeros(len(P)))
