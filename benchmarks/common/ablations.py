@@ -105,22 +105,28 @@ class VariantSampler(UHEBOSampler):
         *,
         acquisition: Literal["logei", "ei", "ucb"],
         n_trials: int | None,
+        n_startup_trials: int,
         seed: int,
     ) -> None:
         """Keep the variant; the rest is the sampler's."""
-        super().__init__(acquisition=acquisition, n_trials=n_trials, seed=seed)
+        super().__init__(
+            acquisition=acquisition, n_trials=n_trials, n_startup_trials=n_startup_trials, seed=seed
+        )
         self._chosen_variant = variant
 
     def _variant(self) -> Variant:
         return self._chosen_variant
 
 
-def build(name: str, *, seed: int, n_trials: int | None) -> BaseSampler:
+def build(
+    name: str, *, seed: int, budget: int | None = None, n_startup_trials: int = 10
+) -> BaseSampler:
     """Return the entrant of that name; only the literal one is told the number of trials."""
     literal = name == "uhe-literal"
     return VariantSampler(
         VARIANTS[name],
         acquisition="ucb" if literal else "logei",
-        n_trials=n_trials if literal else None,
+        n_trials=budget if literal else None,
+        n_startup_trials=n_startup_trials,
         seed=seed,
     )

@@ -1,7 +1,6 @@
 """Estimates of a kernel's hyperparameters that benchmarks compare, ours by their loss."""
 
 import importlib
-import importlib.util
 import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -61,11 +60,6 @@ def estimate(name: str, X: FloatArray, y: FloatArray) -> Hyperparameters:
         signal_variance=std**2 * found.signal_variance,
         noise_variance=std**2 * found.noise_variance,
     )
-
-
-def peer_is_missing() -> bool:
-    """Tell whether scikit-learn is not installed."""
-    return importlib.util.find_spec("sklearn") is None
 
 
 def _maximum_likelihood(X: FloatArray, z: FloatArray) -> Hyperparameters:

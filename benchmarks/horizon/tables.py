@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common.report import Report
+from benchmarks.common.tables import quartiles
 
 Record: TypeAlias = Mapping[str, Any]
 Cell: TypeAlias = tuple[str, int]  # task and total
@@ -26,11 +27,6 @@ def column(records: Iterable[Record], name: str) -> NDArray[np.float64]:
     return np.array([record[name] for record in records], dtype=np.float64)
 
 
-def _quartiles(values: NDArray[np.float64]) -> str:
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    return f"{middle:.4f} [{low:.4f}, {high:.4f}]"
-
-
 def add_cells(report: Report, records: Sequence[Record], methods: Sequence[str]) -> None:
     """Add a table per task and total: what each method ended with."""
     for (task, total), by_method in cells(records).items():
@@ -40,7 +36,7 @@ def add_cells(report: Report, records: Sequence[Record], methods: Sequence[str])
             rows.append(
                 [
                     method,
-                    _quartiles(column(found, "test_loss")),
+                    quartiles(column(found, "test_loss"), ".4f", ".4f"),
                     f"{column(found, 'test_loss').mean():.4f}",
                     f"{100.0 * column(found, 'test_error').mean():.2f}",
                     f"{column(found, 'validation_loss').mean():.4f}",
@@ -118,8 +114,8 @@ def add_ratios(
             row.append(f"{total // n_outer / n_outer:.3g}")
             for name in names:
                 found = by_method[f"T={n_outer}-{name}"]
-                row.append(_quartiles(column(found, "validation_loss")))
-                row.append(_quartiles(column(found, "test_loss")))
+                row.append(quartiles(column(found, "validation_loss"), ".4f", ".4f"))
+                row.append(quartiles(column(found, "test_loss"), ".4f", ".4f"))
                 row.append(f"{100.0 * column(found, 'test_error').mean():.2f}")
             rows.append(row)
     headers = ["cell", "T", "N", "N / T"]

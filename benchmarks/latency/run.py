@@ -35,19 +35,18 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from benchmarks.__main__ import THREAD_VARIABLES
 from benchmarks.common.histories import history
+from benchmarks.common.options import add_count, add_entrants
 from benchmarks.common.report import Report
-from benchmarks.common.samplers import SAMPLERS, Sampler, add_entrant_arguments, available, quiet
+from benchmarks.common.samplers import SAMPLERS, Entrant, available, quiet
+from benchmarks.common.tables import verdict
 from benchmarks.latency.quality_tables import QualityLog, add_quality_tables, extra_cases
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.problems.problem import Problem
+from benchmarks.problems.problem import N_STARTUP, Problem
 
 DESCRIPTION = "Suggestion time of our sampler and its peers on identical histories, in turn."
 WARM_UP = 2
 OURS = "ours-map"
 TARGET_PEER = "gpsampler"
-DEFAULT_SAMPLERS = (OURS, "gpsampler", "tpe")
-DEFAULT_SEEDS, DEFAULT_REPETITIONS = 3, 5
-QUICK_SEEDS, QUICK_REPETITIONS = 1, 2
 PROFILED_ASKS = 3
 PROFILE_LINES = 14
 # All of a suggestion, the model's part of it, and its two halves.
@@ -78,8 +77,19 @@ SETTINGS = (
     Setting("levy20", 200, 10.0),
     Setting("levy20", 500),
 )
-QUICK_SETTINGS = (Setting("hartmann6", 30), Setting("levy20", 40))
-BUSY_SETTING, QUICK_BUSY_SETTING = Setting("hartmann6", 200), Setting("hartmann6", 30)
+SIZES = {
+    "samplers": (OURS, TARGET_PEER, "tpe"),
+    "settings": SETTINGS,
+    "beside": Setting("hartmann6", 200),
+    "seeds": 3,
+    "repetitions": 5,
+}
+QUICK = {
+    "settings": (Setting("hartmann6", 30), Setting("levy20", 40)),
+    "beside": Setting("hartmann6", 30),
+    "seeds": 1,
+    "repetitions": 2,
+}
 N_BUSY = 2  # processes beside the measured one
 
 
@@ -107,22 +117,22 @@ class Timing:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
-    add_entrant_arguments(parser, DEFAULT_SAMPLERS)
-    parser.add_argument("--repetitions", type=int, help="counted steps per history")
-    parser.add_argument("--max-n", type=int, help="leave out histories longer than this")
+    add_entrants(parser, SAMPLERS)
+    add_count(parser, "--repetitions", "counted steps per history")
+    add_count(parser, "--max-n", "leave out histories longer than this")
     parser.add_argument("--profile", action="store_true", help="profile ours in each setting")
     parser.add_argument(
         "--no-quality", action="store_true", help="leave out the check of fit and acquisition"
     )
 
 
-def build(sampler: Sampler, seed: int) -> BaseSampler:
+def build(sampler: Entrant, seed: int) -> BaseSampler:
     """Build an entrant; GPSampler in the form that shows its model, which costs it nothing."""
     if sampler.name == TARGET_PEER:
         from benchmarks.latency.quality import CapturingGPSampler  # noqa: PLC0415 - needs the package
 
         return CapturingGPSampler(seed=seed)
-    return sampler.build(seed, None)
+    return sampler.build(seed, n_startup_trials=N_STARTUP)
 
 
 def study_with(trials: Sequence[FrozenTrial], sampler: BaseSampler) -> optuna.Study:
@@ -143,7 +153,7 @@ def timed_ask(study: optuna.Study, problem: Problem) -> tuple[Trial, float, floa
 
 def measure(
     setting: Setting,
-    entrants: Sequence[Sampler],
+    entrants: Sequence[Entrant],
     *,
     seed: int,
     repetitions: int,
@@ -154,7 +164,7 @@ def measure(
     trials = history(problem, setting.n + repetitions, seed)
     timings = []
 
-    def note(entrant: Sampler, step: int, seconds: tuple[float, float], *, warm: bool) -> None:
+    def note(entrant: Entrant, step: int, seconds: tuple[float, float], *, warm: bool) -> None:
         timings.append(
             Timing(
                 problem=setting.problem,
@@ -206,7 +216,7 @@ def busy_processes() -> Iterator[None]:
 
 
 def measure_beside_busy(
-    setting: Setting, entrants: Sequence[Sampler], *, seed: int, repetitions: int
+    setting: Setting, entrants: Sequence[Entrant], *, seed: int, repetitions: int
 ) -> list[Timing]:
     """Time every entrant as :func:`measure` does, in a new process beside busy ones."""
     environment = {k: v for k, v in os.environ.items() if k not in THREAD_VARIABLES}
@@ -238,7 +248,7 @@ def profile(setting: Setting, seed: int) -> str:
     """Return where our own time goes in a setting: the functions with the largest own time."""
     problem = PROBLEMS[setting.problem]
     trials = history(problem, setting.n + WARM_UP + PROFILED_ASKS, seed)
-    study = study_with(trials[: setting.n - WARM_UP], SAMPLERS[OURS].build(seed, None))
+    study = study_with(trials[: setting.n - WARM_UP], SAMPLERS[OURS].build(seed))
     profiler = cProfile.Profile()
     for step in range(-WARM_UP, PROFILED_ASKS):
         if step >= 0:
@@ -282,7 +292,7 @@ def _ratio_row(
     cpu_ratio = cpu / statistics.median(t.cpu for t in ours.values())
     ratio = statistics.median(walls) / statistics.median(own_walls)
     target = setting.target if history == "warm" and peer == TARGET_PEER else None
-    verdict = "" if target is None else ("met" if ratio >= target else "MISSED")
+    met = "" if target is None else verdict(ratio >= target)
     return [
         setting.dimension,
         setting.n,
@@ -294,7 +304,7 @@ def _ratio_row(
         _milliseconds(walls),
         _milliseconds(own_walls),
         "" if target is None else f">= {target:g}",
-        verdict,
+        met,
     ]
 
 
@@ -338,21 +348,15 @@ def add_ratio_table(
 
 def run(options: argparse.Namespace, report: Report) -> None:
     """Measure all settings, then check the quality, then report."""
-    quiet()
     report.restart()
     entrants = available((*options.samplers, *options.peers), report)
     names = [entrant.name for entrant in entrants]
     if OURS not in names or len(entrants) == 1:
         report.note("Nothing was measured: ours and at least one peer are needed.")
         return
-    chosen: Sequence[Setting] = QUICK_SETTINGS if options.quick else SETTINGS
-    settings = [s for s in chosen if options.max_n is None or s.n <= options.max_n]
-    seeds = options.seeds or (QUICK_SEEDS if options.quick else DEFAULT_SEEDS)
-    repetitions = options.repetitions or (
-        QUICK_REPETITIONS if options.quick else DEFAULT_REPETITIONS
-    )
-    check = TARGET_PEER in names and not options.no_quality
-    log = QualityLog(report) if check else None
+    settings = [s for s in options.settings if options.max_n is None or s.n <= options.max_n]
+    seeds, repetitions, beside = options.seeds, options.repetitions, options.beside
+    log = QualityLog(report) if TARGET_PEER in names and not options.no_quality else None
 
     timings: list[Timing] = []
     for setting in settings:
@@ -362,7 +366,6 @@ def run(options: argparse.Namespace, report: Report) -> None:
             for timing in fresh:
                 report.record(kind="timing", **asdict(timing))
             timings += fresh
-    beside = QUICK_BUSY_SETTING if options.quick else BUSY_SETTING
     for seed in range(seeds):
         report.progress(f"timing {beside.problem}, n = {beside.n}, seed {seed}, beside busy ones")
         timings += measure_beside_busy(beside, entrants, seed=seed, repetitions=repetitions)

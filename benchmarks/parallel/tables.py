@@ -9,9 +9,9 @@ from scipy import stats
 
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
+from benchmarks.common.tables import RELATIVE_FLOOR, quartiles
 from benchmarks.parallel.study import NEAR
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.regret.tables import RELATIVE_FLOOR
 
 Records: TypeAlias = Sequence[Mapping[str, Any]]
 
@@ -36,9 +36,9 @@ def regrets(records: Records, sampler: str, workers: int) -> NDArray[np.float64]
     They are in units of the problem's scale, the median regret of a random point.
     """
     found = {
-        (record["function"], record["seed"]): record["regret"] / PROBLEMS[record["function"]].scale
+        (record["problem"], record["seed"]): record["regret"] / PROBLEMS[record["problem"]].scale
         for record in records
-        if record["sampler"] == sampler and record["workers"] == workers
+        if record["entrant"] == sampler and record["workers"] == workers
     }
     return np.maximum([found[key] for key in sorted(found)], RELATIVE_FLOOR)
 
@@ -58,18 +58,17 @@ def _add_regrets(
     report: Report, records: Records, samplers: Sequence[str], workers: Sequence[int]
 ) -> None:
     rows = []
-    for function in dict.fromkeys(record["function"] for record in records):
+    for function in dict.fromkeys(record["problem"] for record in records):
         for sampler in samplers:
             cells = []
             for n in workers:
                 values = [
                     record["regret"]
                     for record in records
-                    if (record["function"], record["sampler"], record["workers"])
+                    if (record["problem"], record["entrant"], record["workers"])
                     == (function, sampler, n)
                 ]
-                low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
-                cells.append(f"{median:.3g} [{low:.2g}, {high:.2g}]")
+                cells.append(quartiles(values))
             rows.append([function, sampler, *cells])
     n_seeds = len({record["seed"] for record in records})
     n_trials = " or ".join(str(n) for n in sorted({record["n_trials"] for record in records}))
@@ -134,7 +133,7 @@ def _add_times(
 ) -> None:
     rows = []
     for sampler in samplers:
-        of_sampler = [record for record in records if record["sampler"] == sampler]
+        of_sampler = [record for record in records if record["entrant"] == sampler]
         walls = [_median(of_sampler, "wall_seconds", n) for n in workers]
         n_asked = sum(record["n_trials"] for record in of_sampler)
         asking = sum(record["ask_seconds"] for record in of_sampler) / n_asked
@@ -165,7 +164,7 @@ def _add_repetitions(
     for sampler in samplers:
         cells = []
         for n in workers:
-            own = [r for r in records if (r["sampler"], r["workers"]) == (sampler, n)]
+            own = [r for r in records if (r["entrant"], r["workers"]) == (sampler, n)]
             near, equal = (sum(r[name] for r in own) for name in ("near_running", "equal"))
             cells.append(f"{near / len(own):.2f} / {equal / len(own):.2f}")
         rows.append([sampler, *cells])

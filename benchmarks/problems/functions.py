@@ -20,7 +20,16 @@ from optuna.distributions import (
 from benchmarks.problems import formulas
 from benchmarks.problems.deceptive_functions import deceptive_problems
 from benchmarks.problems.paper_functions import paper_problems
-from benchmarks.problems.problem import BOX_HIGH, BOX_LOW, Params, Problem, moved, rng_of, rotation
+from benchmarks.problems.problem import (
+    BOX_HIGH,
+    BOX_LOW,
+    Params,
+    Problem,
+    moved,
+    noisy,
+    rng_of,
+    rotation,
+)
 
 
 def _log_sphere() -> Problem:
@@ -164,50 +173,29 @@ def _smooth() -> tuple[Problem, ...]:
     )
 
 
-def _noisy() -> tuple[Problem, ...]:
+def _noisy(noise_free: Mapping[str, Problem]) -> tuple[Problem, ...]:
     """Return the noisy problems; all but one are a noise-free one's, with noise."""
-    f = formulas
     return (
+        noisy(noise_free["branin"], 5.0),
+        noisy(noise_free["hartmann6"], 0.2),
         moved(
-            "noisy_branin",
-            f.branin,
-            f.BRANIN_ARGMIN,
-            width=15.0,
-            n_trials=60,
-            noise_sd=5.0,
-            definition="branin",
-            group="noisy",
-        ),
-        moved(
-            "noisy_hartmann6",
-            f.hartmann6,
-            f.HARTMANN6_ARGMIN,
-            width=1.0,
+            "noisy_levy4",
+            formulas.levy,
+            np.ones(4),
+            width=20.0,
             n_trials=80,
-            noise_sd=0.2,
-            definition="hartmann6",
+            noise_sd=1.0,
             group="noisy",
         ),
-        moved(
-            "noisy_levy4", f.levy, np.ones(4), width=20.0, n_trials=80, noise_sd=1.0, group="noisy"
-        ),
-        moved(
-            "noisy_h1",
-            f.h1,
-            f.H1_ARGMIN,
-            width=200.0,
-            n_trials=80,
-            noise_sd=0.1,
-            definition="h1",
-            group="noisy",
-        ),
+        noisy(noise_free["h1"], 0.1),
     )
 
 
 def _problems() -> tuple[Problem, ...]:
     """Return every problem, in the order of the report."""
     mixed = (_mixed_sphere(), _stepped_ackley(), _mixed_interaction())
-    return (*_smooth(), *deceptive_problems(), *mixed, *_noisy(), *paper_problems())
+    noise_free = (*_smooth(), *deceptive_problems(), *mixed)
+    return (*noise_free, *_noisy({p.name: p for p in noise_free}), *paper_problems())
 
 
 PROBLEMS: Mapping[str, Problem] = MappingProxyType(

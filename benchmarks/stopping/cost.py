@@ -51,7 +51,7 @@ def measure(n_trials: int, n_steps: int, seed: int) -> list[Timing]:
 
     problem = PROBLEMS[PROBLEM]
     trials = history(problem, n_trials + _WARM_UP + n_steps, seed)
-    sampler = SAMPLERS[SAMPLER].build(seed, None)
+    sampler = SAMPLERS[SAMPLER].build(seed)
     studies = {
         OWN_FIT: optuna.create_study(direction="minimize"),
         SHARED: optuna.create_study(direction="minimize", sampler=sampler),

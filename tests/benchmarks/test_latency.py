@@ -1,7 +1,5 @@
 """The latency benchmark's machinery, with peers that need nothing installed."""
 
-from pathlib import Path
-
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
 from benchmarks.latency import run as latency
@@ -35,7 +33,7 @@ def test_entrants_are_asked_in_turn_on_the_same_history() -> None:
     assert all(t.wall > 0.0 for t in timings)
 
 
-def test_ratio_is_of_medians_and_targets_are_judged(tmp_path: Path) -> None:
+def test_ratio_is_of_medians_and_targets_are_judged(report: Report) -> None:
     """The table divides the peer's median by ours, and names a missed target."""
     walls = {latency.OURS: (1.0, 2.0, 4.0), latency.TARGET_PEER: (10.0, 30.0, 20.0)}
     timings = [
@@ -43,7 +41,6 @@ def test_ratio_is_of_medians_and_targets_are_judged(tmp_path: Path) -> None:
         for entrant, values in walls.items()
         for step, wall in enumerate(values)
     ]
-    report = Report(name="latency", directory=tmp_path, command="test")
     missed = latency.add_ratio_table(report, [SETTING], timings, [latency.TARGET_PEER])
     assert missed == [SETTING]
     row = report.sections[0].splitlines()[-1].replace(" ", "")
