@@ -54,14 +54,6 @@ def add_names(
     )
 
 
-def add_entrants(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
-    """Add the options that choose entrants."""
-    choices = tuple(names)
-    add_names(parser, "--samplers", choices, "only these entrants")
-    add_names(parser, "--peers", choices, "entrants in addition")
-    parser.set_defaults(peers=[])
-
-
 def add_effort(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how much is run, in how many processes and for how long."""
     parser.add_argument(

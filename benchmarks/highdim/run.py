@@ -12,8 +12,9 @@ parameters, are for the choice between our own two samplers, and have no one els
 import argparse
 from dataclasses import replace
 
-from benchmarks.common.options import add_count, add_effort, add_entrants, add_names
+from benchmarks.common.options import add_names
 from benchmarks.common.report import Report
+from benchmarks.common.sampler_benchmark import add_study_arguments
 from benchmarks.common.samplers import Entrant, available
 from benchmarks.common.studies import StudyProblem, planned, run_studies
 from benchmarks.highdim.entrants import ENTRANTS, EXPENSIVE, LITERAL, OURS, PEERS, UHE_BO, competes
@@ -48,11 +49,7 @@ QUICK = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
     add_names(parser, "--parts", ALL_PARTS)
-    add_names(parser, "--problems", CASES)
-    add_entrants(parser, ENTRANTS)
-    add_effort(parser)
-    parser.set_defaults(jobs=1)
-    add_count(parser, "--trials", "evaluations per run, if the problem's budget is larger")
+    add_study_arguments(parser, tuple(CASES), ENTRANTS, jobs=1)
     parser.add_argument(
         "--expensive-seeds",
         type=int,

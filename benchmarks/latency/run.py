@@ -35,7 +35,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from benchmarks.__main__ import THREAD_VARIABLES
 from benchmarks.common.histories import history
-from benchmarks.common.options import add_count, add_entrants
+from benchmarks.common.options import add_count, add_names
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS, Entrant, available, quiet
 from benchmarks.common.tables import verdict
@@ -117,7 +117,9 @@ class Timing:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
-    add_entrants(parser, SAMPLERS)
+    add_names(parser, "--samplers", SAMPLERS, "only these entrants")
+    add_names(parser, "--peers", SAMPLERS, "entrants in addition")
+    parser.set_defaults(peers=[])
     add_count(parser, "--repetitions", "counted steps per history")
     add_count(parser, "--max-n", "leave out histories longer than this")
     parser.add_argument("--profile", action="store_true", help="profile ours in each setting")

@@ -25,10 +25,10 @@ from typing import Any
 
 import optuna
 
-from benchmarks.common.options import add_count, add_entrants, add_names
 from benchmarks.common.report import Report
 from benchmarks.common.runs import completed
-from benchmarks.common.samplers import SAMPLERS, available
+from benchmarks.common.sampler_benchmark import add_study_arguments
+from benchmarks.common.samplers import available
 from benchmarks.parallel.study import STUDY, Meeting, Run, join, record_of, storage_at, work
 from benchmarks.parallel.tables import add_tables
 from benchmarks.problems.functions import PROBLEMS
@@ -41,7 +41,6 @@ SIZES = {
     "trials": 64,
     "seconds": 1.0,
     "seeds": 5,
-    "jobs": 8,
 }
 QUICK = {
     "samplers": ("ours-uhe", "tpe", "random"),
@@ -55,12 +54,10 @@ QUICK = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
-    add_count(parser, "--jobs", "workers of all runs at work at once")
     parser.add_argument("--workers", type=int, nargs="+", metavar="N", help="numbers of workers")
-    add_count(parser, "--trials", "trials of each study")
     parser.add_argument("--seconds", type=float, help="mean duration of a trial")
-    add_names(parser, "--problems", PROBLEMS)
-    add_entrants(parser, SAMPLERS)
+    # A job is a worker here: all that are at work at once.
+    add_study_arguments(parser, tuple(PROBLEMS), jobs=8)
 
 
 def execute_all(runs: Sequence[Run], *, jobs: int) -> Iterator[tuple[Run, dict[str, Any]]]:

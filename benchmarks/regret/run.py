@@ -17,9 +17,10 @@ import argparse
 import functools
 from typing import Any
 
-from benchmarks.common.options import add_count, add_effort, add_entrants, add_names, fill
+from benchmarks.common.options import fill
 from benchmarks.common.report import Report
-from benchmarks.common.samplers import SAMPLERS, available
+from benchmarks.common.sampler_benchmark import add_study_arguments
+from benchmarks.common.samplers import available
 from benchmarks.common.studies import planned, run_studies
 from benchmarks.common.tables import Comparison
 from benchmarks.problems.functions import PROBLEMS
@@ -56,9 +57,7 @@ KINDS["regret-tables"] = {**KINDS["regret"], "problems": TABLE_NAMES, "trials": 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
-    add_effort(parser)
-    add_count(parser, "--trials", "budget of every problem (default: stated per problem)")
-    add_names(parser, "--problems", NAMES)
+    add_study_arguments(parser, NAMES)
     kind = parser.add_mutually_exclusive_group()
     for name, what in (
         ("paper", "the UHE paper's functions and settings"),
@@ -69,7 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             f"--{name}", dest="kind", action="store_const", const=f"regret-{name}", help=words
         )
     parser.set_defaults(kind="regret")
-    add_entrants(parser, SAMPLERS)
 
 
 def run(options: argparse.Namespace, report: Report) -> None:

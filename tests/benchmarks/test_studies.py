@@ -1,5 +1,6 @@
 """Studies of problems by samplers: same start for everyone, resuming, any Optuna objective."""
 
+import argparse
 import dataclasses
 import functools
 import math
@@ -12,8 +13,10 @@ from optuna.trial import FrozenTrial, Trial
 
 from benchmarks.common.report import Report, read_records
 from benchmarks.common.runs import Execute, Run, by_processes, completed
+from benchmarks.common.sampler_benchmark import SamplerBenchmark
 from benchmarks.common.samplers import SAMPLERS, Entrant, available
 from benchmarks.common.studies import StudyRun, execute, planned, run_studies, run_study
+from benchmarks.common.tables import CheckpointTables
 from benchmarks.highdim.entrants import ENTRANTS
 from benchmarks.highdim.problems import problem_named
 from benchmarks.problems.functions import PROBLEMS
@@ -172,3 +175,33 @@ def test_several_objectives_have_a_regret_of_their_own() -> None:
     assert other.fingerprint != problem.fingerprint == dataclasses.replace(problem).fingerprint
     assert math.isfinite(problem.scale)
     assert N_STARTUP == 10
+
+
+def conditional_named(name: str) -> ObjectiveProblem:
+    """Return the only problem there is."""
+    assert name == CONDITIONAL.name
+    return CONDITIONAL
+
+
+def test_a_sampler_benchmark_is_what_it_is_made_of(report: Report) -> None:
+    """Command line, studies and tables come from the names, problems and entrants alone."""
+    benchmark = SamplerBenchmark(
+        problems=["conditional"],
+        problem_named=conditional_named,
+        tables=CheckpointTables(name="made up", trials=(12,)),
+        first=["tpe"],
+    )
+    parser = argparse.ArgumentParser()
+    benchmark.add_arguments(parser)
+    words = ["--problems", "conditional", "--samplers", "tpe", "--peers", "random", "--jobs", "1"]
+    options = parser.parse_args(words)
+    options.seeds = 2
+    benchmark.run(options, report)
+    titles = [text.splitlines()[0] for text in report.sections]
+    assert titles == [
+        "## made up: simple regret, median [quartiles] (number of seeds)",
+        "## made up: mean rank among all entrants, 1 is best",
+        "## made up: paired comparison, below 1 ours is better",
+        "Runs in made up: tpe 2, random 2.",
+    ]
+    assert "| tpe against random | 12 " in report.sections[2]
