@@ -107,7 +107,7 @@ def _ablation(name: str, *, baseline: str = "ours-map") -> Entrant:
     """Return a part of UHE-BO alone, or the paper's literal settings."""
     return Entrant(
         name=name,
-        target="benchmarks.common.ablations:build",
+        target="benchmarks.common.ablations:VariantSampler",
         arguments={"name": name},
         baseline=baseline,
         knows_budget=name == "uhe-literal",

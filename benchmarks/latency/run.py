@@ -14,7 +14,6 @@ The same run checks that speed is not bought with quality: see ``benchmarks.late
 
 import argparse
 import cProfile
-import gc
 import io
 import json
 import os
@@ -22,7 +21,6 @@ import pstats
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -34,6 +32,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from benchmarks.__main__ import THREAD_VARIABLES
+from benchmarks.common import timing as common
 from benchmarks.common.histories import history
 from benchmarks.common.options import add_count, add_names
 from benchmarks.common.report import Report
@@ -94,18 +93,13 @@ N_BUSY = 2  # processes beside the measured one
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timing:
+class Timing(common.Timing):
     """One timed suggestion."""
 
     problem: str
     dimension: int
     n: int
-    seed: int
-    step: int
-    entrant: str
     warm: bool
-    wall: float
-    cpu: float
     busy: bool = False
 
     @property
@@ -147,10 +141,7 @@ def study_with(trials: Sequence[FrozenTrial], sampler: BaseSampler) -> optuna.St
 def timed_ask(study: optuna.Study, problem: Problem) -> tuple[Trial, float, float]:
     """Ask once; returns the trial with its parameters, and wall and CPU time in seconds."""
     space = dict(problem.space)
-    gc.collect()
-    wall, cpu = time.perf_counter(), time.process_time()
-    trial = study.ask(space)
-    return trial, time.perf_counter() - wall, time.process_time() - cpu
+    return common.timed(lambda: study.ask(space))
 
 
 def measure(
@@ -164,28 +155,22 @@ def measure(
     """Time every entrant on one growing history."""
     problem = PROBLEMS[setting.problem]
     trials = history(problem, setting.n + repetitions, seed)
-    timings = []
+    timings: list[Timing] = []
 
-    def note(entrant: Entrant, step: int, seconds: tuple[float, float], *, warm: bool) -> None:
-        timings.append(
-            Timing(
-                problem=setting.problem,
-                dimension=problem.dimension,
-                n=setting.n,
-                seed=seed,
-                step=step,
-                entrant=entrant.name,
-                warm=warm,
-                wall=seconds[0],
-                cpu=seconds[1],
-            )
-        )
+    def note(entrant: Entrant, step: int, wall: float, cpu: float, *, warm: bool) -> None:
+        what: dict[str, Any] = {
+            "problem": setting.problem,
+            "dimension": problem.dimension,
+            "n": setting.n,
+        }
+        times: dict[str, Any] = {"seed": seed, "step": step, "wall": wall, "cpu": cpu}
+        timings.append(Timing(entrant=entrant.name, warm=warm, **what, **times))
 
     for entrant in entrants:
         # Modules load, and memory pools fill, at an entrant's first suggestion in this process.
         timed_ask(study_with(trials[:20], build(entrant, seed)), problem)
         cold = study_with(trials[: setting.n], build(entrant, seed))
-        note(entrant, 0, timed_ask(cold, problem)[1:], warm=False)
+        note(entrant, 0, *timed_ask(cold, problem)[1:], warm=False)
 
     studies = {
         entrant.name: study_with(trials[: setting.n - WARM_UP], build(entrant, seed))
@@ -195,9 +180,9 @@ def measure(
         n_known = setting.n + step
         for entrant in entrants if step % 2 == 0 else reversed(entrants):
             study = studies[entrant.name]
-            trial, *seconds = timed_ask(study, problem)
+            trial, wall, cpu = timed_ask(study, problem)
             if step >= 0:
-                note(entrant, step, (seconds[0], seconds[1]), warm=True)
+                note(entrant, step, wall, cpu, warm=True)
             if log is not None and entrant.name == TARGET_PEER:
                 log.add(setting.problem, seed, study.sampler, trials[:n_known], trial.params)
             study.tell(trial, state=TrialState.FAIL)
@@ -284,27 +269,19 @@ def _ratio_row(
     """Return one line of the table: peer / ours."""
     of_setting = [t for t in timings if (t.problem, t.n) == (setting.problem, setting.n)]
     chosen = [t for t in of_setting if t.history == history]
-    ours = {(t.seed, t.step): t for t in chosen if t.entrant == OURS}
-    theirs = {(t.seed, t.step): t for t in chosen if t.entrant == peer}
-    if not ours or not theirs:
+    found = common.ratio_of(chosen, OURS, peer)
+    if found is None:
         return None
-    paired = [theirs[key].wall / ours[key].wall for key in ours]
-    own_walls, walls = [t.wall for t in ours.values()], [t.wall for t in theirs.values()]
-    cpu = statistics.median(t.cpu for t in theirs.values())
-    cpu_ratio = cpu / statistics.median(t.cpu for t in ours.values())
-    ratio = statistics.median(walls) / statistics.median(own_walls)
     target = setting.target if history == "warm" and peer == TARGET_PEER else None
-    met = "" if target is None else verdict(ratio >= target)
+    met = "" if target is None else verdict(found.wall >= target)
     return [
         setting.dimension,
         setting.n,
         history,
         peer,
-        f"{ratio:.1f}",
-        f"{min(paired):.1f} - {max(paired):.1f}",
-        f"{cpu_ratio:.1f}",
-        _milliseconds(walls),
-        _milliseconds(own_walls),
+        *found.cells,
+        _milliseconds(found.theirs),
+        _milliseconds(found.ours),
         "" if target is None else f">= {target:g}",
         met,
     ]
@@ -325,19 +302,8 @@ def add_ratio_table(
                 rows.append(row)
                 if row[-1] == "MISSED":
                     missed.append(setting)
-    headers = [
-        "d",
-        "n",
-        "history",
-        "peer",
-        "peer / ours",
-        "spread",
-        "CPU time",
-        "peer ms",
-        "ours ms",
-        "target",
-        "met",
-    ]
+    headers = ["d", "n", "history", "peer", "peer / ours", "spread", "CPU time"]
+    headers += ["peer ms", "ours ms", "target", "met"]
     report.table("Median suggestion time, peer / ours", headers, rows)
     report.note(
         "Ratios are medians over medians of wall time; the spread is the least and the largest "

@@ -11,6 +11,7 @@ from bbo_plugins.optuna import RegretGapTerminator
 from benchmarks.common.histories import history
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
+from benchmarks.common.timing import Timing
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.stopping import cost as stopping_cost
 from benchmarks.stopping import run as stopping
@@ -122,7 +123,7 @@ def test_a_suggested_trial_is_taken_over() -> None:
 def test_cost_ratios_by_hand() -> None:
     """Medians over all calls, the spread over pairs of the same step."""
     timings = [
-        stopping_cost.Timing(entrant=entrant, seed=0, step=step, wall=wall, cpu=0.5 * wall)
+        Timing(entrant=entrant, seed=0, step=step, wall=wall, cpu=0.5 * wall)
         for step, peer, own in ((0, 0.2, 0.01), (1, 0.1, 0.02), (2, 0.3, 0.01))
         for entrant, wall in ((PEER, peer), (stopping_cost.OWN_FIT, own))
     ]
