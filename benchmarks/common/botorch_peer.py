@@ -20,10 +20,8 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from optuna.study import Study, StudyDirection
-from optuna.trial import FrozenTrial
 
-from benchmarks.common.peer import Peer
+from benchmarks.common.peer import Floats, Peer, Points, Space
 
 NUM_RESTARTS = 10
 RAW_SAMPLES = 512
@@ -32,18 +30,10 @@ RAW_SAMPLES = 512
 class BoTorchSampler(Peer):
     """Unconstrained BoTorch; random points until ``n_startup_trials`` trials are complete."""
 
-    def suggest(
-        self,
-        study: Study,
-        trials: list[FrozenTrial],
-        number: int,
-        search_space: dict[str, BaseDistribution],
-    ) -> dict[str, Any]:
+    def suggest(self, y: Floats, points: Points, number: int, space: Space) -> dict[str, Any]:
         """Fit the model to all complete trials and return the maximizer of log EI."""
-        sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
-        y = np.array([[sign * float(t.value or 0.0)] for t in trials])
-        x = np.array([encode(search_space, t.params) for t in trials])
-        return decode(search_space, _suggest(x, y, seed=self._seed * 100_003 + number))
+        x = np.array([encode(space, point) for point in points])
+        return decode(space, _suggest(x, y[:, None], seed=self._seed * 100_003 + number))
 
 
 def _suggest(x: NDArray[np.float64], y: NDArray[np.float64], *, seed: int) -> NDArray[np.float64]:

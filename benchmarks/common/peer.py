@@ -1,12 +1,19 @@
 """What samplers written here for comparison have in common: Optuna's interface around a model."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.search_space import IntersectionSearchSpace
-from optuna.study import Study
+from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
+
+Floats: TypeAlias = NDArray[np.float64]
+Points: TypeAlias = Sequence[Mapping[str, Any]]
+Space: TypeAlias = Mapping[str, BaseDistribution]
 
 
 class Peer(BaseSampler):
@@ -34,16 +41,19 @@ class Peer(BaseSampler):
         trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         if not search_space or len(trials) < self._n_startup_trials:
             return {}
-        return self.suggest(study, trials, trial.number, search_space)
+        sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+        y = np.array([sign * float(each.value or 0.0) for each in trials])
+        return self.suggest(y, [each.params for each in trials], trial.number, search_space)
 
-    def suggest(
-        self,
-        study: Study,
-        trials: list[FrozenTrial],
-        number: int,
-        search_space: dict[str, BaseDistribution],
-    ) -> dict[str, Any]:
-        """Return the parameters of trial ``number``, given the complete ``trials``."""
+    def suggest(self, y: Floats, points: Points, number: int, space: Space) -> dict[str, Any]:
+        """Return the parameters of a trial.
+
+        Args:
+            y: Values of the complete trials, to be maximized, shape (n,).
+            points: Their parameters.
+            number: The trial's number.
+            space: The parameters to suggest.
+        """
         raise NotImplementedError
 
     def sample_independent(

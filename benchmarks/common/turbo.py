@@ -22,13 +22,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from optuna.distributions import BaseDistribution
-from optuna.study import Study
-from optuna.trial import FrozenTrial
 from scipy.stats import qmc
 
 from benchmarks.common.botorch_peer import decode, encode
-from benchmarks.common.peer import Peer
+from benchmarks.common.peer import Floats, Peer, Points, Space
 
 LENGTH, LONGEST, SHORTEST = 0.8, 1.6, 2.0**-7
 SUCCESSES = 10
@@ -80,25 +77,17 @@ class TuRBOSampler(Peer):
         self._region = Region(first=0)
         self._n_known = 0
 
-    def suggest(
-        self,
-        study: Study,
-        trials: list[FrozenTrial],
-        number: int,
-        search_space: dict[str, BaseDistribution],
-    ) -> dict[str, Any]:
+    def suggest(self, y: Floats, points: Points, number: int, space: Space) -> dict[str, Any]:
         """Return the best candidate of a sample of the posterior in the box."""
-        del study
-        y = np.array([-float(t.value or 0.0) for t in trials])
-        self._account_for(y, len(search_space), number)
+        self._account_for(y, len(space), number)
         region = self._region
         if region.startup:
-            return decode(search_space, region.startup.pop())
-        x = np.array([encode(search_space, t.params) for t in trials])
+            return decode(space, region.startup.pop())
+        x = np.array([encode(space, point) for point in points])
         point = suggest(
             x[region.first :], y[region.first :], region, seed=self._seed * 100_003 + number
         )
-        return decode(search_space, point)
+        return decode(space, point)
 
     def _account_for(self, y: NDArray[np.float64], dimension: int, number: int) -> None:
         """Update the region by the values since the last call; start over if it is too short."""

@@ -12,11 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from optuna.distributions import BaseDistribution, FloatDistribution
-from optuna.study import Study
-from optuna.trial import FrozenTrial
+from optuna.distributions import FloatDistribution
 
-from benchmarks.common.peer import Peer
+from benchmarks.common.peer import Floats, Peer, Points, Space
 from benchmarks.common.samplers import SAMPLERS, Entrant, by_name
 from benchmarks.highdim.literal import LiteralGOUCB
 
@@ -42,27 +40,18 @@ class LiteralSampler(Peer):
         self._method: Any = None
         self._n_told = 0
 
-    def suggest(
-        self,
-        study: Study,
-        trials: list[FrozenTrial],
-        number: int,
-        search_space: dict[str, BaseDistribution],
-    ) -> dict[str, Any]:
+    def suggest(self, y: Floats, points: Points, number: int, space: Space) -> dict[str, Any]:
         """Tell the method what it has not been told yet, and ask it."""
-        del study, number
+        del number
         if self._method is None:
             limits = [
-                (at.low, at.high)
-                for at in search_space.values()
-                if isinstance(at, FloatDistribution)
+                (at.low, at.high) for at in space.values() if isinstance(at, FloatDistribution)
             ]
             self._method = self._make(np.array(limits))
-        for told in trials[self._n_told :]:
-            x = np.array([told.params[name] for name in search_space])
-            self._method.tell(x, -float(told.value or 0.0))
-        self._n_told = len(trials)
-        return dict(zip(search_space, self._method.ask().tolist(), strict=True))
+        for told, value in zip(points[self._n_told :], y[self._n_told :].tolist(), strict=True):
+            self._method.tell(np.array([told[name] for name in space]), value)
+        self._n_told = len(y)
+        return dict(zip(space, self._method.ask().tolist(), strict=True))
 
 
 def literal(*, seed: int, budget: int, n_startup_trials: int, exact: bool) -> LiteralSampler:

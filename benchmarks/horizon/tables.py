@@ -1,6 +1,6 @@
 """Tables of the ``horizon`` benchmark."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -103,6 +103,18 @@ def add_verdict(
             )
 
 
+def _headers(names: Sequence[str]) -> list[str]:
+    """Return the headings of the columns by acquisition function."""
+    columns = ("validation loss", "test loss", "test error, %")
+    return [f"{name}: {column}" for name in names for column in columns]
+
+
+def _losses(records: Sequence[Record], cell: Callable[[NDArray[np.float64]], str]) -> list[str]:
+    """Return the cells of one acquisition function, losses as ``cell`` formats them."""
+    error = f"{100.0 * column(records, 'test_error').mean():.2f}"
+    return [cell(column(records, part)) for part in ("validation_loss", "test_loss")] + [error]
+
+
 def add_ratios(
     report: Report, records: Sequence[Record], outers: Sequence[int], names: Sequence[str]
 ) -> None:
@@ -110,17 +122,12 @@ def add_ratios(
     rows = []
     for (task, total), by_method in cells(records).items():
         for n_outer in outers:
-            row: list[object] = [f"{task} {total:,}", n_outer, total // n_outer]
-            row.append(f"{total // n_outer / n_outer:.3g}")
+            n_inner = total // n_outer
+            row: list[object] = [f"{task} {total:,}", n_outer, n_inner, f"{n_inner / n_outer:.3g}"]
             for name in names:
-                found = by_method[f"T={n_outer}-{name}"]
-                row.append(quartiles(column(found, "validation_loss"), ".4f", ".4f"))
-                row.append(quartiles(column(found, "test_loss"), ".4f", ".4f"))
-                row.append(f"{100.0 * column(found, 'test_error').mean():.2f}")
+                row += _losses(by_method[f"T={n_outer}-{name}"], _quartiles)
             rows.append(row)
-    headers = ["cell", "T", "N", "N / T"]
-    for name in names:
-        headers += [f"{name}: validation loss", f"{name}: test loss", f"{name}: test error, %"]
+    headers = ["cell", "T", "N", "N / T", *_headers(names)]
     report.table("T trials of N steps each, N = B / T", headers, rows)
 
 
@@ -138,23 +145,22 @@ def add_paper(
         trials: N by T.
         names: Of the acquisition functions.
     """
-    headers = ["N", "N / T"]
-    for name in names:
-        headers += [f"{name}: validation loss", f"{name}: test loss", f"{name}: test error, %"]
-    by_cell = cells(records)
+    by_cell, task = cells(records), records[0]["task"]
+    n = len({record["seed"] for record in records})
     for n_outer, row in trials.items():
         rows = []
         for n_inner in row:
             line: list[object] = [n_inner, f"{n_inner / n_outer:.3g}"]
             for name in names:
-                task = records[0]["task"]
                 found = by_cell[task, n_outer * n_inner][f"T={n_outer}-{name}"]
-                losses = (column(found, part) for part in ("validation_loss", "test_loss"))
-                line += map(_mean_and_sd, losses)
-                line.append(f"{100.0 * column(found, 'test_error').mean():.2f}")
+                line += _losses(found, _mean_and_sd)
             rows.append(line)
-        n = len({record["seed"] for record in records})
-        report.table(f"T = {n_outer} trials of N steps each, {n} seeds: mean ± sd", headers, rows)
+        title = f"T = {n_outer} trials of N steps each, {n} seeds: mean ± sd"
+        report.table(title, ["N", "N / T", *_headers(names)], rows)
+
+
+def _quartiles(values: NDArray[np.float64]) -> str:
+    return quartiles(values, ".4f", ".4f")
 
 
 def _mean_and_sd(values: NDArray[np.float64]) -> str:

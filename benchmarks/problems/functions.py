@@ -6,7 +6,7 @@ random rotation.  Only the paper's own cases, marked by their group, are left wh
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -52,6 +52,18 @@ def _log_sphere() -> Problem:
     )
 
 
+def _mixed(
+    name: str,
+    space: Mapping[str, BaseDistribution],
+    value: Callable[[Params], float],
+    argmin: Params,
+) -> Problem:
+    """Return a problem with discrete or categorical parameters whose minimum is 0."""
+    return Problem(
+        name=name, space=space, value=value, argmin=argmin, minimum=0.0, n_trials=80, group="mixed"
+    )
+
+
 def _stepped_ackley() -> Problem:
     """Rotated Ackley on a grid of step 0.25 that contains the optimum."""
     argmin = {"x0": 1.25, "x1": -2.5, "x2": 3.0, "x3": -1.75, "x4": 2.25}
@@ -62,15 +74,7 @@ def _stepped_ackley() -> Problem:
         return formulas.ackley(turn @ (np.array([params[name] for name in argmin]) - center))
 
     space = {name: FloatDistribution(BOX_LOW, BOX_HIGH, step=0.25) for name in argmin}
-    return Problem(
-        name="stepped_ackley5",
-        space=space,
-        value=value,
-        argmin=argmin,
-        minimum=0.0,
-        n_trials=80,
-        group="mixed",
-    )
+    return _mixed("stepped_ackley5", space, value, argmin)
 
 
 def _mixed_sphere() -> Problem:
@@ -93,15 +97,7 @@ def _mixed_sphere() -> Problem:
             floats + ints + shape[params["shape"]] + (0.0 if params["flag"] is True else 1.0)
         )
 
-    return Problem(
-        name="mixed_sphere6",
-        space=space,
-        value=value,
-        argmin=argmin,
-        minimum=0.0,
-        n_trials=80,
-        group="mixed",
-    )
+    return _mixed("mixed_sphere6", space, value, argmin)
 
 
 def _mixed_interaction() -> Problem:
@@ -137,15 +133,7 @@ def _mixed_interaction() -> Problem:
         mix_term = 3.0 * (params["mix"] - (0.2 + 0.05 * params["depth"])) ** 2
         return float(floor + rate_term + depth_term + drop_term + mix_term)
 
-    return Problem(
-        name="mixed_interaction5",
-        space=space,
-        value=value,
-        argmin=argmin,
-        minimum=0.0,
-        n_trials=80,
-        group="mixed",
-    )
+    return _mixed("mixed_interaction5", space, value, argmin)
 
 
 def _smooth() -> tuple[Problem, ...]:
