@@ -196,10 +196,10 @@ def run_studies(
         entrants={entrant.name: entrant for entrant in entrants},
     )
     found = completed(runs, by_processes(work, jobs=jobs, minutes=minutes), report)
-    return [_shortened(record, run.n_trials) for run, record in found.items()]
+    return [shortened(record, run.n_trials) for run, record in found.items()]
 
 
-def _shortened(record: Record, n_trials: int) -> Record:
+def shortened(record: Record, n_trials: int) -> Record:
     """Return a record as if its run had ended after ``n_trials``."""
     series = {k: v[:n_trials] for k, v in record.items() if isinstance(v, list)}
     return {**record, **series, "n_trials": min(record["n_trials"], n_trials)}

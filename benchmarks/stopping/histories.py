@@ -13,7 +13,7 @@ import functools
 import hashlib
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,8 @@ import optuna
 from optuna.trial import FrozenTrial, Trial, create_trial
 
 from bbo_plugins.optuna import report_cross_validation_scores
-from benchmarks.common.runs import Run
 from benchmarks.common.samplers import SAMPLERS, Entrant
-from benchmarks.common.studies import run_study
+from benchmarks.common.studies import StudyRun, planned, run_study
 from benchmarks.problems.problem import Problem
 from benchmarks.stopping.problems import Objective, objective_of
 
@@ -31,17 +30,6 @@ _ATTRIBUTES = "bbo_plugins:"  # how the names of those that the package writes b
 # Of the package, what no suggestion depends on. Samplers have no part in stopping.
 _UNRELATED_FOLDERS = ("ray", "visualization")
 _UNRELATED_WORDS = ("completions", "cross_validation", "regret_gap", "stopping", "terminator")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Study(Run):
-    """One study to be run."""
-
-    problem: str
-    entrant: str
-    seed: int
-    n_trials: int
-    fingerprint: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +43,7 @@ class History:
         attributes: What this package has stored with each.
     """
 
-    study: Study
+    study: StudyRun
     params: Sequence[Mapping[str, Any]]
     values: Sequence[float]
     attributes: Sequence[Mapping[str, Any]]
@@ -102,25 +90,15 @@ def source_of(sampler: Entrant) -> str:
 
 def planned_studies(
     objectives: Sequence[Objective], samplers: Sequence[Entrant], seeds: int, n_trials: int
-) -> list[Study]:
+) -> list[StudyRun]:
     """Return every study, seed by seed, so that an interrupted benchmark has complete seeds."""
+    problems = [objective.problem for objective in objectives]
+    runs = planned(problems, samplers, lambda _problem, _sampler: range(seeds), n_trials=n_trials)
     sources = {sampler.name: source_of(sampler) for sampler in samplers}
-    return [
-        Study(
-            problem=objective.name,
-            entrant=sampler.name,
-            seed=seed,
-            n_trials=n_trials,
-            source=sources[sampler.name],
-            fingerprint=objective.problem.fingerprint,
-        )
-        for seed in range(seeds)
-        for objective in objectives
-        for sampler in samplers
-    ]
+    return [replace(run, source=sources[run.entrant]) for run in runs]
 
 
-def execute(study: Study, directory: Path) -> dict[str, Any]:
+def execute(study: StudyRun, directory: Path) -> dict[str, Any]:
     """Run one study; returns what is replayed."""
     objective = objective_of(study.problem, directory)
     trials, _seconds = run_study(
@@ -148,7 +126,7 @@ def _stored_by_us(trial: FrozenTrial) -> dict[str, Any]:
     return {name: value for name, value in attributes if name.startswith(_ATTRIBUTES)}
 
 
-def history_of(study: Study, record: Mapping[str, Any]) -> History:
+def history_of(study: StudyRun, record: Mapping[str, Any]) -> History:
     """Return the history in a study's record."""
     parts = {name: record[name] for name in ("params", "values", "attributes")}
     return History(study=study, **parts)

@@ -22,10 +22,11 @@ from benchmarks.common.options import add_count, add_effort, add_names
 from benchmarks.common.report import Report
 from benchmarks.common.runs import Execute, by_processes, completed
 from benchmarks.common.samplers import SAMPLERS, available
+from benchmarks.common.studies import StudyRun, shortened
 from benchmarks.problems.hpo_tables import is_missing
 from benchmarks.problems.tuning import BUDGET, QUICK_TABLE
 from benchmarks.stopping.cost import add_cost
-from benchmarks.stopping.histories import History, Study, execute, history_of, planned_studies
+from benchmarks.stopping.histories import History, execute, history_of, planned_studies
 from benchmarks.stopping.problems import NAMES, Objective, default_names, needs_table, objective_of
 from benchmarks.stopping.rules import (
     DEFAULT_ENTRANTS,
@@ -84,7 +85,10 @@ def run(options: argparse.Namespace, report: Report) -> None:
     effort = {"jobs": options.jobs, "minutes": options.minutes}
     work = functools.partial(execute, directory=report.directory)
     records = completed(studies, by_processes(work, **effort), report)
-    histories = {study: history_of(study, record) for study, record in records.items()}
+    histories = {
+        study: history_of(study, shortened(record, study.n_trials))
+        for study, record in records.items()
+    }
 
     pairs = [
         (history, entrant)
@@ -136,7 +140,7 @@ def _objectives(options: argparse.Namespace, report: Report) -> list[Objective]:
     return chosen
 
 
-def _is_asked_of(entrant: Entrant, study: Study, objective: Objective) -> bool:
+def _is_asked_of(entrant: Entrant, study: StudyRun, objective: Objective) -> bool:
     """Tell whether a rule is applied to a run."""
     if entrant.noise_free_only and objective.is_noisy:
         return False
@@ -147,7 +151,7 @@ def _is_asked_of(entrant: Entrant, study: Study, objective: Objective) -> bool:
 
 
 @functools.cache
-def _replay_of(study: Study, entrant: Entrant) -> Replay | None:
+def _replay_of(study: StudyRun, entrant: Entrant) -> Replay | None:
     """Return what makes the series that a rule is applied to, None for a control."""
     if entrant.criterion is None:
         return None

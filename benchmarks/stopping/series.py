@@ -15,16 +15,16 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import optuna
 
 from bbo_plugins.optuna import RegretGapTerminator
 from benchmarks.common.report import package_digest
-from benchmarks.common.runs import Run
 from benchmarks.common.samplers import quiet
+from benchmarks.common.studies import StudyRun
 from benchmarks.problems.problem import Problem
-from benchmarks.stopping.histories import History, Study
+from benchmarks.stopping.histories import History
 from benchmarks.stopping.problems import objective_of
 
 PEER = "optuna-emmr"
@@ -40,30 +40,25 @@ class StopsStudies(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replay(Run):
-    """One criterion over one history; its ``source`` identifies the criterion's code.
+class Replay(StudyRun):
+    """One criterion over the history of a study; its ``source`` identifies the criterion's code.
 
     Attributes:
-        problem: The history's objective.
-        entrant: Its sampler.
-        seed: Its seed.
-        n_trials: Its length.
-        fingerprint: What identifies the objective's definition.
         suggested_by: What identifies the sampler's code.
         criterion: One of the package's criteria, or the peer.
         threshold: The threshold that the model's smallest noise is that of.
         deterministic: Whether it is told that the objective is free of noise.
     """
 
-    problem: str
-    entrant: str
-    seed: int
-    n_trials: int
-    fingerprint: str
     suggested_by: str
     criterion: str
     threshold: str = "relative"
     deterministic: bool = False
+
+    @property
+    def key(self) -> Self:
+        """All fields: what is said after n trials is stored for this many."""
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +82,7 @@ class Series:
 
 
 def replay_of(
-    study: Study, criterion: str, *, threshold: str = "relative", deterministic: bool = False
+    study: StudyRun, criterion: str, *, threshold: str = "relative", deterministic: bool = False
 ) -> Replay:
     """Return the replay of a study by today's code; the peer has no threshold of ours."""
     history: dict[str, Any] = {

@@ -19,7 +19,7 @@ from benchmarks.problems.problem import N_STARTUP
 from benchmarks.problems.tuning import QUICK_TABLE
 from benchmarks.stopping import histories as stopping_histories
 from benchmarks.stopping import series as stopping_series
-from benchmarks.stopping.histories import History, Study
+from benchmarks.stopping.histories import History
 from benchmarks.stopping.problems import objective_of
 from benchmarks.stopping.rules import ENTRANTS, _thresholds, stagnation_stop, stop_of
 
@@ -43,7 +43,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def a_history(problem: str, sampler: str, directory: Path) -> History:
     """Run one study and read its record as from a file."""
     objective, entrant = objective_of(problem, directory), SAMPLERS[sampler]
-    study: Study = stopping_histories.planned_studies([objective], [entrant], 1, N_TRIALS)[0]
+    study = stopping_histories.planned_studies([objective], [entrant], 1, N_TRIALS)[0]
     record = json.loads(json.dumps(stopping_histories.execute(study, directory)))
     return stopping_histories.history_of(study, record)
 
