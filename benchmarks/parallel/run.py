@@ -15,9 +15,12 @@ once, up to ``--jobs`` workers in all, so that every run meets the same load.
 
 import argparse
 import concurrent.futures
+import functools
 import itertools
+import math
 import multiprocessing
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_arguments(parser, tuple(PROBLEMS), jobs=8)
 
 
-def execute_all(runs: Sequence[Run], *, jobs: int) -> Iterator[tuple[Run, dict[str, Any]]]:
+def execute_all(
+    runs: Sequence[Run], *, jobs: int, minutes: float | None
+) -> Iterator[tuple[Run, dict[str, Any]]]:
     """Execute runs, as many at once as ``jobs`` workers can; yield each when it is done."""
     context = multiprocessing.get_context("spawn")
     counters: Any = context.Array("q", 2 * jobs)
@@ -83,7 +88,7 @@ def execute_all(runs: Sequence[Run], *, jobs: int) -> Iterator[tuple[Run, dict[s
             )
 
         names = itertools.count()
-        yield from _scheduled(runs, begin, jobs)
+        yield from _scheduled(runs, begin, jobs, minutes)
 
 
 @dataclass
@@ -105,11 +110,16 @@ class _Begun:
 
 
 def _scheduled(
-    runs: Sequence[Run], begin: Callable[[Run, int], _Begun], jobs: int
+    runs: Sequence[Run], begin: Callable[[Run, int], _Begun], jobs: int, minutes: float | None
 ) -> Iterator[tuple[Run, dict[str, Any]]]:
     """Yield runs and records; the largest run that fits the free workers begins first."""
     waiting, busy = list(runs), list[_Begun]()
+    end = math.inf if minutes is None else time.monotonic() + 60.0 * minutes
     while waiting or busy:
+        if time.monotonic() >= end:
+            waiting.clear()
+            if not busy:
+                return
         free = jobs - sum(begun.run.workers for begun in busy)
         fitting = next((run for run in waiting if run.workers <= free), None)
         if fitting is not None:
@@ -145,5 +155,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
         )
     ]
     jobs = max(options.jobs, *options.workers)
-    found = completed(runs, lambda todo: execute_all(todo, jobs=jobs), report)
-    add_tables(report, list(found.values()), [entrant.name for entrant in entrants])
+    effort = {"jobs": jobs, "minutes": options.minutes}
+    found = completed(runs, functools.partial(execute_all, **effort), report)
+    if len(found) == len(runs):  # the tables are of whole groups
+        add_tables(report, list(found.values()), [entrant.name for entrant in entrants])

@@ -130,7 +130,7 @@ def execute(run: Run) -> dict[str, Any]:
 def run_all(
     options: argparse.Namespace, report: Report, problems: Sequence[str], seeds: int, **sizes: Any
 ) -> list[dict[str, Any]]:
-    """Run the studies of one table, by every rule of ``sizes``; returns their records."""
+    """Run the studies of one table, by every rule of ``sizes``; returns all records or none."""
     rules = sizes.pop("rules")
     studies = [
         Run(problem=problem, rule=rule, seed=seed, source=package_digest(), **sizes)
@@ -141,7 +141,8 @@ def run_all(
     execute_all: runs.Execute[Run] = runs.by_processes(
         execute, jobs=options.jobs, minutes=options.minutes
     )
-    return list(runs.completed(studies, execute_all, report).values())
+    records = list(runs.completed(studies, execute_all, report).values())
+    return records if len(records) == len(studies) else []
 
 
 def log_regret(record: Mapping[str, Any]) -> float:
@@ -153,6 +154,8 @@ def add_regret_table(
     report: Report, title: str, records: Sequence[Mapping[str, Any]], rules: Sequence[str]
 ) -> None:
     """Add medians by function, mean ranks, and paired differences to the model of all trials."""
+    if not records:
+        return
     pairs: dict[tuple[str, int], dict[str, float]] = {}
     for record in records:
         pair = pairs.setdefault((record["problem"], record["seed"]), {})
