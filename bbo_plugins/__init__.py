@@ -71,6 +71,9 @@ _FRONT_DOORS: Final = ("optuna", "ray", "visualization")
 # The modules each extra brings for the library itself.
 _EXTRAS: Final = {"plot": ("matplotlib", "plotly"), "ray": ("ray.tune",)}
 
+# Ray may be installed without Tune's extra; Tune refuses to be imported without any of these.
+_NEEDED_BY_TUNE: Final = ("ray", "fsspec", "pandas", "pyarrow", "requests")
+
 
 def _is_installed(package: str) -> bool:
     try:
@@ -79,7 +82,7 @@ def _is_installed(package: str) -> bool:
         return package in sys.modules
 
 
-if not _is_installed("ray"):
+if not all(map(_is_installed, _NEEDED_BY_TUNE)):
     # What cannot be had is no part of `import *`, which would raise for all other names with it.
     __all__ = [name for name in __all__ if _MODULE_OF.get(name) != "bbo_plugins.ray"]
 

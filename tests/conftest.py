@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,34 @@ if find_spec("hypothesis") is not None:
     # Wall-clock deadlines fail on a busy machine for reasons no test can do anything about.
     settings.register_profile("bbo_plugins", deadline=None, derandomize=True)
     settings.load_profile("bbo_plugins")
+
+
+# Files whose tests take longest, mostly waiting for other processes. One of them that begins last
+# keeps one worker busy long after the others have ended.
+LONGEST_FIRST = (
+    "tests/ray/test_experiments.py",
+    "tests/reliability",
+    "tests/ray",
+    "tests/test_examples.py",
+    "tests/test_docs.py",
+    "tests/optuna",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first; all others keep their order."""
+
+    def place(item: pytest.Item) -> int:
+        matches = (i for i, name in enumerate(LONGEST_FIRST) if item.nodeid.startswith(name))
+        return next(matches, len(LONGEST_FIRST))
+
+    items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True)  # the smoke tests run without xdist
+def pytest_xdist_auto_num_workers() -> int:
+    """Return two workers for each processor, up to four: tests often wait for other processes."""
+    return min(2 * (os.cpu_count() or 1), 4)
 
 
 # Folders of tests that call what a suggestion calls, past the method that limits BLAS.

@@ -1,4 +1,7 @@
-"""The scripts in ``examples/``, run the way a user runs them; that for Ray: ``tests/ray``."""
+"""The scripts in ``examples/``, run the way a user runs them; that for Ray: ``tests/ray``.
+
+Those that train models for seconds are slow; ``.ci/run`` runs them all the same.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +49,28 @@ def _is_picture(path: Path) -> bool:
     ],
 )
 def test_impossible_budget_is_refused(
-    name: str, option: str, number: str, least: int, tmp_path: Path
+    name: str,
+    option: str,
+    number: str,
+    least: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A budget without trials is a usage error, and nothing is written."""
-    run = run_example(name, tmp_path, option, number)
-    assert run.returncode == 2
-    assert option in run.stderr
-    assert number == "many" or f"must be at least {least}, but got {number}" in run.stderr
-    assert not (tmp_path / "result").exists()
+    example = load_example(name, monkeypatch)
+    result = tmp_path / "result"
+    monkeypatch.setattr("sys.argv", [name, "--out", str(result), option, number])
+    with pytest.raises(SystemExit) as refused:
+        example.main()
+    assert refused.value.code == 2
+    error = capsys.readouterr().err
+    assert option in error
+    assert number == "many" or f"must be at least {least}, but got {number}" in error
+    assert not result.exists()
 
 
+@pytest.mark.slow
 def test_quickstart_resumes(tmp_path: Path) -> None:
     """Run it, raise the budget: the studies hold the trials that were asked for, no more."""
     first, progress = _run("quickstart", tmp_path, "--n-trials", "3")
@@ -74,6 +89,7 @@ def test_quickstart_resumes(tmp_path: Path) -> None:
     assert [summary.n_trials for summary in summaries] == [4, 4]
 
 
+@pytest.mark.slow
 def test_stopping_resumes(tmp_path: Path) -> None:
     """Too small a budget for a stop: the study says so, is stored with its records, and resumed."""
     first, _ = _run("stopping", tmp_path, "--n-trials", "3", "--seed", "4")
@@ -111,6 +127,7 @@ def test_stop_is_reported_and_its_cost(tmp_path: Path) -> None:
     assert float(regret) == pytest.approx(difference, abs=2e-4)
 
 
+@pytest.mark.slow
 def test_horizon_goes_on_with_the_first_run(tmp_path: Path) -> None:
     """Stopped after some trials, the study spends the rest of its steps, and then is finished."""
     arguments = ("--total-steps", "120", "--seed", "4")
@@ -140,6 +157,7 @@ def test_registration_reports_both_estimates(tmp_path: Path) -> None:
     assert _is_picture(tmp_path / "result" / "lengthscales.png")
 
 
+@pytest.mark.slow
 def test_many_hyperparameters_compares_samplers(tmp_path: Path) -> None:
     """A row for each, none worse than guessing, and the means are those of the columns."""
     out, _ = _run("many_hyperparameters", tmp_path, "--n-trials", "5", "--n-seeds", "2")

@@ -51,6 +51,7 @@ class Refusing:
 sys.meta_path.insert(0, Refusing())
 """,
 }
+HIDE_RAY["without Tune's extra"] = "sys.modules['pyarrow'] = None"
 STAR = """
 from bbo_plugins import *
 

@@ -281,13 +281,21 @@ class ConstrainedAcquisition:
         return bool(self.constraints) or self.validity is not None
 
     def expected_gain(self, x: FloatArray) -> float:
-        """Return expected improvement times probability of feasibility at ``x`` (d,).
+        """Return expected improvement times the probabilities of feasibility and validity.
 
-        It is in transformed units; where ``kind`` is None it is the probability of feasibility.
+        That is what an evaluation at ``x`` (d,) can be expected to bring: the power of the
+        probability of validity ranks points, but has no part in a size. In transformed units, in
+        which good targets have a standard deviation of about one. Where no observed point is
+        feasible, so that ``kind`` is None, the probabilities alone.
         """
+        X = x[None, :]
+        plain = replace(self, kind=None if self.kind is None else "ei", validity=None)
+        gain = float(plain.value(X)[0])
         if self.kind is None:
-            return math.exp(float(self.value(x[None, :])[0]))
-        return float(replace(self, kind="ei").value(x[None, :])[0])
+            gain = math.exp(gain)
+        if self.validity is not None:
+            gain *= math.exp(float(self.validity.log_probability(X)[0]))
+        return gain
 
     def _of_objective(self, mean: FloatArray, variance: FloatArray) -> Derivatives:
         if self.kind == "logei":

@@ -48,6 +48,27 @@ _LARGEST_EXPONENT = 20
 _LABEL_VARIANCE = 0.1  # τ²
 
 
+def fit_validity(
+    X: FloatArray, failed: FloatArray, features: FeatureMap
+) -> tuple[Validity | None, tuple[str, ...]]:
+    """Return the model of :meth:`Validity.of`, without one where it cannot be fitted.
+
+    Args:
+        X: Points that were evaluated, shape (n, d).
+        failed: Points that failed, the latest ones last, shape (f, d).
+        features: The kernel's feature map.
+
+    Returns:
+        The model, None where there is none; and a note if it could not be fitted.
+    """
+    try:
+        return Validity.of(X, failed, features), ()
+    except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
+        reason = str(error) or type(error).__name__
+        note = f"no model of where evaluations fail could be fitted ({reason}), so none is used"
+        return None, (note,)
+
+
 @dataclass(frozen=True)
 class Validity:
     """The model of the labels; :meth:`of` builds one.

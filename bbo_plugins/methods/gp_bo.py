@@ -36,7 +36,7 @@ from bbo_plugins.acquisition.functions import (
     ConstraintModel,
 )
 from bbo_plugins.acquisition.maximize import maximize
-from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity
+from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity, fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion, name_of
@@ -137,11 +137,13 @@ def _suggest_by_model(
     constraints = _fit_constraints(observations, features, starts[1:])
     fitted = [surrogate, *constraints]
     known, mean = _attainable(space, surrogate.process)
+    validity, notes = fit_validity(observations.X, failed, features)
     acquisition = _acquisition(
         surrogate,
         constraints,
         observations,
         failed,
+        validity,
         incumbents=mean[_eligible(observations, known, constraints)],
         options=options,
     )
@@ -157,7 +159,7 @@ def _suggest_by_model(
     return Suggestion(
         x=x,
         warm_starts=tuple(model.warm_start for model in fitted),
-        notes=tuple(note for model in fitted for note in model.notes),
+        notes=(*(note for model in fitted for note in model.notes), *notes),
         expected_gain=acquisition.expected_gain(x),
         criterion=name_of(options.criterion),
     )
@@ -222,6 +224,7 @@ def _acquisition(
     constraints: Sequence[Surrogate],
     observations: Observations,
     failed: FloatArray,
+    validity: Validity | None,
     *,
     incumbents: FloatArray,
     options: Options,
@@ -233,11 +236,11 @@ def _acquisition(
         constraints: Models of the constraints.
         observations: What is known of the study.
         failed: Points at which an evaluation failed, shape (f, d).
+        validity: Model of where evaluations fail, None without one.
         incumbents: Posterior means at the points that may be the incumbent; possibly none.
         options: Which acquisition function.
     """
     pending = observations.pending
-    validity = Validity.of(observations.X, failed, surrogate.process.features)
     models = tuple(
         ConstraintModel(condition_on_pending(model.process, pending), _limit(model))
         for model in constraints

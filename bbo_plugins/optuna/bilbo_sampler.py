@@ -299,8 +299,10 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         """
         del values
         coupled = self._roles.is_coupled(study)
-        # The only end of `optimize` that a sampler can see: study.stop() while a trial ran.
-        is_stopping = getattr(study, "_stop_flag", False)
+        # The only end of `optimize` that a sampler can see: study.stop() while a trial ran. Optuna
+        # keeps the flag afterwards, when trials are asked for and told one by one.
+        is_running = getattr(study._thread_local, "in_optimize_loop", False)
+        is_stopping = is_running and getattr(study, "_stop_flag", False)
         if is_stopping and self._readers.of(study).once.first_time("end"):
             _logger.info(
                 "%s: the study is stopped. Its result is sampler.solution(study), not %s.",

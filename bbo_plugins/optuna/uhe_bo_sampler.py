@@ -198,22 +198,24 @@ class UHEBOSampler(ModelSampler):
         if not estimate:
             return constant
         # The excess risk is the outer level's noise: the model's estimate stands for φ²(N) / N.
-        return bilevel_beta(np.full(snapshot.configuration + 1, estimate.noise_variance))
+        n_values = len(snapshot.observations.y)
+        return bilevel_beta(np.full(n_values + 1, estimate.noise_variance))
 
     def _squared_errors(self, horizon: InnerHorizon, phi: float, snapshot: Snapshot) -> FloatArray:
         """Return φ² / Nᵢ of each evaluation that Lemma 2 sums over, the next one the last, (t,).
 
         They are in units of the values' variance. Nᵢ are the steps behind the i-th value: all that
         a continued configuration has had, or those that a pruned one has made. If the noise is a
-        function of the user's they are the horizon's.
+        function of the user's they are those of the horizon for as many configurations. Failed and
+        running trials have no value and do not count.
         """
         known = snapshot.observations.noise_variance
         if self._noise_is_horizons and known is not None:
             shares = np.square(np.sqrt(known) / phi)  # 1 / Nᵢ
-            shares = np.append(shares, 1.0 / horizon.steps(snapshot.configuration))
         else:
-            steps = [horizon.steps(number) for number in range(snapshot.configuration + 1)]
+            steps = [horizon.steps(number) for number in range(len(snapshot.observations.y))]
             shares = 1.0 / np.array(steps, dtype=np.float64)
+        shares = np.append(shares, 1.0 / horizon.steps(snapshot.configuration))
         in_units = min(phi / _scale_of(snapshot.observations.y), _LARGEST_PHI)
         return in_units**2 * shares
 

@@ -12,7 +12,7 @@ import logging
 import uuid
 import warnings
 from itertools import repeat, takewhile
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
@@ -370,7 +370,15 @@ class BBOSearch(RestoringSearch):
             ValueError: Always.
         """
         del trial_id
-        for open_id in sorted(self._open):  # the experiment ends here
+        self.refuse_bohb()
+
+    def refuse_bohb(self) -> NoReturn:
+        """Refuse HyperBandForBOHB; the experiment ends, and no trial stays RUNNING.
+
+        Raises:
+            ValueError: Always.
+        """
+        for open_id in sorted(self._open):
             self._give_up(open_id)
         raise ValueError(
             "scheduler must be another one than HyperBandForBOHB with BBOSearch: it needs Ray's "

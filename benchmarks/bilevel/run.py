@@ -12,8 +12,8 @@ one ask against the number of grid points, where the space is enumerated, and wh
 
 import argparse
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,47 +24,47 @@ from bbo_plugins.methods.bilbo.problem import BilevelProblem
 from benchmarks.bilevel.entrants import STRATEGIES, Campaign, can_nest, problem_of
 from benchmarks.bilevel.problems import TASKS
 from benchmarks.bilevel.task import LOWER, UPPER, BilevelTask
-from benchmarks.common.report import Report, file_digest, package_digest, read_records
+from benchmarks.common.options import add_count, add_effort, add_names
+from benchmarks.common.report import Report, file_digest, package_digest
+from benchmarks.common.runs import Execute, Run, by_processes, completed
+from benchmarks.common.tables import quartiles
 
 DESCRIPTION = "Regret of bilevel optimization against function queries, and seconds per ask."
-DEFAULT_SEEDS = 5
 FIRST_SEED = 100  # the method's choices were made on lower ones
 N_CHECKPOINTS = 5
-QUICK_TASKS = ("branin-goldstein", "branin-infeasible")
-QUICK_QUERIES = 24
+SIZES = {
+    "problems": tuple(TASKS),
+    "entrants": tuple(STRATEGIES),
+    "seeds": 5,
+    "grids": (10, 32, 100, 316),
+}
+QUICK = {
+    "problems": ("branin-goldstein", "branin-infeasible"),
+    "queries": 24,
+    "seeds": 1,
+    "grids": (10, 32),
+}
 # Modules that decide what a run records, besides the package.
-_DECISIVE = tuple(f"benchmarks.bilevel_{part}" for part in ("entrants", "problems", "smd", "task"))
-_GRID_SIZES = (10, 32, 100, 316)
-PROTOCOL = 1
+_DECISIVE = tuple(f"benchmarks.bilevel.{part}" for part in ("entrants", "problems", "smd", "task"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """One run; all its fields together are the key of its stored record."""
+class Search(Run):
+    """One search to be run."""
 
     task: str
     entrant: str
     seed: int
     n_queries: int
-    source: str
-    protocol: int = PROTOCOL
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
-    parser.add_argument(
-        "--tasks", nargs="+", choices=sorted(TASKS), metavar="NAME", help="only these problems"
-    )
-    parser.add_argument(
-        "--entrants",
-        nargs="+",
-        choices=sorted(STRATEGIES),
-        metavar="NAME",
-        help=f"only these of {', '.join(STRATEGIES)}",
-    )
-    parser.add_argument(
-        "--queries", type=int, help="budget of every problem (default: stated per problem)"
-    )
+    add_effort(parser)
+    parser.set_defaults(jobs=1)
+    add_names(parser, "--problems", TASKS)
+    add_names(parser, "--entrants", STRATEGIES)
+    add_count(parser, "--queries", "budget of every problem (default: stated per problem)")
     parser.add_argument(
         "--first-seed", type=int, default=FIRST_SEED, help="seeds count from here (%(default)s)"
     )
@@ -75,8 +75,8 @@ def checkpoints(n_queries: int) -> list[int]:
     return [round(n_queries * (i + 1) / N_CHECKPOINTS) for i in range(N_CHECKPOINTS)]
 
 
-def execute(run: Run) -> dict[str, Any]:
-    """Execute one run; returns its record."""
+def execute(run: Search) -> dict[str, Any]:
+    """Execute one search; returns what was measured."""
     task = TASKS[run.task]
     campaign = Campaign(task, run.seed)
     strategy, curve = STRATEGIES[run.entrant], []
@@ -90,7 +90,6 @@ def execute(run: Run) -> dict[str, Any]:
             curve.append({"n_queries": n, **{k: round(v, 6) for k, v in regrets.items()}})
     n_asks = max(1, campaign.n_queries)
     return {
-        **asdict(run),
         "curve": curve,
         "declared": campaign.declared,
         "declared_at_end": campaign.declared_at_end,
@@ -106,46 +105,28 @@ def entrants_of(task: BilevelTask, chosen: Sequence[str]) -> list[str]:
 
 def run(options: argparse.Namespace, report: Report) -> None:
     """Run the benchmark and fill the report."""
-    tasks = [TASKS[name] for name in options.tasks or (QUICK_TASKS if options.quick else TASKS)]
-    chosen = options.entrants or list(STRATEGIES)
-    seeds = options.seeds or (1 if options.quick else DEFAULT_SEEDS)
+    tasks, chosen = [TASKS[name] for name in options.problems], options.entrants
     source = "-".join([package_digest(), *map(file_digest, _DECISIVE)])
-    runs = [
-        Run(
+    searches = [
+        Search(
             task=task.name,
             entrant=entrant,
             seed=seed,
-            n_queries=options.queries or (QUICK_QUERIES if options.quick else task.n_queries),
+            n_queries=options.queries or task.n_queries,
             source=source,
         )
-        for seed in range(options.first_seed, options.first_seed + seeds)
+        for seed in range(options.first_seed, options.first_seed + options.seeds)
         for task in tasks
         for entrant in entrants_of(task, chosen)
     ]
-    stored = _stored(read_records(report.records_path))
-    records = []
-    for i, planned in enumerate(runs, start=1):
-        record = stored.get(planned)
-        if record is None:
-            record = execute(planned)
-            report.record(**record)
-        records.append(record)
-        report.progress(f"[{i}/{len(runs)}] {planned.task} {planned.entrant} seed {planned.seed}")
+    execute_all: Execute[Search] = by_processes(execute, jobs=options.jobs, minutes=options.minutes)
+    records = list(completed(searches, execute_all, report).values())
     for task in tasks:
         if "nested" in chosen and task.solution is not None and not can_nest(task):
             report.skip(f"nested on {task.name}", "it handles neither constraints nor categories")
     _add_regret_tables(report, records)
     _add_declarations(report, records)
-    _add_ask_times(report, sizes=_GRID_SIZES[:2] if options.quick else _GRID_SIZES)
-
-
-def _stored(records: Iterable[dict[str, Any]]) -> dict[Run, dict[str, Any]]:
-    fields = Run.__dataclass_fields__
-    return {
-        Run(**{name: record[name] for name in fields}): record
-        for record in records
-        if fields.keys() <= record.keys() and "curve" in record
-    }
+    _add_ask_times(report, sizes=options.grids)
 
 
 def total(point: dict[str, Any]) -> float:
@@ -171,14 +152,13 @@ def _add_regret_tables(report: Report, records: Sequence[dict[str, Any]]) -> Non
     at_end, over_queries = [], []
     for (task, entrant), group in grouped.items():
         final = [total(record["curve"][-1]) for record in group]
-        low, median, high = np.percentile(final, [25, 50, 75])
         seconds = np.mean([record["seconds_per_query"] for record in group])
         at_end.append(
             [
                 task,
                 entrant,
                 f"{np.mean(final):.3g} ({max(final):.3g})",
-                f"{median:.3g} [{low:.2g}, {high:.2g}]",
+                quartiles(final),
                 f"{len(group)}",
                 f"{seconds:.3f}",
             ]

@@ -20,57 +20,20 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from optuna.samplers import BaseSampler, RandomSampler
-from optuna.search_space import IntersectionSearchSpace
-from optuna.study import Study, StudyDirection
-from optuna.trial import FrozenTrial, TrialState
+
+from benchmarks.common.peer import Floats, Peer, Points, Space
 
 NUM_RESTARTS = 10
 RAW_SAMPLES = 512
 
 
-class BoTorchSampler(BaseSampler):
+class BoTorchSampler(Peer):
     """Unconstrained BoTorch; random points until ``n_startup_trials`` trials are complete."""
 
-    def __init__(self, *, seed: int, n_startup_trials: int = 10) -> None:
-        """Remember the seed; torch is imported at the first suggestion."""
-        self._seed = seed
-        self._n_startup_trials = n_startup_trials
-        self._random = RandomSampler(seed=seed)
-        self._search_space = IntersectionSearchSpace()
-
-    def infer_relative_search_space(
-        self, study: Study, trial: FrozenTrial
-    ) -> dict[str, BaseDistribution]:
-        """Return the parameters that every finished trial has."""
-        del trial
-        return {
-            name: dist
-            for name, dist in self._search_space.calculate(study).items()
-            if not dist.single()
-        }
-
-    def sample_relative(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
+    def suggest(self, y: Floats, points: Points, number: int, space: Space) -> dict[str, Any]:
         """Fit the model to all complete trials and return the maximizer of log EI."""
-        trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        if not search_space or len(trials) < self._n_startup_trials:
-            return {}
-        sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
-        y = np.array([[sign * float(t.value or 0.0)] for t in trials])
-        x = np.array([encode(search_space, t.params) for t in trials])
-        return decode(search_space, _suggest(x, y, seed=self._seed * 100_003 + trial.number))
-
-    def sample_independent(
-        self,
-        study: Study,
-        trial: FrozenTrial,
-        param_name: str,
-        param_distribution: BaseDistribution,
-    ) -> Any:
-        """Draw a random value for a parameter that the model does not cover."""
-        return self._random.sample_independent(study, trial, param_name, param_distribution)
+        x = np.array([encode(space, point) for point in points])
+        return decode(space, _suggest(x, y[:, None], seed=self._seed * 100_003 + number))
 
 
 def _suggest(x: NDArray[np.float64], y: NDArray[np.float64], *, seed: int) -> NDArray[np.float64]:

@@ -1,213 +1,172 @@
 """The samplers that benchmarks compare, by name: ours and the ones that no one here wrote.
 
-A sampler is added by one entry of ``SAMPLERS``.  A sampler whose packages are not installed is
-skipped by name, loudly, never silently.  Each is built with its own defaults; ours are built with
-the arguments shown here.  The variants of ours that the public sampler does not offer (parts of
-UHE-BO alone, and the paper's literal settings) are built by ``benchmarks.common.ablations``.
+A sampler is added by one entry of ``SAMPLERS``; a benchmark with entrants of its own has a mapping
+of its own.  A sampler whose packages are not installed is skipped by name, loudly, never silently.
+Each is built with its own defaults and the arguments shown here.  What a benchmark knows (seed,
+number of start-up trials, budget, ...) is passed to those that have a parameter of that name.
 """
 
-import argparse
+import importlib
 import importlib.metadata
 import importlib.util
+import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Any
 
 import optuna
 from optuna.samplers import BaseSampler
 
 from benchmarks.common.report import Report, file_digest, package_digest
 
-# From a seed and the planned number of trials, which most entrants neither know nor need.
-Build: TypeAlias = Callable[[int, int | None], BaseSampler]
-Acquisition: TypeAlias = Literal["logei", "ei", "ucb"]
-
 _OURS = "bbo-plugins"
-_NEEDED_BY_OURS = ("bbo_plugins", "bbo_plugins.optuna")
-_NEEDED_BY_UHE = (*_NEEDED_BY_OURS, "bbo_plugins.methods.uhe_bo")
+_BOTORCH = ("torch", "gpytorch", "botorch")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampler:
-    """One entrant: how to build it, and what has to be installed for that.
+class Entrant:
+    """One sampler: how to build it, and what has to be installed for that.
 
     Attributes:
         name: What it is called in options, records and tables.
-        build: Makes the sampler.
-        requires: The modules that have to be there.
+        target: ``module:callable`` that makes it; imported when it is built.
+        arguments: Its own arguments, which go before what a benchmark knows.
+        requires: The modules that have to be there besides Optuna and this package.
         distribution: The package whose release identifies it, unless it is ours.
-        ours: Whether it is one of ours.
-        module: The module of this folder that its suggestions depend on as well.
         baseline: The entrant that differs from it in the estimation only; they are compared by
             group.
+        knows_budget: Whether its suggestions depend on the planned number of trials.
     """
 
     name: str
-    build: Build
-    requires: tuple[str, ...]
-    distribution: str
-    ours: bool = False
-    module: str | None = None
+    target: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
+    distribution: str = _OURS
     baseline: str | None = None
+    knows_budget: bool = False
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is one of ours."""
+        return self.distribution == _OURS
+
+    def build(self, seed: int, **known: Any) -> BaseSampler:
+        """Return the sampler.
+
+        Args:
+            seed: Its seed.
+            **known: What the benchmark knows, for the parameters of these names: the number of
+                start-up trials as ``n_startup_trials``, that of all trials as ``budget``, ...
+        """
+        module, _, name = self.target.partition(":")
+        make = getattr(importlib.import_module(module), name)
+        names = inspect.signature(make).parameters
+        given = {key: value for key, value in known.items() if key in names}
+        sampler: BaseSampler = make(**{**given, "seed": seed, **self.arguments})
+        return sampler
 
     def missing(self) -> tuple[str, ...]:
         """Return the modules that are needed and not installed."""
-        return tuple(module for module in self.requires if not _importable(module))
+        return tuple(name for name in self.requires if importlib.util.find_spec(name) is None)
 
     def source(self) -> str:
-        """Return what identifies the entrant's code: a release, or for ours a digest of it."""
-        if self.ours:
-            own = f"-{file_digest(self.module)}" if self.module else ""
-            return f"source-{package_digest()}{own}"
-        return f"{self.distribution}-{importlib.metadata.version(self.distribution)}"
-
-
-def _importable(module: str) -> bool:
-    """Tell whether a module can be found, without importing it (its parents are imported)."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
-
-
-def _ours(estimation: Literal["uhe", "map"], acquisition: Literal["logei", "ei", "ucb"]) -> Build:
-    def build(seed: int, _n_trials: int | None) -> BaseSampler:
-        from bbo_plugins.optuna import UHEBOSampler  # noqa: PLC0415 - a missing package is reported by name
-
-        sampler: BaseSampler = UHEBOSampler(
-            estimation=estimation, acquisition=acquisition, seed=seed
+        """Return what identifies its code: a release, or for ours a digest, and our module's."""
+        version = importlib.metadata.version
+        code = (
+            f"source-{package_digest()}"
+            if self.ours
+            else f"{self.distribution}-{version(self.distribution)}"
         )
-        return sampler
-
-    return build
-
-
-def _ablation(name: str) -> Build:
-    def build(seed: int, n_trials: int | None) -> BaseSampler:
-        from benchmarks.common import ablations  # noqa: PLC0415 - needs the package
-
-        return ablations.build(name, seed=seed, n_trials=n_trials)
-
-    return build
+        module = self.target.partition(":")[0]
+        return f"{code}-{file_digest(module)}" if module.startswith("benchmarks.") else code
 
 
-def _gp_sampler(seed: int, _n_trials: int | None) -> BaseSampler:
-    return optuna.samplers.GPSampler(seed=seed)
+def by_name(entrants: Iterable[Entrant]) -> Mapping[str, Entrant]:
+    """Return entrants by their name, in their order."""
+    return MappingProxyType({entrant.name: entrant for entrant in entrants})
 
 
-def _tpe_sampler(seed: int, _n_trials: int | None) -> BaseSampler:
-    return optuna.samplers.TPESampler(seed=seed)
-
-
-def _random_sampler(seed: int, _n_trials: int | None) -> BaseSampler:
-    return optuna.samplers.RandomSampler(seed=seed)
-
-
-def _botorch(seed: int, _n_trials: int | None) -> BaseSampler:
-    from benchmarks.common.botorch_peer import BoTorchSampler  # noqa: PLC0415 - needs torch
-
-    return BoTorchSampler(seed=seed)
-
-
-def _our_entries() -> tuple[Sampler, ...]:
-    """Return our entrants: each acquisition function with each estimation."""
-    entries = []
-    kinds: tuple[tuple[Acquisition, str], ...] = (("logei", ""), ("ucb", "-ucb"), ("ei", "-ei"))
-    for acquisition, suffix in kinds:
-        plain = Sampler(
-            name=f"ours-map{suffix}",
-            build=_ours("map", acquisition),
-            requires=_NEEDED_BY_OURS,
-            distribution=_OURS,
-            ours=True,
-        )
-        uhe = Sampler(
-            name=f"ours-uhe{suffix}",
-            build=_ours("uhe", acquisition),
-            requires=_NEEDED_BY_UHE,
-            distribution=_OURS,
-            ours=True,
-            baseline=plain.name,
-        )
-        entries += [uhe, plain]
-    return tuple(entries)
-
-
-def _ablation_entries() -> tuple[Sampler, ...]:
-    """Return parts of UHE-BO alone, and the paper's literal settings.
-
-    All use log EI, as ``ours-uhe`` does, but the literal ones, which use the paper's GP-UCB.
-    """
-    baselines = {
-        "uhe-loss-only": "ours-map",
-        "uhe-arm-only": "ours-map",
-        "uhe-both": "ours-map",
-        "uhe-literal": "ours-map-ucb",
-    }
-    return tuple(
-        Sampler(
-            name=name,
-            build=_ablation(name),
-            requires=_NEEDED_BY_UHE,
-            distribution=_OURS,
-            ours=True,
-            module="benchmarks.common.ablations",
-            baseline=baseline,
-        )
-        for name, baseline in baselines.items()
+def _estimations(acquisition: str) -> tuple[Entrant, Entrant]:
+    """Return our first sampler with both estimations, the plain one being the other's baseline."""
+    suffix = "" if acquisition == "logei" else f"-{acquisition}"
+    target = "bbo_plugins.optuna:UHEBOSampler"
+    uhe, plain = (
+        {"acquisition": acquisition, "estimation": estimation} for estimation in ("uhe", "map")
+    )
+    baseline = f"ours-map{suffix}"
+    return (
+        Entrant(name=f"ours-uhe{suffix}", target=target, arguments=uhe, baseline=baseline),
+        Entrant(name=baseline, target=target, arguments=plain),
     )
 
 
-_PEERS = (
-    Sampler(
-        name="gpsampler", build=_gp_sampler, requires=("torch", "scipy"), distribution="optuna"
-    ),
-    Sampler(name="tpe", build=_tpe_sampler, requires=(), distribution="optuna"),
-    Sampler(name="random", build=_random_sampler, requires=(), distribution="optuna"),
-    Sampler(
-        name="botorch",
-        build=_botorch,
-        requires=("torch", "gpytorch", "botorch"),
-        distribution="botorch",
-    ),
+def _ablation(name: str, *, baseline: str = "ours-map") -> Entrant:
+    """Return a part of UHE-BO alone, or the paper's literal settings."""
+    return Entrant(
+        name=name,
+        target="benchmarks.common.ablations:VariantSampler",
+        arguments={"name": name},
+        baseline=baseline,
+        knows_budget=name == "uhe-literal",
+    )
+
+
+def _peer(name: str, sampler: str, *requires: str, **arguments: Any) -> Entrant:
+    """Return one of Optuna's samplers."""
+    return Entrant(
+        name=name,
+        target=f"optuna.samplers:{sampler}",
+        arguments=arguments,
+        requires=requires,
+        distribution="optuna",
+    )
+
+
+SAMPLERS = by_name(
+    (
+        *_estimations("logei"),
+        *_estimations("ucb"),
+        *_estimations("ei"),
+        _ablation("uhe-loss-only"),
+        _ablation("uhe-arm-only"),
+        _ablation("uhe-both"),
+        _ablation("uhe-literal", baseline="ours-map-ucb"),
+        Entrant(name="go-ucb", target="bbo_plugins.optuna:GOUCBSampler"),
+        _peer("gpsampler", "GPSampler", "torch", "scipy"),
+        _peer("tpe", "TPESampler"),
+        _peer("random", "RandomSampler"),
+        # It leaves start-up points out and begins at the center of the box, as by default.
+        _peer("cma-es", "CmaEsSampler", "cmaes", n_startup_trials=1),
+        Entrant(
+            name="botorch",
+            target="benchmarks.common.botorch_peer:BoTorchSampler",
+            requires=_BOTORCH,
+            distribution="botorch",
+        ),
+        Entrant(
+            name="turbo",
+            target="benchmarks.common.turbo:TuRBOSampler",
+            requires=_BOTORCH,
+            distribution="botorch",
+        ),
+    )
 )
-_ENTRIES = (*_our_entries(), *_ablation_entries(), *_PEERS)
-SAMPLERS: Mapping[str, Sampler] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
 
 
-def add_entrant_arguments(parser: argparse.ArgumentParser, default: Sequence[str]) -> None:
-    """Add the options that choose entrants."""
-    names = sorted(SAMPLERS)
-    parser.add_argument(
-        "--samplers",
-        nargs="+",
-        choices=names,
-        default=list(default),
-        metavar="NAME",
-        help=f"entrants, of {', '.join(names)} (default: {' '.join(default)})",
-    )
-    parser.add_argument(
-        "--peers",
-        nargs="+",
-        choices=names,
-        default=[],
-        metavar="NAME",
-        help="entrants in addition to those",
-    )
-
-
-def available(names: Iterable[str], report: Report) -> list[Sampler]:
+def available(
+    names: Iterable[str], report: Report, entrants: Mapping[str, Entrant] = SAMPLERS
+) -> list[Entrant]:
     """Return the entrants that can run here, and skip the others by name in the report."""
     chosen = []
-    for name in dict.fromkeys(names):
-        sampler = SAMPLERS[name]
-        missing = sampler.missing()
+    for entrant in (entrants[name] for name in dict.fromkeys(names)):
+        missing = entrant.missing()
         if missing:
-            report.skip(name, f"not installed: {', '.join(missing)}")
+            report.skip(entrant.name, f"not installed: {', '.join(missing)}")
         else:
-            chosen.append(sampler)
+            chosen.append(entrant)
     return chosen
 
 

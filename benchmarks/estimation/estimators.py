@@ -1,7 +1,6 @@
 """Estimates of a kernel's hyperparameters that benchmarks compare, ours by their loss."""
 
 import importlib
-import importlib.util
 import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -14,8 +13,7 @@ from bbo_plugins.gp import likelihood, surrogate
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import FitCriterion, Hyperparameters
 from bbo_plugins.methods.uhe_bo import losses
-from benchmarks.common.ablations import LiteralLoss
-from benchmarks.estimation.losses import ImportanceWeighted, Thinned
+from benchmarks.common.criteria import ImportanceWeighted, LiteralLoss, Thinned
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -61,11 +59,6 @@ def estimate(name: str, X: FloatArray, y: FloatArray) -> Hyperparameters:
         signal_variance=std**2 * found.signal_variance,
         noise_variance=std**2 * found.noise_variance,
     )
-
-
-def peer_is_missing() -> bool:
-    """Tell whether scikit-learn is not installed."""
-    return importlib.util.find_spec("sklearn") is None
 
 
 def _maximum_likelihood(X: FloatArray, z: FloatArray) -> Hyperparameters:

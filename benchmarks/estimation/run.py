@@ -19,30 +19,27 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.common.options import add_names
 from benchmarks.common.report import Report
-from benchmarks.common.samplers import quiet
-from benchmarks.estimation.estimators import LOSSES, PEER, estimate, peer_is_missing
+from benchmarks.common.tables import quartiles, verdict
+from benchmarks.estimation.estimators import LOSSES, PEER, estimate
 from benchmarks.problems.gp_samples import BIASED, DESIGNS, LENGTH_SCALES, NOISE_VARIANCE, draw
+from benchmarks.problems.hpo_tables import is_missing
 
 DESCRIPTION = "Hyperparameters recovered from i.i.d. and biased samples of a known process."
-SIZES = (25, 50, 100)
-QUICK_SIZES = (15, 25)
-DEFAULT_SEEDS, QUICK_SEEDS = 20, 2
-QUICK_DIMENSIONS = (2,)
+SIZES = {
+    "estimates": (*LOSSES, PEER),
+    "sizes": (25, 50, 100),
+    "dimensions": tuple(LENGTH_SCALES),
+    "seeds": 20,
+}
+QUICK = {"sizes": (15, 25), "dimensions": (2,), "seeds": 2}
 GOAL = (0.8, 1.25)  # of the median length-scale ratio, on biased histories of the largest size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
-    names = [*LOSSES, PEER]
-    parser.add_argument(
-        "--estimates",
-        nargs="+",
-        choices=names,
-        default=names,
-        metavar="NAME",
-        help=f"of {', '.join(names)} (default: all)",
-    )
+    add_names(parser, "--estimates", (*LOSSES, PEER))
 
 
 def measure(
@@ -72,21 +69,17 @@ def measure(
 
 def run(options: argparse.Namespace, report: Report) -> None:
     """Draw every history, estimate from it, and report."""
-    quiet()
     report.restart()
     estimates = list(dict.fromkeys(options.estimates))
-    if PEER in estimates and peer_is_missing():
+    if PEER in estimates and is_missing():
         report.skip(PEER, "not installed: sklearn")
         estimates.remove(PEER)
-    sizes = QUICK_SIZES if options.quick else SIZES
-    dimensions = QUICK_DIMENSIONS if options.quick else tuple(LENGTH_SCALES)
-    seeds = options.seeds or (QUICK_SEEDS if options.quick else DEFAULT_SEEDS)
     records = []
-    for seed in range(seeds):
-        for dimension in dimensions:
+    for seed in range(options.seeds):
+        for dimension in options.dimensions:
             for design in DESIGNS:
                 report.progress(f"{design}, d = {dimension}, seed {seed}")
-                fresh = measure(design, dimension, sizes, estimates, seed)
+                fresh = measure(design, dimension, options.sizes, estimates, seed)
                 for record in fresh:
                     report.record(**record)
                 records += fresh
@@ -106,8 +99,10 @@ def add_tables(
         design = list(DESIGNS)[design_index]
         chosen = [r for r in records if _setting(r) == (dimension, design, n)]
         head = [dimension, design, n]
-        length_rows.append([*head, *(_cell(_length_ratios(chosen, name)) for name in estimates)])
-        noise_rows.append([*head, *(_cell(_noise_ratios(chosen, name)) for name in estimates)])
+        length_rows.append(
+            [*head, *(quartiles(_length_ratios(chosen, name)) for name in estimates)]
+        )
+        noise_rows.append([*head, *(quartiles(_noise_ratios(chosen, name)) for name in estimates)])
     n_seeds = len({record["seed"] for record in records})
     headers = ["d", "history", "n", *estimates]
     report.table(
@@ -139,7 +134,7 @@ def _add_goal(
             cells.append(f"{median:.3g}")
         spread = math.exp(float(np.abs(np.log(_length_ratios(biased, name))).mean()))
         pooled = float(np.median(_length_ratios(biased, name)))
-        rows.append([name, *cells, f"{pooled:.3g}", f"{spread:.3g}", "met" if met else "MISSED"])
+        rows.append([name, *cells, f"{pooled:.3g}", f"{spread:.3g}", verdict(met)])
     headers = ["estimate", *BIASED, "all biased", "typical factor", "goal"]
     report.table(
         f"Median length-scale ratio on biased histories, n = {n}, all d; goal: "
@@ -163,8 +158,3 @@ def _length_ratios(records: Sequence[Mapping[str, Any]], name: str) -> list[floa
 
 def _noise_ratios(records: Sequence[Mapping[str, Any]], name: str) -> list[float]:
     return [record["noise_ratio"] for record in records if record["estimate"] == name]
-
-
-def _cell(ratios: Sequence[float]) -> str:
-    low, median, high = np.quantile(ratios, [0.25, 0.5, 0.75])
-    return f"{median:.3g} [{low:.2g}, {high:.2g}]"

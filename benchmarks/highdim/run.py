@@ -1,11 +1,8 @@
 """GO-UCB in many dimensions: simple and cumulative regret, and seconds per suggestion.
 
-Every run starts from the same start-up points (Latin hypercube, by seed) and asks its sampler up to
-the problem's budget; every finished run is one JSON line with all its values. Runs already in the
-file (same problem, same entrant's code, same seed, at least as many evaluations) are not repeated,
-so that the benchmark can be run in pieces: by ``--parts``, ``--problems``, ``--samplers``,
-``--trials``, ``--minutes``. The tables are made from all stored runs of what is asked for, and say
-how many there are.
+A longer run that is stored counts as a shorter one, so that the benchmark can be run in pieces: by
+``--parts``, ``--problems``, ``--samplers``, ``--trials``, ``--minutes``. The tables are made from
+all stored runs of what is asked for, and say how many there are.
 
 Seeds begin at 100: smaller ones were used while the sampler was made. GPSampler and TuRBO take
 minutes per run and get fewer seeds where there are 50 or 100 parameters. Two parts, of 10 and 30
@@ -13,41 +10,22 @@ parameters, are for the choice between our own two samplers, and have no one els
 """
 
 import argparse
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import replace
 
-import numpy as np
-import optuna
-
-from benchmarks.common.report import Report, read_records
-from benchmarks.common.samplers import quiet
-from benchmarks.highdim import tuning as highdim_hpo
-from benchmarks.highdim.entrants import (
-    EXPENSIVE,
-    LITERAL,
-    OURS,
-    PEERS,
-    UHE_BO,
-    available,
-    competes,
-    entrants,
-    source_of,
-)
-from benchmarks.highdim.problems import CASES, Case
+from benchmarks.common.options import add_names
+from benchmarks.common.report import Report
+from benchmarks.common.sampler_benchmark import add_study_arguments
+from benchmarks.common.samplers import Entrant, available
+from benchmarks.common.studies import StudyProblem, planned, run_studies
+from benchmarks.highdim.entrants import ENTRANTS, EXPENSIVE, LITERAL, OURS, PEERS, UHE_BO, competes
+from benchmarks.highdim.problems import CASES, PARTS, problem_named
 from benchmarks.highdim.speed import add_speed
-from benchmarks.highdim.tables import (
-    add_moved_tables,
-    add_paper_table,
-    add_seconds_table,
-    add_tuning_table,
-)
-from benchmarks.problems.problem import from_unit, space_filling
+from benchmarks.highdim.tables import add_cumulative, add_moved_tables, add_seconds_table
+from benchmarks.problems.hpo_tables import is_missing
 
 DESCRIPTION = "Regret and suggestion time of GO-UCB and its peers with 7 to 100 parameters."
-MOVED_PARTS = ("d10", "d20", "d30", "d50", "d100")
-PARTS = ("paper", *MOVED_PARTS, "hpo", "speed")
+MOVED_PARTS = tuple(f"d{dimension}" for dimension in PARTS)
+ALL_PARTS = ("paper", *MOVED_PARTS, "hpo", "speed")
 FIRST_SEED = 100
 # Per part: seeds of all entrants, and of those that take minutes per run.
 SEEDS = {
@@ -59,198 +37,63 @@ SEEDS = {
     "d100": (5, 3),
     "hpo": (5, 5),
 }
-QUICK_PROBLEMS = ("f1", "rosenbrock-20")
-QUICK_TRIALS = 14
-QUICK_SAMPLERS = (OURS, "literal", "tpe", "cma-es", "random")
-_DIGITS = 9
-PROTOCOL = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """One study to be run; ``key`` is what its stored record is found by."""
-
-    problem: str
-    fingerprint: str
-    sampler: str
-    source: str
-    seed: int
-    n_trials: int
-    protocol: int = PROTOCOL
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """All but the budget, which no entrant knows but the literal ones."""
-        budget = self.n_trials if self.sampler in LITERAL else None
-        return (
-            *(self.problem, self.fingerprint, self.sampler),
-            *(self.source, self.seed, self.protocol, budget),
-        )
+SIZES = {"parts": ALL_PARTS, "problems": tuple(CASES), "samplers": (OURS, UHE_BO, *LITERAL, *PEERS)}
+QUICK = {
+    "problems": ("f1", "rosenbrock-20"),
+    "samplers": (OURS, "literal", "tpe", "cma-es", "random"),
+    "seeds": 1,
+    "trials": 14,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
-    names = (OURS, UHE_BO, *LITERAL, *PEERS)
-    parser.add_argument(
-        "--parts", nargs="+", choices=PARTS, metavar="PART", help=f"of {', '.join(PARTS)}"
-    )
-    parser.add_argument(
-        "--problems",
-        nargs="+",
-        choices=sorted(CASES),
-        metavar="NAME",
-        help=f"only these, of {', '.join(CASES)}",
-    )
-    parser.add_argument(
-        "--samplers",
-        nargs="+",
-        choices=names,
-        metavar="NAME",
-        help=f"only these entrants, of {', '.join(names)}",
-    )
-    parser.add_argument(
-        "--trials",
-        type=int,
-        metavar="N",
-        help="evaluations per run, if the problem's budget is larger; a longer run that is stored "
-        "counts as a shorter one",
-    )
+    add_names(parser, "--parts", ALL_PARTS)
+    add_study_arguments(parser, tuple(CASES), ENTRANTS, jobs=1)
     parser.add_argument(
         "--expensive-seeds",
         type=int,
         metavar="K",
         help=f"seeds of {' and '.join(EXPENSIVE)} (default: by part)",
     )
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        metavar="M",
-        help="begin no further run after M minutes; 0 makes the tables from what is stored",
-    )
 
 
-def execute(run: Run) -> dict[str, Any]:
-    """Run one study; returns its record."""
-    quiet()
-    case = CASES[run.problem]
-    n_startup = min(case.n_startup, run.n_trials)
-    sampler = entrants(n_startup)[run.sampler].build(run.seed, run.n_trials)
-    study = optuna.create_study(direction="minimize", sampler=sampler)
-    for point in space_filling(n_startup, len(case.space), np.random.default_rng(run.seed)):
-        study.enqueue_trial(from_unit(case.space, point))
-    values, seconds = [], []
-    for _ in range(run.n_trials):
-        start = time.process_time()
-        trial = study.ask(dict(case.space))
-        seconds.append(round(time.process_time() - start, 5))
-        value = case.value(trial.params)
-        study.tell(trial, value)
-        values.append(float(f"{value:.{_DIGITS}g}"))
-    return {**asdict(run), "values": values, "seconds": seconds}
-
-
-def planned_runs(
-    cases: Sequence[Case],
-    samplers: Sequence[str],
-    *,
-    seeds: int | None,
-    expensive_seeds: int | None,
-    n_trials: int | None,
-) -> list[Run]:
-    """Return every run, seed by seed, so that an interrupted benchmark has complete seeds."""
-    known = entrants(1)
-    sources = {name: source_of(known[name]) for name in samplers}
-    runs = []
-    for number in range(max((seeds or 0, *(SEEDS[case.part][0] for case in cases)))):
-        for case in cases:
-            all_seeds, few_seeds = SEEDS[case.part]
-            all_seeds = seeds or all_seeds
-            few_seeds = min(all_seeds, few_seeds if expensive_seeds is None else expensive_seeds)
-            runs += [
-                Run(
-                    problem=case.name,
-                    fingerprint=case.fingerprint(),
-                    sampler=name,
-                    source=sources[name],
-                    seed=FIRST_SEED + number,
-                    n_trials=min(n_trials or case.n_trials, case.n_trials),
-                )
-                for name in samplers
-                if number < (few_seeds if name in EXPENSIVE else all_seeds)
-                and competes(name, case.part)
-            ]
-    return runs
-
-
-def stored_runs(records: Iterable[dict[str, Any]]) -> dict[tuple[object, ...], dict[str, Any]]:
-    """Return the readable records by the key of their run, the longest one of each."""
-    fields = Run.__dataclass_fields__
-    stored: dict[tuple[object, ...], dict[str, Any]] = {}
-    for record in records:
-        if fields.keys() <= record.keys() and "values" in record:
-            key = Run(**{name: record[name] for name in fields}).key
-            if key not in stored or stored[key]["n_trials"] < record["n_trials"]:
-                stored[key] = record
-    return stored
-
-
-def is_stored(run: Run, stored: Mapping[tuple[object, ...], Mapping[str, Any]]) -> bool:
-    """Tell whether a record answers ``run``."""
-    return run.key in stored and bool(stored[run.key]["n_trials"] >= run.n_trials)
-
-
-def execute_all(runs: Sequence[Run], report: Report, *, minutes: float | None) -> None:
-    """Execute runs until the time is up; each record is written as soon as it is there."""
-    start = time.monotonic()
-    for done, planned in enumerate(runs, start=1):
-        if minutes is not None and time.monotonic() - start >= 60.0 * minutes:
-            report.progress(f"stopped after {minutes:g} minutes: {len(runs) - done + 1} runs left")
-            return
-        record = execute(planned)
-        report.record(**record)
-        report.progress(
-            f"[{done}/{len(runs)}] {planned.problem} {planned.sampler} seed {planned.seed}: "
-            f"best {min(record['values']):.4g} ({sum(record['seconds']):.1f} s of asking)"
-        )
-
-
-def chosen_cases(options: argparse.Namespace, report: Report) -> list[Case]:
-    """Return the cases that are asked for and can be run."""
-    names = options.problems or (QUICK_PROBLEMS if options.quick else CASES)
-    parts = options.parts or PARTS
-    cases = [case for name, case in CASES.items() if name in names and case.part in parts]
-    if highdim_hpo.is_missing() and any(case.part == "hpo" for case in cases):
-        report.skip("the tuning tasks", "not installed: scikit-learn")
-        cases = [case for case in cases if case.part != "hpo"]
-    return cases
+def seeds_of(problem: StudyProblem, entrant: Entrant, options: argparse.Namespace) -> range:
+    """Return the seeds of an entrant on a problem; none if it does not take part."""
+    part = CASES[problem.name].part
+    if not competes(entrant.name, part):
+        return range(0)
+    n_all, n_few = SEEDS[part]
+    n_all = options.seeds or n_all
+    n_few = min(n_all, n_few if options.expensive_seeds is None else options.expensive_seeds)
+    return range(FIRST_SEED, FIRST_SEED + (n_few if entrant.name in EXPENSIVE else n_all))
 
 
 def run(options: argparse.Namespace, report: Report) -> None:
     """Run what is not stored yet, then report on everything asked for."""
-    quiet()
-    cases = chosen_cases(options, report)
-    everyone = QUICK_SAMPLERS if options.quick else (OURS, UHE_BO, *LITERAL, *PEERS)
-    samplers = available(options.samplers or everyone, report)
-    runs = planned_runs(
-        cases,
-        samplers,
-        seeds=options.seeds or (1 if options.quick else None),
-        expensive_seeds=options.expensive_seeds,
-        n_trials=options.trials or (QUICK_TRIALS if options.quick else None),
+    parts = [case.part for name, case in CASES.items() if name in options.problems]
+    asked = [part for part in options.parts if part in {*parts, "speed"}]
+    if is_missing() and "hpo" in asked:
+        report.skip("the tuning tasks", "not installed: scikit-learn")
+        asked.remove("hpo")
+    problems = [CASES[name].problem for name in CASES if name in options.problems]
+    problems = [problem for problem in problems if CASES[problem.name].part in asked]
+    entrants = available((*options.samplers, *options.peers), report, ENTRANTS)
+    names = [entrant.name for entrant in entrants]
+    n_most = options.trials or max((problem.n_trials for problem in problems), default=0)
+    runs = planned(
+        [replace(problem, n_trials=min(n_most, problem.n_trials)) for problem in problems],
+        entrants,
+        lambda problem, entrant: seeds_of(problem, entrant, options),
     )
-    stored = stored_runs(read_records(report.records_path))
-    todo = [planned for planned in runs if not is_stored(planned, stored)]
-    report.progress(f"{len(runs)} runs, {len(runs) - len(todo)} of them stored already")
-    execute_all(todo, report, minutes=options.minutes)
-    stored = stored_runs(read_records(report.records_path))
-    records = [stored[planned.key] for planned in runs if planned.key in stored]
-    n_missing = sum(not is_stored(planned, stored) for planned in runs)
-    if n_missing:
-        report.note(f"**{n_missing} of {len(runs)} runs have not been made, or not to their end.**")
-    add_paper_table(report, records, samplers)
+    records = run_studies(
+        runs, problem_named, entrants, report, jobs=options.jobs, minutes=options.minutes
+    )
+    what = "The paper's {}: mean ± 1.96 standard errors (seeds)"
+    add_cumulative(report, records, names, "paper", what.format("functions (20 parameters)"))
     for part in MOVED_PARTS:
-        add_moved_tables(report, records, samplers, part)
-    add_tuning_table(report, records, samplers)
-    add_seconds_table(report, records, samplers)
-    if "speed" in (options.parts or PARTS):
-        add_speed(report, samplers, quick=options.quick, record=options.minutes != 0)
+        add_moved_tables(report, records, names, part)
+    add_cumulative(report, records, names, "hpo", what.format("tuning tasks (error rate)"))
+    add_seconds_table(report, records, names)
+    if "speed" in asked:
+        add_speed(report, names, quick=options.quick, record=options.minutes != 0)

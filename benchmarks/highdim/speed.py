@@ -9,9 +9,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from benchmarks.common.report import Report, append_record, read_records
-from benchmarks.common.samplers import Sampler
-from benchmarks.highdim.entrants import OURS, entrants
-from benchmarks.highdim.problems import N_STARTUP
+from benchmarks.common.samplers import Entrant
+from benchmarks.highdim.entrants import ENTRANTS, OURS
 from benchmarks.latency.run import Setting, measure
 
 PEER = "gpsampler"
@@ -26,7 +25,7 @@ SEED = 100
 Times = Mapping[int, Mapping[str, Sequence[float]]]
 
 
-def measured(report: Report, chosen: Sequence[Sampler], *, quick: bool) -> None:
+def measured(report: Report, chosen: Sequence[Entrant], *, quick: bool) -> None:
     """Measure every size and write one record for each suggestion."""
     path = report.directory / f"{report.name}-speed.jsonl"
     path.unlink(missing_ok=True)
@@ -72,7 +71,7 @@ def add_speed(report: Report, samplers: Sequence[str], *, quick: bool, record: b
         quick: Whether to measure small sizes, a few times.
         record: Whether to measure.
     """
-    chosen = [entrants(N_STARTUP)[name] for name in (OURS, PEER) if name in samplers]
+    chosen = [ENTRANTS[name] for name in (OURS, PEER) if name in samplers]
     if record and chosen and chosen[0].name == OURS:
         measured(report, chosen, quick=quick)
     times = stored_times(report)

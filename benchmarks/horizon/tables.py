@@ -1,12 +1,13 @@
 """Tables of the ``horizon`` benchmark."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common.report import Report
+from benchmarks.common.tables import quartiles
 
 Record: TypeAlias = Mapping[str, Any]
 Cell: TypeAlias = tuple[str, int]  # task and total
@@ -26,11 +27,6 @@ def column(records: Iterable[Record], name: str) -> NDArray[np.float64]:
     return np.array([record[name] for record in records], dtype=np.float64)
 
 
-def _quartiles(values: NDArray[np.float64]) -> str:
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    return f"{middle:.4f} [{low:.4f}, {high:.4f}]"
-
-
 def add_cells(report: Report, records: Sequence[Record], methods: Sequence[str]) -> None:
     """Add a table per task and total: what each method ended with."""
     for (task, total), by_method in cells(records).items():
@@ -40,7 +36,7 @@ def add_cells(report: Report, records: Sequence[Record], methods: Sequence[str])
             rows.append(
                 [
                     method,
-                    _quartiles(column(found, "test_loss")),
+                    quartiles(column(found, "test_loss"), ".4f", ".4f"),
                     f"{column(found, 'test_loss').mean():.4f}",
                     f"{100.0 * column(found, 'test_error').mean():.2f}",
                     f"{column(found, 'validation_loss').mean():.4f}",
@@ -107,6 +103,18 @@ def add_verdict(
             )
 
 
+def _headers(names: Sequence[str]) -> list[str]:
+    """Return the headings of the columns by acquisition function."""
+    columns = ("validation loss", "test loss", "test error, %")
+    return [f"{name}: {column}" for name in names for column in columns]
+
+
+def _losses(records: Sequence[Record], cell: Callable[[NDArray[np.float64]], str]) -> list[str]:
+    """Return the cells of one acquisition function, losses as ``cell`` formats them."""
+    error = f"{100.0 * column(records, 'test_error').mean():.2f}"
+    return [cell(column(records, part)) for part in ("validation_loss", "test_loss")] + [error]
+
+
 def add_ratios(
     report: Report, records: Sequence[Record], outers: Sequence[int], names: Sequence[str]
 ) -> None:
@@ -114,17 +122,12 @@ def add_ratios(
     rows = []
     for (task, total), by_method in cells(records).items():
         for n_outer in outers:
-            row: list[object] = [f"{task} {total:,}", n_outer, total // n_outer]
-            row.append(f"{total // n_outer / n_outer:.3g}")
+            n_inner = total // n_outer
+            row: list[object] = [f"{task} {total:,}", n_outer, n_inner, f"{n_inner / n_outer:.3g}"]
             for name in names:
-                found = by_method[f"T={n_outer}-{name}"]
-                row.append(_quartiles(column(found, "validation_loss")))
-                row.append(_quartiles(column(found, "test_loss")))
-                row.append(f"{100.0 * column(found, 'test_error').mean():.2f}")
+                row += _losses(by_method[f"T={n_outer}-{name}"], _quartiles)
             rows.append(row)
-    headers = ["cell", "T", "N", "N / T"]
-    for name in names:
-        headers += [f"{name}: validation loss", f"{name}: test loss", f"{name}: test error, %"]
+    headers = ["cell", "T", "N", "N / T", *_headers(names)]
     report.table("T trials of N steps each, N = B / T", headers, rows)
 
 
@@ -142,23 +145,22 @@ def add_paper(
         trials: N by T.
         names: Of the acquisition functions.
     """
-    headers = ["N", "N / T"]
-    for name in names:
-        headers += [f"{name}: validation loss", f"{name}: test loss", f"{name}: test error, %"]
-    by_cell = cells(records)
+    by_cell, task = cells(records), records[0]["task"]
+    n = len({record["seed"] for record in records})
     for n_outer, row in trials.items():
         rows = []
         for n_inner in row:
             line: list[object] = [n_inner, f"{n_inner / n_outer:.3g}"]
             for name in names:
-                task = records[0]["task"]
                 found = by_cell[task, n_outer * n_inner][f"T={n_outer}-{name}"]
-                losses = (column(found, part) for part in ("validation_loss", "test_loss"))
-                line += map(_mean_and_sd, losses)
-                line.append(f"{100.0 * column(found, 'test_error').mean():.2f}")
+                line += _losses(found, _mean_and_sd)
             rows.append(line)
-        n = len({record["seed"] for record in records})
-        report.table(f"T = {n_outer} trials of N steps each, {n} seeds: mean ± sd", headers, rows)
+        title = f"T = {n_outer} trials of N steps each, {n} seeds: mean ± sd"
+        report.table(title, ["N", "N / T", *_headers(names)], rows)
+
+
+def _quartiles(values: NDArray[np.float64]) -> str:
+    return quartiles(values, ".4f", ".4f")
 
 
 def _mean_and_sd(values: NDArray[np.float64]) -> str:

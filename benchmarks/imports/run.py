@@ -21,10 +21,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from benchmarks.common.report import Report
+from benchmarks.common.tables import verdict
 
 DESCRIPTION = "Import time, modules loaded, and installed size, beside GPSampler's."
-DEFAULT_ROUNDS = 11
-QUICK_ROUNDS = 2
+SIZES, QUICK = {"seeds": 11}, {"seeds": 2}
 REFERENCE = "import optuna"
 LIMIT_SECONDS = 0.5
 LIMITED = "import bbo_plugins.optuna"
@@ -138,7 +138,7 @@ def _time_imports(report: Report, rounds: int) -> None:
                 f"`{statement}`",
                 f"{statistics.median(ratios):.2f} [{min(ratios):.2f}, {max(ratios):.2f}]",
                 f"{1e3 * median:.0f}",
-                f"< {1e3 * LIMIT_SECONDS:.0f}: {_verdict(median < LIMIT_SECONDS)}"
+                f"< {1e3 * LIMIT_SECONDS:.0f}: {verdict(median < LIMIT_SECONDS)}"
                 if limited
                 else "",
                 results[statement][0]["modules"],
@@ -148,10 +148,6 @@ def _time_imports(report: Report, rounds: int) -> None:
     watched = f"loads (of {', '.join(WATCHED)})"
     headers = ["statement", f"time / `{REFERENCE}` [range]", "ms", "target", "modules", watched]
     report.table(f"Import in a fresh interpreter, median of {rounds} rounds", headers, rows)
-
-
-def _verdict(met: bool) -> str:  # noqa: FBT001 - a word for a truth value
-    return "met" if met else "MISSED"
 
 
 def _measure_sizes(report: Report) -> None:
@@ -196,5 +192,5 @@ def _largest(distributions: Iterable[str]) -> str:
 def run(options: argparse.Namespace, report: Report) -> None:
     """Measure imports and sizes."""
     report.restart()
-    _time_imports(report, options.seeds or (QUICK_ROUNDS if options.quick else DEFAULT_ROUNDS))
+    _time_imports(report, options.seeds)
     _measure_sizes(report)

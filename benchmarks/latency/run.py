@@ -1,10 +1,10 @@
 """How long one suggestion takes, ours and our peers', in turn on identical histories.
 
 Each entrant has its own in-memory study that holds the same complete trials. Per step each is asked
-once, in alternating order; the asked trial is told FAIL and the history's next trial is added, so
-that all histories grow alike. Two steps before the counted ones warm the entrants up; a first
-suggestion of a fresh entrant is reported as "cold". What counts is ``study.ask`` with all
-parameters suggested, on one thread.
+once, in alternating order; the asked trial ends as one that never ran, from which nobody learns
+anything, and the history's next trial is added, so that all histories grow alike. Two steps before
+the counted ones warm the entrants up; a first suggestion of a fresh entrant is reported as "cold".
+What counts is ``study.ask`` with all parameters suggested, on one thread.
 
 One setting is measured once more the way users run it: in a process that finds no thread variable
 in its environment, beside two processes that keep their cores busy.
@@ -14,7 +14,6 @@ The same run checks that speed is not bought with quality: see ``benchmarks.late
 
 import argparse
 import cProfile
-import gc
 import io
 import json
 import os
@@ -22,7 +21,6 @@ import pstats
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -33,21 +31,22 @@ import optuna
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from bbo_plugins.optuna.study.trials import mark_never_ran
 from benchmarks.__main__ import THREAD_VARIABLES
+from benchmarks.common import timing as common
 from benchmarks.common.histories import history
+from benchmarks.common.options import add_count, add_names
 from benchmarks.common.report import Report
-from benchmarks.common.samplers import SAMPLERS, Sampler, add_entrant_arguments, available, quiet
+from benchmarks.common.samplers import SAMPLERS, Entrant, available, quiet
+from benchmarks.common.tables import verdict
 from benchmarks.latency.quality_tables import QualityLog, add_quality_tables, extra_cases
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.problems.problem import Problem
+from benchmarks.problems.problem import N_STARTUP, Problem
 
 DESCRIPTION = "Suggestion time of our sampler and its peers on identical histories, in turn."
 WARM_UP = 2
 OURS = "ours-map"
 TARGET_PEER = "gpsampler"
-DEFAULT_SAMPLERS = (OURS, "gpsampler", "tpe")
-DEFAULT_SEEDS, DEFAULT_REPETITIONS = 3, 5
-QUICK_SEEDS, QUICK_REPETITIONS = 1, 2
 PROFILED_ASKS = 3
 PROFILE_LINES = 14
 # All of a suggestion, the model's part of it, and its two halves.
@@ -78,24 +77,30 @@ SETTINGS = (
     Setting("levy20", 200, 10.0),
     Setting("levy20", 500),
 )
-QUICK_SETTINGS = (Setting("hartmann6", 30), Setting("levy20", 40))
-BUSY_SETTING, QUICK_BUSY_SETTING = Setting("hartmann6", 200), Setting("hartmann6", 30)
+SIZES = {
+    "samplers": (OURS, TARGET_PEER, "tpe"),
+    "settings": SETTINGS,
+    "beside": Setting("hartmann6", 200),
+    "seeds": 3,
+    "repetitions": 5,
+}
+QUICK = {
+    "settings": (Setting("hartmann6", 30), Setting("levy20", 40)),
+    "beside": Setting("hartmann6", 30),
+    "seeds": 1,
+    "repetitions": 2,
+}
 N_BUSY = 2  # processes beside the measured one
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timing:
+class Timing(common.Timing):
     """One timed suggestion."""
 
     problem: str
     dimension: int
     n: int
-    seed: int
-    step: int
-    entrant: str
     warm: bool
-    wall: float
-    cpu: float
     busy: bool = False
 
     @property
@@ -107,22 +112,24 @@ class Timing:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
-    add_entrant_arguments(parser, DEFAULT_SAMPLERS)
-    parser.add_argument("--repetitions", type=int, help="counted steps per history")
-    parser.add_argument("--max-n", type=int, help="leave out histories longer than this")
+    add_names(parser, "--samplers", SAMPLERS, "only these entrants")
+    add_names(parser, "--peers", SAMPLERS, "entrants in addition")
+    parser.set_defaults(peers=[])
+    add_count(parser, "--repetitions", "counted steps per history")
+    add_count(parser, "--max-n", "leave out histories longer than this")
     parser.add_argument("--profile", action="store_true", help="profile ours in each setting")
     parser.add_argument(
         "--no-quality", action="store_true", help="leave out the check of fit and acquisition"
     )
 
 
-def build(sampler: Sampler, seed: int) -> BaseSampler:
+def build(sampler: Entrant, seed: int) -> BaseSampler:
     """Build an entrant; GPSampler in the form that shows its model, which costs it nothing."""
     if sampler.name == TARGET_PEER:
         from benchmarks.latency.quality import CapturingGPSampler  # noqa: PLC0415 - needs the package
 
         return CapturingGPSampler(seed=seed)
-    return sampler.build(seed, None)
+    return sampler.build(seed, n_startup_trials=N_STARTUP)
 
 
 def study_with(trials: Sequence[FrozenTrial], sampler: BaseSampler) -> optuna.Study:
@@ -135,15 +142,18 @@ def study_with(trials: Sequence[FrozenTrial], sampler: BaseSampler) -> optuna.St
 def timed_ask(study: optuna.Study, problem: Problem) -> tuple[Trial, float, float]:
     """Ask once; returns the trial with its parameters, and wall and CPU time in seconds."""
     space = dict(problem.space)
-    gc.collect()
-    wall, cpu = time.perf_counter(), time.process_time()
-    trial = study.ask(space)
-    return trial, time.perf_counter() - wall, time.process_time() - cpu
+    return common.timed(lambda: study.ask(space))
+
+
+def abandon(study: optuna.Study, trial: Trial) -> None:
+    """End a trial that nobody runs; as a failed one it would be a setting that is not valid."""
+    mark_never_ran(study, trial)
+    study.tell(trial, state=TrialState.FAIL)
 
 
 def measure(
     setting: Setting,
-    entrants: Sequence[Sampler],
+    entrants: Sequence[Entrant],
     *,
     seed: int,
     repetitions: int,
@@ -152,28 +162,22 @@ def measure(
     """Time every entrant on one growing history."""
     problem = PROBLEMS[setting.problem]
     trials = history(problem, setting.n + repetitions, seed)
-    timings = []
+    timings: list[Timing] = []
 
-    def note(entrant: Sampler, step: int, seconds: tuple[float, float], *, warm: bool) -> None:
-        timings.append(
-            Timing(
-                problem=setting.problem,
-                dimension=problem.dimension,
-                n=setting.n,
-                seed=seed,
-                step=step,
-                entrant=entrant.name,
-                warm=warm,
-                wall=seconds[0],
-                cpu=seconds[1],
-            )
-        )
+    def note(entrant: Entrant, step: int, wall: float, cpu: float, *, warm: bool) -> None:
+        what: dict[str, Any] = {
+            "problem": setting.problem,
+            "dimension": problem.dimension,
+            "n": setting.n,
+        }
+        times: dict[str, Any] = {"seed": seed, "step": step, "wall": wall, "cpu": cpu}
+        timings.append(Timing(entrant=entrant.name, warm=warm, **what, **times))
 
     for entrant in entrants:
         # Modules load, and memory pools fill, at an entrant's first suggestion in this process.
         timed_ask(study_with(trials[:20], build(entrant, seed)), problem)
         cold = study_with(trials[: setting.n], build(entrant, seed))
-        note(entrant, 0, timed_ask(cold, problem)[1:], warm=False)
+        note(entrant, 0, *timed_ask(cold, problem)[1:], warm=False)
 
     studies = {
         entrant.name: study_with(trials[: setting.n - WARM_UP], build(entrant, seed))
@@ -183,12 +187,12 @@ def measure(
         n_known = setting.n + step
         for entrant in entrants if step % 2 == 0 else reversed(entrants):
             study = studies[entrant.name]
-            trial, *seconds = timed_ask(study, problem)
+            trial, wall, cpu = timed_ask(study, problem)
             if step >= 0:
-                note(entrant, step, (seconds[0], seconds[1]), warm=True)
+                note(entrant, step, wall, cpu, warm=True)
             if log is not None and entrant.name == TARGET_PEER:
                 log.add(setting.problem, seed, study.sampler, trials[:n_known], trial.params)
-            study.tell(trial, state=TrialState.FAIL)
+            abandon(study, trial)
             study.add_trial(trials[n_known])
     return timings
 
@@ -206,7 +210,7 @@ def busy_processes() -> Iterator[None]:
 
 
 def measure_beside_busy(
-    setting: Setting, entrants: Sequence[Sampler], *, seed: int, repetitions: int
+    setting: Setting, entrants: Sequence[Entrant], *, seed: int, repetitions: int
 ) -> list[Timing]:
     """Time every entrant as :func:`measure` does, in a new process beside busy ones."""
     environment = {k: v for k, v in os.environ.items() if k not in THREAD_VARIABLES}
@@ -238,14 +242,14 @@ def profile(setting: Setting, seed: int) -> str:
     """Return where our own time goes in a setting: the functions with the largest own time."""
     problem = PROBLEMS[setting.problem]
     trials = history(problem, setting.n + WARM_UP + PROFILED_ASKS, seed)
-    study = study_with(trials[: setting.n - WARM_UP], SAMPLERS[OURS].build(seed, None))
+    study = study_with(trials[: setting.n - WARM_UP], SAMPLERS[OURS].build(seed))
     profiler = cProfile.Profile()
     for step in range(-WARM_UP, PROFILED_ASKS):
         if step >= 0:
             profiler.enable()
         trial = study.ask(dict(problem.space))
         profiler.disable()
-        study.tell(trial, state=TrialState.FAIL)
+        abandon(study, trial)
         study.add_trial(trials[setting.n + step])
     text = io.StringIO()
     stats = pstats.Stats(profiler, stream=text).strip_dirs()
@@ -272,29 +276,21 @@ def _ratio_row(
     """Return one line of the table: peer / ours."""
     of_setting = [t for t in timings if (t.problem, t.n) == (setting.problem, setting.n)]
     chosen = [t for t in of_setting if t.history == history]
-    ours = {(t.seed, t.step): t for t in chosen if t.entrant == OURS}
-    theirs = {(t.seed, t.step): t for t in chosen if t.entrant == peer}
-    if not ours or not theirs:
+    found = common.ratio_of(chosen, OURS, peer)
+    if found is None:
         return None
-    paired = [theirs[key].wall / ours[key].wall for key in ours]
-    own_walls, walls = [t.wall for t in ours.values()], [t.wall for t in theirs.values()]
-    cpu = statistics.median(t.cpu for t in theirs.values())
-    cpu_ratio = cpu / statistics.median(t.cpu for t in ours.values())
-    ratio = statistics.median(walls) / statistics.median(own_walls)
     target = setting.target if history == "warm" and peer == TARGET_PEER else None
-    verdict = "" if target is None else ("met" if ratio >= target else "MISSED")
+    met = "" if target is None else verdict(found.wall >= target)
     return [
         setting.dimension,
         setting.n,
         history,
         peer,
-        f"{ratio:.1f}",
-        f"{min(paired):.1f} - {max(paired):.1f}",
-        f"{cpu_ratio:.1f}",
-        _milliseconds(walls),
-        _milliseconds(own_walls),
+        *found.cells,
+        _milliseconds(found.theirs),
+        _milliseconds(found.ours),
         "" if target is None else f">= {target:g}",
-        verdict,
+        met,
     ]
 
 
@@ -313,19 +309,8 @@ def add_ratio_table(
                 rows.append(row)
                 if row[-1] == "MISSED":
                     missed.append(setting)
-    headers = [
-        "d",
-        "n",
-        "history",
-        "peer",
-        "peer / ours",
-        "spread",
-        "CPU time",
-        "peer ms",
-        "ours ms",
-        "target",
-        "met",
-    ]
+    headers = ["d", "n", "history", "peer", "peer / ours", "spread", "CPU time"]
+    headers += ["peer ms", "ours ms", "target", "met"]
     report.table("Median suggestion time, peer / ours", headers, rows)
     report.note(
         "Ratios are medians over medians of wall time; the spread is the least and the largest "
@@ -338,21 +323,15 @@ def add_ratio_table(
 
 def run(options: argparse.Namespace, report: Report) -> None:
     """Measure all settings, then check the quality, then report."""
-    quiet()
     report.restart()
     entrants = available((*options.samplers, *options.peers), report)
     names = [entrant.name for entrant in entrants]
     if OURS not in names or len(entrants) == 1:
         report.note("Nothing was measured: ours and at least one peer are needed.")
         return
-    chosen: Sequence[Setting] = QUICK_SETTINGS if options.quick else SETTINGS
-    settings = [s for s in chosen if options.max_n is None or s.n <= options.max_n]
-    seeds = options.seeds or (QUICK_SEEDS if options.quick else DEFAULT_SEEDS)
-    repetitions = options.repetitions or (
-        QUICK_REPETITIONS if options.quick else DEFAULT_REPETITIONS
-    )
-    check = TARGET_PEER in names and not options.no_quality
-    log = QualityLog(report) if check else None
+    settings = [s for s in options.settings if options.max_n is None or s.n <= options.max_n]
+    seeds, repetitions, beside = options.seeds, options.repetitions, options.beside
+    log = QualityLog(report) if TARGET_PEER in names and not options.no_quality else None
 
     timings: list[Timing] = []
     for setting in settings:
@@ -362,7 +341,6 @@ def run(options: argparse.Namespace, report: Report) -> None:
             for timing in fresh:
                 report.record(kind="timing", **asdict(timing))
             timings += fresh
-    beside = QUICK_BUSY_SETTING if options.quick else BUSY_SETTING
     for seed in range(seeds):
         report.progress(f"timing {beside.problem}, n = {beside.n}, seed {seed}, beside busy ones")
         timings += measure_beside_busy(beside, entrants, seed=seed, repetitions=repetitions)

@@ -30,10 +30,10 @@ from benchmarks.problems.functions import PROBLEMS
 DESCRIPTION = "Peak memory of a long study beside GPSampler's, and growth over many suggestions."
 FUNCTION = "hartmann6"
 ENTRANTS = ("random", "ours-map", "ours-uhe", "gpsampler")
-LENGTHS, QUICK_LENGTHS = (2000, 10_000), (300,)
+SIZES = {"lengths": (2000, 10_000), "repeated": 500}
+QUICK = {"lengths": (300,), "repeated": 20}
 PEER, PEER_MAX_LENGTH = "gpsampler", 2000
 N_ASKS = 2
-N_REPEATED, QUICK_REPEATED = 500, 20
 GROWTH_LENGTH = 60
 WARM_UP = 20
 MEGABYTE = 2.0**20
@@ -77,7 +77,7 @@ def resident(*, largest: bool = False) -> float:
 def peak(job: Job) -> dict[str, float]:
     """Ask a few times on a history; returns the peak in MB and the CPU seconds of asking."""
     problem = PROBLEMS[FUNCTION]
-    study = optuna.create_study(sampler=SAMPLERS[job.entrant].build(0, None))
+    study = optuna.create_study(sampler=SAMPLERS[job.entrant].build(0))
     study.add_trials(history(problem, job.n, 0))
     start = time.process_time()
     for _ in range(N_ASKS):
@@ -90,7 +90,7 @@ def growth(job: Job) -> dict[str, float]:
     """Suggest one trial again and again; returns the growth in bytes and of the process in MB."""
     problem = PROBLEMS[FUNCTION]
     space = dict(problem.space)
-    sampler = SAMPLERS[job.entrant].build(0, None)
+    sampler = SAMPLERS[job.entrant].build(0)
     study = optuna.create_study(sampler=sampler)
     study.add_trials(history(problem, job.n, 0))
     number = study.ask(space).number
@@ -127,11 +127,10 @@ def in_own_process(job: Job) -> dict[str, Any]:
 
 def run(options: argparse.Namespace, report: Report) -> None:
     """Measure all entrants."""
-    quiet()
     report.restart()
     entrants = [entrant.name for entrant in available(ENTRANTS, report)]
     rows = []
-    for n in QUICK_LENGTHS if options.quick else LENGTHS:
+    for n in options.lengths:
         for name in entrants:
             if name == PEER and n > PEER_MAX_LENGTH:
                 continue
@@ -144,14 +143,13 @@ def run(options: argparse.Namespace, report: Report) -> None:
         rows,
     )
     rows = []
-    n_repeated = QUICK_REPEATED if options.quick else N_REPEATED
     for name in entrants[1:]:
-        job = Job(entrant=name, n=GROWTH_LENGTH, n_repeated=n_repeated)
+        job = Job(entrant=name, n=GROWTH_LENGTH, n_repeated=options.repeated)
         measured = in_own_process(job)
         report.record(kind="growth", n=GROWTH_LENGTH, entrant=name, **measured)
         rows.append([name, measured["bytes"], round(measured["resident"], 2)])
     report.table(
-        f"Growth over {n_repeated} suggestions for one trial, n = {GROWTH_LENGTH}",
+        f"Growth over {options.repeated} suggestions for one trial, n = {GROWTH_LENGTH}",
         ["entrant", "bytes held by Python after collection", "resident MB"],
         rows,
     )

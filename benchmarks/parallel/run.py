@@ -11,110 +11,62 @@ Reported: the regret of the best observed trial, evaluated without noise; how mu
 to it; wall time and speed-up; the processor time of a suggestion; and how often a trial was
 suggested next to one that was running or equal to any other. Runs that fit side by side run at
 once, up to ``--jobs`` workers in all, so that every run meets the same load.
-
-Every finished run is one JSON line; those in the file already (same problem, same entrant's code,
-same seed, workers and budget) are not repeated.
 """
 
 import argparse
 import concurrent.futures
+import functools
 import itertools
+import math
 import multiprocessing
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import optuna
 
-from benchmarks.common.report import Report, read_records
-from benchmarks.common.samplers import Sampler, add_entrant_arguments, available, quiet
+from benchmarks.common.report import Report
+from benchmarks.common.runs import completed
+from benchmarks.common.sampler_benchmark import add_study_arguments
+from benchmarks.common.samplers import available
 from benchmarks.parallel.study import STUDY, Meeting, Run, join, record_of, storage_at, work
 from benchmarks.parallel.tables import add_tables
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.problems.problem import Problem
-from benchmarks.regret.run import startup_points
 
 DESCRIPTION = "Regret and wall time of studies shared by 1 to 8 worker processes."
-DEFAULT_SAMPLERS = ("ours-uhe", "ours-map", "gpsampler", "tpe", "random")
-DEFAULT_FUNCTIONS = ("hartmann6", "ackley5", "mixed_interaction5")
-DEFAULT_WORKERS = (1, 2, 4, 8)
-DEFAULT_TRIALS, DEFAULT_SECONDS, DEFAULT_SEEDS = 64, 1.0, 5
-QUICK_SAMPLERS = ("ours-uhe", "tpe", "random")
-QUICK_FUNCTIONS = ("branin",)
-QUICK_WORKERS = (1, 2, 4)
-QUICK_TRIALS, QUICK_SECONDS, QUICK_SEEDS = 16, 0.05, 1
+SIZES = {
+    "samplers": ("ours-uhe", "ours-map", "gpsampler", "tpe", "random"),
+    "problems": ("hartmann6", "ackley5", "mixed_interaction5"),
+    "workers": (1, 2, 4, 8),
+    "trials": 64,
+    "seconds": 1.0,
+    "seeds": 5,
+}
+QUICK = {
+    "samplers": ("ours-uhe", "tpe", "random"),
+    "problems": ("branin",),
+    "workers": (1, 2, 4),
+    "trials": 16,
+    "seconds": 0.05,
+    "seeds": 1,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=max(DEFAULT_WORKERS),
-        help="workers of all runs at work at once (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--workers", type=int, nargs="+", metavar="N", help="numbers of workers (default: 1 2 4 8)"
-    )
-    parser.add_argument(
-        "--trials", type=int, help=f"trials of each study (default: {DEFAULT_TRIALS})"
-    )
-    parser.add_argument(
-        "--seconds", type=float, help=f"mean duration of a trial (default: {DEFAULT_SECONDS:g})"
-    )
-    parser.add_argument(
-        "--functions",
-        nargs="+",
-        choices=sorted(PROBLEMS),
-        metavar="NAME",
-        help=f"problems (default: {' '.join(DEFAULT_FUNCTIONS)})",
-    )
-    add_entrant_arguments(parser, DEFAULT_SAMPLERS)
-    parser.set_defaults(samplers=None)
+    parser.add_argument("--workers", type=int, nargs="+", metavar="N", help="numbers of workers")
+    parser.add_argument("--seconds", type=float, help="mean duration of a trial")
+    # A job is a worker here: all that are at work at once.
+    add_study_arguments(parser, tuple(PROBLEMS), jobs=8)
 
 
-def planned_runs(
-    problems: Sequence[Problem],
-    samplers: Sequence[Sampler],
-    workers: Sequence[int],
-    seeds: int,
-    *,
-    n_trials: int,
-    seconds: float,
-) -> list[Run]:
-    """Return every run, seed by seed, so that an interrupted benchmark has complete seeds."""
-    sources = {sampler.name: sampler.source() for sampler in samplers}
-    return [
-        Run(
-            function=problem.name,
-            sampler=sampler.name,
-            seed=seed,
-            workers=n,
-            n_trials=n_trials,
-            seconds=seconds,
-            source=sources[sampler.name],
-            problem=problem.fingerprint,
-        )
-        for seed, problem, sampler, n in itertools.product(
-            range(seeds), problems, samplers, sorted(workers, reverse=True)
-        )
-    ]
-
-
-def stored_runs(records: Iterable[dict[str, Any]]) -> dict[Run, dict[str, Any]]:
-    """Return the readable records by their run."""
-    fields = Run.__dataclass_fields__
-    stored = {}
-    for record in records:
-        if fields.keys() <= record.keys() and "near_running" in record:
-            stored[Run(**{name: record[name] for name in fields})] = record
-    return stored
-
-
-def execute_all(runs: Sequence[Run], *, jobs: int) -> Iterator[dict[str, Any]]:
-    """Execute runs, as many at once as ``jobs`` workers can; yield each record when it is there."""
+def execute_all(
+    runs: Sequence[Run], *, jobs: int, minutes: float | None
+) -> Iterator[tuple[Run, dict[str, Any]]]:
+    """Execute runs, as many at once as ``jobs`` workers can; yield each when it is done."""
     context = multiprocessing.get_context("spawn")
     counters: Any = context.Array("q", 2 * jobs)
     meeting = Meeting(counters)
@@ -128,7 +80,7 @@ def execute_all(runs: Sequence[Run], *, jobs: int) -> Iterator[dict[str, Any]]:
         def begin(run: Run, place: int) -> "_Begun":
             path = Path(folder) / f"{next(names)}.log"
             study = optuna.create_study(study_name=STUDY, storage=storage_at(path))
-            for params in startup_points(PROBLEMS[run.function], run.seed):
+            for params in PROBLEMS[run.problem].startup_points(run.seed):
                 study.enqueue_trial(params)
             meeting.open(place)
             return _Begun(
@@ -136,7 +88,7 @@ def execute_all(runs: Sequence[Run], *, jobs: int) -> Iterator[dict[str, Any]]:
             )
 
         names = itertools.count()
-        yield from _scheduled(runs, begin, jobs)
+        yield from _scheduled(runs, begin, jobs, minutes)
 
 
 @dataclass
@@ -149,7 +101,7 @@ class _Begun:
     futures: list[concurrent.futures.Future[float]]
 
     def record(self) -> dict[str, Any]:
-        """Return the record of the run, which has to be done; its journal is removed."""
+        """Return what was measured in the run, which has to be done; its journal is removed."""
         seconds = sum(future.result() for future in self.futures)
         study = optuna.load_study(study_name=STUDY, storage=storage_at(self.path))
         record = record_of(self.run, study.trials, seconds)
@@ -158,11 +110,16 @@ class _Begun:
 
 
 def _scheduled(
-    runs: Sequence[Run], begin: Callable[[Run, int], _Begun], jobs: int
-) -> Iterator[dict[str, Any]]:
-    """Yield records; a run begins as soon as it has the workers, the largest that fits first."""
+    runs: Sequence[Run], begin: Callable[[Run, int], _Begun], jobs: int, minutes: float | None
+) -> Iterator[tuple[Run, dict[str, Any]]]:
+    """Yield runs and records; the largest run that fits the free workers begins first."""
     waiting, busy = list(runs), list[_Begun]()
+    end = math.inf if minutes is None else time.monotonic() + 60.0 * minutes
     while waiting or busy:
+        if time.monotonic() >= end:
+            waiting.clear()
+            if not busy:
+                return
         free = jobs - sum(begun.run.workers for begun in busy)
         fitting = next((run for run in waiting if run.workers <= free), None)
         if fitting is not None:
@@ -175,38 +132,30 @@ def _scheduled(
             concurrent.futures.wait(futures, return_when=concurrent.futures.FIRST_COMPLETED)
         for begun in [b for b in busy if all(future.done() for future in b.futures)]:
             busy.remove(begun)
-            yield begun.record()
+            yield begun.run, begun.record()
 
 
 def run(options: argparse.Namespace, report: Report) -> None:
     """Run every study that is not stored yet, then report on all that were asked for."""
-    quiet()
-    quick = options.quick
-    names = [*(options.samplers or (QUICK_SAMPLERS if quick else DEFAULT_SAMPLERS)), *options.peers]
-    samplers = available(names, report)
-    workers = options.workers or (QUICK_WORKERS if quick else DEFAULT_WORKERS)
-    functions = options.functions or (QUICK_FUNCTIONS if quick else DEFAULT_FUNCTIONS)
-    runs = planned_runs(
-        [PROBLEMS[name] for name in functions],
-        samplers,
-        workers,
-        options.seeds or (QUICK_SEEDS if quick else DEFAULT_SEEDS),
-        n_trials=options.trials or (QUICK_TRIALS if quick else DEFAULT_TRIALS),
-        seconds=options.seconds or (QUICK_SECONDS if quick else DEFAULT_SECONDS),
-    )
-    stored = stored_runs(read_records(report.records_path))
-    todo = [planned for planned in runs if planned not in stored]
-    report.progress(f"{len(runs)} runs, {len(runs) - len(todo)} of them stored already")
-    if todo:
-        jobs = max(options.jobs, *workers, 1)
-        for done, record in enumerate(execute_all(todo, jobs=jobs), start=1):
-            report.record(**record)
-            report.progress(
-                f"[{done}/{len(todo)}] {record['function']} {record['sampler']} seed "
-                f"{record['seed']}, {record['workers']} workers: regret {record['regret']:.3g} in "
-                f"{record['wall_seconds']:.1f} s"
-            )
-    stored = stored_runs(read_records(report.records_path))
-    add_tables(
-        report, [stored[planned] for planned in runs], [entrant.name for entrant in samplers]
-    )
+    entrants = available((*options.samplers, *options.peers), report)
+    sources = {entrant.name: entrant.source() for entrant in entrants}
+    runs = [
+        Run(
+            problem=problem,
+            entrant=entrant.name,
+            seed=seed,
+            workers=workers,
+            n_trials=options.trials,
+            seconds=options.seconds,
+            source=sources[entrant.name],
+            fingerprint=PROBLEMS[problem].fingerprint,
+        )
+        for seed, problem, entrant, workers in itertools.product(
+            range(options.seeds), options.problems, entrants, sorted(options.workers, reverse=True)
+        )
+    ]
+    jobs = max(options.jobs, *options.workers)
+    effort = {"jobs": jobs, "minutes": options.minutes}
+    found = completed(runs, functools.partial(execute_all, **effort), report)
+    if len(found) == len(runs):  # the tables are of whole groups
+        add_tables(report, list(found.values()), [entrant.name for entrant in entrants])

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,44 +12,38 @@ from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial
 
-from benchmarks.common.histories import to_unit
+from benchmarks.common import runs
 from benchmarks.common.samplers import SAMPLERS, quiet
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.problems.problem import Problem
-from benchmarks.regret.run import N_STARTUP, startup_points
+from benchmarks.problems.problem import N_STARTUP, Problem, to_unit
 
 NEAR = 0.01  # largest difference of a coordinate of the unit cube that counts as the same place
 STUDY = "parallel"  # its name in its journal
-PROTOCOL = 1
 _POLL = 0.005  # seconds between two looks at whether the other workers have arrived
 _WORKER_SEEDS = 1_000  # workers of one run count from this multiple of its seed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """One study to be run; all its fields together are the key of its stored record.
+class Run(runs.Run):
+    """One study to be run.
 
     Attributes:
-        function: Name of the problem.
-        sampler: Name of the entrant.
+        problem: Name of the problem.
+        entrant: Name of the entrant.
         seed: Seed of the start-up points, the noise and the workers.
         workers: Number of processes.
         n_trials: Number of trials of all workers together.
         seconds: Mean duration of a trial.
-        source: What identifies the entrant's code.
-        problem: What identifies the problem's definition.
-        protocol: Version of how this benchmark runs studies.
+        fingerprint: What identifies the problem's definition.
     """
 
-    function: str
-    sampler: str
+    problem: str
+    entrant: str
     seed: int
     workers: int
     n_trials: int
     seconds: float
-    source: str
-    problem: str
-    protocol: int = PROTOCOL
+    fingerprint: str
 
 
 # ---------------------------------------------------------------------------------------- a worker
@@ -124,11 +118,11 @@ def duration(run: Run, number: int) -> float:
 def work(run: Run, path: Path, place: int) -> float:
     """Evaluate trials of a run until all are taken; returns processor seconds spent in asking."""
     meeting = _here["meeting"]
-    problem, seconds = PROBLEMS[run.function], 0.0
+    problem, seconds = PROBLEMS[run.problem], 0.0
     _warm_up(run, problem)
     storage = storage_at(path)
     own = meeting.arrive(place, run.workers)
-    sampler = SAMPLERS[run.sampler].build(_WORKER_SEEDS * run.seed + own, run.n_trials)
+    sampler = SAMPLERS[run.entrant].build(_WORKER_SEEDS * run.seed + own, budget=run.n_trials)
     study = optuna.load_study(study_name=STUDY, storage=storage, sampler=sampler)
     while meeting.take(place) < run.n_trials:
         start = time.process_time()
@@ -141,9 +135,9 @@ def work(run: Run, path: Path, place: int) -> float:
 
 def _warm_up(run: Run, problem: Problem) -> None:
     """Import whatever a suggestion by the model needs."""
-    sampler = SAMPLERS[run.sampler].build(run.seed, run.n_trials)
+    sampler = SAMPLERS[run.entrant].build(run.seed, budget=run.n_trials)
     study = optuna.create_study(sampler=sampler)
-    for params in startup_points(problem, run.seed):
+    for params in problem.startup_points(run.seed):
         study.add_trial(
             optuna.create_trial(
                 params=params, distributions=dict(problem.space), value=problem.value(params)
@@ -156,7 +150,7 @@ def _warm_up(run: Run, problem: Problem) -> None:
 
 
 def record_of(run: Run, trials: Sequence[FrozenTrial], ask_seconds: float) -> dict[str, Any]:
-    """Return the record of a finished run.
+    """Return what was measured in a finished run.
 
     Args:
         run: The run.
@@ -164,22 +158,13 @@ def record_of(run: Run, trials: Sequence[FrozenTrial], ask_seconds: float) -> di
         ask_seconds: Processor seconds that all workers spent in asking.
     """
     assert len(trials) == run.n_trials
-    problem = PROBLEMS[run.function]
+    problem = PROBLEMS[run.problem]
     began = min(trial.datetime_start for trial in trials if trial.datetime_start is not None)
-    best, regret, curve, times = float("inf"), float("inf"), [], []
-    for trial in sorted(trials, key=_completed_at):
-        assert trial.value is not None
-        if trial.value < best:
-            best, regret = trial.value, problem.regret(trial.params)
-        curve.append(regret)
-        times.append(round((_completed_at(trial) - began).total_seconds(), 3))
+    done = sorted(trials, key=_completed_at)
     n_near, n_equal = n_repeated(problem, trials)
     return {
-        **asdict(run),
-        "regret": curve[-1],
-        "curve": curve,
-        "times": times,
-        "wall_seconds": times[-1],
+        "regret": problem.regrets((trial.params, trial.value) for trial in done)[-1],
+        "wall_seconds": round((_completed_at(done[-1]) - began).total_seconds(), 3),
         "slept_seconds": round(sum(duration(run, trial.number) for trial in trials), 3),
         "ask_seconds": round(ask_seconds, 4),
         "near_running": n_near,

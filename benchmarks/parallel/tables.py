@@ -9,9 +9,9 @@ from scipy import stats
 
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
+from benchmarks.common.tables import RELATIVE_FLOOR, quartiles
 from benchmarks.parallel.study import NEAR
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.regret.tables import RELATIVE_FLOOR
 
 Records: TypeAlias = Sequence[Mapping[str, Any]]
 
@@ -23,11 +23,24 @@ def add_tables(report: Report, records: Records, samplers: Sequence[str]) -> Non
         return
     workers = sorted({record["workers"] for record in records})
     _add_regrets(report, records, samplers, workers)
-    if len(workers) > 1:
-        _add_losses(report, records, samplers, workers)
-    _add_pairs(report, records, samplers, workers)
+    _add_ratios(report, records, samplers, workers)
     _add_times(report, records, samplers, workers)
-    _add_repetitions(report, records, samplers, workers)
+    rows = [[name, *(_repetitions(_of(records, name, n)) for n in workers)] for name in samplers]
+    title = "Repetitions per study, by number of workers: next to a running trial / equal to any"
+    report.table(title, ["sampler", *map(str, workers)], rows)
+    report.note(
+        f"Next to: every coordinate of the unit cube within {NEAR:g} of a trial that was running "
+        "when this one was asked for. The start-up points are not counted."
+    )
+
+
+def _of(records: Records, entrant: str, workers: int) -> Records:
+    return [r for r in records if (r["entrant"], r["workers"]) == (entrant, workers)]
+
+
+def _repetitions(records: Records) -> str:
+    near, equal = (np.mean([r[name] for r in records]) for name in ("near_running", "equal"))
+    return f"{near:.2f} / {equal:.2f}"
 
 
 def regrets(records: Records, sampler: str, workers: int) -> NDArray[np.float64]:
@@ -36,9 +49,9 @@ def regrets(records: Records, sampler: str, workers: int) -> NDArray[np.float64]
     They are in units of the problem's scale, the median regret of a random point.
     """
     found = {
-        (record["function"], record["seed"]): record["regret"] / PROBLEMS[record["function"]].scale
+        (record["problem"], record["seed"]): record["regret"] / PROBLEMS[record["problem"]].scale
         for record in records
-        if record["sampler"] == sampler and record["workers"] == workers
+        if record["entrant"] == sampler and record["workers"] == workers
     }
     return np.maximum([found[key] for key in sorted(found)], RELATIVE_FLOOR)
 
@@ -58,19 +71,13 @@ def _add_regrets(
     report: Report, records: Records, samplers: Sequence[str], workers: Sequence[int]
 ) -> None:
     rows = []
-    for function in dict.fromkeys(record["function"] for record in records):
+    for problem in dict.fromkeys(record["problem"] for record in records):
         for sampler in samplers:
-            cells = []
-            for n in workers:
-                values = [
-                    record["regret"]
-                    for record in records
-                    if (record["function"], record["sampler"], record["workers"])
-                    == (function, sampler, n)
-                ]
-                low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
-                cells.append(f"{median:.3g} [{low:.2g}, {high:.2g}]")
-            rows.append([function, sampler, *cells])
+            found = [
+                [r["regret"] for r in _of(records, sampler, n) if r["problem"] == problem]
+                for n in workers
+            ]
+            rows.append([problem, sampler, *map(quartiles, found)])
     n_seeds = len({record["seed"] for record in records})
     n_trials = " or ".join(str(n) for n in sorted({record["n_trials"] for record in records}))
     report.table(
@@ -82,51 +89,32 @@ def _add_regrets(
     report.note("Regret of the best observed trial, evaluated without noise.")
 
 
-def _add_losses(
+def _add_ratios(
     report: Report, records: Records, samplers: Sequence[str], workers: Sequence[int]
 ) -> None:
-    """Add what sharing the trials among workers costs each entrant."""
-    fewest = workers[0]
-    rows = [
-        [
-            sampler,
-            *(
-                mean_ratio(regrets(records, sampler, n), regrets(records, sampler, fewest))
-                for n in workers[1:]
-            ),
+    """Add what sharing the trials among workers costs each entrant, and ours against peers."""
+    found = {(name, n): regrets(records, name, n) for name in samplers for n in workers}
+    few, *more = workers
+    if more:
+        rows = [
+            [name, *(mean_ratio(found[name, n], found[name, few]) for n in more)]
+            for name in samplers
         ]
-        for sampler in samplers
-    ]
-    report.table(
-        f"Regret with more workers, as a multiple of that with {fewest}: geometric mean [95%]",
-        ["sampler", *map(str, workers[1:])],
-        rows,
-    )
-    report.note(
-        f"Over problems and seeds together. Regrets below {RELATIVE_FLOOR:g} of a problem's scale "
-        "(median regret of a random point) count as that."
-    )
-
-
-def _add_pairs(
-    report: Report, records: Records, samplers: Sequence[str], workers: Sequence[int]
-) -> None:
-    ours = [name for name in samplers if SAMPLERS[name].ours]
-    peers = [name for name in samplers if not SAMPLERS[name].ours]
+        title = f"Regret with more workers, as a multiple of that with {few}: geometric mean [95%]"
+        report.table(title, ["sampler", *map(str, more)], rows)
+        report.note(
+            f"Over problems and seeds together. Regrets below {RELATIVE_FLOOR:g} of a problem's "
+            "scale (median regret of a random point) count as that."
+        )
     rows = [
-        [
-            f"{mine} / {peer}",
-            *(mean_ratio(regrets(records, mine, n), regrets(records, peer, n)) for n in workers),
-        ]
-        for mine in ours
-        for peer in peers
+        [f"{mine} / {peer}", *(mean_ratio(found[mine, n], found[peer, n]) for n in workers)]
+        for mine in samplers
+        for peer in samplers
+        if SAMPLERS[mine].ours and not SAMPLERS[peer].ours
     ]
     if rows:
-        report.table(
-            "Ratio of regrets with the same number of workers (below 1: the first is better)",
-            ["pair", *map(str, workers)],
-            rows,
-        )
+        title = "Ratio of regrets with the same number of workers (below 1: the first is better)"
+        report.table(title, ["pair", *map(str, workers)], rows)
 
 
 def _add_times(
@@ -134,7 +122,7 @@ def _add_times(
 ) -> None:
     rows = []
     for sampler in samplers:
-        of_sampler = [record for record in records if record["sampler"] == sampler]
+        of_sampler = [record for record in records if record["entrant"] == sampler]
         walls = [_median(of_sampler, "wall_seconds", n) for n in workers]
         n_asked = sum(record["n_trials"] for record in of_sampler)
         asking = sum(record["ask_seconds"] for record in of_sampler) / n_asked
@@ -156,25 +144,3 @@ def _add_times(
 def _median(records: Records, name: str, workers: int) -> float:
     values = [record[name] for record in records if record["workers"] == workers]
     return float(np.median(values))
-
-
-def _add_repetitions(
-    report: Report, records: Records, samplers: Sequence[str], workers: Sequence[int]
-) -> None:
-    rows = []
-    for sampler in samplers:
-        cells = []
-        for n in workers:
-            own = [r for r in records if (r["sampler"], r["workers"]) == (sampler, n)]
-            near, equal = (sum(r[name] for r in own) for name in ("near_running", "equal"))
-            cells.append(f"{near / len(own):.2f} / {equal / len(own):.2f}")
-        rows.append([sampler, *cells])
-    report.table(
-        "Repetitions per study, by number of workers: next to a running trial / equal to any",
-        ["sampler", *map(str, workers)],
-        rows,
-    )
-    report.note(
-        f"Next to: every coordinate of the unit cube within {NEAR:g} of a trial that was running "
-        "when this one was asked for. The start-up points are not counted."
-    )

@@ -43,6 +43,10 @@ MICHALEWICZ_ARGMIN = np.array(
 )
 # x1 - x2/8 = x2 + x1/8 = 5 pi / 2: both sines are one where the denominator is one.
 H1_ARGMIN = 2.5 * math.pi / (1.0 + 1.0 / 64.0) * np.array([1.125, 0.875])
+BIRASTRIGIN_NEAR = 2.5  # coordinate of the deeper funnel's bottom
+HOLDER_TABLE_ARGMIN = np.array([8.05502347573655, 9.664590019241274])
+CROSS_IN_TRAY_ARGMIN = np.array([1.3494066171539107, 1.3494066171539107])
+SIX_HUMP_CAMEL_ARGMIN = np.array([0.08984201368301331, -0.7126564032704135])
 
 _HARTMANN_WEIGHTS = np.array([1.0, 1.2, 3.0, 3.2])
 _HARTMANN3_SCALES = np.array(
@@ -197,3 +201,78 @@ def _basin_weights(z: Vector, broad: Vector) -> Vector:
     """Return how deep the narrow and the broad basin are at ``z``, (2,)."""
     squares = np.array([z @ z, (z - broad) @ (z - broad)])
     return np.array([1.0, 0.8]) * np.exp(-0.5 * squares / np.square(_basin_widths(z.size)))
+
+
+def rastrigin(z: Vector) -> float:
+    """A bowl under deep regular waves; minimum 0 at the origin."""
+    return float(z @ z + 10.0 * (1.0 - np.cos(2.0 * math.pi * z)).sum())
+
+
+def dixon_price(z: Vector) -> float:
+    """A curved valley that stiffens from term to term; minimum 0 at ``dixon_price_argmin``."""
+    terms = np.arange(2.0, z.size + 1.0) * (2.0 * z[1:] ** 2 - z[:-1]) ** 2
+    return float((z[0] - 1.0) ** 2 + terms.sum())
+
+
+def dixon_price_argmin(dimension: int) -> Vector:
+    """Return z_i = 2^(2^(1-i) - 1), shape (d,)."""
+    return np.asarray(2.0 ** (2.0 ** -np.arange(dimension, dtype=float) - 1.0))
+
+
+def alpine(z: Vector) -> float:
+    """Ripples that grow with the distance, with a kink at every zero; minimum 0 at the origin."""
+    return float(np.abs(z * np.sin(z) + 0.1 * z).sum())
+
+
+def birastrigin(z: Vector) -> float:
+    """Lunacek's two funnels under waves, the wider one shallower; minimum 0 at 2.5 (1, ..., 1)."""
+    near, d = BIRASTRIGIN_NEAR, z.size
+    s = 1.0 - 1.0 / (2.0 * math.sqrt(d + 20.0) - 8.2)
+    far = -math.sqrt((near**2 - 1.0) / s)
+    funnels = min(float(((z - near) ** 2).sum()), d + s * float(((z - far) ** 2).sum()))
+    return funnels + 10.0 * float((1.0 - np.cos(2.0 * math.pi * (z - near))).sum())
+
+
+def cauchy(z: Vector, directions: Vector) -> float:
+    """Mean of log(1 + (a_k·z)²), as in robust regression; minimum 0 at the origin."""
+    return float(np.log1p((directions @ z) ** 2).mean())
+
+
+def hidden_hartmann6(z: Vector) -> float:
+    """Hartmann's six-dimensional function of the first six coordinates; minimum -3.322368."""
+    return hartmann6(z[:6])
+
+
+def single_network(x: Vector) -> float:
+    """The GO-UCB paper's f1, its network with all weights one: -(25 sigmoid(1 + Σ x) + 1)."""
+    return -(25.0 / (1.0 + math.exp(-(1.0 + float(x.sum())))) + 1.0)
+
+
+def holder_table(z: Vector) -> float:
+    """Waves that grow towards four equal corners; minimum -19.208503 in [-10, 10]²."""
+    growth = math.exp(abs(1.0 - float(np.linalg.norm(z)) / math.pi))
+    return float(-abs(math.sin(z[0]) * math.cos(z[1]) * growth))
+
+
+def cross_in_tray(z: Vector) -> float:
+    """A cross of ridges over a waved tray; four equal minima, -2.062612."""
+    growth = math.exp(abs(100.0 - float(np.linalg.norm(z)) / math.pi))
+    return float(-1e-4 * (abs(math.sin(z[0]) * math.sin(z[1]) * growth) + 1.0) ** 0.1)
+
+
+def six_hump_camel(z: Vector) -> float:
+    """Six wells in two equal halves; minimum -1.031628."""
+    square = z[0] * z[0]
+    first = (4.0 - 2.1 * square + square * square / 3.0) * square
+    return float(first + z[0] * z[1] + (4.0 * z[1] * z[1] - 4.0) * z[1] * z[1])
+
+
+def easom(z: Vector) -> float:
+    """A plain with one narrow hole; minimum -1 at (π, π)."""
+    depth = math.exp(-float(np.square(z - math.pi).sum()))
+    return float(-math.cos(z[0]) * math.cos(z[1]) * depth)
+
+
+def booth(z: Vector) -> float:
+    """A tilted quadratic valley; minimum 0 at (1, 3)."""
+    return float((z[0] + 2.0 * z[1] - 7.0) ** 2 + (2.0 * z[0] + z[1] - 5.0) ** 2)

@@ -6,7 +6,7 @@ random rotation.  Only the paper's own cases, marked by their group, are left wh
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -20,7 +20,16 @@ from optuna.distributions import (
 from benchmarks.problems import formulas
 from benchmarks.problems.deceptive_functions import deceptive_problems
 from benchmarks.problems.paper_functions import paper_problems
-from benchmarks.problems.problem import BOX_HIGH, BOX_LOW, Params, Problem, moved, rng_of, rotation
+from benchmarks.problems.problem import (
+    BOX_HIGH,
+    BOX_LOW,
+    Params,
+    Problem,
+    moved,
+    noisy,
+    rng_of,
+    rotation,
+)
 
 
 def _log_sphere() -> Problem:
@@ -43,6 +52,18 @@ def _log_sphere() -> Problem:
     )
 
 
+def _mixed(
+    name: str,
+    space: Mapping[str, BaseDistribution],
+    value: Callable[[Params], float],
+    argmin: Params,
+) -> Problem:
+    """Return a problem with discrete or categorical parameters whose minimum is 0."""
+    return Problem(
+        name=name, space=space, value=value, argmin=argmin, minimum=0.0, n_trials=80, group="mixed"
+    )
+
+
 def _stepped_ackley() -> Problem:
     """Rotated Ackley on a grid of step 0.25 that contains the optimum."""
     argmin = {"x0": 1.25, "x1": -2.5, "x2": 3.0, "x3": -1.75, "x4": 2.25}
@@ -53,15 +74,7 @@ def _stepped_ackley() -> Problem:
         return formulas.ackley(turn @ (np.array([params[name] for name in argmin]) - center))
 
     space = {name: FloatDistribution(BOX_LOW, BOX_HIGH, step=0.25) for name in argmin}
-    return Problem(
-        name="stepped_ackley5",
-        space=space,
-        value=value,
-        argmin=argmin,
-        minimum=0.0,
-        n_trials=80,
-        group="mixed",
-    )
+    return _mixed("stepped_ackley5", space, value, argmin)
 
 
 def _mixed_sphere() -> Problem:
@@ -84,15 +97,7 @@ def _mixed_sphere() -> Problem:
             floats + ints + shape[params["shape"]] + (0.0 if params["flag"] is True else 1.0)
         )
 
-    return Problem(
-        name="mixed_sphere6",
-        space=space,
-        value=value,
-        argmin=argmin,
-        minimum=0.0,
-        n_trials=80,
-        group="mixed",
-    )
+    return _mixed("mixed_sphere6", space, value, argmin)
 
 
 def _mixed_interaction() -> Problem:
@@ -128,15 +133,7 @@ def _mixed_interaction() -> Problem:
         mix_term = 3.0 * (params["mix"] - (0.2 + 0.05 * params["depth"])) ** 2
         return float(floor + rate_term + depth_term + drop_term + mix_term)
 
-    return Problem(
-        name="mixed_interaction5",
-        space=space,
-        value=value,
-        argmin=argmin,
-        minimum=0.0,
-        n_trials=80,
-        group="mixed",
-    )
+    return _mixed("mixed_interaction5", space, value, argmin)
 
 
 def _smooth() -> tuple[Problem, ...]:
@@ -164,50 +161,29 @@ def _smooth() -> tuple[Problem, ...]:
     )
 
 
-def _noisy() -> tuple[Problem, ...]:
+def _noisy(noise_free: Mapping[str, Problem]) -> tuple[Problem, ...]:
     """Return the noisy problems; all but one are a noise-free one's, with noise."""
-    f = formulas
     return (
+        noisy(noise_free["branin"], 5.0),
+        noisy(noise_free["hartmann6"], 0.2),
         moved(
-            "noisy_branin",
-            f.branin,
-            f.BRANIN_ARGMIN,
-            width=15.0,
-            n_trials=60,
-            noise_sd=5.0,
-            definition="branin",
-            group="noisy",
-        ),
-        moved(
-            "noisy_hartmann6",
-            f.hartmann6,
-            f.HARTMANN6_ARGMIN,
-            width=1.0,
+            "noisy_levy4",
+            formulas.levy,
+            np.ones(4),
+            width=20.0,
             n_trials=80,
-            noise_sd=0.2,
-            definition="hartmann6",
+            noise_sd=1.0,
             group="noisy",
         ),
-        moved(
-            "noisy_levy4", f.levy, np.ones(4), width=20.0, n_trials=80, noise_sd=1.0, group="noisy"
-        ),
-        moved(
-            "noisy_h1",
-            f.h1,
-            f.H1_ARGMIN,
-            width=200.0,
-            n_trials=80,
-            noise_sd=0.1,
-            definition="h1",
-            group="noisy",
-        ),
+        noisy(noise_free["h1"], 0.1),
     )
 
 
 def _problems() -> tuple[Problem, ...]:
     """Return every problem, in the order of the report."""
     mixed = (_mixed_sphere(), _stepped_ackley(), _mixed_interaction())
-    return (*_smooth(), *deceptive_problems(), *mixed, *_noisy(), *paper_problems())
+    noise_free = (*_smooth(), *deceptive_problems(), *mixed)
+    return (*noise_free, *_noisy({p.name: p for p in noise_free}), *paper_problems())
 
 
 PROBLEMS: Mapping[str, Problem] = MappingProxyType(

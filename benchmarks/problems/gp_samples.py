@@ -110,7 +110,7 @@ def optimized(acquisition: str) -> Design:
 
     def design(path: SamplePath, n: int, rng: np.random.Generator) -> History:
         suffix = "" if acquisition == "logei" else f"-{acquisition}"
-        sampler = SAMPLERS[f"ours-map{suffix}"].build(int(rng.integers(2**31)), n)
+        sampler = SAMPLERS[f"ours-map{suffix}"].build(int(rng.integers(2**31)))
         study = optuna.create_study(direction="maximize", sampler=sampler)
         space = {f"x{i}": FloatDistribution(0.0, 1.0) for i in range(path.dimension)}
         X, y = np.empty((n, path.dimension)), np.empty(n)

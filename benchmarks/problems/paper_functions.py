@@ -16,51 +16,29 @@ the benchmark's ten start-up points among them.
 """
 
 import functools
-from types import MappingProxyType
 
 import numpy as np
 
-from benchmarks.problems import formulas
+from benchmarks.problems import formulas as f
 from benchmarks.problems.formulas import Formula, Vector
-from benchmarks.problems.problem import Params, Problem, box
+from benchmarks.problems.problem import Problem, unmoved
 
 N_TRIALS = 100
+_PEAKS = np.array([1.0, 2.0]) / 3.0  # alpha_i = i / (n + 1)
+_DECEPTIVE = functools.partial(f.deceptive, peaks=_PEAKS)
+_BRANIN_BOX = np.array([-5.0, 0.0]), np.array([10.0, 15.0])
+_CUBES = {d: (np.zeros(d), np.ones(d)) for d in (2, 3)}
+_H1_BOX = np.full(2, -25.0), np.full(2, 25.0)
 
-
-def _unmoved(name: str, formula: Formula, argmin: Vector, low: Vector, high: Vector) -> Problem:
-    """Return a formula as it is, in the box from ``low`` to ``high``, each of shape (d,)."""
-    space = box(low, high)
-    names = tuple(space)
-
-    def value(params: Params) -> float:
-        return formula(np.array([params[parameter] for parameter in names]))
-
-    return Problem(
-        name=name,
-        space=MappingProxyType(space),
-        value=value,
-        argmin=MappingProxyType(dict(zip(names, argmin.tolist(), strict=True))),
-        minimum=formula(argmin),
-        n_trials=N_TRIALS,
-        group="paper",
-    )
+# Name, formula, minimizer, lower and upper ends of the box; in the paper's order.
+_FUNCTIONS: tuple[tuple[str, Formula, Vector, Vector, Vector], ...] = (
+    ("paper_branin", f.branin, f.BRANIN_ARGMIN, *_BRANIN_BOX),
+    ("paper_deceptive2", _DECEPTIVE, _PEAKS, *_CUBES[2]),
+    ("paper_hartmann3", f.hartmann3, f.HARTMANN3_ARGMIN, *_CUBES[3]),
+    ("paper_h1", f.h1_rounded, f.H1_ARGMIN, *_H1_BOX),
+)
 
 
 def paper_problems() -> tuple[Problem, ...]:
     """Return the paper's functions in its order."""
-    f = formulas
-    peaks = np.array([1.0, 2.0]) / 3.0  # alpha_i = i / (n + 1)
-    return (
-        _unmoved(
-            "paper_branin", f.branin, f.BRANIN_ARGMIN, np.array([-5.0, 0.0]), np.array([10.0, 15.0])
-        ),
-        _unmoved(
-            "paper_deceptive2",
-            functools.partial(f.deceptive, peaks=peaks),
-            peaks,
-            np.zeros(2),
-            np.ones(2),
-        ),
-        _unmoved("paper_hartmann3", f.hartmann3, f.HARTMANN3_ARGMIN, np.zeros(3), np.ones(3)),
-        _unmoved("paper_h1", f.h1_rounded, f.H1_ARGMIN, np.full(2, -25.0), np.full(2, 25.0)),
-    )
+    return tuple(unmoved(*definition, n_trials=N_TRIALS) for definition in _FUNCTIONS)

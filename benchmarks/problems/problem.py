@@ -1,20 +1,24 @@
 """What a test problem is, and how a raw formula is moved into a box.
 
-Every problem is to be minimized, as a function of the parameters of an Optuna trial.  Noisy
+A :class:`Problem` is to be minimized, as a function of the parameters of an Optuna trial.  Noisy
 problems add independent normal noise to the value that the optimizer sees; regret is measured on
 the noise-free value.
+
+An :class:`ObjectiveProblem` is any Optuna objective: it may suggest parameters under conditions,
+set constraints by ``Trial.set_constraint`` and have several values.
 """
 
 import functools
 import hashlib
 import math
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
+import optuna
 from numpy.typing import NDArray
 from optuna.distributions import (
     BaseDistribution,
@@ -22,23 +26,45 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
+from optuna.trial import FrozenTrial, Trial
 
 from benchmarks.problems.formulas import Formula, Vector
 
 Params: TypeAlias = Mapping[str, Any]
+Direction: TypeAlias = Literal["minimize", "maximize"]
 # "paper": a case of the UHE paper in its own box, not moved; it is run only when asked for.
 # "table": tuning of a model, looked up; run only when asked for, too.
 Group: TypeAlias = Literal["deceptive", "smooth", "mixed", "noisy", "paper", "table"]
 
 GROUPS: tuple[Group, ...] = get_args(Group)
 BOX_LOW, BOX_HIGH = -5.0, 5.0
+N_STARTUP = 10
+_DIGITS = 9  # of values and coordinates that are stored
 _FINGERPRINT_POINTS = 16
 _SCALE_POINTS = 512
 
 
+def digest_of(*parts: object) -> str:
+    """Return a digest of what the parts look like."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One problem: its space, noise-free value, known minimum, and the budget it is given."""
+    """One problem: its space, noise-free value, known minimum, and the budget it is given.
+
+    Attributes:
+        name: Its name.
+        space: The parameters.
+        value: The noise-free value at parameters.
+        argmin: Where it is least.
+        minimum: Its least value.
+        n_trials: Trials of one run.
+        n_startup: How many of them are start-up points, the same ones for all entrants.
+        noise_sd: Standard deviation of the noise.
+        group: What it is reported with.
+        definition: What identifies it where evaluating it for that would take long.
+    """
 
     name: str
     space: Mapping[str, BaseDistribution]
@@ -46,8 +72,11 @@ class Problem:
     argmin: Params
     minimum: float
     n_trials: int
+    n_startup: int = N_STARTUP
     noise_sd: float = 0.0
     group: Group = "smooth"
+    definition: str | None = None
+    directions: ClassVar[Sequence[Direction]] = ("minimize",)
 
     @property
     def dimension(self) -> int:
@@ -58,6 +87,17 @@ class Problem:
         """Noise-free simple regret of one point; rounding below the minimum counts as zero."""
         return max(0.0, self.value(params) - self.minimum)
 
+    def regrets(self, observed: Iterable[tuple[Params, float | None]]) -> list[float]:
+        """Return the noise-free regret of the best *observed* trial after each of them."""
+        best, regret, regrets = math.inf, math.inf, []
+        for params, value in observed:
+            assert value is not None
+            if value < best:
+                best = value
+                regret = self.regret(params) if self.noise_sd else max(0.0, best - self.minimum)
+            regrets.append(regret)
+        return regrets
+
     def observe(self, params: Params, *, seed: int, number: int) -> float:
         """Return what the optimizer sees at a trial; every sampler meets the same noise there."""
         if self.noise_sd == 0.0:
@@ -67,11 +107,34 @@ class Problem:
         ).standard_normal()
         return self.value(params) + self.noise_sd * float(noise)
 
+    def startup_points(self, seed: int, n_points: int = N_STARTUP) -> list[dict[str, Any]]:
+        """Return the points of a Latin hypercube that every sampler starts from."""
+        points = space_filling(n_points, self.dimension, np.random.default_rng(seed))
+        return [from_unit(self.space, point) for point in points]
+
+    def objective(self, trial: Trial, *, seed: int) -> float:
+        """Return what the optimizer sees at a trial that has all its parameters."""
+        return self.observe(trial.params, seed=seed, number=trial.number)
+
+    def measured(self, trials: Sequence[FrozenTrial]) -> dict[str, Any]:
+        """Return observed values and regrets; with the paper's problems, the points as well."""
+        values = [float(f"{trial.value:.{_DIGITS}g}") for trial in trials]
+        regrets = self.regrets((trial.params, trial.value) for trial in trials)
+        if self.group != "paper":
+            return {"values": values, "regrets": regrets}
+        points = [to_unit(self.space, trial.params).round(_DIGITS).tolist() for trial in trials]
+        return {"values": values, "regrets": regrets, "points": points}
+
     @functools.cached_property
+    def random_regrets(self) -> Vector:
+        """Regrets of random points, shape (512,)."""
+        points = np.random.default_rng(0).random((_SCALE_POINTS, self.dimension))
+        return np.array([self.regret(from_unit(self.space, point)) for point in points])
+
+    @property
     def scale(self) -> float:
         """Median regret of a random point: the unit in which regrets are called negligible."""
-        points = np.random.default_rng(0).random((_SCALE_POINTS, self.dimension))
-        return float(np.median([self.regret(from_unit(self.space, point)) for point in points]))
+        return float(np.median(self.random_regrets))
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -79,12 +142,91 @@ class Problem:
 
         The group is left out on purpose: it says how results are reported, not what they are.
         """
+        if self.definition is not None:
+            return self.definition
         points = np.random.default_rng(1).random((_FINGERPRINT_POINTS, self.dimension))
         values = [format(self.value(from_unit(self.space, point)), ".9e") for point in points]
-        text = repr(
-            (self.name, dict(self.space), values, format(self.minimum, ".9e"), self.noise_sd)
+        minimum = format(self.minimum, ".9e")
+        return digest_of(self.name, dict(self.space), values, minimum, self.noise_sd)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveProblem:
+    """Any Optuna objective with a known optimum.
+
+    Attributes:
+        name: Its name.
+        function: The objective. Parameters may be conditional; a trial is feasible if all that is
+            set by ``Trial.set_constraint`` is at most zero.
+        n_trials: Trials of one run.
+        minimum: Least feasible value; of no use where ``regret_of`` is given.
+        regret_of: Regret of a set of trials, infinite if there is none yet; by default that of the
+            best feasible value. With several objectives it has to be given: the hypervolume that
+            is missing, for example.
+        n_startup: How many trials are start-up points, the same random ones for all entrants.
+        directions: Direction of each value.
+        group: What it is reported with.
+    """
+
+    name: str
+    function: Callable[[Trial], float | Sequence[float]]
+    n_trials: int
+    minimum: float = math.nan
+    regret_of: Callable[[Sequence[FrozenTrial]], float] | None = None
+    n_startup: int = N_STARTUP
+    directions: Sequence[Direction] = ("minimize",)
+    group: str = ""
+    space: ClassVar[Mapping[str, BaseDistribution]] = MappingProxyType({})
+
+    def objective(self, trial: Trial, *, seed: int) -> float | Sequence[float]:
+        """Return what the optimizer sees at a trial."""
+        del seed
+        return self.function(trial)
+
+    def random_trials(self, n: int, seed: int) -> list[FrozenTrial]:
+        """Return the trials of a random search."""
+        study = optuna.create_study(
+            directions=list(self.directions), sampler=optuna.samplers.RandomSampler(seed=seed)
         )
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        study.optimize(self.function, n_trials=n)
+        return study.get_trials(deepcopy=False)
+
+    def startup_points(self, seed: int, n_points: int = N_STARTUP) -> list[dict[str, Any]]:
+        """Return the random points that every sampler starts from."""
+        return [trial.params for trial in self.random_trials(n_points, seed)]
+
+    def regret(self, trials: Sequence[FrozenTrial]) -> float:
+        """Return the regret of a set of trials; infinite if none is feasible."""
+        if self.regret_of is not None:
+            return self.regret_of(trials)
+        values = [trial.values[0] for trial in trials if is_feasible(trial)]
+        return max(0.0, min(values) - self.minimum) if values else math.inf
+
+    def measured(self, trials: Sequence[FrozenTrial]) -> dict[str, Any]:
+        """Return the regret after each trial, None where it is infinite."""
+        regrets = [self.regret(trials[:n]) for n in range(1, len(trials) + 1)]
+        return {"regrets": [regret if math.isfinite(regret) else None for regret in regrets]}
+
+    @functools.cached_property
+    def scale(self) -> float:
+        """Median regret of a random trial, of those that have one."""
+        regrets = np.array([self.regret([trial]) for trial in self.random_trials(_SCALE_POINTS, 0)])
+        return float(np.median(regrets[np.isfinite(regrets)]))
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Digest of the definition, so that stored results of an older one are not reused."""
+        trials = self.random_trials(_FINGERPRINT_POINTS, 1)
+        seen = [
+            (t.params, t.distributions, [format(v, ".9e") for v in t.values], t.constraints)
+            for t in trials
+        ]
+        return digest_of(self.name, self.minimum, self.directions, seen)
+
+
+def is_feasible(trial: FrozenTrial) -> bool:
+    """Tell whether all constraints of a trial are at most zero."""
+    return all(value <= 0.0 for value in trial.constraints.values())
 
 
 def from_unit(space: Mapping[str, BaseDistribution], point: NDArray[np.float64]) -> dict[str, Any]:
@@ -93,6 +235,25 @@ def from_unit(space: Mapping[str, BaseDistribution], point: NDArray[np.float64])
         name: _value_at(distribution, min(max(float(u), 0.0), 1.0))
         for (name, distribution), u in zip(space.items(), point, strict=True)
     }
+
+
+def to_unit(
+    space: Mapping[str, BaseDistribution], params: Mapping[str, Any]
+) -> NDArray[np.float64]:
+    """Return unit-cube coordinates (d,) that ``from_unit`` maps back to ``params``."""
+    return np.array([_position(space[name], params[name]) for name in space])
+
+
+def _position(distribution: BaseDistribution, value: Any) -> float:
+    if isinstance(distribution, CategoricalDistribution):
+        return (distribution.to_internal_repr(value) + 0.5) / len(distribution.choices)
+    if not isinstance(distribution, FloatDistribution | IntDistribution):
+        raise TypeError(f"distribution must be a known one, but got {distribution!r}.")
+    low, high, half = distribution.low, distribution.high, 0.5 * (distribution.step or 0.0)
+    if distribution.log:
+        log_low, log_high = math.log(low - half), math.log(high + half)
+        return (math.log(value) - log_low) / (log_high - log_low)
+    return float((value - low + half) / (high - low + 2.0 * half))
 
 
 def space_filling(n_points: int, dimension: int, rng: np.random.Generator) -> Vector:
@@ -151,6 +312,33 @@ def box(low: Vector, high: Vector) -> dict[str, BaseDistribution]:
     }
 
 
+def unmoved(
+    name: str,
+    formula: Formula,
+    argmin: Vector,
+    low: Vector,
+    high: Vector,
+    *,
+    n_trials: int,
+    n_startup: int = N_STARTUP,
+    noise_sd: float = 0.0,
+    group: Group = "paper",
+) -> Problem:
+    """Return a formula as it is, in the box from ``low`` to ``high``, each of shape (d,)."""
+    space = box(low, high)
+    return Problem(
+        name=name,
+        space=MappingProxyType(space),
+        value=lambda params: formula(np.array([params[parameter] for parameter in space])),
+        argmin=MappingProxyType(dict(zip(space, argmin.tolist(), strict=True))),
+        minimum=formula(argmin),
+        n_trials=n_trials,
+        n_startup=n_startup,
+        noise_sd=noise_sd,
+        group=group,
+    )
+
+
 def moved(
     name: str,
     formula: Formula,
@@ -160,34 +348,31 @@ def moved(
     n_trials: int,
     rotate: bool = True,
     noise_sd: float = 0.0,
-    definition: str | None = None,
     group: Group = "smooth",
 ) -> Problem:
     """Return a formula moved into the box: optimum shifted, axes rotated unless told not to.
 
-    ``width`` is the side of the usual box in the formula's own coordinates.  ``definition`` names
-    the problem whose shift and rotation are shared, so that a noisy problem differs from the noise-
-    free one by its noise alone.
+    ``width`` is the side of the usual box in the formula's own coordinates.
     """
     dimension = z_argmin.size
-    rng = rng_of(definition or name)
+    rng = rng_of(name)
     center = BOX_LOW + (BOX_HIGH - BOX_LOW) * place_of_optimum(rng, dimension)
     turn = rotation(rng, dimension) if rotate else np.eye(dimension)
     turn *= width / (BOX_HIGH - BOX_LOW)
-    space = box(np.full(dimension, BOX_LOW), np.full(dimension, BOX_HIGH))
-    names = tuple(space)
-
-    def value(params: Params) -> float:
-        x = np.array([params[parameter] for parameter in names])
-        return formula(z_argmin + turn @ (x - center))
-
-    return Problem(
-        name=name,
-        space=MappingProxyType(space),
-        value=value,
-        argmin=MappingProxyType(dict(zip(names, center.tolist(), strict=True))),
-        minimum=formula(z_argmin),
+    problem = unmoved(
+        name,
+        lambda x: formula(z_argmin + turn @ (x - center)),
+        center,
+        np.full(dimension, BOX_LOW),
+        np.full(dimension, BOX_HIGH),
         n_trials=n_trials,
         noise_sd=noise_sd,
         group=group,
     )
+    return replace(problem, minimum=formula(z_argmin))
+
+
+def noisy(problem: Problem, noise_sd: float, **changes: Any) -> Problem:
+    """Return a problem that differs from ``problem`` by its noise, and ``changes``, alone."""
+    name = f"noisy_{problem.name}"
+    return replace(problem, name=name, noise_sd=noise_sd, group="noisy", **changes)

@@ -17,13 +17,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from benchmarks.common.options import add_count
 from benchmarks.common.report import Report
+from benchmarks.common.tables import verdict
 
 DESCRIPTION = "Overhead of BBOSearch per Ray Tune trial, beside Tune's own random search."
-N_TRIALS = 20
-N_QUICK = 4
-DEFAULT_ROUNDS = 5
-QUICK_ROUNDS = 1
+N_WARM_UP = 4
+SIZES, QUICK = {"trials": 20, "seeds": 5}, {"trials": 4, "seeds": 1}
 LIMIT_MS = 50.0
 OURS, PEER = "BBOSearch", "BasicVariantGenerator"
 # Read when Ray is imported: no token in the home folder, no usage report, no log files.
@@ -36,12 +36,7 @@ SETTINGS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the number of trials; ``--seeds`` is the number of rounds."""
-    parser.add_argument(
-        "--trials",
-        type=int,
-        metavar="N",
-        help=f"trials of one experiment (default: {N_TRIALS}; {N_QUICK} with --quick)",
-    )
+    add_count(parser, "--trials", "trials of one experiment")
 
 
 def evaluate(config: dict[str, Any]) -> None:
@@ -99,8 +94,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
     from bbo_plugins.ray import BBOSearch  # noqa: PLC0415
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    n_trials = options.trials or (N_QUICK if options.quick else N_TRIALS)
-    n_rounds = options.seeds or (QUICK_ROUNDS if options.quick else DEFAULT_ROUNDS)
+    n_trials = options.trials
     makers: dict[str, Callable[[int], Any]] = {
         OURS: lambda seed: BBOSearch(seed=seed),
         PEER: lambda seed: BasicVariantGenerator(max_concurrent=2, random_state=seed),
@@ -118,8 +112,8 @@ def run(options: argparse.Namespace, report: Report) -> None:
         )
         try:
             for make in makers.values():  # which starts the workers and imports everything
-                time_experiment(make(0), N_QUICK)
-            for number in range(n_rounds):
+                time_experiment(make(0), N_WARM_UP)
+            for number in range(options.seeds):
                 one = {}
                 for name, make in makers.items():
                     one[name] = time_experiment(make(number), n_trials)
@@ -147,7 +141,7 @@ def _add_table(
                 f"{per_trial[OURS]:.0f}",
                 f"{per_trial[PEER]:.0f}",
                 f"{median:.1f} [{min(more):.1f}, {max(more):.1f}]",
-                f"< {LIMIT_MS:.0f}: {'met' if median < LIMIT_MS else 'MISSED'}",
+                f"< {LIMIT_MS:.0f}: {verdict(median < LIMIT_MS)}",
             ]
         )
     report.table(

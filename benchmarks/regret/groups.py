@@ -8,17 +8,15 @@ problems like these, with a bootstrap over problems and, within each, over seeds
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
+from benchmarks.common.tables import ALL, Comparison, log_ratios, mean_ranks, verdict
 from benchmarks.problems.problem import GROUPS
-from benchmarks.regret.problems import problem_named
-from benchmarks.regret.tables import Regrets, collect, ranks_by_seed
 
 # The largest geometric mean of the ratio, per group, that counts as success.
 GOALS = {"deceptive": 0.7, "smooth": 1.2}
@@ -41,55 +39,52 @@ def geometric_mean_interval(log_ratios: NDArray[np.float64]) -> tuple[float, flo
     return math.exp(float(log_ratios.mean())), math.exp(float(low)), math.exp(float(high))
 
 
-def add_group_tables(
-    report: Report, records: Iterable[Mapping[str, Any]], samplers: Sequence[str]
-) -> None:
+def add_group_tables(report: Report, comparison: Comparison) -> None:
     """Add the mean ranks by group and the comparisons with the baselines to the report."""
-    regrets = collect(records, samplers, report.directory)
-    if not regrets or not samplers:
-        return
-    groups = {name: problem_named(name, report.directory).group for name in regrets}
-    by_group: dict[str, Regrets] = {
-        group: chosen
-        for group in GROUPS
-        if (chosen := {name: regrets[name] for name in regrets if groups[name] == group})
-    }
-    _add_ranks(report, {**by_group, "all": regrets}, samplers)
-    _add_comparison(report, by_group, samplers)
+    if comparison.curves:
+        groups = [group for group in GROUPS if comparison.cells(group=group)]
+        _add_ranks(report, comparison, [*groups, ALL])
+        _add_baselines(report, comparison, groups)
 
 
-def _add_ranks(report: Report, by_group: Mapping[str, Regrets], samplers: Sequence[str]) -> None:
+def _add_ranks(report: Report, comparison: Comparison, groups: Sequence[str]) -> None:
     """Add the mean rank of each sampler in each group."""
-    ranks = [ranks_by_seed(regrets, samplers).mean(axis=0) for regrets in by_group.values()]
+    columns, headers = [], ["sampler"]
+    for group in groups:
+        cells = comparison.cells(group=group)
+        ranks, _ = mean_ranks(cells, comparison.entrants)
+        if ranks is not None:
+            columns.append(ranks)
+            headers.append(f"{group} ({len({problem for problem, _seed in cells})})")
     rows = [
-        [sampler, *(f"{rank:.2f}" for rank in column)]
-        for sampler, column in zip(samplers, np.transpose(ranks), strict=True)
+        [sampler, *(f"{ranks[i]:.2f}" for ranks in columns)]
+        for i, sampler in enumerate(comparison.entrants)
     ]
-    headers = ["sampler", *(f"{group} ({len(regrets)})" for group, regrets in by_group.items())]
     report.table("Mean rank per seed, by group (number of problems); 1 is best", headers, rows)
 
 
-def _add_comparison(
-    report: Report, by_group: Mapping[str, Regrets], samplers: Sequence[str]
-) -> None:
+def _add_baselines(report: Report, comparison: Comparison, groups: Sequence[str]) -> None:
     """Add the ratios of every entrant to its baseline, a column each, where both have run."""
     pairs = [
         (name, baseline)
-        for name in samplers
-        if (baseline := SAMPLERS[name].baseline) is not None and baseline in samplers
+        for name in comparison.entrants
+        if (baseline := SAMPLERS[name].baseline) is not None and baseline in comparison.entrants
     ]
     if not pairs:
         return
     rows = []
-    for group, regrets in by_group.items():
-        columns = [_log_ratios(regrets, *pair) for pair in pairs]
-        for i, problem in enumerate(regrets):
-            cells = [_cell(log_ratios[i : i + 1]) for log_ratios in columns]
-            rows.append([group, problem, *cells])
-        rows.append([group, "**all**", *(f"**{_cell(log_ratios)}**" for log_ratios in columns)])
+    for group in groups:
+        cells = comparison.cells(group=group)
+        columns = [log_ratios(cells, *pair) for pair in pairs]
+        for problem in columns[0]:
+            ratios = [_cell(np.array([column[problem]])) for column in columns]
+            rows.append([group, problem, *ratios])
+        all_ratios = [np.array(list(column.values())) for column in columns]
+        rows.append([group, "**all**", *(f"**{_cell(ratios)}**" for ratios in all_ratios)])
         goal = GOALS.get(group)
         if goal is not None:
-            rows.append([group, f"<= {goal:g}", *(_verdict(column, goal) for column in columns)])
+            met = (math.exp(float(ratios.mean())) <= goal for ratios in all_ratios)
+            rows.append([group, f"<= {goal:g}", *map(verdict, met)])
     report.table(
         "Ratio of final regrets to the baseline (below 1: better than it), geometric mean "
         "[95% bootstrap]",
@@ -98,15 +93,6 @@ def _add_comparison(
     )
 
 
-def _log_ratios(regrets: Regrets, name: str, baseline: str) -> NDArray[np.float64]:
-    """Return log(regret / baseline's regret), shape (n_problems, n_seeds)."""
-    return np.array([np.log(values[name] / values[baseline]) for values in regrets.values()])
-
-
 def _cell(log_ratios: NDArray[np.float64]) -> str:
     ratio, low, high = geometric_mean_interval(log_ratios)
     return f"{ratio:.3g} [{low:.2g}, {high:.2g}]"
-
-
-def _verdict(log_ratios: NDArray[np.float64], goal: float) -> str:
-    return "met" if math.exp(float(log_ratios.mean())) <= goal else "MISSED"

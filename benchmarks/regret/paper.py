@@ -18,6 +18,7 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED
 from benchmarks.common.report import Report
+from benchmarks.common.tables import mean_and_error
 from benchmarks.estimation.estimators import LOSSES, FloatArray, estimate
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.problem import from_unit
@@ -65,15 +66,17 @@ def add_paper_tables(
     budget = max((record["n_trials"] for record in records), default=0)
     checkpoints = [t for t in CHECKPOINTS if t < budget] + [budget]
     regret_rows, error_rows = [], []
-    for name in dict.fromkeys(record["function"] for record in records):
+    for name in dict.fromkeys(record["problem"] for record in records):
         for t in checkpoints:
             regrets, errors = [], []
             for sampler in samplers:
-                chosen = [r for r in records if (r["function"], r["sampler"]) == (name, sampler)]
-                regrets.append(_cell([record["curve"][t - 1] for record in chosen]))
+                chosen = [r for r in records if (r["problem"], r["entrant"]) == (name, sampler)]
+                regrets.append(mean_and_error([record["regrets"][t - 1] for record in chosen]))
                 loss = LOSS_OF.get(sampler, MAP)
                 errors.append(
-                    _cell([prediction_error(name, np.array(r["points"][:t]), loss) for r in chosen])
+                    mean_and_error(
+                        [prediction_error(name, np.array(r["points"][:t]), loss) for r in chosen]
+                    )
                 )
             regret_rows.append([name, t, *regrets])
             error_rows.append([name, t, *errors])
@@ -85,9 +88,3 @@ def add_paper_tables(
         "The error is that of the posterior mean at uniform points, over the function's variance. "
         f"Losses of the estimates: {losses}."
     )
-
-
-def _cell(values: Sequence[float]) -> str:
-    """Format the mean and its standard error."""
-    error = float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else float("nan")
-    return f"{np.mean(values):.3g} ± {error:.1g}"

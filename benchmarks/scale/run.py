@@ -14,13 +14,11 @@ Regrets are noise-free, those of the best observed trial.
 """
 
 import argparse
-import concurrent.futures
 import contextlib
-import multiprocessing
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,66 +28,76 @@ from scipy.stats import rankdata
 
 from bbo_plugins.methods import training_subset
 from bbo_plugins.optuna import UHEBOSampler
+from benchmarks.common import runs
 from benchmarks.common.histories import history
-from benchmarks.common.report import Report, package_digest, read_records
-from benchmarks.common.samplers import SAMPLERS, available, quiet
+from benchmarks.common.options import add_count, add_effort, add_names
+from benchmarks.common.report import Report, package_digest
+from benchmarks.common.samplers import SAMPLERS, available
+from benchmarks.common.studies import run_study
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.problem import Problem
-from benchmarks.regret.run import startup_points
 from benchmarks.scale.rules import ALL, CHOSEN, RULES, Rule
 
 DESCRIPTION = "What the model has of a very long study: regret by rule, and suggestion time."
-FUNCTIONS = (
-    "hartmann6",
-    "rosenbrock5",
-    "ackley5",
-    "levy10",
-    "schwefel4",
-    "michalewicz5",
-    "mixed_interaction5",
-    "noisy_hartmann6",
-)
-CONTINUED = ("hartmann6", "levy10", "noisy_hartmann6")
+LIMIT = training_subset.MAX_MODELED
+PARTS = ("short", "real", "time")
+# "continued" are the problems of the second table, "seeds_continued" its seeds, "given" and "more"
+# the trials that are given and added.
+SIZES = {
+    "problems": (
+        *("hartmann6", "rosenbrock5", "ackley5", "levy10"),
+        *("schwefel4", "michalewicz5", "mixed_interaction5", "noisy_hartmann6"),
+    ),
+    "rules": tuple(RULES),
+    "trials": 300,
+    "seeds": 4,
+    "continued": ("hartmann6", "levy10", "noisy_hartmann6"),
+    "seeds_continued": 2,
+    "given": 2 * LIMIT,
+    "more": 50,
+    "lengths": (1000, 2000, 5000, 10_000),
+    "length_of_peer": 2000,
+}
+QUICK = {
+    "problems": ("hartmann6",),
+    "rules": (ALL, CHOSEN),
+    "trials": 30,
+    "seeds": 1,
+    "continued": ("hartmann6",),
+    "seeds_continued": 1,
+    "given": LIMIT + 100,
+    "more": 2,
+    "lengths": (1100,),
+    "length_of_peer": 0,
+}
 TIMED = "hartmann6"
-DEFAULT_SEEDS, QUICK_SEEDS = 4, 1
-DEFAULT_TRIALS, QUICK_TRIALS = 300, 30
 SHARE = 5  # the limit is the number of trials divided by this
-LENGTHS, QUICK_LENGTHS = (1000, 2000, 5000, 10_000), (1100,)
-PEER, PEER_MAX_LENGTH = "gpsampler", 2000
+PEER = "gpsampler"
 WARM_ASKS = 3
 LEAST = 1e-6  # regrets below it, relative to that of a random point, are equal
-PROTOCOL = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """One study; all its fields together are the key of its record."""
+class Run(runs.Run):
+    """One study: ``n_trials`` trials after ``n_given``, with a model of at most ``limit``."""
 
-    function: str
+    problem: str
     rule: str
     seed: int
     n_given: int
     n_trials: int
     limit: int
-    source: str
-    protocol: int = PROTOCOL
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
-    parser.add_argument(
-        "--jobs", type=int, default=1, help="processes, each with one thread (default: %(default)s)"
-    )
-    parser.add_argument("--trials", type=int, help="trials per study of the first table")
-    parser.add_argument("--rules", nargs="+", choices=sorted(RULES), help="only these rules")
-    parser.add_argument("--functions", nargs="+", choices=sorted(PROBLEMS), metavar="NAME")
-    parser.add_argument(
-        "--parts",
-        nargs="+",
-        choices=("short", "real", "time"),
-        default=["short", "real", "time"],
-        help="which of the three tables to make (default: all)",
-    )
+    add_effort(parser)
+    parser.set_defaults(jobs=1)
+    add_count(parser, "--trials", "trials per study of the first table")
+    add_names(parser, "--rules", RULES)
+    add_names(parser, "--problems", PROBLEMS)
+    add_names(parser, "--parts", PARTS, "only these tables")
+    parser.set_defaults(parts=PARTS)
 
 
 @contextlib.contextmanager
@@ -108,61 +116,33 @@ def modeling(rule: Rule, limit: int) -> Iterator[None]:
 
 
 def execute(run: Run) -> dict[str, Any]:
-    """Run one study; returns its record."""
-    quiet()
-    problem = PROBLEMS[run.function]
-    study = optuna.create_study(sampler=UHEBOSampler(seed=run.seed))
-    values: list[float] = []
-    regrets: list[float] = []
-    if run.n_given:
-        study.add_trials(history(problem, run.n_given, run.seed))
-        for trial in study.trials:
-            values.append(trial.values[0])
-            regrets.append(problem.regret(trial.params))
-    else:
-        for params in startup_points(problem, run.seed):
-            study.enqueue_trial(params)
-    start = time.process_time()
+    """Run one study; returns what was measured."""
+    problem = PROBLEMS[run.problem]
+    given = history(problem, run.n_given, run.seed) if run.n_given else []
     with modeling(RULES[run.rule], run.limit):
-        for number in range(run.n_given, run.n_given + run.n_trials):
-            asked = study.ask(dict(problem.space))
-            values.append(problem.observe(asked.params, seed=run.seed, number=number))
-            regrets.append(problem.regret(asked.params))
-            study.tell(asked, values[-1])
-    return {
-        **asdict(run),
-        "regret": regrets[int(np.argmin(values))],
-        "given": regrets[int(np.argmin(values[: run.n_given]))] if run.n_given else None,
-        "scale": problem.scale,
-        "cpu_seconds": round(time.process_time() - start, 2),
-    }
+        trials, seconds = run_study(
+            problem, UHEBOSampler(seed=run.seed), seed=run.seed, n_trials=run.n_trials, given=given
+        )
+    regret = problem.regrets((trial.params, trial.value) for trial in trials)[-1]
+    return {"regret": regret, "scale": problem.scale, "seconds": seconds}
 
 
-def execute_all(runs: Sequence[Run], report: Report, jobs: int) -> list[dict[str, Any]]:
-    """Execute the runs that are not stored yet; returns the records of all."""
-    stored = _stored(report)
-    todo = [run for run in runs if run not in stored]
-    report.progress(f"{len(runs)} runs, {len(runs) - len(todo)} of them stored already")
-    context = multiprocessing.get_context("spawn")
-    with contextlib.ExitStack() as stack:
-        results: Iterator[dict[str, Any]] = map(execute, todo)
-        if jobs > 1:
-            pool = concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context)
-            results = stack.enter_context(pool).map(execute, todo)
-        for record in results:
-            report.record(**record)
-            report.progress("{function} {rule} {seed}: {regret:.3g}".format_map(record))
-    stored = _stored(report)
-    return [stored[run] for run in runs]
-
-
-def _stored(report: Report) -> dict[Run, dict[str, Any]]:
-    fields = Run.__dataclass_fields__
-    return {
-        Run(**{name: record[name] for name in fields}): record
-        for record in read_records(report.records_path)
-        if fields.keys() <= record.keys()
-    }
+def run_all(
+    options: argparse.Namespace, report: Report, problems: Sequence[str], seeds: int, **sizes: Any
+) -> list[dict[str, Any]]:
+    """Run the studies of one table, by every rule of ``sizes``; returns all records or none."""
+    rules = sizes.pop("rules")
+    studies = [
+        Run(problem=problem, rule=rule, seed=seed, source=package_digest(), **sizes)
+        for seed in range(seeds)
+        for problem in problems
+        for rule in rules
+    ]
+    execute_all: runs.Execute[Run] = runs.by_processes(
+        execute, jobs=options.jobs, minutes=options.minutes
+    )
+    records = list(runs.completed(studies, execute_all, report).values())
+    return records if len(records) == len(studies) else []
 
 
 def log_regret(record: Mapping[str, Any]) -> float:
@@ -174,9 +154,11 @@ def add_regret_table(
     report: Report, title: str, records: Sequence[Mapping[str, Any]], rules: Sequence[str]
 ) -> None:
     """Add medians by function, mean ranks, and paired differences to the model of all trials."""
+    if not records:
+        return
     pairs: dict[tuple[str, int], dict[str, float]] = {}
     for record in records:
-        pair = pairs.setdefault((record["function"], record["seed"]), {})
+        pair = pairs.setdefault((record["problem"], record["seed"]), {})
         pair[record["rule"]] = log_regret(record)
     table = np.array([[pair[rule] for rule in rules] for pair in pairs.values()])
     functions = np.array([function for function, _ in pairs])
@@ -190,66 +172,34 @@ def add_regret_table(
         error = losses.std(axis=0) / np.sqrt(len(losses))
         both = zip(losses.mean(axis=0), error, strict=True)
         rows.append([f"mean, less {ALL}", *(f"{mean:.2f} ± {se:.2f}" for mean, se in both)])
-    cpu = {rule: [r["cpu_seconds"] for r in records if r["rule"] == rule] for rule in rules}
+    cpu = {rule: [sum(r["seconds"]) for r in records if r["rule"] == rule] for rule in rules}
     rows.append(["CPU s per study", *(round(statistics.mean(cpu[rule]), 1) for rule in rules)])
     report.table(title, ["log10 regret, median", *rules], rows)
 
 
 def short_memory(options: argparse.Namespace, report: Report) -> None:
     """Compare the rules with a limit that is small enough for many long studies."""
-    n_trials = options.trials or (QUICK_TRIALS if options.quick else DEFAULT_TRIALS)
-    rules = tuple(options.rules or ((ALL, CHOSEN) if options.quick else RULES))
-    functions = options.functions or (FUNCTIONS[:1] if options.quick else FUNCTIONS)
-    seeds = options.seeds or (QUICK_SEEDS if options.quick else DEFAULT_SEEDS)
+    n_trials, rules = options.trials, options.rules
     limit = max(n_trials // SHARE, 10)
-    runs = [
-        Run(
-            function=function,
-            rule=rule,
-            seed=seed,
-            n_given=0,
-            n_trials=n_trials,
-            limit=limit,
-            source=package_digest(),
-        )
-        for seed in range(seeds)
-        for function in functions
-        for rule in rules
-    ]
-    records = execute_all(runs, report, options.jobs)
-    title = f"{n_trials} trials, a model of at most {limit}, {seeds} seeds"
+    sizes = {"n_given": 0, "n_trials": n_trials, "limit": limit}
+    records = run_all(options, report, options.problems, options.seeds, rules=rules, **sizes)
+    title = f"{n_trials} trials, a model of at most {limit}, {options.seeds} seeds"
     add_regret_table(report, title, records, rules)
 
 
 def real_limit(options: argparse.Namespace, report: Report) -> None:
     """Continue a long history with the package's model and with that of all trials."""
-    limit = training_subset.MAX_MODELED
-    n_given, n_trials = (limit + 100, 2) if options.quick else (2 * limit, 50)
-    functions = CONTINUED[:1] if options.quick else CONTINUED
-    seeds = 1 if options.quick else min(options.seeds or DEFAULT_SEEDS, 2)
-    runs = [
-        Run(
-            function=function,
-            rule=rule,
-            seed=seed,
-            n_given=n_given,
-            n_trials=n_trials,
-            limit=limit,
-            source=package_digest(),
-        )
-        for seed in range(seeds)
-        for function in functions
-        for rule in (CHOSEN, ALL)
-    ]
-    records = execute_all(runs, report, options.jobs)
-    title = f"{n_given} given trials continued by {n_trials}, a model of at most {limit}"
-    add_regret_table(report, title, records, (CHOSEN, ALL))
+    seeds, rules = min(options.seeds, options.seeds_continued), (CHOSEN, ALL)
+    sizes = {"n_given": options.given, "n_trials": options.more, "limit": LIMIT}
+    records = run_all(options, report, options.continued, seeds, rules=rules, **sizes)
+    title = f"{options.given} given trials continued by {options.more}, a model of at most {LIMIT}"
+    add_regret_table(report, title, records, rules)
 
 
 def suggestion_times(problem: Problem, name: str, n: int, seed: int) -> tuple[float, list[float]]:
     """Return CPU seconds of a cold suggestion and of warm ones on a history of ``n`` trials."""
     trials = history(problem, n + WARM_ASKS, seed)
-    study = optuna.create_study(sampler=SAMPLERS[name].build(seed, None))
+    study = optuna.create_study(sampler=SAMPLERS[name].build(seed))
     study.add_trials(trials[:n])
     times = []
     for k in range(1 + WARM_ASKS):
@@ -265,9 +215,9 @@ def long_histories(options: argparse.Namespace, report: Report) -> None:
     """Time suggestions of ours, both estimations, and of GPSampler where it can be borne."""
     entrants = available(("ours-uhe", "ours-map", PEER), report)
     rows = []
-    for n in QUICK_LENGTHS if options.quick else LENGTHS:
+    for n in options.lengths:
         for entrant in entrants:
-            if entrant.name == PEER and n > (0 if options.quick else PEER_MAX_LENGTH):
+            if entrant.name == PEER and n > options.length_of_peer:
                 continue
             cold, warm = suggestion_times(PROBLEMS[TIMED], entrant.name, n, 0)
             report.record(kind="time", n=n, entrant=entrant.name, cold=cold, warm=warm)
@@ -279,8 +229,6 @@ def long_histories(options: argparse.Namespace, report: Report) -> None:
 
 def run(options: argparse.Namespace, report: Report) -> None:
     """Make the tables that are asked for."""
-    quiet()
-    parts = {"short": short_memory, "real": real_limit, "time": long_histories}
-    for name, part in parts.items():
+    for name, part in zip(PARTS, (short_memory, real_limit, long_histories), strict=True):
         if name in options.parts:
             part(options, report)

@@ -6,12 +6,10 @@ sampler that leaves nothing, so that it fits its own hyperparameters, and once f
 hyperparameters it takes over. Of Optuna's only the criterion is timed, and not the threshold.
 """
 
-import gc
 import statistics
-import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import optuna
@@ -21,6 +19,8 @@ from bbo_plugins.optuna import RegretGapTerminator
 from benchmarks.common.histories import history
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
+from benchmarks.common.tables import verdict
+from benchmarks.common.timing import Timing, ratio_of, timed
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.stopping.series import PEER
 
@@ -34,24 +34,13 @@ N_STEPS, QUICK_N_STEPS = 10, 2
 _WARM_UP = 2  # steps that are not counted
 
 
-@dataclass(frozen=True, kw_only=True)
-class Timing:
-    """The time of one entrant for one completed trial, in seconds."""
-
-    entrant: str
-    seed: int
-    step: int
-    wall: float
-    cpu: float
-
-
 def measure(n_trials: int, n_steps: int, seed: int) -> list[Timing]:
     """Time all entrants on one growing history."""
     from optuna.terminator import EMMREvaluator  # noqa: PLC0415 - gone in Optuna 6
 
     problem = PROBLEMS[PROBLEM]
     trials = history(problem, n_trials + _WARM_UP + n_steps, seed)
-    sampler = SAMPLERS[SAMPLER].build(seed, None)
+    sampler = SAMPLERS[SAMPLER].build(seed)
     studies = {
         OWN_FIT: optuna.create_study(direction="minimize"),
         SHARED: optuna.create_study(direction="minimize", sampler=sampler),
@@ -75,7 +64,7 @@ def measure(n_trials: int, n_steps: int, seed: int) -> list[Timing]:
         studies[OWN_FIT].add_trial(trial)
         studies[SHARED].add_trial(_suggested(studies[SHARED], trial))
         for name in entrants if step % 2 == 0 else reversed(entrants):
-            wall, cpu = _timed(entrants[name])
+            _, wall, cpu = timed(entrants[name])
             if step >= 0:
                 timings.append(Timing(entrant=name, seed=seed, step=step, wall=wall, cpu=cpu))
     return timings
@@ -91,14 +80,6 @@ def _suggested(study: optuna.Study, trial: FrozenTrial) -> FrozenTrial:
         value=trial.value,
         system_attrs=study.get_trials(deepcopy=False)[-1].system_attrs,
     )
-
-
-def _timed(call: Callable[[], object]) -> tuple[float, float]:
-    """Return the wall and the CPU time of a call, in seconds."""
-    gc.collect()
-    wall, cpu = time.perf_counter(), time.process_time()
-    call()
-    return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def add_cost(report: Report, *, quick: bool) -> None:
@@ -124,20 +105,13 @@ def add_cost(report: Report, *, quick: bool) -> None:
 
 
 def _row(timings: Sequence[Timing], name: str, goal: float) -> list[Any]:
-    ours = {(t.seed, t.step): t for t in timings if t.entrant == name}
-    theirs = {(t.seed, t.step): t for t in timings if t.entrant == PEER}
-    paired = [theirs[key].wall / ours[key].wall for key in ours]
-    wall = statistics.median(t.wall for t in theirs.values())
-    own_wall = statistics.median(t.wall for t in ours.values())
-    cpu = statistics.median(t.cpu for t in theirs.values())
-    own_cpu = statistics.median(t.cpu for t in ours.values())
+    found = ratio_of(timings, name, PEER)
+    assert found is not None
     return [
         name,
-        f"{wall / own_wall:.1f}",
-        f"{min(paired):.1f} - {max(paired):.1f}",
-        f"{cpu / own_cpu:.1f}",
-        f"{1e3 * wall:.1f}",
-        f"{1e3 * own_wall:.2f}",
+        *found.cells,
+        f"{1e3 * statistics.median(found.theirs):.1f}",
+        f"{1e3 * statistics.median(found.ours):.2f}",
         f">= {goal:g}",
-        "met" if wall / own_wall >= goal else "MISSED",
+        verdict(found.wall >= goal),
     ]

@@ -6,29 +6,26 @@ and observed values of all trials in their order, and what this package has stor
 hyperparameters behind a suggestion and the scores on the folds. That is all that a terminator sees
 of a study, so that criteria are evaluated anew without a single new trial.
 
-A record is found again by all that it depends on: objective, sampler, seed, budget, and digests of
-the objective's definition and of the code that suggests. The code of the criteria is none of that.
+A record depends on the code that suggests, and not on that of the criteria.
 """
 
+import functools
 import hashlib
 import importlib.util
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.trial import FrozenTrial, create_trial
+from optuna.trial import FrozenTrial, Trial, create_trial
 
 from bbo_plugins.optuna import report_cross_validation_scores
-from benchmarks.common.samplers import SAMPLERS, Sampler, quiet
+from benchmarks.common.samplers import SAMPLERS, Entrant
+from benchmarks.common.studies import StudyRun, planned, run_study
 from benchmarks.problems.problem import Problem
-from benchmarks.regret.run import startup_points
 from benchmarks.stopping.problems import Objective, objective_of
 
-KIND = "history"
-PROTOCOL = 1
 _ATTRIBUTES = "bbo_plugins:"  # how the names of those that the package writes begin
 # Of the package, what no suggestion depends on. Samplers have no part in stopping.
 _UNRELATED_FOLDERS = ("ray", "visualization")
@@ -36,42 +33,24 @@ _UNRELATED_WORDS = ("completions", "cross_validation", "regret_gap", "stopping",
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """One study to be run; all its fields together are the key of its record."""
-
-    function: str
-    sampler: str
-    seed: int
-    n_trials: int
-    source: str
-    problem: str
-    protocol: int = PROTOCOL
-
-
-@dataclass(frozen=True, kw_only=True)
 class History:
     """A finished study.
 
     Attributes:
-        run: What it is a run of.
+        study: The study.
         params: Parameters of the n trials, in the order of completion.
         values: Their observed values, minimized.
         attributes: What this package has stored with each.
     """
 
-    run: Run
+    study: StudyRun
     params: Sequence[Mapping[str, Any]]
     values: Sequence[float]
     attributes: Sequence[Mapping[str, Any]]
 
     def regrets(self, problem: Problem) -> list[float]:
         """Return after each trial the noise-free regret of the best *observed* one."""
-        best, regret, regrets = math.inf, math.inf, []
-        for params, value in zip(self.params, self.values, strict=True):
-            if value < best:
-                best, regret = value, problem.regret(params)
-            regrets.append(regret)
-        return regrets
+        return problem.regrets(zip(self.params, self.values, strict=True))
 
     def growing(self, problem: Problem) -> Iterator[optuna.Study]:
         """Yield one and the same study after each completion, as it was then."""
@@ -104,54 +83,41 @@ def suggestion_digest() -> str:
     return digest.hexdigest()[:12]
 
 
-def source_of(sampler: Sampler) -> str:
-    """Return what identifies an entrant's code, as ``Sampler.source`` does."""
+def source_of(sampler: Entrant) -> str:
+    """Return what identifies an entrant's code, as ``Entrant.source`` does."""
     return f"suggestions-{suggestion_digest()}" if sampler.ours else sampler.source()
 
 
-def planned_runs(
-    objectives: Sequence[Objective], samplers: Sequence[Sampler], seeds: int, n_trials: int
-) -> list[Run]:
-    """Return every run, seed by seed, so that an interrupted benchmark has complete seeds."""
+def planned_studies(
+    objectives: Sequence[Objective], samplers: Sequence[Entrant], seeds: int, n_trials: int
+) -> list[StudyRun]:
+    """Return every study, seed by seed, so that an interrupted benchmark has complete seeds."""
+    problems = [objective.problem for objective in objectives]
+    runs = planned(problems, samplers, lambda _problem, _sampler: range(seeds), n_trials=n_trials)
     sources = {sampler.name: source_of(sampler) for sampler in samplers}
-    return [
-        Run(
-            function=objective.name,
-            sampler=sampler.name,
-            seed=seed,
-            n_trials=n_trials,
-            source=sources[sampler.name],
-            problem=objective.problem.fingerprint,
-        )
-        for seed in range(seeds)
-        for objective in objectives
-        for sampler in samplers
-    ]
+    return [replace(run, source=sources[run.entrant]) for run in runs]
 
 
-def execute(run: Run, directory: Path) -> dict[str, Any]:
-    """Run one study; returns its record."""
-    quiet()
-    objective = objective_of(run.function, directory)
-    problem = objective.problem
-    study = optuna.create_study(
-        direction="minimize", sampler=SAMPLERS[run.sampler].build(run.seed, run.n_trials)
+def execute(study: StudyRun, directory: Path) -> dict[str, Any]:
+    """Run one study; returns what is replayed."""
+    objective = objective_of(study.problem, directory)
+    trials, _seconds = run_study(
+        objective.problem,
+        SAMPLERS[study.entrant].build(study.seed, budget=study.n_trials),
+        seed=study.seed,
+        n_trials=study.n_trials,
+        before_tell=functools.partial(_report_scores, objective),
     )
-    for params in startup_points(problem, run.seed):
-        study.enqueue_trial(params)
-    for number in range(run.n_trials):
-        trial = study.ask(dict(problem.space))
-        if objective.fold_scores is not None:
-            report_cross_validation_scores(trial, objective.fold_scores(trial.params))
-        study.tell(trial, problem.observe(trial.params, seed=run.seed, number=number))
-    trials = study.get_trials(deepcopy=False)
     return {
-        "kind": KIND,
-        **asdict(run),
         "params": [trial.params for trial in trials],
         "values": [trial.value for trial in trials],
         "attributes": [_stored_by_us(trial) for trial in trials],
     }
+
+
+def _report_scores(objective: Objective, trial: Trial) -> None:
+    if objective.fold_scores is not None:
+        report_cross_validation_scores(trial, objective.fold_scores(trial.params))
 
 
 def _stored_by_us(trial: FrozenTrial) -> dict[str, Any]:
@@ -160,13 +126,7 @@ def _stored_by_us(trial: FrozenTrial) -> dict[str, Any]:
     return {name: value for name, value in attributes if name.startswith(_ATTRIBUTES)}
 
 
-def histories(records: Iterable[Mapping[str, Any]]) -> dict[Run, History]:
-    """Return the histories among ``records`` by their run."""
-    fields = Run.__dataclass_fields__
-    found = {}
-    for record in records:
-        if record.get("kind") == KIND and fields.keys() <= record.keys():
-            run = Run(**{name: record[name] for name in fields})
-            parts = {name: record[name] for name in ("params", "values", "attributes")}
-            found[run] = History(run=run, **parts)
-    return found
+def history_of(study: StudyRun, record: Mapping[str, Any]) -> History:
+    """Return the history in a study's record."""
+    parts = {name: record[name] for name in ("params", "values", "attributes")}
+    return History(study=study, **parts)

@@ -2,9 +2,8 @@
 
 Studies of every objective by every sampler are run once, to the full budget and never stopped
 (``benchmarks.stopping.histories``); every criterion is then replayed over them completion by
-completion (``benchmarks.stopping.series``), and every rule is applied to what it said. Histories
-and series are JSON lines; those that are in the file already are not computed again, and another
-threshold, patience or start costs nothing.
+completion (``benchmarks.stopping.series``), and every rule is applied to what it said. Another
+threshold, patience or start costs nothing, as histories and series are stored.
 
 Reported, rule by rule and sampler by sampler, noisy objectives apart, on the half of the objectives
 that rules may be tuned on and on the held-out half: how often the study was stopped and when, the
@@ -15,28 +14,20 @@ BestValueStagnationEvaluator) and ``fixed`` (after 65 trials, whatever happens).
 """
 
 import argparse
-import concurrent.futures
 import functools
 import math
-import multiprocessing
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple
-from typing import Any
+from collections.abc import Mapping
 
-from benchmarks.common.report import Report, read_records
-from benchmarks.common.samplers import SAMPLERS, available, quiet
+from benchmarks.common.options import add_count, add_effort, add_names
+from benchmarks.common.report import Report
+from benchmarks.common.runs import Execute, by_processes, completed
+from benchmarks.common.samplers import SAMPLERS, available
+from benchmarks.common.studies import StudyRun, shortened
+from benchmarks.problems.hpo_tables import is_missing
+from benchmarks.problems.tuning import BUDGET, QUICK_TABLE
 from benchmarks.stopping.cost import add_cost
-from benchmarks.stopping.histories import History, Run, execute, histories, planned_runs
-from benchmarks.stopping.problems import (
-    BUDGET,
-    NAMES,
-    QUICK_TABLE,
-    Objective,
-    default_names,
-    needs_table,
-    objective_of,
-    tables_are_missing,
-)
+from benchmarks.stopping.histories import History, execute, history_of, planned_studies
+from benchmarks.stopping.problems import NAMES, Objective, default_names, needs_table, objective_of
 from benchmarks.stopping.rules import (
     DEFAULT_ENTRANTS,
     ENTRANTS,
@@ -47,82 +38,79 @@ from benchmarks.stopping.rules import (
 )
 from benchmarks.stopping.series import (
     PEER,
+    Replay,
     Series,
-    Source,
     evaluate,
     peer_is_missing,
-    source_of,
-    stored_series,
+    replay_of,
+    series_in,
 )
 from benchmarks.stopping.tables import Outcome, add_tables, outcome_of
 
 DESCRIPTION = "Regret lost and budget saved by stopping criteria, and what they cost."
-DEFAULT_SAMPLERS = ("ours-uhe", "ours-map", "tpe", "random")
-DEFAULT_SEEDS, QUICK_SEEDS = 10, 1
+SIZES = {
+    "problems": tuple(default_names()),
+    "samplers": ("ours-uhe", "ours-map", "tpe", "random"),
+    "rules": DEFAULT_ENTRANTS,
+    "trials": BUDGET,
+    "seeds": 10,
+}
+QUICK = {
+    "problems": ("booth", "noisy_branin", QUICK_TABLE),
+    "samplers": ("ours-uhe", "random"),
+    "trials": 40,
+    "seeds": 1,
+}
 PEER_SEEDS = 3  # it costs more than all else together
-QUICK_OBJECTIVES = ("booth", "noisy_branin", QUICK_TABLE)
-QUICK_SAMPLERS = ("ours-uhe", "random")
-QUICK_BUDGET = 40
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
-    parser.add_argument(
-        "--jobs", type=int, default=2, help="processes, each with one thread (default: %(default)s)"
-    )
-    parser.add_argument("--trials", type=int, help=f"budget of every objective (default: {BUDGET})")
-    parser.add_argument(
-        "--objectives", nargs="+", choices=NAMES, metavar="NAME", help="only these objectives"
-    )
-    parser.add_argument(
-        "--samplers",
-        nargs="+",
-        choices=sorted(SAMPLERS),
-        default=None,
-        metavar="NAME",
-        help=f"of {', '.join(sorted(SAMPLERS))} (default: {' '.join(DEFAULT_SAMPLERS)})",
-    )
-    parser.add_argument(
-        "--rules",
-        nargs="+",
-        choices=DEFAULT_ENTRANTS,
-        default=DEFAULT_ENTRANTS,
-        metavar="NAME",
-        help=f"of {', '.join(DEFAULT_ENTRANTS)} (default: all)",
-    )
-    parser.add_argument(
-        "--peers",
-        nargs="+",
-        choices=(PEER,),
-        default=(),
-        metavar="NAME",
-        help=f"rules in addition: {PEER}, with our samplers and the first {PEER_SEEDS} seeds",
-    )
+    add_effort(parser)
+    add_count(parser, "--trials", "budget of every objective")
+    add_names(parser, "--problems", NAMES)
+    add_names(parser, "--samplers", SAMPLERS)
+    add_names(parser, "--rules", DEFAULT_ENTRANTS)
+    peers = f"rules in addition, with our samplers and the first {PEER_SEEDS} seeds"
+    add_names(parser, "--peers", (PEER,), peers)
     parser.add_argument("--no-cost", action="store_true", help="leave out the cost of a trial")
 
 
 def run(options: argparse.Namespace, report: Report) -> None:
     """Run and evaluate what is not stored yet, then report on everything asked for."""
-    quiet()
-    default_samplers = QUICK_SAMPLERS if options.quick else DEFAULT_SAMPLERS
-    samplers = available(options.samplers or default_samplers, report)
     entrants = _entrants(options, report)
-    objectives = _objectives(options, report)
-    n_trials = options.trials or (QUICK_BUDGET if options.quick else BUDGET)
-    seeds = options.seeds or (QUICK_SEEDS if options.quick else DEFAULT_SEEDS)
-    runs = planned_runs(objectives, samplers, seeds, n_trials)
-    finished = _run_studies(runs, report, jobs=options.jobs)
-    by_name = {objective.name: objective for objective in objectives}
+    objectives = {objective.name: objective for objective in _objectives(options, report)}
+    samplers = available(options.samplers, report)
+    studies = planned_studies(list(objectives.values()), samplers, options.seeds, options.trials)
+    effort = {"jobs": options.jobs, "minutes": options.minutes}
+    work = functools.partial(execute, directory=report.directory)
+    records = completed(studies, by_processes(work, **effort), report)
+    histories = {
+        study: history_of(study, shortened(record, study.n_trials))
+        for study, record in records.items()
+    }
+
     pairs = [
-        (finished[planned], entrant)
-        for planned in runs
+        (history, entrant)
+        for study, history in histories.items()
         for entrant in entrants
-        if _is_asked_of(entrant, planned, by_name[planned.function])
+        if _is_asked_of(entrant, study, objectives[study.problem])
     ]
-    series = _evaluate(pairs, report, jobs=options.jobs)
-    outcomes = [
-        _outcome(history, entrant, by_name[history.run.function], series)
+    replays = {
+        replay: history
         for history, entrant in pairs
+        if (replay := _replay_of(history.study, entrant)) is not None
+    }
+    work = functools.partial(evaluate, directory=report.directory)
+    replay_all: Execute[Replay] = by_processes(
+        work, inputs=lambda replay: (replays[replay],), **effort
+    )
+    found = completed(list(replays), replay_all, report)
+    series = {replay: series_in(record) for replay, record in found.items()}
+    outcomes = [
+        _outcome(history, entrant, objectives[history.study.problem], series)
+        for history, entrant in pairs
+        if (replay := _replay_of(history.study, entrant)) is None or replay in series
     ]
     add_tables(report, outcomes)
     if not options.no_cost:
@@ -131,7 +119,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
 
 def _entrants(options: argparse.Namespace, report: Report) -> list[Entrant]:
     """Return the rules asked for, and skip the peer by name if it cannot run here."""
-    names = [name for name in ENTRANTS if name in {*options.rules, *options.peers}]
+    names = [name for name in ENTRANTS if name in {*options.rules, *(options.peers or ())}]
     missing = peer_is_missing()
     if PEER in names and missing:
         report.skip(PEER, f"not installed: {', '.join(missing)}")
@@ -141,10 +129,9 @@ def _entrants(options: argparse.Namespace, report: Report) -> list[Entrant]:
 
 def _objectives(options: argparse.Namespace, report: Report) -> list[Objective]:
     """Return the objectives asked for; tables that are not stored yet are computed."""
-    default = QUICK_OBJECTIVES if options.quick else default_names()
     chosen = []
-    for name in options.objectives or default:
-        if needs_table(name) and tables_are_missing():
+    for name in options.problems:
+        if needs_table(name) and is_missing():
             report.skip(name, "not installed: sklearn")
             continue
         if needs_table(name):
@@ -153,104 +140,49 @@ def _objectives(options: argparse.Namespace, report: Report) -> list[Objective]:
     return chosen
 
 
-def _is_asked_of(entrant: Entrant, planned: Run, objective: Objective) -> bool:
+def _is_asked_of(entrant: Entrant, study: StudyRun, objective: Objective) -> bool:
     """Tell whether a rule is applied to a run."""
     if entrant.noise_free_only and objective.is_noisy:
         return False
     if entrant.name == PEER:
-        return SAMPLERS[planned.sampler].ours and planned.seed < PEER_SEEDS
+        return SAMPLERS[study.entrant].ours and study.seed < PEER_SEEDS
     needs_scores = entrant.rule is not None and entrant.rule.threshold == "cross-validation"
     return objective.fold_scores is not None or not needs_scores
 
 
-def _run_studies(runs: Sequence[Run], report: Report, *, jobs: int) -> dict[Run, History]:
-    """Run the studies that are not stored yet; returns all histories."""
-    stored = histories(read_records(report.records_path))
-    todo = [planned for planned in runs if planned not in stored]
-    report.progress(f"{len(runs)} studies, {len(runs) - len(todo)} of them stored already")
-    work = functools.partial(execute, directory=report.directory)
-    for done, record in enumerate(_mapped(work, [(planned,) for planned in todo], jobs), start=1):
-        report.record(**record)
-        place = f"{record['function']} {record['sampler']} seed {record['seed']}"
-        report.progress(f"[{done}/{len(todo)}] {place}")
-    return histories(read_records(report.records_path))
-
-
-def _evaluate(
-    pairs: Iterable[tuple[History, Entrant]], report: Report, *, jobs: int
-) -> dict[tuple[tuple[Any, ...], Source], Series]:
-    """Replay the criteria that are not stored yet; returns all series."""
-    wanted = dict.fromkeys(
-        (history.run, source)
-        for history, entrant in pairs
-        if (source := _source_of(entrant)) is not None
-    )
-    of_run = {history.run: history for history, _ in pairs}
-    stored = stored_series(read_records(report.records_path))
-    todo = [(of_run[run], source) for run, source in wanted if (astuple(run), source) not in stored]
-    report.progress(f"{len(wanted)} replays, {len(wanted) - len(todo)} of them stored already")
-    work = functools.partial(evaluate, directory=report.directory)
-    for done, record in enumerate(_mapped(work, todo, jobs), start=1):
-        report.record(**record)
-        place = f"{record['run']['function']} {record['run']['sampler']} {record['criterion']}"
-        report.progress(f"[{done}/{len(todo)}] {place}")
-    return stored_series(read_records(report.records_path))
-
-
-def _mapped(
-    work: Callable[..., dict[str, Any]], items: Sequence[tuple[Any, ...]], jobs: int
-) -> Iterator[dict[str, Any]]:
-    """Yield the results of ``work`` as soon as they are there, over several processes."""
-    if jobs == 1:
-        yield from (work(*item) for item in items)
-        return
-    # Spawned, not forked: torch and BLAS have threads, and locks, of their own.
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(max_workers=jobs, mp_context=context) as pool:
-        futures = [pool.submit(work, *item) for item in items]
-        try:
-            for future in concurrent.futures.as_completed(futures):
-                yield future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
 @functools.cache
-def _source_of(entrant: Entrant) -> Source | None:
-    """Return what makes the series of a rule, None for a control."""
+def _replay_of(study: StudyRun, entrant: Entrant) -> Replay | None:
+    """Return what makes the series that a rule is applied to, None for a control."""
     if entrant.criterion is None:
         return None
-    return source_of(
-        entrant.criterion, threshold=entrant.threshold, deterministic=entrant.is_deterministic
+    return replay_of(
+        study,
+        entrant.criterion,
+        threshold=entrant.threshold,
+        deterministic=entrant.is_deterministic,
     )
 
 
 def _outcome(
-    history: History,
-    entrant: Entrant,
-    objective: Objective,
-    series: dict[tuple[tuple[Any, ...], Source], Series],
+    history: History, entrant: Entrant, objective: Objective, series: Mapping[Replay, Series]
 ) -> Outcome:
     """Apply one rule to one history."""
-    source = _source_of(entrant)
-    if source is None:
-        is_blind = entrant.name == "fixed"
-        stop = FIXED if is_blind else stagnation_stop(history.values)
+    replay = _replay_of(history.study, entrant)
+    if replay is None:
+        stop = FIXED if entrant.name == "fixed" else stagnation_stop(history.values)
     elif entrant.rule is None:
-        stop = series[astuple(history.run), source].stop
+        stop = series[replay].stop
     else:
-        found = series[astuple(history.run), source]
-        stop = stop_of(entrant.rule, found, _best_scores(history, objective))
+        stop = stop_of(entrant.rule, series[replay], _best_scores(history, objective))
     if stop is not None and stop > len(history.values):
         stop = None
     return outcome_of(
         objective,
         history.regrets(objective.problem),
         stop,
-        sampler=history.run.sampler,
+        sampler=history.study.entrant,
         entrant=entrant.name,
-        seed=history.run.seed,
+        seed=history.study.seed,
     )
 
 

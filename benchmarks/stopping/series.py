@@ -12,21 +12,21 @@ The peer is Optuna's own terminator as its documentation sets it up. It only say
 import importlib.util
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import optuna
 
 from bbo_plugins.optuna import RegretGapTerminator
 from benchmarks.common.report import package_digest
 from benchmarks.common.samplers import quiet
+from benchmarks.common.studies import StudyRun
 from benchmarks.problems.problem import Problem
 from benchmarks.stopping.histories import History
 from benchmarks.stopping.problems import objective_of
 
-KIND = "series"
 PEER = "optuna-emmr"
 _PEER_NEEDS = ("torch", "scipy")
 _DIGITS = 12
@@ -40,20 +40,25 @@ class StopsStudies(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
-    """What a series is made by; with a history's run it is the key of a record.
+class Replay(StudyRun):
+    """One criterion over the history of a study; its ``source`` identifies the criterion's code.
 
     Attributes:
+        suggested_by: What identifies the sampler's code.
         criterion: One of the package's criteria, or the peer.
         threshold: The threshold that the model's smallest noise is that of.
         deterministic: Whether it is told that the objective is free of noise.
-        code: Identifies the code: a digest of the package, or the peer's release.
     """
 
+    suggested_by: str
     criterion: str
     threshold: str = "relative"
     deterministic: bool = False
-    code: str
+
+    @property
+    def key(self) -> Self:
+        """All fields: what is said after n trials is stored for this many."""
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,15 +81,19 @@ class Series:
         return [absent if value is None else value for value in column]
 
 
-def source_of(
-    criterion: str, *, threshold: str = "relative", deterministic: bool = False
-) -> Source:
-    """Return the source of today's code."""
+def replay_of(
+    study: StudyRun, criterion: str, *, threshold: str = "relative", deterministic: bool = False
+) -> Replay:
+    """Return the replay of a study by today's code; the peer has no threshold of ours."""
+    history: dict[str, Any] = {
+        name: value for name, value in asdict(study).items() if name != "source"
+    }
     if criterion == PEER:
-        return Source(criterion=criterion, code=f"optuna-{optuna.__version__}")
-    return Source(
-        criterion=criterion, threshold=threshold, deterministic=deterministic, code=package_digest()
-    )
+        code = f"optuna-{optuna.__version__}"
+    else:
+        code = package_digest()
+        history |= {"threshold": threshold, "deterministic": deterministic}
+    return Replay(**history, suggested_by=study.source, source=code, criterion=criterion)
 
 
 def peer_is_missing() -> tuple[str, ...]:
@@ -105,18 +114,17 @@ def optuna_terminator(seed: int) -> StopsStudies:
         return own
 
 
-def evaluate(history: History, source: Source, directory: Path) -> dict[str, Any]:
-    """Replay one criterion over one history; returns its record."""
+def evaluate(replay: Replay, history: History, directory: Path) -> dict[str, Any]:
+    """Replay one criterion over one history; returns what it said."""
     quiet()
-    problem = objective_of(history.run.function, directory).problem
-    record = {"kind": KIND, "run": asdict(history.run), **asdict(source)}
-    if source.criterion == PEER:
-        return record | {"stop": _peer_stop(history, problem)}
-    rule: dict[str, Any] = {"criterion": source.criterion, "threshold": source.threshold}
-    terminator = RegretGapTerminator(**rule, deterministic_objective=source.deterministic)
+    problem = objective_of(replay.problem, directory).problem
+    if replay.criterion == PEER:
+        return {"stop": _peer_stop(history, problem)}
+    rule: dict[str, Any] = {"criterion": replay.criterion, "threshold": replay.threshold}
+    terminator = RegretGapTerminator(**rule, deterministic_objective=replay.deterministic)
     found = [terminator.evaluate(study) for study in history.growing(problem)]
     names = dict.fromkeys(name for one in found for name in one.terms)
-    return record | {
+    return {
         "values": [_rounded(one.value) for one in found],
         "terms": {
             name: [_rounded(one.terms.get(name, math.nan)) for one in found] for name in names
@@ -125,7 +133,7 @@ def evaluate(history: History, source: Source, directory: Path) -> dict[str, Any
 
 
 def _peer_stop(history: History, problem: Problem) -> int | None:
-    terminator = optuna_terminator(history.run.seed)
+    terminator = optuna_terminator(history.study.seed)
     for n, study in enumerate(history.growing(problem), start=1):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -134,22 +142,13 @@ def _peer_stop(history: History, problem: Problem) -> int | None:
     return None
 
 
-def stored_series(
-    records: Iterable[Mapping[str, Any]],
-) -> dict[tuple[tuple[Any, ...], Source], Series]:
-    """Return the series among ``records``, by their run's fields and their source."""
-    found = {}
-    for record in records:
-        if record.get("kind") != KIND:
-            continue
-        fields = Source.__dataclass_fields__
-        source = Source(**{name: record[name] for name in fields if name in record})
-        found[tuple(record["run"].values()), source] = Series(
-            values=[math.inf if value is None else value for value in record.get("values", [])],
-            terms=record.get("terms", {}),
-            stop=record.get("stop"),
-        )
-    return found
+def series_in(record: Mapping[str, Any]) -> Series:
+    """Return the series in a replay's record."""
+    return Series(
+        values=[math.inf if value is None else value for value in record.get("values", [])],
+        terms=record.get("terms", {}),
+        stop=record.get("stop"),
+    )
 
 
 def _rounded(value: float) -> float | None:

@@ -10,6 +10,7 @@ from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
 from benchmarks.common import ablations
+from benchmarks.common.criteria import LiteralLoss
 from benchmarks.problems.gp_samples import draw
 
 FEATURES = FeatureMap((0, 0))
@@ -19,7 +20,7 @@ FEATURES = FeatureMap((0, 0))
 def test_literal_posterior_has_the_papers_priors(fit_noise: bool) -> None:
     """With the default prior added, the likelihood is weighted by SciPy's Gamma densities."""
     X, y = draw("uniform", 2, 12, 0)
-    literal = ablations.LiteralLoss().bind(X, y, FEATURES, fit_noise=fit_noise)
+    literal = LiteralLoss().bind(X, y, FEATURES, fit_noise=fit_noise)
     pseudo = NearestNeighborPseudoData().bind(X, y, FEATURES, fit_noise=fit_noise)
     prior = default_prior(2)
     q = pseudo.n_parameters
@@ -38,7 +39,7 @@ def test_literal_posterior_has_the_papers_priors(fit_noise: bool) -> None:
 def test_literal_posterior_gradient() -> None:
     """The gradient agrees with central differences."""
     X, y = draw("uniform", 2, 12, 0)
-    literal = ablations.LiteralLoss().bind(X, y, FEATURES)
+    literal = LiteralLoss().bind(X, y, FEATURES)
     theta = default_prior(2).location + np.array([0.2, -0.3, 0.1, 0.4])
     gradient = literal(theta)[1].copy()
     steps = 1e-5 * np.eye(4)

@@ -29,7 +29,7 @@ def test_every_benchmark_explains_itself(name: str, capsys: pytest.CaptureFixtur
 
 def test_threads_are_limited_before_numpy_loads(tmp_path: Path) -> None:
     """In a fresh process the variables are set, and the report says so."""
-    words = [sys.executable, "-m", "benchmarks", "regret", "--functions", "branin"]
+    words = [sys.executable, "-m", "benchmarks", "regret", "--problems", "branin"]
     words += ["--samplers", "random", "--seeds", "1", "--trials", "11", "--jobs", "1"]
     done = subprocess.run(
         [*words, "--out", str(tmp_path)],

@@ -1,6 +1,5 @@
 """The estimation benchmark: exact sample paths, biased histories, estimates, and its tables."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from benchmarks.common.report import Report
 from benchmarks.estimation import estimators
 from benchmarks.estimation import run as estimation
 from benchmarks.problems import gp_samples
+from benchmarks.problems.hpo_tables import is_missing
 
 LENGTH_SCALES = gp_samples.LENGTH_SCALES[2]
 
@@ -74,7 +74,7 @@ def test_histories_are_repeatable_and_biased(design: str) -> None:
 @pytest.mark.parametrize("name", ["marginal", estimators.PEER])
 def test_a_good_estimate_is_near_the_truth(name: str) -> None:
     """On 100 uniform points length-scales are right within a third, and the variances roughly."""
-    if name == estimators.PEER and estimators.peer_is_missing():
+    if name == estimators.PEER and is_missing():
         pytest.skip("scikit-learn is not installed")
     X, y = gp_samples.draw("uniform", 2, 100, 1)
     found = estimators.estimate(name, X, y)
@@ -97,9 +97,8 @@ def made_up(design: str, estimate: str, ratios: list[float], n: int = 100) -> di
     }
 
 
-def test_tables_and_goal(tmp_path: Path) -> None:
+def test_tables_and_goal(report: Report) -> None:
     """Medians are over seeds and axes; each biased design of the largest n has to meet the goal."""
-    report = Report(name="estimation", directory=tmp_path, command="test")
     good = {design: [0.9, 1.1] for design in gp_samples.DESIGNS}
     bad = good | {"GP-UCB run": [0.5, 0.7]}
     records = [made_up(design, "marginal", ratios) for design, ratios in good.items()]

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from optuna.distributions import CategoricalDistribution
 
-from benchmarks.common.histories import to_unit
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.problems.problem import Problem, from_unit
+from benchmarks.problems.problem import Problem, from_unit, to_unit
 
 PUBLISHED = {
     "branin": 0.397887,

@@ -9,11 +9,18 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from scipy import optimize
 
-from benchmarks.highdim import problems
-from benchmarks.highdim.problems import CASES, HELD_OUT, SEEN, UNROTATED, Case
-from benchmarks.highdim.tuning import SIDE, TASKS, Task, _data
+from benchmarks.highdim.problems import CASES, HELD_OUT, SEEN, UNROTATED, definition
+from benchmarks.problems import formulas
+from benchmarks.problems.breast_cancer import SIDE, TASKS, Task, _data
 from benchmarks.problems.formulas import Vector
-from benchmarks.problems.problem import BOX_HIGH, BOX_LOW, from_unit, place_of_optimum, rng_of
+from benchmarks.problems.problem import (
+    BOX_HIGH,
+    BOX_LOW,
+    Problem,
+    from_unit,
+    place_of_optimum,
+    rng_of,
+)
 
 MOVED = [name for name, case in CASES.items() if case.part.startswith("d")]
 needs_sklearn = pytest.mark.skipif(
@@ -21,15 +28,15 @@ needs_sklearn = pytest.mark.skipif(
 )
 
 
-def value_at(case: Case, x: Vector) -> float:
-    """Return a case's value at the coordinates ``x`` (d,) of its box."""
+def value_at(case: Problem, x: Vector) -> float:
+    """Return a problem's value at the coordinates ``x`` (d,) of its box."""
     return case.value(dict(zip(case.space, x.tolist(), strict=True)))
 
 
 @pytest.mark.parametrize("family", [*SEEN, *HELD_OUT])
 def test_formulas_attain_their_minimum_where_they_say(family: str) -> None:
     """Neither far away, nor near, nor downhill from the stated place is anything lower."""
-    formula, argmin, width = problems._definition(family, 20)
+    formula, argmin, width = definition(family, 20)
     least = formula(argmin)
     rng = np.random.default_rng(0)
     spreads = (1e-4, 1e-2, 0.1, 1.0)
@@ -45,10 +52,9 @@ def test_formulas_attain_their_minimum_where_they_say(family: str) -> None:
 @pytest.mark.parametrize("name", MOVED)
 def test_optimum_is_inside_the_box_off_its_center(name: str) -> None:
     """The stated minimum is met at the place that the case's name decides."""
-    case = CASES[name]
+    case = CASES[name].problem
     place = place_of_optimum(rng_of(name), len(case.space))
     x = BOX_LOW + (BOX_HIGH - BOX_LOW) * place
-    assert case.minimum is not None
     assert value_at(case, x) == pytest.approx(case.minimum, abs=1e-9)
     assert np.abs(place - 0.5).min() >= 0.08
     assert np.abs(place - 0.5).max() <= 0.35
@@ -57,7 +63,7 @@ def test_optimum_is_inside_the_box_off_its_center(name: str) -> None:
 @pytest.mark.parametrize("name", MOVED)
 def test_axes_matter_unless_rotated(name: str) -> None:
     """A rotated case depends on every parameter, the one on six axes on those alone."""
-    case = CASES[name]
+    case = CASES[name].problem
     place = place_of_optimum(rng_of(name), len(case.space))
     x = BOX_LOW + (BOX_HIGH - BOX_LOW) * place
     x[0] += 0.3
@@ -67,14 +73,14 @@ def test_axes_matter_unless_rotated(name: str) -> None:
         moved = x.copy()
         moved[i] += 0.2
         matters.append(value_at(case, moved) != before)
-    assert sum(matters) == (6 if case.family in UNROTATED else x.size)
+    assert sum(matters) == (6 if CASES[name].family in UNROTATED else x.size)
 
 
 def test_dixon_price_is_zero_at_its_minimizer() -> None:
     """The first coordinate is 1 and every term vanishes."""
-    argmin = problems.dixon_price_argmin(100)
+    argmin = formulas.dixon_price_argmin(100)
     assert argmin[0] == 1.0
-    assert problems.dixon_price(argmin) < 1e-25
+    assert formulas.dixon_price(argmin) < 1e-25
 
 
 def test_birastrigin_has_a_second_funnel() -> None:
@@ -82,9 +88,9 @@ def test_birastrigin_has_a_second_funnel() -> None:
     s = 1.0 - 1.0 / (2.0 * math.sqrt(40.0) - 8.2)
     other = -math.sqrt((2.5**2 - 1.0) / s)
     lattice = 2.5 + round(other - 2.5)  # the waves are zero here
-    value = problems.birastrigin(np.full(20, lattice))
+    value = formulas.birastrigin(np.full(20, lattice))
     assert value == pytest.approx(20.0 + 20.0 * s * (lattice - other) ** 2)
-    assert value < problems.birastrigin(np.full(20, lattice + 1.0))
+    assert value < formulas.birastrigin(np.full(20, lattice + 1.0))
 
 
 def test_papers_functions_are_as_printed() -> None:
@@ -96,10 +102,10 @@ def test_papers_functions_are_as_printed() -> None:
         f2 = -0.5 * float((x**4 - 16.0 * x**2 + 5.0 * x).sum())
         f3 = -200.0 + float((10.0 * np.cos(2.0 * np.pi * x) - x**2).sum())
         for name, printed in (("f1", f1), ("f2", f2), ("f3", f3)):
-            assert value_at(CASES[name], x) == pytest.approx(-printed, rel=1e-9, abs=1e-9)
-    assert [CASES[name].n_trials for name in ("f1", "f2", "f3")] == [5 + 25, 8 + 64, 8 + 64]
-    assert [CASES[name].n_startup for name in ("f1", "f2", "f3")] == [5, 8, 8]
-    assert [CASES[name].minimum for name in ("f1", "f2", "f3")] == pytest.approx(
+            assert value_at(CASES[name].problem, x) == pytest.approx(-printed, rel=1e-9, abs=1e-9)
+    assert [CASES[name].problem.n_trials for name in ("f1", "f2", "f3")] == [5 + 25, 8 + 64, 8 + 64]
+    assert [CASES[name].problem.n_startup for name in ("f1", "f2", "f3")] == [5, 8, 8]
+    assert [CASES[name].problem.minimum for name in ("f1", "f2", "f3")] == pytest.approx(
         [-26.0, -20 * 39.16616570377142, 0.0]
     )
 

@@ -1,7 +1,6 @@
 """The horizon benchmark: trainings, the ways of spending steps, what is run, and the tables."""
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,6 @@ PARAMS: dict[str, dict[str, Any]] = {
     "logistic": {"rate": 0.1, "one_minus_momentum": 0.3, "decay": 1e-5},
     "network": {"rate": 0.1, "one_minus_momentum": 0.3, "decay": 1e-5, "init": 1.0, "width": 8},
 }
-
-
-@pytest.fixture
-def report(tmp_path: Path) -> Report:
-    """Return a report that writes to a temporary folder."""
-    return Report(name="horizon", directory=tmp_path, command="test")
 
 
 def _training(task: str, **changes: Any) -> Training:

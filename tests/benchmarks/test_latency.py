@@ -1,10 +1,12 @@
 """The latency benchmark's machinery, with peers that need nothing installed."""
 
-from pathlib import Path
+import math
 
+from bbo_plugins.optuna.study.trials import TrialRow
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
 from benchmarks.latency import run as latency
+from benchmarks.problems.functions import PROBLEMS
 
 SETTING = latency.Setting("hartmann6", 12, 1e9)
 
@@ -35,7 +37,17 @@ def test_entrants_are_asked_in_turn_on_the_same_history() -> None:
     assert all(t.wall > 0.0 for t in timings)
 
 
-def test_ratio_is_of_medians_and_targets_are_judged(tmp_path: Path) -> None:
+def test_asked_trials_teach_nothing() -> None:
+    """They are neither values nor failures, whose model would be part of the next time."""
+    study = latency.study_with([], SAMPLERS["random"].build(0))
+    latency.abandon(study, latency.timed_ask(study, PROBLEMS["hartmann6"])[0])
+    (row,) = [TrialRow.read(trial) for trial in study.trials]
+    assert row.state.is_finished()
+    assert math.isnan(row.value)
+    assert not row.failed
+
+
+def test_ratio_is_of_medians_and_targets_are_judged(report: Report) -> None:
     """The table divides the peer's median by ours, and names a missed target."""
     walls = {latency.OURS: (1.0, 2.0, 4.0), latency.TARGET_PEER: (10.0, 30.0, 20.0)}
     timings = [
@@ -43,7 +55,6 @@ def test_ratio_is_of_medians_and_targets_are_judged(tmp_path: Path) -> None:
         for entrant, values in walls.items()
         for step, wall in enumerate(values)
     ]
-    report = Report(name="latency", directory=tmp_path, command="test")
     missed = latency.add_ratio_table(report, [SETTING], timings, [latency.TARGET_PEER])
     assert missed == [SETTING]
     row = report.sections[0].splitlines()[-1].replace(" ", "")

@@ -3,14 +3,12 @@
 import datetime as dt
 import multiprocessing
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from benchmarks.common.report import Report
 from benchmarks.parallel.study import Meeting, Run, duration, n_repeated, record_of
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.problem import from_unit
@@ -19,23 +17,17 @@ BRANIN = PROBLEMS["branin"]
 NOON = dt.datetime(2024, 5, 17, 12)  # noqa: DTZ001 - Optuna's times have no zone
 
 
-@pytest.fixture
-def report(tmp_path: Path) -> Report:
-    """Return a report that writes to a temporary folder."""
-    return Report(name="parallel", directory=tmp_path, command="test")
-
-
 def a_run(**values: Any) -> Run:
     """Return one small run."""
     given: dict[str, Any] = {
-        "function": "branin",
-        "sampler": "random",
+        "problem": "branin",
+        "entrant": "random",
         "seed": 0,
         "workers": 2,
         "n_trials": 13,
         "seconds": 0.01,
         "source": "here",
-        "problem": BRANIN.fingerprint,
+        "fingerprint": BRANIN.fingerprint,
     }
     return Run(**(given | values))
 
@@ -56,12 +48,6 @@ def trial(
     return made
 
 
-# ---------------------------------------------------------------------------------- whole benchmark
-
-
-# ---------------------------------------------------------------------------------------- its parts
-
-
 def test_meeting_hands_out_every_trial_once() -> None:
     """Numbers are consecutive, places do not mix, and a new run at a place starts from zero."""
     counters: Any = multiprocessing.get_context("spawn").Array("q", 4)
@@ -77,20 +63,20 @@ def test_meeting_hands_out_every_trial_once() -> None:
 def test_durations_are_the_same_for_every_sampler_and_number_of_workers() -> None:
     """They depend on the seed and the trial's number, and lie around the mean."""
     drawn = [duration(a_run(seconds=2.0), number) for number in range(200)]
-    other = a_run(seconds=2.0, sampler="tpe", workers=8)
+    other = a_run(seconds=2.0, entrant="tpe", workers=8)
     assert drawn == [duration(other, number) for number in range(200)]
     assert drawn != [duration(a_run(seconds=2.0, seed=1), number) for number in range(200)]
     assert 1.0 <= min(drawn) < 1.1
     assert 2.9 < max(drawn) <= 3.0
 
 
-def test_curve_is_in_the_order_of_completion() -> None:
-    """The incumbent is the best trial that has completed, whatever its number."""
+def test_record_by_hand() -> None:
+    """The regret is the best observed trial's, and the clock stops at the last completion."""
     late = trial(0, [0.5427, 0.1516], asked=0.0, done=5.0, value=0.4)
     early = trial(1, [0.9, 0.9], asked=1.0, done=2.0, value=100.0)
     record = record_of(a_run(n_trials=2), [late, early], 0.25)
-    assert record["times"] == [120.0, 300.0]
-    assert record["curve"] == [BRANIN.regret(early.params), BRANIN.regret(late.params)]
+    assert record["wall_seconds"] == 300.0
+    assert record["regret"] == pytest.approx(0.4 - BRANIN.minimum)
     assert record["ask_seconds"] == 0.25
 
 
@@ -107,20 +93,3 @@ def test_repetitions_count_running_neighbours_and_equals() -> None:
     # 14 is near 13, which was asked for at the same time; 10 was asked for before 3, but is later.
     assert n_repeated(BRANIN, trials) == (2 + 1, 2)
     assert n_repeated(BRANIN, [running, far]) == (0, 0)
-
-
-def record(sampler: str, workers: int, seed: int, regret: float) -> dict[str, Any]:
-    """Return what a table needs of a record."""
-    return {
-        "function": "branin",
-        "sampler": sampler,
-        "workers": workers,
-        "seed": seed,
-        "regret": regret,
-        "n_trials": 10,
-        "wall_seconds": 8.0 / workers,
-        "slept_seconds": 4.0,
-        "ask_seconds": 0.5,
-        "near_running": workers - 1,
-        "equal": 0,
-    }

@@ -2,28 +2,23 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.common.report import Report
+from benchmarks.common.tables import Comparison
+from benchmarks.problems.functions import PROBLEMS
 from benchmarks.regret import groups as regret_groups
 from benchmarks.regret import paper as regret_paper
-
-
-@pytest.fixture
-def report(tmp_path: Path) -> Report:
-    """Return a report that writes to a temporary folder."""
-    return Report(name="regret", directory=tmp_path, command="test")
 
 
 def records_of(regrets: Mapping[tuple[str, str], Sequence[float]]) -> list[dict[str, Any]]:
     """Return records with the given final regrets, (problem, sampler) -> one per seed."""
     return [
-        {"function": function, "sampler": sampler, "seed": seed, "regret": value}
-        for (function, sampler), values in regrets.items()
+        {"problem": problem, "entrant": entrant, "seed": seed, "regrets": [value]}
+        for (problem, entrant), values in regrets.items()
         for seed, value in enumerate(values)
     ]
 
@@ -71,10 +66,13 @@ def test_group_tables(report: Report) -> None:
         for problem, columns in per_problem.items()
         for name, values in zip(names, columns, strict=True)
     }
-    regret_groups.add_group_tables(report, records_of(regrets), names)
+    problems = {name: PROBLEMS[name] for name in per_problem}
+    groups = {name: problem.group for name, problem in problems.items()}
+    comparison = Comparison.of(records_of(regrets), names, problems, groups)
+    regret_groups.add_group_tables(report, comparison)
 
-    comparison = rows_of(report, "Ratio of final regrets")
-    ratios = {(row[0], row[1]): [cell.split(" ")[0] for cell in row[2:]] for row in comparison}
+    baselines = rows_of(report, "Ratio of final regrets")
+    ratios = {(row[0], row[1]): [cell.split(" ")[0] for cell in row[2:]] for row in baselines}
     assert ratios["smooth", "branin"] == ["2", "1"]
     assert ratios["deceptive", "schwefel4"] == ["0.5", "0.0625"]
     assert ratios["deceptive", "deceptive2"] == ["0.25", "2"]

@@ -1,9 +1,5 @@
 """The benchmarks of long studies: the rules it compares, its tables, and the memory it reads."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bbo_plugins.gp.kernels import FeatureMap
@@ -11,9 +7,6 @@ from bbo_plugins.methods.observations import Observations
 from benchmarks.common.report import Report
 from benchmarks.scale import run as scale
 from benchmarks.scale.rules import ALL, CHOSEN, RULES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLANE = FeatureMap((0, 0))
 
@@ -39,11 +32,10 @@ def test_the_variance_rule_spreads_out() -> None:
     assert gaps["variance"] > 3.0 * gaps["random"]
 
 
-def test_the_table_has_medians_ranks_and_differences(tmp_path: Path) -> None:
+def test_the_table_has_medians_ranks_and_differences(report: Report) -> None:
     """Made-up regrets come out as they should: ties share a rank, negligible regrets are equal."""
-    report = Report(name="scale", directory=tmp_path, command="test")
     records = [
-        {"function": "f", "seed": s, "rule": r, "regret": x, "scale": 1.0, "cpu_seconds": 2.0}
+        {"problem": "f", "seed": s, "rule": r, "regret": x, "scale": 1.0, "seconds": [1.5, 0.5]}
         for s, r, x in [(0, ALL, 1e-9), (0, CHOSEN, 1e-8), (1, ALL, 0.01), (1, CHOSEN, 0.1)]
     ]
     scale.add_regret_table(report, "title", records, (ALL, CHOSEN))

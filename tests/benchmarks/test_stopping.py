@@ -11,30 +11,25 @@ from bbo_plugins.optuna import RegretGapTerminator
 from benchmarks.common.histories import history
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
+from benchmarks.common.timing import Timing
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.stopping import cost as stopping_cost
 from benchmarks.stopping import run as stopping
 from benchmarks.stopping import tables as stopping_tables
-from benchmarks.stopping.histories import History, planned_runs
+from benchmarks.stopping.histories import History, planned_studies
 from benchmarks.stopping.problems import objective_of
 from benchmarks.stopping.rules import DEFAULT
 from benchmarks.stopping.series import PEER
 from benchmarks.stopping.tables import Outcome, outcome_of
 
 
-@pytest.fixture
-def report(tmp_path: Path) -> Report:
-    """Return a report that writes to a temporary folder."""
-    return Report(name="stopping", directory=tmp_path, command="test")
-
-
 def test_scores_are_the_best_trials(tmp_path: Path) -> None:
     """After each trial they are those of the smallest value so far, the first of equals."""
     booth = objective_of("booth", tmp_path)
-    run = planned_runs([booth], [SAMPLERS["random"]], 1, 5)[0]
+    study = planned_studies([booth], [SAMPLERS["random"]], 1, 5)[0]
     params = [{"x0": float(number)} for number in range(5)]
     values = [3.0, 1.0, 2.0, 1.0, 0.5]
-    finished = History(run=run, params=params, values=values, attributes=[{}] * 5)
+    finished = History(study=study, params=params, values=values, attributes=[{}] * 5)
     folds = dataclasses.replace(booth, fold_scores=lambda point: [point["x0"], 7.0])
     found = stopping._best_scores(finished, folds)
     assert found == [[0.0, 7.0], [1.0, 7.0], [1.0, 7.0], [1.0, 7.0], [4.0, 7.0]]
@@ -108,7 +103,7 @@ def test_tables_and_goals(report: Report) -> None:
 def test_a_suggested_trial_is_taken_over() -> None:
     """Given what our sampler leaves with a trial, the terminator fits nothing."""
     trials = history(PROBLEMS[stopping_cost.PROBLEM], 30, 0)
-    sampler = SAMPLERS[stopping_cost.SAMPLER].build(0, None)
+    sampler = SAMPLERS[stopping_cost.SAMPLER].build(0)
     study = optuna.create_study(sampler=sampler)
     study.add_trials(trials[:29])
     terminator = RegretGapTerminator()
@@ -128,7 +123,7 @@ def test_a_suggested_trial_is_taken_over() -> None:
 def test_cost_ratios_by_hand() -> None:
     """Medians over all calls, the spread over pairs of the same step."""
     timings = [
-        stopping_cost.Timing(entrant=entrant, seed=0, step=step, wall=wall, cpu=0.5 * wall)
+        Timing(entrant=entrant, seed=0, step=step, wall=wall, cpu=0.5 * wall)
         for step, peer, own in ((0, 0.2, 0.01), (1, 0.1, 0.02), (2, 0.3, 0.01))
         for entrant, wall in ((PEER, peer), (stopping_cost.OWN_FIT, own))
     ]

@@ -12,14 +12,15 @@ import pytest
 
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
 from benchmarks.common.samplers import SAMPLERS
+from benchmarks.problems import tuning
 from benchmarks.problems.hpo_grids import GRIDS
 from benchmarks.problems.hpo_tables import Table
-from benchmarks.regret.run import N_STARTUP, startup_points
+from benchmarks.problems.problem import N_STARTUP
+from benchmarks.problems.tuning import QUICK_TABLE
 from benchmarks.stopping import histories as stopping_histories
-from benchmarks.stopping import problems as stopping_problems
 from benchmarks.stopping import series as stopping_series
-from benchmarks.stopping.histories import History, Run
-from benchmarks.stopping.problems import QUICK_TABLE, objective_of
+from benchmarks.stopping.histories import History
+from benchmarks.stopping.problems import objective_of
 from benchmarks.stopping.rules import ENTRANTS, _thresholds, stagnation_stop, stop_of
 
 N_TRIALS = 34
@@ -34,37 +35,37 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     depth = np.array([params["max_depth"] for params in grid.configurations])
     scores = 0.1 * (depth[:, None] - 2.0) ** 2 + 0.05 * rng.random((len(depth), 5))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            stopping_problems, "table_of", lambda grid, _: Table(grid=grid, scores=scores)
-        )
+        patch.setattr(tuning, "table_of", lambda grid, _: Table(grid=grid, scores=scores))
         objective_of(QUICK_TABLE, folder)  # remembered for this folder
     return folder
 
 
-def a_run(function: str, sampler: str, directory: Path, **values: Any) -> Run:
-    """Return one small run."""
-    objective = objective_of(function, directory)
-    entrant = SAMPLERS[sampler]
-    run = stopping_histories.planned_runs([objective], [entrant], 1, N_TRIALS)[0]
-    return dataclasses.replace(run, **values)
+def a_history(problem: str, sampler: str, directory: Path) -> History:
+    """Run one study and read its record as from a file."""
+    objective, entrant = objective_of(problem, directory), SAMPLERS[sampler]
+    study = stopping_histories.planned_studies([objective], [entrant], 1, N_TRIALS)[0]
+    record = json.loads(json.dumps(stopping_histories.execute(study, directory)))
+    return stopping_histories.history_of(study, record)
 
 
-def history_of(run: Run, directory: Path) -> History:
-    """Run it and read its record as from a file."""
-    record = json.loads(json.dumps(stopping_histories.execute(run, directory)))
-    return stopping_histories.histories([record, {"kind": "other"}])[run]
+def replayed(history: History, directory: Path, criterion: str, **options: Any) -> dict[str, Any]:
+    """Return what a criterion said over a history, as from a file."""
+    replay = stopping_series.replay_of(history.study, criterion, **options)
+    record = stopping_series.evaluate(replay, history, directory)
+    found: dict[str, Any] = json.loads(json.dumps(record))
+    return found
 
 
 @pytest.fixture(scope="module")
 def ours(directory: Path) -> History:
     """Return a history of our sampler on the table."""
-    return history_of(a_run(QUICK_TABLE, "ours-uhe", directory), directory)
+    return a_history(QUICK_TABLE, "ours-uhe", directory)
 
 
 @pytest.fixture(scope="module")
 def random(directory: Path) -> History:
     """Return a history of random search on a noisy function."""
-    return history_of(a_run("noisy_branin", "random", directory), directory)
+    return a_history("noisy_branin", "random", directory)
 
 
 def test_a_replayed_criterion_is_the_live_one(directory: Path, ours: History) -> None:
@@ -72,20 +73,20 @@ def test_a_replayed_criterion_is_the_live_one(directory: Path, ours: History) ->
     objective = objective_of(QUICK_TABLE, directory)
     assert objective.fold_scores is not None
     study = optuna.create_study(sampler=UHEBOSampler(seed=0))
-    for params in startup_points(objective.problem, 0):
+    for params in objective.problem.startup_points(0):
         study.enqueue_trial(params)
     live, terminator = [], RegretGapTerminator()
     for number in range(N_TRIALS):
         trial = study.ask(dict(objective.problem.space))
         study.tell(trial, objective.problem.observe(trial.params, seed=0, number=number))
         live.append(terminator.evaluate(study))
-    record = stopping_series.evaluate(ours, stopping_series.source_of("regret-gap"), directory)
+    record = replayed(ours, directory, "regret-gap")
     values = [math.inf if value is None else value for value in record["values"]]
     assert values == pytest.approx([one.value for one in live], rel=1e-9)
     assert values[1:] != [math.inf] * (N_TRIALS - 1)
     # The sampler leaves nothing else in a study than what the record has.
     stripped = dataclasses.replace(ours, attributes=[{}] * N_TRIALS)
-    other = stopping_series.evaluate(stripped, stopping_series.source_of("regret-gap"), directory)
+    other = replayed(stripped, directory, "regret-gap")
     assert other["values"][: N_STARTUP - 1] == record["values"][: N_STARTUP - 1]
     assert other["values"] != record["values"]
 
@@ -102,14 +103,11 @@ def test_a_rule_decides_as_the_terminator_does(
     rule = dataclasses.replace(entrant.rule, min_n_trials=5, n_initial=8, patience=2)
     if rule.threshold in {"median", "relative"}:
         rule = dataclasses.replace(rule, eta=0.9)  # so that there is a stop to be compared
-    objective = objective_of(history.run.function, directory)
+    objective = objective_of(history.study.problem, directory)
     terminator = RegretGapTerminator(**dataclasses.asdict(rule))
     live = [terminator.evaluate(study) for study in history.growing(objective.problem)]
-    source = stopping_series.source_of(
-        entrant.criterion, threshold=entrant.threshold, deterministic=entrant.is_deterministic
-    )
-    record = json.loads(json.dumps(stopping_series.evaluate(history, source, directory)))
-    series = stopping_series.stored_series([record])[dataclasses.astuple(history.run), source]
+    options = {"threshold": entrant.threshold, "deterministic": entrant.is_deterministic}
+    series = stopping_series.series_in(replayed(history, directory, entrant.criterion, **options))
     scores = best_scores(history, directory)
     thresholds = _thresholds(rule, series, scores)
     # A single completion has no signal, so that its threshold does not matter.
@@ -121,7 +119,7 @@ def test_a_rule_decides_as_the_terminator_does(
 
 def best_scores(history: History, directory: Path) -> list[list[float]]:
     """Return the scores of the best trial so far, by looking at all of them again each time."""
-    fold_scores = objective_of(history.run.function, directory).fold_scores
+    fold_scores = objective_of(history.study.problem, directory).fold_scores
     if fold_scores is None:
         return [[] for _ in history.values]
     firsts = [int(np.argmin(history.values[:n])) for n in range(1, len(history.values) + 1)]

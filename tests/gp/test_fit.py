@@ -402,6 +402,13 @@ def test_named_damages_are_refused(change: dict[str, Any]) -> None:
     assert WarmStart.from_json(VALID | change) is None
 
 
+@pytest.mark.parametrize("stored", [None, 3, "theta", [VALID]])
+def test_what_is_no_mapping_is_no_warm_start(stored: object) -> None:
+    """As a shared storage may hold anything."""
+    assert WarmStart.from_json(VALID) is not None
+    assert WarmStart.from_json(stored) is None
+
+
 @pytest.mark.parametrize("damage", [math.nan, math.inf])
 def test_fit_without_any_finite_likelihood_is_reported(damage: float) -> None:
     """The prior's location is used, the note says so, and nothing is raised."""

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from bbo_plugins.acquisition import validity
-from bbo_plugins.acquisition.validity import Validity
+from bbo_plugins.acquisition.functions import ConstrainedAcquisition, expected_improvement
+from bbo_plugins.acquisition.validity import Validity, fit_validity
 from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.methods import bilbo, go_ucb, gp_bo
+from bbo_plugins.methods.bilbo.model import failed_points
+from tests.oracles.bilbo_runs import observations
+from tests.oracles.bilevel import box_problem
+from tests.oracles.problems import observe, random_process, unit_box
 
 FEATURES = FeatureMap((0, 0))
 
@@ -92,3 +100,67 @@ def test_of_many_points_those_near_failures_are_modeled() -> None:
     assert len(model.process.y) == 2 * limit
     np.testing.assert_array_equal(model.process.X[limit:], 0.5 * failed[-limit:])
     assert np.linalg.norm(model.process.X[:limit] - 0.5, axis=1).mean() < 0.45
+
+
+@pytest.mark.parametrize("kind", ["logei", "ei", "ucb", None])
+def test_expected_gain_has_the_probability_and_not_its_power(
+    kind: Literal["logei", "ei", "ucb"] | None,
+) -> None:
+    """Near a border of many failures the power would say that next to nothing can be gained."""
+    model = _fitted(*_halves(40))
+    assert model.exponent > 10
+    process = random_process(unit_box(2), 15, 0)
+    acquisition = ConstrainedAcquisition(kind, process, 0.3, 2.0, (), model)
+    at = np.array([[0.5, 0.4]])
+    mean, variance = process.predict(at)
+    gain = 1.0 if kind is None else float(expected_improvement(mean, variance, 0.3).value[0])
+    expected = gain * math.exp(model.log_probability(at)[0])
+    assert acquisition.expected_gain(at[0]) == pytest.approx(expected, rel=1e-9)
+
+
+# --------------------------------------------------------------------- where it cannot be fitted
+
+
+def _suggestion(name: str, failed: np.ndarray) -> Any:
+    """Return what a method suggests after eight values and some failures."""
+    rng, X = np.random.default_rng(0), np.random.default_rng(7).random((8, 2))
+    if name == "bilbo":
+        problem = box_problem(1, 1)
+        data = {n: replace(of, failed=failed) for n, of in observations(problem, 8).items()}
+        return bilbo.suggest(problem, data, rng=rng)
+    known = replace(observe(X, X.sum(axis=1)), failed=failed)
+    if name == "go_ucb":
+        return go_ucb.suggest(
+            unit_box(2), known, go_ucb.GOUCBOptions(n_startup=5, hidden_units=6), rng=rng
+        )
+    return gp_bo.suggest(unit_box(2), known, rng=rng)
+
+
+@pytest.mark.parametrize("name", ["gp_bo", "go_ucb", "bilbo"])
+def test_without_a_model_of_failures_the_others_suggest(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The point is the models', not a random one, and a note says what is missing."""
+    failed = np.array([[0.9, 0.1], [0.8, 0.2]])
+    assert not _suggestion(name, failed).notes
+
+    def impossible(*_: object) -> None:
+        raise np.linalg.LinAlgError("not positive definite")
+
+    monkeypatch.setattr(validity, "fit_map", impossible)
+    suggestion = _suggestion(name, failed)
+    (note,) = suggestion.notes
+    assert note.startswith("no model of where evaluations fail could be fitted (not positive def")
+    assert suggestion.warm_starts
+    assert fit_validity(failed, failed[:0], FEATURES) == (None, ())
+
+
+def test_failed_queries_are_in_the_order_of_time() -> None:
+    """Of all functions together, as only the latest of them are modeled."""
+    problem = box_problem(1, 1)
+    points = np.random.default_rng(8).random((6, 2))
+    data = observations(problem, 4)
+    for k, name in enumerate(("upper", "lower")):
+        order = np.arange(k, 6, 2)
+        data[name] = replace(data[name], failed=points[order], failed_order=order)
+    np.testing.assert_array_equal(failed_points(data), points)

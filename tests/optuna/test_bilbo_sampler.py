@@ -99,6 +99,18 @@ def test_the_log_points_to_the_solution(caplog: pytest.LogCaptureFixture) -> Non
         assert "the study is stopped" in last
 
 
+def test_the_log_says_nothing_of_the_end_after_it(caplog: pytest.LogCaptureFixture) -> None:
+    """A callback stops the study between trials; those asked for one by one are no end of it."""
+    sampler = sampler_of()
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(decoupled(sampler), n_trials=3, callbacks=[lambda study, _: study.stop()])
+    with caplog.at_level(logging.INFO, "bbo_plugins"):
+        trial = study.ask()
+        study.tell(trial, decoupled(sampler)(trial))
+    assert len(study.trials) == 2
+    assert _pointers(caplog) == []
+
+
 @needs_set_constraint
 def test_the_log_of_a_coupled_study_names_its_front(caplog: pytest.LogCaptureFixture) -> None:
     """There, Optuna has no best trial."""

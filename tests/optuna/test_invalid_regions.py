@@ -84,6 +84,22 @@ def test_other_forbidden_regions(
     assert _n_different(study) == 40
 
 
+@pytest.mark.parametrize("seed", [100, 102])
+def test_a_strip_along_the_design_is_found(seed: int) -> None:
+    """The lines on which the start-up's points lie run beside this one, as far as they go."""
+    study = optuna.create_study(sampler=UHEBOSampler(seed=seed))
+
+    def objective(trial: Trial) -> float:
+        x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
+        if not _strip(x, y):
+            raise optuna.TrialPruned
+        return (x - 0.25) ** 2 + (y - 0.75) ** 2
+
+    study.optimize(objective, n_trials=40)
+    assert _n_different(study) == 40
+    assert 40 - _n_pruned(study) >= 2
+
+
 @pytest.mark.parametrize("coupled", [False, True])
 def test_forbidden_corner_of_a_bilevel_problem(*, coupled: bool) -> None:
     """As in other studies, whether a trial asks for one function or for all."""

@@ -68,6 +68,7 @@ def bound_acquisition(
         constraints,
         observations,
         np.empty((0, observations.X.shape[1])),
+        None,
         incumbents=mean[gp_bo._eligible(observations, observations.X, constraints)],
         options=Options(acquisition=kind, beta=1.96),
     )

@@ -107,12 +107,17 @@ BASES: dict[str, Callable[[], TrialScheduler]] = {
 POINTS = [{"x": 3.0}, {"x": 3.5}, {"x": 2.5}, {"x": 20.0}]
 
 
+def _slow(*names: str) -> list[Any]:
+    """Return cases that the quick ones and the tests of the scheduler stand for."""
+    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
 def _at_a_time(name: str | None) -> int:
     """Return how many trials may run: HyperBand waits for the second one of a bracket."""
     return 4 if name == "hyperband" else 1
 
 
-@pytest.mark.parametrize("name", BASES)
+@pytest.mark.parametrize("name", ["asha", "hyperband", *_slow("median", "resources")])
 def test_horizon_with_a_base_scheduler(tmp_path: Path, name: str) -> None:
     """Each of Tune's schedulers stops what is bad before its horizon, and none goes beyond."""
     # Where actors cannot be used again, each trial takes seconds to start.
@@ -187,7 +192,7 @@ def test_horizon_with_population_based_training(tmp_path: Path) -> None:
     assert max(result.metrics["config"]["x"] for result in results) <= 5.0
 
 
-@pytest.mark.parametrize("name", [None, "asha", "hyperband", "median"])
+@pytest.mark.parametrize("name", [None, "hyperband", *_slow("asha", "median")])
 def test_growing_horizon(tmp_path: Path, name: str | None) -> None:
     """The best trials are continued from their checkpoints, and their values replaced."""
     search = BBOSearch(seed=0, points_to_evaluate=POINTS)
@@ -233,6 +238,7 @@ def test_growing_horizon(tmp_path: Path, name: str | None) -> None:
         assert result.metrics["sgd_steps"] == trial.user_attrs.get("sgd_steps", known)
 
 
+@pytest.mark.slow
 def test_growing_horizon_with_random_search(tmp_path: Path) -> None:
     """The scheduler needs no search algorithm of ours: Tune's random search will do."""
     scheduler = InnerHorizonScheduler(InnerHorizon.growing(constant=2.0, promote=1))
@@ -258,6 +264,7 @@ def test_growing_horizon_of_a_class_to_a_budget(tmp_path: Path) -> None:
     assert any(continued_from(trial) is not None for trial in _study(search).trials)
 
 
+@pytest.mark.slow
 def test_trainable_that_never_ends(tmp_path: Path) -> None:
     """The scheduler ends it at its horizon; T is the number of samples."""
     scheduler = InnerHorizonScheduler(constant=5.0)

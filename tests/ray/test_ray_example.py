@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.example_scripts import run_example
+from tests.example_scripts import load_example, run_example
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 
+@pytest.mark.slow  # starts Ray twice
 def test_budget_is_spent_and_a_second_run_finds_it(tmp_path: Path) -> None:
     """All steps are made, by a few trials; run again, the experiment is found finished."""
     arguments = ("--total-steps", "30", "--seed", "1")
@@ -32,9 +33,15 @@ def test_budget_is_spent_and_a_second_run_finds_it(tmp_path: Path) -> None:
     assert results[0] == results[1]
 
 
-def test_impossible_budget_is_refused(tmp_path: Path) -> None:
+def test_impossible_budget_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A budget without steps is a usage error, and nothing is written."""
-    run = run_example("ray_sgd", tmp_path, "--total-steps", "0")
-    assert run.returncode == 2
-    assert "--total-steps" in run.stderr
-    assert not (tmp_path / "result").exists()
+    example = load_example("ray_sgd", monkeypatch)
+    result = tmp_path / "result"
+    monkeypatch.setattr("sys.argv", ["ray_sgd", "--out", str(result), "--total-steps", "0"])
+    with pytest.raises(SystemExit) as refused:
+        example.main()
+    assert refused.value.code == 2
+    assert "--total-steps" in capsys.readouterr().err
+    assert not result.exists()

@@ -6,7 +6,7 @@ import logging
 import math
 import pickle
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -601,3 +601,37 @@ def test_scheduler_can_be_pickled() -> None:
     (trial,) = _add(_copy(scheduler), _controller(), 1)
     assert trial.config["inner_horizon"] == 4
     assert "GrowingHorizon" in scheduler.debug_string()
+
+
+def test_trials_beyond_the_base_schedulers_end_are_not_passed_on() -> None:
+    """What has been trained to its horizon is no longer the base scheduler's, whatever happens."""
+
+    class Base(FIFOScheduler):  # type: ignore[misc,unused-ignore] # Any without Ray
+        heard: ClassVar[list[str]] = []
+
+        def on_trial_complete(self, tune_controller: Any, trial: Trial, result: Any) -> None:
+            del tune_controller, result
+            self.heard.append(f"complete {trial.trial_id}")
+
+        def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+            del tune_controller
+            self.heard.append(f"error {trial.trial_id}")
+
+        def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+            del tune_controller
+            self.heard.append(f"add {trial.trial_id}")
+
+    scheduler = InnerHorizonScheduler(InnerHorizon.growing(constant=1.0), base_scheduler=Base())
+    scheduler.set_search_properties("loss", "min")
+    controller = _controller()
+    first, second = _add(scheduler, controller, 2)
+    _report(scheduler, controller, first, 4)
+    Base.heard.clear()
+    scheduler.on_trial_add(controller, first)
+    scheduler.on_trial_error(controller, first)
+    scheduler.on_trial_complete(controller, first, {"sgd_steps": 4, "loss": 1.0})
+    assert Base.heard == []
+    scheduler.on_trial_add(controller, second)
+    scheduler.on_trial_error(controller, second)
+    scheduler.on_trial_complete(controller, second, {"sgd_steps": 1, "loss": 1.0})
+    assert Base.heard == ["add 1", "error 1", "complete 1"]

@@ -24,6 +24,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
+from bbo_plugins.optuna.study.trials import TrialRow
 from bbo_plugins.ray import BBOSearch
 from bbo_plugins.ray.tune.recording import NOT_COUNTED, OWNER_KEY
 
@@ -69,6 +70,7 @@ def _result(config: dict[str, Any], **fields: Any) -> dict[str, Any]:
         ({"storage": "sqlite:///x"}, TypeError, r"storage must be .* RDBStorage\(url\)"),
         ({"terminator": object()}, TypeError, "terminator must be an object with a method"),
         ({"points_to_evaluate": {"x": 1}}, TypeError, "points_to_evaluate must be a list"),
+        ({"evaluated_rewards": 1.0}, TypeError, "evaluated_rewards must be a list of numbers"),
         ({"points_to_evaluate": [1]}, TypeError, r"points_to_evaluate\[0\] must be a dict"),
         ({"evaluated_rewards": [1.0]}, ValueError, "as long as points_to_evaluate, which has 0"),
         ({"seed": -1}, ValueError, "seed must be an integer of at least 0"),
@@ -562,6 +564,19 @@ def test_trial_that_ends_before_it_runs_has_no_result(stopped_early: bool) -> No
     assert (trial.state, trial.value) == (TrialState.PRUNED, None)
 
 
+@pytest.mark.parametrize("result", [None, {}])
+def test_trial_that_is_removed_before_it_runs_is_no_failure(result: dict[str, Any] | None) -> None:
+    """Its setting may be fine; one that ran and reported no value has failed."""
+    search = _search()
+    _suggest(search, "a")
+    _suggest(search, "b")
+    search.on_trial_complete("a", result)
+    search.on_trial_complete("b", {"training_iteration": 1, "other": 2.0})
+    rows = [TrialRow.read(trial) for trial in _trials(search)]
+    assert [row.state for row in rows] == [TrialState.PRUNED, TrialState.PRUNED]
+    assert [row.failed for row in rows] == [False, True]
+
+
 # ------------------------------------------------------- trials that no budget of steps counts
 
 
@@ -735,3 +750,28 @@ def test_regret_gap_terminator_ends_the_search(caplog: pytest.LogCaptureFixture)
         f"gap was at most its threshold for 2 in a row, at last {final.value:.4g} <= "
         f"{final.threshold:.4g}; running trials are finished."
     ) in said
+
+
+def test_terminator_that_gives_no_reason_ends_the_search(caplog: pytest.LogCaptureFixture) -> None:
+    """One of ours that has not written down why says that it ends the search, and no more."""
+
+    class Silent(RegretGapTerminator):
+        def should_terminate(self, study: optuna.Study) -> bool:
+            return bool(study.get_trials(deepcopy=False))
+
+    search = _search(terminator=Silent())
+    _suggest(search, "a")
+    with caplog.at_level(logging.INFO):
+        assert search.suggest("b") == Searcher.FINISHED
+    assert "as Silent ends the search; running trials are finished" in caplog.text
+
+
+def test_next_experiment_gives_up_the_trials_of_the_last() -> None:
+    """A search that is used again leaves no trial of before RUNNING; it may get its mode later."""
+    search = BBOSearch({"x": FloatDistribution(0.0, 1.0)}, metric="loss")
+    assert not search.set_search_properties(None, None, {})
+    assert search._ot_study is None
+    assert not search.set_search_properties("loss", "min", {})
+    _suggest(search, "a")
+    assert not search.set_search_properties("loss", "min", {})
+    assert _trials(search)[0].state is TrialState.FAIL

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution
 
+from tests.reliability.cases import QUICK
 from tests.reliability.front_door import (
     BILEVEL,
     ESTIMATIONS,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.study import Study
 
-_FEW = settings(max_examples=40, suppress_health_check=list(HealthCheck))
+_FEW = settings(max_examples=20, suppress_health_check=list(HealthCheck))
 _MANY = settings(_FEW, max_examples=2_000)
 SECONDS_PER_ASK = 20.0  # of processor time; on any machine far more than it takes
 
@@ -88,7 +89,7 @@ def check(name: str, data: st.DataObject) -> None:
     terminator_of().evaluate(study)
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", QUICK)
 @_FEW
 @given(data=st.data())
 def test_random_studies(name: str, data: st.DataObject) -> None:
@@ -101,5 +102,5 @@ def test_random_studies(name: str, data: st.DataObject) -> None:
 @_MANY
 @given(data=st.data())
 def test_many_random_studies(name: str, data: st.DataObject) -> None:
-    """The same fifty times as often."""
+    """The same a hundred times as often."""
     check(name, data)

@@ -19,6 +19,7 @@ from bbo_plugins.optuna.bilevel.trials import REASON_KEY
 from bbo_plugins.optuna.stopping.cross_validation import report_cross_validation_scores
 from bbo_plugins.optuna.stopping.progress import StoredRecords
 from bbo_plugins.visualization._data.objective import posterior_of, suggestions_of
+from tests.reliability.cases import QUICK
 from tests.reliability.front_door import (
     BILEVEL,
     ESTIMATIONS,
@@ -116,7 +117,7 @@ def assert_said_once(messages: list[str]) -> None:
         assert n <= (len(_RULES) if message.startswith("RegretGapTerminator") else 1), message
 
 
-_FEW = settings(max_examples=12, suppress_health_check=list(HealthCheck))
+_FEW = settings(max_examples=8, suppress_health_check=list(HealthCheck))
 
 
 def check_damaged_trials(name: str, data: st.DataObject) -> None:
@@ -141,7 +142,7 @@ def check_damaged_study(name: str, data: st.DataObject) -> None:
     assert_said_once(messages)
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", QUICK)
 @_FEW
 @given(data=st.data())
 def test_damaged_attributes_of_trials(name: str, data: st.DataObject) -> None:
@@ -149,7 +150,7 @@ def test_damaged_attributes_of_trials(name: str, data: st.DataObject) -> None:
     check_damaged_trials(name, data)
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", QUICK)
 @_FEW
 @given(data=st.data())
 def test_damaged_attributes_of_the_study(name: str, data: st.DataObject) -> None:
@@ -213,7 +214,7 @@ def without(attributes: Mapping[str, Any]) -> Attributes:
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", QUICK)
 def test_garbage_is_as_good_as_nothing(
     name: str, garbage: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,10 +10,9 @@ import pytest
 from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.trial import TrialState
 
+from tests.reliability.cases import QUICK, QUICK_SINGLE
 from tests.reliability.front_door import (
     BILEVEL,
-    SAMPLERS,
-    SINGLE,
     assert_valid,
     is_modeled,
     sampler_of,
@@ -48,7 +47,7 @@ def optimize(study: Study, function: Callable[[Trial], float], n_trials: int) ->
 
 
 @pytest.mark.parametrize("n_trials", SIZES)
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", QUICK)
 def test_many_threads(name: str, n_trials: int) -> None:
     """Every trial is complete and valid, no two are the same, and every record is there.
 
@@ -75,7 +74,7 @@ FINITE: dict[str, BaseDistribution] = {
 _N_POINTS = 90
 
 
-@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("name", QUICK_SINGLE)
 def test_many_threads_in_a_small_space(name: str) -> None:
     """With a deterministic objective no point is tried twice before all 90 have been tried."""
     study = optuna.create_study(sampler=sampler_of(name, deterministic_objective=True))

@@ -303,3 +303,29 @@ def test_what_cannot_be_drawn_is_named(plot: Any) -> None:
     for params in (["x"], ["x", "y", "z"], ["query", "z"], []):
         with pytest.raises(ValueError, match="params must be None or names of one or two"):
             plot(study, sampler, params)
+
+
+def test_parameters_may_be_chosen() -> None:
+    """Those named are drawn, in the levels' order; others are refused with the possible ones."""
+    study, sampler = _levels(3, 1)
+    panel = bilevel_plot(study, sampler, ["z0", "x1"]).panels[0]
+    assert panel.x.title == "x1"
+    for params in (["x0", "w"], ["x0"], ["x0", "x1", "x2", "z0"]):
+        with pytest.raises(ValueError, match="params must be None or names of one or two of the"):
+            bilevel_plot(study, sampler, params)
+
+
+def test_crosses_on_a_curve() -> None:
+    """With two parameters below, what the upper level sees is a curve, and so crosses are on it."""
+    sampler = BILBOSampler(["x"], ["y", "z"], upper_constraints=["C"], seed=0)
+    functions: dict[str, Callable[..., float]] = {
+        "upper": lambda x, y, z: x + y + z,
+        "lower": lambda x, y, z: (y - x) ** 2 + (z - x) ** 2,
+        "C": lambda x, y, z: 0.6 - x,  # noqa: ARG005
+    }
+    study = _study(sampler, {"x": UNIT, "y": UNIT, "z": UNIT}, functions, 12)
+    panel = bilevel_plot(study, sampler).panels[0]
+    crosses, curve = part(panel, VIOLATED), part(panel, "posterior mean")
+    assert crosses.x.max() == pytest.approx(0.6, abs=0.1)
+    on_curve = dict(zip(curve.x.tolist(), curve.y.tolist(), strict=True))
+    assert [on_curve[x] for x in crosses.x.tolist()] == crosses.y.tolist()

@@ -167,3 +167,15 @@ def test_what_is_no_study_is_refused() -> None:
     for plot in (ours.plot_lengthscales, matplotlib.plot_lengthscales):
         with pytest.raises(TypeError, match="study must be an Optuna study, but got 3"):
             plot(no_study)
+
+
+def test_no_estimates(caplog: pytest.LogCaptureFixture) -> None:
+    """As Optuna's plots do: a warning in the log, and a figure without data."""
+    for plot in (ours.plot_lengthscales, matplotlib.plot_lengthscales):
+        caplog.clear()
+        figure: Any = plot(optuna.create_study())
+        (record,) = caplog.records
+        assert record.levelno == logging.WARNING
+        assert "no stored estimates" in record.getMessage()
+        drawn = figure.data if plot is ours.plot_lengthscales else figure.get_lines()
+        assert len(drawn) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,12 @@ import numpy as np
 import optuna
 import pytest
 from matplotlib.axes import Axes
-from optuna.distributions import FloatDistribution
+from optuna.distributions import FloatDistribution, IntDistribution
 
 import bbo_plugins.visualization as ours
+from bbo_plugins.optuna.study.points import dimension_of
 from bbo_plugins.visualization import matplotlib
+from bbo_plugins.visualization._data.axes import ParameterAxis
 from bbo_plugins.visualization._data.objective import posterior_of
 from bbo_plugins.visualization._data.posterior import posterior_plot
 from bbo_plugins.visualization._style import FAINTEST
@@ -361,3 +364,41 @@ def test_several_objectives_are_refused(plot: Any) -> None:
     """There is no single posterior to draw."""
     with pytest.raises(ValueError, match="study must have one objective, but got 2"):
         plot(optuna.create_study(directions=["minimize", "maximize"]))
+
+
+@pytest.mark.parametrize("plot", PLOTS)
+def test_nothing_to_model(plot: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """As Optuna's plots do: a warning in the log, and a figure without data."""
+    figure = plot(optuna.create_study())
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "no posterior to plot" in record.getMessage()
+    assert not (figure.get_lines() if isinstance(figure, Axes) else figure.data)
+
+
+def test_choices_with_long_or_equal_texts() -> None:
+    """Equal texts are told apart, and long ones are turned so that they do not overlap."""
+    long = [f"a choice with a long name {i}" for i in range(4)]
+    study = optuna.create_study()
+    kinds = optuna.distributions.CategoricalDistribution([1, "1", *long])
+    for i, choice in enumerate(kinds.choices):
+        study.add_trial(
+            optuna.trial.create_trial(
+                params={"c": choice}, distributions={"c": kinds}, value=float(i)
+            )
+        )
+    (choices,) = _plot(study).panels
+    assert choices.x.labels[:2] == ("1", "'1'")
+    axes: Any = matplotlib.plot_posterior(study)
+    assert {text.get_rotation() for text in axes.get_xticklabels()} == {30.0}
+
+
+def test_few_values_have_half_a_place_at_either_end() -> None:
+    """As have choices; a logarithmic axis has half a unit."""
+    for log, expected in ((False, (5.0, 35.0)), (True, (9.5, 30.5))):
+        dimension = dimension_of(IntDistribution(10, 30, step=1 if log else 10, log=log))
+        assert dimension.n_levels is not None
+        positions = dimension.position_of(np.arange(dimension.n_levels))
+        axis = ParameterAxis("n", dimension, positions)
+        assert axis.is_discrete
+        assert axis.limits == expected

@@ -154,6 +154,7 @@ def suggest(
         note = f"no model could be used ({errors.reason_of(error)}), so the query fills the space"
         point = _far_point(problem, data[rarest], rng)
         return Query(point, notes=(note,), function=rarest, reason="fallback")
+    chosen = replace(chosen, notes=model.notes)
     failed = failed_points(data)
     if len(failed) and (problem.space.distances(chosen.x[None], failed) < CLOSE).any():
         # Where a query failed none is made again.

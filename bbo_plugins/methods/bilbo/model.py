@@ -8,6 +8,7 @@ that makes the values likelier.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -17,7 +18,7 @@ from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
-from bbo_plugins.acquisition.validity import Validity
+from bbo_plugins.acquisition.validity import Validity, fit_validity
 from bbo_plugins.gp.fit import Fit, WarmStart, fit_map
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import transformed_noise
@@ -276,6 +277,7 @@ class BilevelModel:
         upper_constraints: Constraints of the upper level.
         lower_constraints: Constraints of the lower level.
         validity: Where queries of all functions return values; None if none has failed.
+        notes: Fallbacks taken, in words; empty when all went well.
     """
 
     upper: FunctionModel
@@ -283,6 +285,7 @@ class BilevelModel:
     upper_constraints: tuple[FunctionModel, ...] = ()
     lower_constraints: tuple[FunctionModel, ...] = ()
     validity: Validity | None = None
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def fit(
@@ -322,7 +325,7 @@ class BilevelModel:
             models[problem.lower],
             tuple(models[name] for name in problem.upper_constraints),
             tuple(models[name] for name in problem.lower_constraints),
-            _validity(data, problem.features),
+            *_validity(data, problem.features),
         )
 
     @property
@@ -346,6 +349,7 @@ class BilevelModel:
             tuple(constraint.without_pending for constraint in self.upper_constraints),
             tuple(constraint.without_pending for constraint in self.lower_constraints),
             self.validity,
+            self.notes,
         )
 
     def margin_to_failure(self, P: FloatArray, best: FloatArray) -> FloatArray:
@@ -371,24 +375,32 @@ class BilevelModel:
 
 
 def failed_points(data: Mapping[str, FunctionData]) -> FloatArray:
-    """Return the joint points (f, d) at which some function failed and has no value since."""
-    rows = []
+    """Return the joint points (f, d) at which some function failed and has no value.
+
+    In the order of the failures, of all functions together, as far as it is known.
+    """
+    rows: list[tuple[int, FloatArray]] = []
     for of in data.values():
         known = {row.tobytes() for row in of.X}
+        failed = of.X[:0] if of.failed is None else of.failed
+        order = np.arange(len(failed)) if of.failed_order is None else of.failed_order
         rows += [
-            row
-            for row in (of.X[:0] if of.failed is None else of.failed)
+            (place, row)
+            for place, row in zip(order.tolist(), failed, strict=True)
             if row.tobytes() not in known
         ]
+    rows.sort(key=operator.itemgetter(0))
     d = next(iter(data.values())).X.shape[1]
-    return np.array(list({row.tobytes(): row for row in rows}.values())).reshape(-1, d)
+    return np.array(list({row.tobytes(): row for _, row in rows}.values())).reshape(-1, d)
 
 
-def _validity(data: Mapping[str, FunctionData], features: FeatureMap) -> Validity | None:
-    """Fit to where all queries succeeded, and where one failed."""
+def _validity(
+    data: Mapping[str, FunctionData], features: FeatureMap
+) -> tuple[Validity | None, tuple[str, ...]]:
+    """Fit to where all queries succeeded, and where one failed; a note if that is impossible."""
     failed = failed_points(data)
     if not len(failed):
-        return None
+        return None, ()
     keys = {row.tobytes() for row in failed}
     X = np.unique(np.concatenate([of.X for of in data.values()]), axis=0)
-    return Validity.of(X[[row.tobytes() not in keys for row in X]], failed, features)
+    return fit_validity(X[[row.tobytes() not in keys for row in X]], failed, features)

@@ -16,6 +16,8 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.space import SearchSpace
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bbo_plugins.space.dimension import FloatArray
 
 
@@ -95,6 +97,8 @@ class FunctionData:
         pending: Joint points of queries without a value, running or failed, shape (p, d).
         failed: Joint points of failed queries, the latest of them also in ``pending``, shape
             (k, d), or None.
+        failed_order: Numbers that grow in the order in which queries of any function failed, shape
+            (k,); None if that is not known.
         noise_variance: Known noise variances in squared units of ``y``, NaN where unknown, shape
             (n,), or None.
 
@@ -106,6 +110,7 @@ class FunctionData:
     y: FloatArray
     pending: FloatArray
     failed: FloatArray | None = None
+    failed_order: NDArray[np.int64] | None = None
     noise_variance: FloatArray | None = None
 
     def __post_init__(self) -> None:
@@ -113,11 +118,13 @@ class FunctionData:
         n, d = self.X.shape
         noise = self.y if self.noise_variance is None else self.noise_variance
         failed = self.X[:0] if self.failed is None else self.failed
+        order = np.arange(len(failed)) if self.failed_order is None else self.failed_order
         for name, array, shape in (
             ("y", self.y, (n,)),
             ("noise_variance", noise, (n,)),
             ("pending", self.pending, (len(self.pending), d)),
             ("failed", failed, (len(failed), d)),
+            ("failed_order", order, (len(failed),)),
         ):
             if array.shape != shape:
                 message = f"{name} must have shape {shape}, but got {array.shape}."

@@ -2,7 +2,8 @@
 
 A search compares pairs (x, z) by the numbers of a :class:`PairScore`. :class:`TrustedSets` scores
 by upper confidence bounds, to choose queries. Where queries failed, u_F and u_f are less by
--log P(valid) (:mod:`bbo_plugins.acquisition.validity`), in scales of their functions.
+-log P(valid) (:mod:`bbo_plugins.acquisition.validity`), in scales of their functions; but not where
+u_f decides whether a response is trusted, as it is no less good for having failed.
 """
 
 from __future__ import annotations
@@ -96,9 +97,10 @@ class TrustedSets:
                 l_f = lower.transform.forward(lower.transform.inverse(l_f) - self.epsilon)
         slack = smallest_bound(self.model.lower_constraints, P, self.sqrt_beta)
         u_f = mean + self.sqrt_beta * sd  # Eq. (4.1)
+        value = u_f
         if self.model.validity is not None:
-            u_f += lower.scale * self.model.validity.log_probability(P)
-        return LowerLevel(u_f, u_f, l_f, slack)
+            value = u_f + lower.scale * self.model.validity.log_probability(P)
+        return LowerLevel(value, u_f, l_f, slack)
 
     def upper_level(self, P: FloatArray, best: FloatArray) -> UpperLevel:  # noqa: ARG002
         """Return u_F and the smallest u_c of the upper level at ``P`` (n, d)."""

@@ -16,7 +16,7 @@ from bbo_plugins import errors
 from bbo_plugins.acquisition import functions
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.acquisition.maximize import TrustRegion, maximize_in_region
-from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity
+from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity, fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import training_subset
@@ -181,13 +181,14 @@ def suggest_by_model(
     objective = surrogate.condition_on_pending(
         pending, surrogate.penalize_failures(failed[-LATEST_FAILED:])
     )
+    validity, notes = fit_validity(data.X, failed, features)
     acquisition = UpperConfidenceBound(
         features,
         objective if eligible.any() or not constraints else None,
         math.sqrt(options.beta),  # Eq. (7), a constant here
         incumbent,
         tuple((one.condition_on_pending(pending, one.ball), _limit(one)) for one in constraints),
-        Validity.of(data.X, failed, features),
+        validity,
     )
     # Among infinitely many points, one close by teaches as much as a repeat, and more.
     unrepeated = options.deterministic or space.size is None
@@ -200,7 +201,7 @@ def suggest_by_model(
         pending=observations.pending,
     )
     warm_starts = tuple(model.warm_start for model in (surrogate, *constraints))
-    return Suggestion(x, warm_starts, criterion=FIT_NAME)
+    return Suggestion(x, warm_starts, notes=notes, criterion=FIT_NAME)
 
 
 def _fit(

@@ -224,7 +224,9 @@ class _Reader:
 
     def data(self, rows: Sequence[TrialRow], asking: int) -> tuple[dict[str, FunctionData], int]:
         """Return each function's data and the number of infinite values."""
-        failed = self.placed.failed([row for row in rows if row.state in _FAILED])
+        failed = self.placed.failed(
+            [row for row in rows if row.state in _FAILED and not row.never_ran]
+        )
         pending = np.concatenate([self.placed.pending(rows, asking), failed[-LATEST_FAILED:]])
         known, X = self.placed.place([row for row in rows if row.complete])
         data, n_infinite = {}, 0
@@ -239,6 +241,7 @@ class _Reader:
                 y=y,
                 pending=pending[self._asks_for(pending, name)][:, self.columns],
                 failed=failed[self._asks_for(failed, name)][:, self.columns],
+                failed_order=np.flatnonzero(self._asks_for(failed, name)),
             )
         return data, n_infinite
 

@@ -411,11 +411,19 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
         return n >= max(self._n_startup_trials, 1) or (n_failed > 0 and is_stuck)
 
     def _design_point(self, snapshot: Snapshot) -> FloatArray:
-        """Return the trial's place (d,) in the space-filling design, which no other trial has."""
+        """Return the trial's place (d,) in the space-filling design, which no other trial has.
+
+        Once as many points have failed as the start-up has, the design has no order.
+        """
         observations = snapshot.observations
         failed = () if observations.failed is None else observations.failed
-        taken = [*observations.X, *observations.pending, *failed]
-        return randomness.design_point(snapshot.space, self._seed, snapshot.configuration, taken)
+        return randomness.design_point(
+            snapshot.space,
+            self._seed,
+            snapshot.configuration,
+            [*observations.X, *observations.pending, *failed],
+            irregular=len(failed) >= max(self._n_startup_trials, 1),
+        )
 
     def _suggest_apart(
         self, snapshot: Snapshot, met: Suggestion, rng: np.random.Generator

@@ -15,7 +15,7 @@ import numpy as np
 from bbo_plugins.acquisition.candidates import shifted_sobol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from bbo_plugins.space import Dimension, SearchSpace
     from bbo_plugins.space.dimension import FloatArray
@@ -26,6 +26,7 @@ _MODEL, _INDEPENDENT, _SHIFT, _REDRAW = range(4)
 
 _SEQUENCE_LENGTH = 2**12  # trials that share one space-filling sequence
 _N_REDRAWS = 256
+_N_DRAWS = 16  # random points of which an irregular one is taken
 _MAX_ENUMERATED = 20_000
 _MAX_BALANCED = 16  # levels of a parent that are visited in turn
 _RESOLUTION = 2.0**40  # points whose coordinates agree to this fraction are the same point
@@ -58,7 +59,12 @@ def uniform_value(dimension: Dimension, seed: int, number: int, name: str) -> An
 
 
 def design_point(
-    space: SearchSpace, seed: int, number: int, taken: Iterable[FloatArray]
+    space: SearchSpace,
+    seed: int,
+    number: int,
+    taken: Sequence[FloatArray],
+    *,
+    irregular: bool = False,
 ) -> FloatArray:
     """Return the point of trial ``number`` in a space-filling design.
 
@@ -66,22 +72,30 @@ def design_point(
     discrete parameter that decides whether others exist takes the value that has been taken least.
     In a finite space a point that is taken is replaced by one that is not, as long as there is one.
 
+    The first points of the sequence lie on a few lines, between which all that is valid may lie. An
+    irregular point is the one of several random points that is furthest from those taken.
+
     Args:
         space: The d parameters.
         seed: The sampler's seed, which fixes the shift.
         number: The trial's number, which fixes the place in the sequence.
         taken: Points (d,) not to repeat.
+        irregular: Whether the point is to be irregular; in a finite space none is.
 
     Returns:
         (d,) a snapped point.
     """
+    if irregular and space.size is None and len(taken):
+        draws = space.snap(_generator(seed, number, _REDRAW).random((_N_DRAWS, len(space))))
+        gaps = space.distances(draws, np.stack(taken)).min(axis=1)
+        furthest: FloatArray = draws[np.argmax(gaps)]
+        return furthest
     sequence, index = divmod(number, _SEQUENCE_LENGTH)
     shift = _generator(seed, sequence, _SHIFT)
     point = shifted_sobol(index + 1, len(space), shift)[index:]
     x: FloatArray = space.snap(point)[0]
     if space.is_conditional:
-        taken = np.array([*taken]).reshape(-1, len(space))
-        x = _with_balanced_parents(space, point, taken)
+        x = _with_balanced_parents(space, point, np.array([*taken]).reshape(-1, len(space)))
     if space.size is None:
         return x
     known = {_key(row) for row in taken}

@@ -11,6 +11,9 @@ FAIL      its parameters
 WAITING   nothing
 ========  ======================================================================================
 
+A trial that Ray Tune removed before it ran is PRUNED without a value; as nothing was evaluated, it
+has not failed.
+
 Constraint values are read in both of Optuna's forms: the list of ``constraints_func`` and the
 single values of ``Trial.set_constraint``.
 """
@@ -31,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.study import Study, StudyDirection
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.study.conditions import ParameterLearner, Parameters
@@ -42,6 +45,9 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 CONSTRAINTS_KEY = "constraints"  # Optuna's: a list here, or one value per "constraints:<name>"
+
+
+_NEVER_RAN = "bbo_plugins:never_ran"  # system attribute
 
 
 _OBSERVED = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -107,9 +113,16 @@ class TrialRow:
     @property
     def failed(self) -> bool:
         """Whether its evaluation has failed, or was cut off without a value that can be used."""
+        if self.never_ran:
+            return False
         if self.state is TrialState.PRUNED:
             return math.isnan(self.value)
         return self.state is TrialState.FAIL
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether it has ended before its evaluation began."""
+        return _NEVER_RAN in self.trial.system_attrs
 
     @cached_property
     def has_proposal(self) -> bool:
@@ -150,6 +163,11 @@ class TrialRow:
     def proposal(self) -> Proposal | None:
         """The stored proposal; None if there is none that can be read."""
         return Proposal.from_attributes(self.trial.system_attrs)
+
+
+def mark_never_ran(study: Study, trial: Trial | FrozenTrial) -> None:
+    """Note that a running trial is about to end before its evaluation has begun."""
+    study._storage.set_trial_system_attr(trial._trial_id, _NEVER_RAN, value=True)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ completed with a finite value         COMPLETE; the other reported numbers are u
 ended with NaN or ±infinity           FAIL, never left RUNNING, also if a scheduler stopped it
 completed without the metric          PRUNED, with the last value it reported; without any, samplers
                                       take it for one that failed
+removed before it ran                 PRUNED, and samplers take it for nothing
 stopped before its horizon            PRUNED, if :class:`InnerHorizonScheduler` said so
 ended by Ray while it was paused      the same, with the last result that it has reported; PRUNED
                                       if another trial had been trained twice as long by then
@@ -43,6 +44,7 @@ from bbo_plugins.optuna.study.continuations import (
     steps_of,
     steps_taken,
 )
+from bbo_plugins.optuna.study.trials import mark_never_ran
 from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite, reported
 
 if TYPE_CHECKING:
@@ -108,19 +110,16 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         """Record the end of a trial, once, by the table of the module."""
         trial = self._open_trial(trial_id, result)
         was_stopped = trial_id in self._stopped_early
-        if result is not None:
+        if result:
             self._keep(trial_id, result)
         latest = self._latest.pop(trial_id, None)
         self._stopped_early.discard(trial_id)
         self._open.discard(trial_id)
         if trial is None:
             return
-        if result is None and latest is not None and not error:
-            # Ray ends a trial that is paused without its result, and does not say why. HyperBand
-            # does so with those that have had all their training, and with those that it drops at
-            # half of it or earlier. Iterations need not be equal: its measure may be another one.
-            result = latest
-            was_stopped = was_stopped or 2 * latest.get(TRAINING_ITERATION, 0) <= self._longest
+        if not result and not error:
+            result, was_dropped = self._ended_without_result(trial, latest)
+            was_stopped = was_stopped or was_dropped
         value, state = finite((result or {}).get(self._metric)), TrialState.FAIL
         if error:
             value = None
@@ -143,6 +142,21 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
             if name != self._metric:
                 trial.set_user_attr(name, field)
         self._ot_study.tell(trial, value, state=state)
+
+    def _ended_without_result(
+        self, trial: Trial | FrozenTrial, latest: dict[str, Any] | None
+    ) -> tuple[dict[str, Any] | None, bool]:
+        """Return the last result of a trial that was paused, and whether a scheduler dropped it.
+
+        Ray ends a trial that is paused without its result, and does not say why. HyperBand does so
+        with those that have had all their training, and with those that it drops at half of it or
+        earlier. Iterations need not be equal: its measure may be another one. One that has reported
+        nothing was removed before it ran.
+        """
+        if latest is None:
+            mark_never_ran(self._ot_study, trial)
+            return None, False
+        return latest, 2 * latest.get(TRAINING_ITERATION, 0) <= self._longest
 
     def on_trial_stopped_early(self, trial_id: str) -> None:
         """Expect the completion of a trial that was stopped for being bad before its horizon."""

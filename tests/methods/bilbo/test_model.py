@@ -57,6 +57,7 @@ def test_a_problem_checks_its_names(
         ({"y": Y[:3]}, r"y must have shape \(12,\), but got \(3,\)"),
         ({"pending": np.empty((2, 3))}, r"pending must have shape \(2, 2\), but got \(2, 3\)"),
         ({"failed": np.empty((2, 3))}, r"failed must have shape \(2, 2\), but got \(2, 3\)"),
+        ({"failed_order": np.arange(2)}, r"failed_order must have shape \(0,\), but got \(2,\)"),
         ({"noise_variance": np.ones(3)}, r"noise_variance must have shape \(12,\)"),
         ({"y": np.full(12, np.nan)}, "y must be finite"),
     ],
@@ -99,9 +100,9 @@ def test_a_constraint_is_not_shifted() -> None:
     """Far from data a constraint's model says its border, an objective's says its mean."""
     near = 0.05 * X
     far = np.array([[1.0, 1.0]])
-    data = {"X": near, "y": Y + 7.0, "pending": np.empty((0, 2))}
+    data = FunctionData(X=near, y=Y + 7.0, pending=np.empty((0, 2)))
     fits = [
-        FunctionModel.fit("h", FunctionData(**data), FEATURES, is_constraint=is_constraint)
+        FunctionModel.fit("h", data, FEATURES, is_constraint=is_constraint)
         for is_constraint in (True, False)
     ]
     for model in fits:  # short length-scales, so that "far" is far

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bbo_plugins.acquisition.validity import Validity
 from bbo_plugins.gp.targets import LogLogTransform
 from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
 from bbo_plugins.methods.bilbo.search import best_pair
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets, penalized_bound
+from tests.oracles.bilbo_runs import observations
 from tests.oracles.bilevel import (
     box_problem,
     draw,
@@ -253,3 +256,22 @@ def test_penalized_value_has_its_gradient(multiplier: float) -> None:
         + 30.0 * sum(np.minimum(bound, 0.0) for bound in bounds),
         abs=1e-5,
     )
+
+
+def test_a_failure_narrows_no_set_of_trusted_responses() -> None:
+    """A response is trusted by u_f as it is; where it failed, only its score is less."""
+    problem = grid_problem(5, 9)
+    data = observations(problem, 8)
+    model = BilevelModel.fit(problem, data)
+    failed = problem.space.enumerate()[:1]
+    validity = Validity.of(model.observed, failed, problem.features)
+    P = problem.space.enumerate()
+    plain = TrustedSets(model, 2.0, many_responses=True).lower_level(P)
+    penalized = TrustedSets(replace(model, validity=validity), 2.0, many_responses=True)
+    lower = penalized.lower_level(P)
+    np.testing.assert_array_equal(lower.upper_bound, plain.upper_bound)
+    np.testing.assert_array_equal(lower.lower_bound, plain.lower_bound)
+    assert (lower.value < plain.value).all()
+    loss = (plain.value - lower.value) / model.lower.scale
+    np.testing.assert_allclose(penalized.log_validity(P), -loss)
+    np.testing.assert_array_equal(TrustedSets(model, 2.0).log_validity(P), np.zeros(len(P)))

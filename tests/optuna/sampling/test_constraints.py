@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
-from optuna.trial import TrialState
+from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.study.trials import TrialRow
 from tests.optuna.studies import BOX, constrained, quadratic, started, violation
 
 if TYPE_CHECKING:
@@ -140,3 +141,11 @@ def test_partial_fixed_sampler_keeps_the_model() -> None:
     proposal = Proposal.from_attributes(held[-1].system_attrs)
     assert proposal is not None
     assert proposal.params["y"] == 0.75
+
+
+def test_stored_constraints_may_be_whole_numbers() -> None:
+    """As other programs may write them; what is beyond the floats, NaN or a text is left out."""
+    stored = {"a": 1, "b": True, "c": 10**400, "d": "0.5", "e": math.nan, "f": -math.inf}
+    attributes = {f"constraints:{name}": value for name, value in stored.items()}
+    trial = create_trial(value=1.0, system_attrs=attributes)
+    assert TrialRow.read(trial).constraints == {"a": 1.0, "b": 1.0, "f": -math.inf}

@@ -28,6 +28,9 @@ HORIZON = InnerHorizon(n_outer=20)
 GROWING = InnerHorizon.growing(constant=1.0)
 
 
+KNOWN_AND_FIXED = InnerHorizon(n_outer=20, phi=0.6)
+
+
 def _add(study: Study, params: dict[str, float], value: float | None, **rest: Any) -> int:
     study.add_trial(create_trial(params=params, distributions=BOX, value=value, **rest))
     return len(study.trials) - 1
@@ -304,6 +307,28 @@ def test_beta_counts_the_steps_that_are_behind_the_values() -> None:
     noise = sum(0.36 / n for n in [*steps, own]) / np.var(snapshot.observations.y)
     expected = math.sqrt(1.0 + 10.0 * noise)
     assert sampler._beta_of(snapshot) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["horizon", "user", "excess risk"])
+def test_beta_counts_values_only(kind: str) -> None:
+    """Trials that failed or still run are no evaluations, whatever the noise is taken from."""
+    horizon = HORIZON if kind == "excess risk" else KNOWN_AND_FIXED
+    noise_func = (lambda _: 0.1) if kind == "user" else None
+    sampler = _bilevel(horizon, noise_func=noise_func)
+    study = optuna.create_study(sampler=sampler)
+    for _ in range(7):
+        trial = study.ask(BOX)
+        study.tell(trial, quadratic(trial.params))
+
+    def beta() -> float:
+        frozen = study._storage.get_trial(study.ask()._trial_id)
+        return sampler._beta_of(sampler._readers.of(study).snapshot(study, frozen, BOX, {}))
+
+    before = beta()
+    for row in _configurations(4):
+        _add(study, row, None, state=TrialState.FAIL)
+        _add(study, row, None, state=TrialState.RUNNING)
+    assert beta() == pytest.approx(before, rel=1e-12)
 
 
 @pytest.mark.parametrize("values", [[3.0, 3.0], [1e-320, 0.0], [1e308, -1e308]])

@@ -121,7 +121,7 @@ def test_what_is_kept_does_not_grow() -> None:
     suggest(5)
     tracemalloc.start()
     try:
-        sizes = [suggest(30) for _ in range(4)]
+        sizes = [suggest(15) for _ in range(4)]
     finally:
         tracemalloc.stop()
     # Small objects that replace others are counted from then on; a leak grows in every part.

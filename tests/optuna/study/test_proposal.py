@@ -42,6 +42,13 @@ def test_names_outside_the_search_space_are_left_out() -> None:
     assert proposal.values({"n": DISTRIBUTIONS["n"]}) == {}
 
 
+def test_choices_that_are_gone_are_left_out() -> None:
+    """The search space may have fewer choices than when the proposal was stored."""
+    proposal = Proposal.of({"x": 0.5, "c": math.nan}, DISTRIBUTIONS)
+    fewer = {**DISTRIBUTIONS, "c": CategoricalDistribution([None, "a"])}
+    assert proposal.values(fewer) == {"x": 0.5}
+
+
 @given(
     st.lists(JSON, max_size=4),
     st.lists(st.text(), max_size=3),

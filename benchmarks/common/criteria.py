@@ -1,4 +1,8 @@
-"""Fit criteria that only benchmarks compare: thinned data, and the importance-weighted likelihood.
+"""Fit criteria that only benchmarks compare: the paper's literal loss, weighted and thinned data.
+
+``LiteralLoss`` is the loss of Ha et al. with its own priors in place of the default one: the fit
+adds the log density of the default prior to every loss; this one takes it off again and adds those
+of the Gamma distributions.
 
 ``ImportanceWeighted`` is the limit of the pseudo-data of Ha et al., Eq. (2), with every uniform
 point moved to the observation that it took its label from: observation i occurs w_i times.
@@ -13,12 +17,13 @@ minimize the maximum intercluster distance").
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, TypedDict, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bbo_plugins import errors
+from bbo_plugins.gp.fit import default_prior
 from bbo_plugins.gp.kernels import FeatureMap, left_factor, right_factor, squared_distances
 from bbo_plugins.gp.likelihood import (
     LOG_2PI,
@@ -27,39 +32,78 @@ from bbo_plugins.gp.likelihood import (
     MarginalLikelihood,
     noise_diagonal,
 )
-from bbo_plugins.methods.uhe_bo.losses import voronoi_volumes
+from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, voronoi_volumes
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 
+GAMMA_SHAPE, GAMMA_RATE = 1e-3, 10.0  # of every hyperparameter, appendix C
 _MIN_THINNED = 10  # observations that thinning keeps at least, if there are as many
 
 
-@dataclass(frozen=True)
-class ImportanceWeighted:
-    """The likelihood in which every observation counts as often as its Voronoi cell is large."""
+class _Noise(TypedDict, total=False):
+    """Options of a likelihood that every criterion passes on."""
 
-    covers_observations: ClassVar[bool] = False  # its noise is divided by the weights
+    known_noise: FloatArray | None
+    fit_noise: bool
+
+
+class _Criterion:
+    """A criterion that is not the likelihood of the observations with their own noise."""
+
+    covers_observations: ClassVar[bool] = False
     borrows_noise: ClassVar[bool] = False
 
+
+@dataclass(frozen=True)
+class LiteralLoss(_Criterion):
+    """The likelihood of the paper's pseudo-data times the ratio of the priors."""
+
     def bind(
-        self,
-        X: FloatArray,
-        y: FloatArray,
-        features: FeatureMap,
-        *,
-        known_noise: FloatArray | None = None,
-        fit_noise: bool = True,
+        self, X: FloatArray, y: FloatArray, features: FeatureMap, **noise: Unpack[_Noise]
     ) -> BoundCriterion:
-        """Return the likelihood weighted by Voronoi volumes."""
-        weights = voronoi_volumes(X, features)
-        return WeightedLikelihood(
-            X, y, features, weights, known_noise=known_noise, fit_noise=fit_noise
-        )
+        """Return the likelihood of the pseudo-data times the ratio of the priors."""
+        likelihood = NearestNeighborPseudoData().bind(X, y, features, **noise)
+        # Not a subclass: it has no covariance matrix of its own, only one likelihood's.
+        return cast("BoundCriterion", _PaperPosterior(likelihood, X.shape[1]))
+
+
+class _PaperPosterior:
+    """The value and gradient of a likelihood with the paper's priors, less the default prior."""
+
+    def __init__(self, likelihood: BoundCriterion, n_dimensions: int) -> None:
+        """Wrap a likelihood of θ, see ``bbo_plugins.gp.likelihood``."""
+        self._likelihood = likelihood
+        self._default = default_prior(n_dimensions)
+        self.n_parameters = likelihood.n_parameters
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return log likelihood + log Gamma priors - log default prior, and the gradient."""
+        q = len(theta)
+        value, gradient = self._likelihood(theta)
+        full = np.array(self._default.location)
+        full[:q] = theta
+        default_value, default_gradient = self._default.value_and_gradient(full)
+        with np.errstate(over="ignore"):  # an overflow makes the density zero, as it should
+            pull = GAMMA_RATE * np.exp(theta)
+        # Gamma(a, b) of e^θ as a density of θ: aθ - b e^θ, up to a constant.
+        value += GAMMA_SHAPE * float(theta.sum()) - float(pull.sum()) - default_value
+        return value, gradient + GAMMA_SHAPE - pull - default_gradient[:q]
 
 
 @dataclass(frozen=True)
-class Thinned:
+class ImportanceWeighted(_Criterion):
+    """The likelihood in which every observation counts as often as its Voronoi cell is large."""
+
+    def bind(
+        self, X: FloatArray, y: FloatArray, features: FeatureMap, **noise: Unpack[_Noise]
+    ) -> BoundCriterion:
+        """Return the likelihood weighted by Voronoi volumes."""
+        return WeightedLikelihood(X, y, features, voronoi_volumes(X, features), **noise)
+
+
+@dataclass(frozen=True)
+class Thinned(_Criterion):
     """The likelihood of a space-filling subset: the first points in farthest-point order.
 
     Attributes:
@@ -67,30 +111,22 @@ class Thinned:
     """
 
     fraction: float = 0.5
-    covers_observations: ClassVar[bool] = False
-    borrows_noise: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the field."""
         errors.check_real("fraction", self.fraction, "in (0, 1]", lambda share: 0.0 < share <= 1.0)
 
     def bind(
-        self,
-        X: FloatArray,
-        y: FloatArray,
-        features: FeatureMap,
-        *,
-        known_noise: FloatArray | None = None,
-        fit_noise: bool = True,
+        self, X: FloatArray, y: FloatArray, features: FeatureMap, **noise: Unpack[_Noise]
     ) -> BoundCriterion:
         """Return the likelihood of the subset, in the order of the observations."""
         n = len(X)
         n_kept = max(min(n, _MIN_THINNED), math.ceil(self.fraction * n))
         kept = np.sort(farthest_point_order(features.columns(X), n_kept))
-        known = None if known_noise is None else known_noise[kept]
-        return MarginalLikelihood(
-            X[kept], y[kept], features, known_noise=known, fit_noise=fit_noise
-        )
+        known = noise.get("known_noise")
+        if known is not None:
+            noise["known_noise"] = known[kept]
+        return MarginalLikelihood(X[kept], y[kept], features, **noise)
 
 
 class WeightedLikelihood(MarginalLikelihood):
@@ -101,8 +137,7 @@ class WeightedLikelihood(MarginalLikelihood):
         y: Standardized targets, shape (n,).
         features: The kernel's feature map.
         weights: w, positive, not necessarily whole numbers, shape (n,).
-        known_noise: As in :class:`BoundCriterion`, the variance of a single occurrence.
-        fit_noise: As in :class:`BoundCriterion`.
+        **noise: As in :class:`BoundCriterion`; known noise is that of a single occurrence.
     """
 
     def __init__(
@@ -111,12 +146,10 @@ class WeightedLikelihood(MarginalLikelihood):
         y: FloatArray,
         features: FeatureMap,
         weights: FloatArray,
-        *,
-        known_noise: FloatArray | None = None,
-        fit_noise: bool = True,
+        **noise: Unpack[_Noise],
     ) -> None:
         """Bind the data; see the class."""
-        super().__init__(X, y, features, known_noise=known_noise, fit_noise=fit_noise)
+        super().__init__(X, y, features, **noise)
         self._relative_noise = 1.0 / weights
         self._surplus = weights - 1.0
         self._log_weights = float(np.log(weights).sum())

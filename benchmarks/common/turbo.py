@@ -22,14 +22,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from optuna.distributions import BaseDistribution
-from optuna.samplers import BaseSampler, RandomSampler
-from optuna.search_space import IntersectionSearchSpace
-from optuna.study import Study
-from optuna.trial import FrozenTrial, TrialState
 from scipy.stats import qmc
 
 from benchmarks.common.botorch_peer import decode, encode
+from benchmarks.common.peer import Floats, Peer, Points, Space
 
 LENGTH, LONGEST, SHORTEST = 0.8, 1.6, 2.0**-7
 SUCCESSES = 10
@@ -72,42 +68,26 @@ class Region:
         self.best = max(self.best, y)
 
 
-class TuRBOSampler(BaseSampler):
+class TuRBOSampler(Peer):
     """TuRBO-1 for one study from its first trial on, which is to be minimized."""
 
     def __init__(self, *, seed: int, n_startup_trials: int = 10) -> None:
-        """Remember the seed; torch is imported at the first suggestion."""
-        self._seed = seed
-        self._n_startup_trials = n_startup_trials
-        self._random = RandomSampler(seed=seed)
-        self._search_space = IntersectionSearchSpace()
+        """Begin with a region that has no model."""
+        super().__init__(seed=seed, n_startup_trials=n_startup_trials)
         self._region = Region(first=0)
         self._n_known = 0
 
-    def infer_relative_search_space(
-        self, study: Study, trial: FrozenTrial
-    ) -> dict[str, BaseDistribution]:
-        """Return the parameters that every finished trial has."""
-        del trial
-        return dict(self._search_space.calculate(study))
-
-    def sample_relative(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
+    def suggest(self, y: Floats, points: Points, number: int, space: Space) -> dict[str, Any]:
         """Return the best candidate of a sample of the posterior in the box."""
-        trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        if not search_space or len(trials) < self._n_startup_trials:
-            return {}
-        y = np.array([-float(t.value or 0.0) for t in trials])
-        self._account_for(y, len(search_space), trial.number)
+        self._account_for(y, len(space), number)
         region = self._region
         if region.startup:
-            return decode(search_space, region.startup.pop())
-        x = np.array([encode(search_space, t.params) for t in trials])
+            return decode(space, region.startup.pop())
+        x = np.array([encode(space, point) for point in points])
         point = suggest(
-            x[region.first :], y[region.first :], region, seed=self._seed * 100_003 + trial.number
+            x[region.first :], y[region.first :], region, seed=self._seed * 100_003 + number
         )
-        return decode(search_space, point)
+        return decode(space, point)
 
     def _account_for(self, y: NDArray[np.float64], dimension: int, number: int) -> None:
         """Update the region by the values since the last call; start over if it is too short."""
@@ -121,16 +101,6 @@ class TuRBOSampler(BaseSampler):
             sobol = qmc.Sobol(dimension, rng=np.random.default_rng([self._seed, number]))
             points = sobol.random(2 ** math.ceil(math.log2(self._n_startup_trials)))
             self._region = Region(first=len(y), startup=list(points[: self._n_startup_trials]))
-
-    def sample_independent(
-        self,
-        study: Study,
-        trial: FrozenTrial,
-        param_name: str,
-        param_distribution: BaseDistribution,
-    ) -> Any:
-        """Draw a random value for a start-up trial."""
-        return self._random.sample_independent(study, trial, param_name, param_distribution)
 
 
 def suggest(

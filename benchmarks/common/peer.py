@@ -1,0 +1,67 @@
+"""What samplers written here for comparison have in common: Optuna's interface around a model."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.search_space import IntersectionSearchSpace
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+Floats: TypeAlias = NDArray[np.float64]
+Points: TypeAlias = Sequence[Mapping[str, Any]]
+Space: TypeAlias = Mapping[str, BaseDistribution]
+
+
+class Peer(BaseSampler):
+    """A sampler for a study with one value: random until there are enough complete trials."""
+
+    def __init__(self, *, seed: int, n_startup_trials: int = 10) -> None:
+        """Remember the seed; what a peer needs is imported at its first suggestion."""
+        self._seed = seed
+        self._n_startup_trials = n_startup_trials
+        self._random = RandomSampler(seed=seed)
+        self._search_space = IntersectionSearchSpace()
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """Return the parameters that every finished trial has and that can vary."""
+        del trial
+        space = self._search_space.calculate(study)
+        return {name: dist for name, dist in space.items() if not dist.single()}
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Return what the peer suggests from all complete trials."""
+        trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if not search_space or len(trials) < self._n_startup_trials:
+            return {}
+        sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+        y = np.array([sign * float(each.value or 0.0) for each in trials])
+        return self.suggest(y, [each.params for each in trials], trial.number, search_space)
+
+    def suggest(self, y: Floats, points: Points, number: int, space: Space) -> dict[str, Any]:
+        """Return the parameters of a trial.
+
+        Args:
+            y: Values of the complete trials, to be maximized, shape (n,).
+            points: Their parameters.
+            number: The trial's number.
+            space: The parameters to suggest.
+        """
+        raise NotImplementedError
+
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """Draw a random value for a parameter that the model does not cover."""
+        return self._random.sample_independent(study, trial, param_name, param_distribution)

@@ -1,0 +1,362 @@
+"""The tables of regrets: medians and quartiles, mean ranks, paired ratios with wins and losses.
+
+Regrets below ``RELATIVE_FLOOR`` of a problem's scale (median regret of a random point) count as
+that; without any feasible trial the regret counts as ``NOTHING`` times the scale.  Entrants may
+have different seeds, and runs different lengths: ranks are over the runs that all compared entrants
+have, a paired comparison over those that both have, and after t trials those count that are that
+long.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from benchmarks.common.report import Report
+from benchmarks.common.studies import StudyProblem, regret_curve
+
+RELATIVE_FLOOR = 1e-6
+NOTHING = 10.0
+WALD = 1.96  # half-width of a 95% interval in standard errors
+ALL = "all"
+
+Floats: TypeAlias = NDArray[np.float64]
+# Regrets of every entrant that has the run, by problem and seed.
+Cells: TypeAlias = Mapping[tuple[str, int], Mapping[str, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """One entrant against another: wins, ties, losses over runs, and the ratio of their regrets.
+
+    Attributes:
+        wins: Runs in which the first has the smaller regret.
+        ties: Runs in which both have the same.
+        losses: The other runs.
+        ratio: Geometric mean of the regret ratio, over problems.
+        low: Lower end of its 95% interval, which is over problems, not seeds.
+        high: Upper end.
+    """
+
+    wins: int
+    ties: int
+    losses: int
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def counts(self) -> str:
+        """Wins, ties and losses as a cell."""
+        return f"{self.wins} / {self.ties} / {self.losses}"
+
+    def interval(self, digits: int = 2) -> str:
+        """Return the ratio and its interval as a cell."""
+        return f"{self.ratio:.3g} [{self.low:.{digits}g}, {self.high:.{digits}g}]"
+
+
+def quartiles(values: Sequence[float] | Floats, spec: str = ".3g", ends: str = ".2g") -> str:
+    """Return the median and the quartiles as a cell."""
+    low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
+    return f"{median:{spec}} [{low:{ends}}, {high:{ends}}]"
+
+
+def mean_and_error(values: Sequence[float]) -> str:
+    """Return the mean and its standard error as a cell."""
+    error = float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else math.nan
+    return f"{np.mean(values):.3g} ± {error:.1g}"
+
+
+def verdict(met: bool) -> str:  # noqa: FBT001 - a word for a truth value
+    """Return the word for whether a goal is met."""
+    return "met" if met else "MISSED"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The regrets of entrants on problems.
+
+    Attributes:
+        entrants: Their names, in the order of the columns.
+        curves: Floored regret after each trial, by problem, entrant and seed.
+        groups: The group of each problem; empty if there are none.
+        scales: Median regret of a random point, by problem.
+    """
+
+    entrants: tuple[str, ...]
+    curves: Mapping[str, Mapping[str, Mapping[int, Floats]]]
+    groups: Mapping[str, str] = field(default_factory=dict)
+    scales: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        records: Iterable[Mapping[str, Any]],
+        entrants: Sequence[str],
+        problems: Mapping[str, StudyProblem],
+        groups: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Collect the records of studies.
+
+        Args:
+            records: As :func:`benchmarks.common.studies.run_studies` returns them.
+            entrants: Whose are asked for; those without a record are left out.
+            problems: The problems by name; records of others are left out.
+            groups: The group of each problem.
+        """
+        curves: dict[str, dict[str, dict[int, Floats]]] = {}
+        scales: dict[str, float] = {}
+        for record in records:
+            name = record["problem"]
+            if name not in problems:
+                continue
+            scale = scales.setdefault(name, problems[name].scale)
+            curve = np.array(regret_curve(record))
+            floored = np.maximum(curve, RELATIVE_FLOOR * scale)
+            per_entrant = curves.setdefault(name, {}).setdefault(record["entrant"], {})
+            per_entrant[record["seed"]] = np.where(np.isinf(curve), NOTHING * scale, floored)
+        present = {entrant for runs in curves.values() for entrant in runs}
+        return cls(
+            entrants=tuple(name for name in entrants if name in present),
+            curves=curves,
+            groups=groups or {},
+            scales=scales,
+        )
+
+    @property
+    def n_trials(self) -> int:
+        """Trials of the longest run."""
+        return max(
+            len(curve)
+            for runs in self.curves.values()
+            for per_seed in runs.values()
+            for curve in per_seed.values()
+        )
+
+    def checkpoints(self, trials: Iterable[int]) -> list[int]:
+        """Return those numbers of trials that come before the end, and the end."""
+        return [*(t for t in trials if t < self.n_trials), self.n_trials]
+
+    def values(self, problem: str, entrant: str, t: int | None = None) -> Floats:
+        """Return the regrets (n_seeds,) after ``t`` trials, by default at the end."""
+        per_seed = self.curves[problem].get(entrant, {})
+        return np.array([c[(t or len(c)) - 1] for c in per_seed.values() if len(c) >= (t or 0)])
+
+    def cells(self, t: int | None = None, group: str = ALL) -> Cells:
+        """Return the regrets after ``t`` trials, by default at the end, of a group's problems."""
+        cells: dict[tuple[str, int], dict[str, float]] = {}
+        for problem, runs in self.curves.items():
+            if group not in {ALL, self.groups.get(problem)}:
+                continue
+            for entrant, per_seed in runs.items():
+                for seed, curve in per_seed.items():
+                    if len(curve) >= (t or 0):
+                        value = float(curve[(t or len(curve)) - 1])
+                        cells.setdefault((problem, seed), {})[entrant] = value
+        return cells
+
+    @property
+    def subsets(self) -> list[str]:
+        """The groups' names, and that of all."""
+        return [*sorted({self.groups[name] for name in self.curves} if self.groups else ()), ALL]
+
+    def median_cells(self, problem: str, t: int | None = None, *, counts: bool = True) -> list[str]:
+        """Return a row's cells, none if no run is that long; the least median is bold."""
+        regrets = [self.values(problem, entrant, t) for entrant in self.entrants]
+        if not any(map(len, regrets)):
+            return []
+        least = min(float(np.median(found)) for found in regrets if len(found))
+        cells = []
+        for found in regrets:
+            if not len(found):
+                cells.append("not run")
+                continue
+            text = quartiles(found) + (f" ({len(found)})" if counts else "")
+            cells.append(f"**{text}**" if float(np.median(found)) == least else text)
+        return cells
+
+
+def ranks_by_problem(cells: Cells, entrants: Sequence[str]) -> dict[str, list[Floats]]:
+    """Return the ranks (n_entrants,) of each run that all entrants have, by problem; 1 is best."""
+    ranks: dict[str, list[Floats]] = {}
+    for (problem, _seed), cell in cells.items():
+        if all(name in cell for name in entrants):
+            ranks.setdefault(problem, []).append(rankdata([cell[name] for name in entrants]))
+    return ranks
+
+
+def mean_ranks(cells: Cells, entrants: Sequence[str]) -> tuple[Floats | None, int]:
+    """Return mean ranks (n_entrants,), and over how many runs that all entrants have.
+
+    Ranks are averaged over a problem's seeds first, so that every problem counts alike.
+    """
+    ranks = ranks_by_problem(cells, entrants)
+    if not ranks:
+        return None, 0
+    means = np.array([np.mean(of_problem, axis=0) for of_problem in ranks.values()])
+    return means.mean(axis=0), sum(map(len, ranks.values()))
+
+
+def log_ratios(cells: Cells, first: str, second: str) -> dict[str, list[float]]:
+    """Return log(first's regret / second's) of the runs that both have, by problem."""
+    logs: dict[str, list[float]] = {}
+    for (problem, _seed), cell in cells.items():
+        if first in cell and second in cell:
+            logs.setdefault(problem, []).append(math.log(cell[first] / cell[second]))
+    return logs
+
+
+def paired(cells: Cells, first: str, second: str) -> Pair | None:
+    """Compare two entrants on the runs that both have; None if there is none."""
+    logs = log_ratios(cells, first, second)
+    if not logs:
+        return None
+    ratios = np.concatenate([np.array(values) for values in logs.values()])
+    # The claim generalizes over problems, not seeds, so the interval is over problems.
+    means = np.array([np.mean(values) for values in logs.values()])
+    half = WALD * float(means.std(ddof=1)) / math.sqrt(means.size) if means.size > 1 else math.nan
+    return Pair(
+        wins=int((ratios < 0.0).sum()),
+        ties=int((ratios == 0.0).sum()),
+        losses=int((ratios > 0.0).sum()),
+        ratio=math.exp(float(means.mean())),
+        low=math.exp(float(means.mean()) - half),
+        high=math.exp(float(means.mean()) + half),
+    )
+
+
+def behind(cells: Cells, first: str, second: str) -> dict[str, float]:
+    """Return the problems on which the first's median regret is above the second's, and by what.
+
+    Medians are over the seeds that both have.
+    """
+    both: dict[str, list[tuple[float, float]]] = {}
+    for (problem, _seed), cell in cells.items():
+        if first in cell and second in cell:
+            both.setdefault(problem, []).append((cell[first], cell[second]))
+    ratios = {}
+    for problem, pairs in both.items():
+        mine, theirs = np.median(np.array(pairs), axis=0)
+        if mine > theirs:
+            ratios[problem] = float(mine / theirs)
+    return ratios
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointTables:
+    """Tables of regrets after several numbers of trials.
+
+    Attributes:
+        name: What the tables' titles begin with.
+        trials: After how many; the last one is the end of the longest run, whatever it is.
+        group: What the groups are called in a heading, in the singular and in the plural.
+    """
+
+    name: str
+    trials: Sequence[int]
+    group: tuple[str, str] = ("group", "groups")
+
+    def add(
+        self,
+        report: Report,
+        comparison: Comparison,
+        *,
+        first: Sequence[str],
+        ranked: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """Add medians, mean ranks and paired comparisons to the report.
+
+        Args:
+            report: What to add to.
+            comparison: The regrets.
+            first: The entrants that are compared in pairs with all others.
+            ranked: Which entrants are ranked among each other, by what they are called; by default
+                all entrants.
+        """
+        if not comparison.curves:
+            report.note(f"{self.name}: nothing was measured.")
+            return
+        self.add_medians(report, comparison)
+        for whom, names in (ranked or {"all entrants": comparison.entrants}).items():
+            self.add_ranks(report, comparison, names, whom)
+        self.add_pairs(report, comparison, first)
+        counts = ", ".join(
+            f"{name} {sum(len(runs.get(name, {})) for runs in comparison.curves.values())}"
+            for name in comparison.entrants
+        )
+        report.note(f"Runs in {self.name}: {counts}.")
+
+    def add_medians(self, report: Report, comparison: Comparison) -> None:
+        """Add the table of medians and quartiles."""
+        rows = [
+            [problem, *self._if_grouped(comparison, comparison.groups.get(problem)), t, *cells]
+            for problem in comparison.curves
+            for t in comparison.checkpoints(self.trials)
+            if (cells := comparison.median_cells(problem, t))
+        ]
+        report.table(
+            f"{self.name}: simple regret, median [quartiles] (number of seeds)",
+            [
+                "problem",
+                *self._if_grouped(comparison, self.group[0]),
+                "trials",
+                *comparison.entrants,
+            ],
+            rows,
+        )
+
+    def add_ranks(
+        self, report: Report, comparison: Comparison, names: Sequence[str], whom: str
+    ) -> None:
+        """Add the table of mean ranks among ``names``, who are called ``whom``."""
+        chosen = [name for name in comparison.entrants if name in names]
+        rows: list[list[object]] = []
+        for t in comparison.checkpoints(self.trials):
+            for group in comparison.subsets:
+                ranks, n_runs = mean_ranks(comparison.cells(t, group), chosen)
+                if ranks is not None and len(chosen) > 1:
+                    cells = [f"{rank:.2f}" for rank in ranks]
+                    rows.append([t, *self._if_grouped(comparison, group), n_runs, *cells])
+        if rows:
+            groups = self._if_grouped(comparison, self.group[1])
+            headers = ["trials", *groups, "problems x seeds", *chosen]
+            report.table(f"{self.name}: mean rank among {whom}, 1 is best", headers, rows)
+
+    def add_pairs(self, report: Report, comparison: Comparison, first: Sequence[str]) -> None:
+        """Add the paired comparisons, and by name the problems on which the first is behind."""
+        rows: list[list[object]] = []
+        mine = [name for name in first if name in comparison.entrants]
+        others = [name for name in comparison.entrants if name not in mine]
+        for own, other in [(own, other) for own in mine for other in others]:
+            for t in comparison.checkpoints(self.trials):
+                for group in comparison.subsets:
+                    cells = comparison.cells(t, group)
+                    pair = paired(cells, own, other)
+                    if pair is None:
+                        continue
+                    lost = behind(cells, own, other) if group == ALL else {}
+                    names = ", ".join(f"{name} ({by:.2g}x)" for name, by in lost.items())
+                    groups = self._if_grouped(comparison, group)
+                    row = [f"{own} against {other}", t, *groups, pair.counts, pair.interval()]
+                    rows.append([*row, names])
+        if not rows:
+            return
+        headers = [
+            "pair",
+            "trials",
+            *self._if_grouped(comparison, self.group[1]),
+            "wins / ties / losses",
+            "regret ratio [95% over problems]",
+            "behind by median",
+        ]
+        whose = "ours" if len(mine) == 1 else "the first"
+        report.table(f"{self.name}: paired comparison, below 1 {whose} is better", headers, rows)
+
+    @staticmethod
+    def _if_grouped(comparison: Comparison, cell: str | None) -> list[str]:
+        """Return a cell of the column of groups, nothing where there are none."""
+        return [cell or ""] if comparison.groups else []

@@ -1,0 +1,21 @@
+"""The samplers that a quick test of reliability has, and those that only the long form has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.reliability.front_door import SAMPLERS, SINGLE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def _quick(names: Sequence[str]) -> list[object]:
+    """Return the names with "map" marked slow: it is "uhe" with another criterion of the fit."""
+    slow = pytest.mark.slow
+    return [pytest.param(name, marks=slow) if name == "map" else name for name in names]
+
+
+QUICK, QUICK_SINGLE = _quick(SAMPLERS), _quick(SINGLE)
