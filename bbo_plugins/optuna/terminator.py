@@ -62,8 +62,9 @@ class RegretGapTerminator:
     whose value is that of the longest training: the completion of a continuation brings no record
     of its own, and the next record takes the new value into account.
 
-    Only the parameters that all complete trials share can be modeled. If there are none, the study
-    is never stopped, and a warning says so once. Neither is one whose values are all equal.
+    The model has all parameters that any complete trial has. Where one exists, if not all trials
+    have it, is learned from the trials. A study without a parameter of more than one value is never
+    stopped, and a warning says so once. Neither is one whose values are all equal.
 
     The noise variance behind the regret gap is the fitted one, but at least a share of the variance
     of the values: 1e-2; with the thresholds "median" 1e-4 and "auto" 1e-6. With
@@ -290,9 +291,8 @@ class RegretGapTerminator:
         if completed is None:
             if progress.once.first_time("space"):
                 _logger.warning(
-                    "RegretGapTerminator cannot stop this study: its complete trials share no "
-                    "parameter that has more than one value and the same range in all of them, so "
-                    "there is nothing to model."
+                    "RegretGapTerminator cannot stop this study: its complete trials have no "
+                    "parameter of more than one value, so there is nothing to model."
                 )
             return _no_signal(n)
         if completed.n_infinite and progress.once.first_time("infinite"):

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import IntDistribution
+from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.regret_gap.algorithm import evaluate
 from bbo_plugins.methods.regret_gap.rule import CRITERIA, THRESHOLDS, StoppingRule
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, report_cross_validation_scores
+from bbo_plugins.optuna.stopping.completions import StudyCompletions, in_order
 from bbo_plugins.optuna.stopping.records import attributes_of
-from bbo_plugins.space import Dimension, SearchSpace
 from bbo_plugins.visualization._data.objective import suggestions_of
 from tests.optuna.stopping.studies import (
     PLANE,
@@ -242,23 +242,31 @@ def test_infinite_values_count_as_the_worst_or_best(caplog: pytest.LogCaptureFix
     assert len([text for text in warnings_in(caplog) if "infinite values" in text]) == 1
 
 
-def test_search_space_is_what_the_trials_so_far_share() -> None:
-    """When a parameter is dropped, old records stay, and new ones are of the others."""
+def test_search_space_is_that_of_the_trials_so_far() -> None:
+    """When a parameter appears, old records stay, and new ones are of all parameters."""
     X, values = converging(14)
     study, terminator = new_study(), RegretGapTerminator()
     for index in range(14):
         params = {"x": X[index, 0], "y": X[index, 1]}
         if index < 9:
-            add(study, params, values[index])
-        else:
             del params["y"]
             add(study, params, values[index], distributions={"x": PLANE["x"]})
+        else:
+            add(study, params, values[index])
         terminator.evaluate(study)
-    history = terminator.history(study)
-    assert history[:9] == expected_records(X[:9], values[:9])
-    line = SearchSpace({"x": Dimension.float(0.0, 1.0)})
-    found = evaluate(line, X[:10, :1], -values[:10], rule=StoppingRule(), previous=history[:9])
-    assert history[9] == found.record
+    first = new_study()
+    for index in range(9):
+        add(first, {"x": X[index, 0]}, values[index], distributions={"x": PLANE["x"]})
+    alone = RegretGapTerminator()
+    alone.evaluate(first)
+    assert terminator.history(study)[:9] == alone.history(first)
+    reader = StudyCompletions()
+    completed = reader.completed(in_order(reader.read(study)[0], {})[:10])
+    assert completed is not None
+    assert completed.space.names == ("x", "y")
+    assert set(completed.space.conditions) == {"y"}
+    np.testing.assert_array_equal(completed.X[:9], [[x, 0.5] for x in X[:9, 0]])
+    np.testing.assert_array_equal(completed.X[9], X[9])
     fresh = RegretGapTerminator(seed=1)
     fresh.evaluate(study)
     assert math.isfinite(fresh.history(study)[-1].value)
@@ -276,17 +284,40 @@ def test_single_valued_parameters_are_left_out() -> None:
 
 
 def test_no_usable_search_space_never_stops(caplog: pytest.LogCaptureFixture) -> None:
-    """Conditional parameters only: no signal, ever, and one warning that says why."""
+    """Parameters of one value only: no signal, ever, and one warning that says why."""
     study, terminator = new_study(), RegretGapTerminator(min_n_trials=2, patience=1, threshold=1e9)
     for index in range(6):
-        name = "ab"[index % 2]
-        add(study, {name: 0.5}, 1.0 + index, distributions={name: PLANE["x"]})
+        add(study, {"a": 0.5}, 1.0 + index, distributions={"a": FloatDistribution(0.5, 0.5)})
         record = terminator.evaluate(study)
         assert not terminator.should_terminate(study)
     assert (record.n_trials, record.value, record.threshold) == (6, math.inf, -math.inf)
     assert len(terminator.history(study)) == 6
     (warning,) = warnings_in(caplog)
-    assert "share no parameter" in warning
+    assert "have no parameter of more than one value" in warning
+
+
+def _branches(trial: optuna.Trial) -> float:
+    if trial.suggest_categorical("k", ["a", "b"]) == "a":
+        return 0.5 + (trial.suggest_float("a", 0.0, 1.0) - 0.2) ** 2
+    return (trial.suggest_float("b", 0.0, 1.0) - 0.7) ** 2
+
+
+def test_conditional_study_is_stopped_and_resumes() -> None:
+    """It has a signal, stops, and another process makes the same records of the same trials."""
+    study, terminator = new_study(sampler=UHEBOSampler(seed=0)), RegretGapTerminator()
+    study.optimize(_branches, n_trials=60, callbacks=[terminator])
+    history = terminator.history(study)
+    assert history[-1].terminate
+    assert 20 <= len(study.trials) < 60
+    assert study.best_params["k"] == "b"
+    assert study.best_params["b"] == pytest.approx(0.7, abs=0.05)
+    again = new_study()
+    again.add_trials(study.trials)
+    for threshold in ("median", "auto"):  # no records of it are stored yet
+        one, other = (RegretGapTerminator(threshold=threshold) for _ in range(2))
+        assert math.isfinite(one.evaluate(study).value)
+        other.evaluate(again)
+        assert one.history(study) == other.history(again)
 
 
 def test_constant_objective_never_stops() -> None:

@@ -209,7 +209,8 @@ def candidates(
     """Return the points that stand for the search space beside the observed ones, (m, d).
 
     They are all other points of a small finite space; in another space, space-filling points and
-    perturbations of the best observed ones.
+    perturbations of the best observed ones. Parameters that are inactive at an observed one are
+    drawn anew in its perturbations: they count if their parent moves.
 
     Args:
         space: The search space.
@@ -238,6 +239,8 @@ def _perturbed(
     points: FloatArray, space: SearchSpace, length_scales: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Return ``points`` (m, d), each moved by a hundredth to one length-scale per dimension."""
+    if space.is_conditional:
+        points = np.where(space.active(points), points, rng.random(points.shape))
     distance = 10.0 ** rng.uniform(-2.0, 0.0, size=(len(points), 1))
     moved = points + distance * np.minimum(length_scales, 1.0) * rng.standard_normal(points.shape)
     redrawn = np.where(rng.random(points.shape) < _REDRAWN, rng.random(points.shape), points)

@@ -39,6 +39,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory
 from bbo_plugins.optuna.messages import Once
+from bbo_plugins.optuna.study.conditions import conditions_among
 from bbo_plugins.optuna.study.points import (
     PlacedTrials,
     dimension_of,
@@ -56,7 +57,6 @@ from bbo_plugins.optuna.study.trials import (
     finite_values,
     lower_median,
 )
-from bbo_plugins.space import Split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -208,7 +208,7 @@ class StudyReader:
         conditions: Mapping[str, Condition] = MappingProxyType({}),
     ) -> PlacedTrials:
         """Return the space of these parameters, which remembers where the trials are."""
-        conditions = _conditions_among(distributions, conditions)
+        conditions = conditions_among(distributions, conditions)
         for index, placed in enumerate(self._spaces):
             if placed.distributions == distributions:
                 self._spaces.append(self._spaces.pop(index))
@@ -217,21 +217,6 @@ class StudyReader:
         placed = PlacedTrials(distributions, conditions)
         self._spaces = [*self._spaces[1 - _MAX_SPACES :], placed]
         return placed
-
-
-def _conditions_among(
-    distributions: Mapping[str, BaseDistribution], conditions: Mapping[str, Condition]
-) -> dict[str, Condition]:
-    """Return the conditions of these parameters; True for one that looks at another one."""
-
-    def is_among(condition: Condition) -> bool:
-        return not isinstance(condition, Split) or distributions.keys() >= {*condition.parents()}
-
-    return {
-        name: condition if is_among(condition) else True
-        for name, condition in conditions.items()
-        if name in distributions
-    }
 
 
 def _known_and_held(trials: StudyTrials, held: Mapping[str, Any]) -> dict[str, BaseDistribution]:

@@ -9,8 +9,8 @@ Trials that continue one another (:mod:`bbo_plugins.optuna.study.continuations`)
 observation: its place is that of the first of them to complete, its value that of the one with the
 longest training of those that had completed by the time of the t-th completion.
 
-The t-th observation depends on the first t completions alone, the search space included: it is made
-of the parameters that these t trials share with one and the same distribution.
+The t-th observation depends on the first t completions alone, the search space included
+(:mod:`bbo_plugins.optuna.stopping.learned_space`).
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from bisect import insort
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from operator import is_
 from typing import TYPE_CHECKING
 
 import numpy as np
-from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import FloatDistribution, IntDistribution
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
-from bbo_plugins.optuna.study.points import PlacedTrials, is_single
+from bbo_plugins.optuna.stopping.learned_space import LearnedSpace
 from bbo_plugins.optuna.study.trials import TrialReader, TrialRow, finite_values
 
 if TYPE_CHECKING:
@@ -54,14 +53,16 @@ class Estimate:
     """Hyperparameters that a sampler of this package estimated before it suggested a trial.
 
     Attributes:
-        names: The parameters of its model, in the order of the columns.
-        hyperparameters: The estimate.
-        n_points: Number of observations it was made on.
+        proposal: The trial's stored proposal, which knows the parameters of the model.
+        fit: The fit in it.
     """
 
-    names: tuple[str, ...]
-    hyperparameters: Hyperparameters
-    n_points: int
+    proposal: Proposal
+    fit: WarmStart
+
+    def of(self, names: Sequence[str]) -> Hyperparameters | None:
+        """Return the hyperparameters if the model had these parameters, else None."""
+        return self.fit.hyperparameters(len(names)) if self.proposal.is_of(names) else None
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,6 @@ class Completion:
         started_at: When it started, in seconds; minus infinity if that is not known.
         finished_at: When it completed, in seconds.
         trial: Its parameters and value, the latter maximized.
-        distributions: The distributions of its parameters.
         scores: Cross-validation scores reported for it; empty if there are none.
         estimate: Hyperparameters of the model that suggested it, if they are stored.
     """
@@ -82,7 +82,6 @@ class Completion:
     started_at: float
     finished_at: float
     trial: TrialRow
-    distributions: Mapping[str, BaseDistribution]
     scores: tuple[float, ...]
     estimate: Estimate | None
 
@@ -92,7 +91,7 @@ class CompletedTrials:
     """The first t completions as a stopping criterion sees them, with the values they had by then.
 
     Attributes:
-        space: The parameters they share, d of them.
+        space: The parameters that any of them has, d of them.
         X: Their points in the order of completion, shape (t, d).
         y: Their values, maximized and finite, shape (t,).
         n_infinite: How many values were infinite.
@@ -128,10 +127,7 @@ class StudyCompletions:
         # these the others, by number.
         self._counted: dict[int, int] = {}
         self._later: dict[int, list[Completion]] = {}
-        # The order that was asked for last, and the distributions shared up to each place in it.
-        self._order: list[Completion] = []
-        self._shared: list[Mapping[str, BaseDistribution]] = []
-        self._placed = PlacedTrials({})
+        self._space = LearnedSpace()
 
     def read(self, study: Study) -> tuple[Mapping[int, Completion], bool]:
         """Return the completions by number, and whether this is still the study read before.
@@ -179,45 +175,24 @@ class StudyCompletions:
         return latest
 
     def completed(self, order: Sequence[Completion]) -> CompletedTrials | None:
-        """Return the trials as a stopping criterion sees them; None if they share no parameter.
+        """Return the trials as a stopping criterion sees them; None if there is no parameter.
 
         Args:
             order: The completions in their order, at least one.
         """
-        shared = self._shared_by(order)
-        distributions = {
-            name: shared[name] for name in sorted(shared) if not is_single(shared[name])
-        }
-        if not distributions:
+        space, X = self._space.place([completion.trial for completion in order])
+        if not len(space):
             return None
-        if self._placed.distributions != distributions:
-            self._placed = PlacedTrials(distributions)
-        _, X = self._placed.place([completion.trial for completion in order])
         latest = self.latest(order, max(completion.finished_at for completion in order))
         y, n_infinite = finite_values([completion.trial for completion in latest])
         return CompletedTrials(
-            space=self._placed.space,
+            space=space,
             X=X,
             y=y,
             n_infinite=n_infinite,
-            estimate=_latest_estimate(order, self._placed.space.names),
+            estimate=_latest_estimate(order, space.names),
             best_scores=latest[int(np.argmax(y))].scores,
         )
-
-    def _shared_by(self, order: Sequence[Completion]) -> Mapping[str, BaseDistribution]:
-        """Return the distributions that all trials in ``order`` share, and remember them."""
-        n_same = min(len(order), len(self._order))
-        if not all(map(is_, order, self._order)):
-            n_same = next(i for i in range(n_same) if order[i] is not self._order[i])
-            del self._order[n_same:], self._shared[n_same:]
-        for completion in order[n_same:]:
-            own = completion.distributions
-            shared = self._shared[-1] if self._shared else own
-            if not all(own.get(name) == shared[name] for name in shared):
-                shared = {name: shared[name] for name in shared if own.get(name) == shared[name]}
-            self._order.append(completion)
-            self._shared.append(shared)
-        return self._shared[len(order) - 1]
 
 
 def seconds_of(time: datetime | None, *, unknown: float) -> float:
@@ -272,7 +247,6 @@ def _completion(row: TrialRow) -> Completion | None:
         started_at=seconds_of(trial.datetime_start, unknown=-math.inf),
         finished_at=seconds_of(trial.datetime_complete, unknown=math.inf),
         trial=row,
-        distributions=trial.distributions,
         scores=scores_of(trial.system_attrs),
         estimate=_estimate(row.proposal),
     )
@@ -289,24 +263,20 @@ def _is_inside(trial: FrozenTrial) -> bool:
 
 
 def _estimate(proposal: Proposal | None) -> Estimate | None:
-    """Read the hyperparameters of a model that was fitted by maximum a posteriori."""
+    """Read the fit of a model, if it was fitted by maximum a posteriori."""
     if proposal is None or not proposal.fits or proposal.loss != name_of(MARGINAL):
         return None
     fit = WarmStart.from_json(proposal.fits[0])
-    names = tuple(sorted(proposal.params))  # as are the columns of every model
-    found = fit.hyperparameters(len(names)) if fit else None
-    return Estimate(names, found, fit.n_points) if fit and found else None
+    return None if fit is None else Estimate(proposal, fit)
 
 
 def _latest_estimate(order: Sequence[Completion], names: tuple[str, ...]) -> Hyperparameters | None:
     """Return the estimate that the highest-numbered trial came from, unless it is out of date."""
-    usable = {
-        completion.number: completion.estimate
-        for completion in order[-_MAX_AGE:]
-        if completion.estimate is not None and completion.estimate.names == names
-    }
-    if not usable:
-        return None
-    latest = usable[max(usable)]
     n_modeled = min(len(order), MAX_MODELED)
-    return latest.hyperparameters if latest.n_points >= _MIN_SHARE * n_modeled else None
+    for completion in sorted(order[-_MAX_AGE:], key=_by_number, reverse=True):
+        estimate = completion.estimate
+        hyperparameters = None if estimate is None else estimate.of(names)
+        if estimate is not None and hyperparameters is not None:
+            is_recent = estimate.fit.n_points >= _MIN_SHARE * n_modeled
+            return hyperparameters if is_recent else None
+    return None

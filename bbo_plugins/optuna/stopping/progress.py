@@ -142,7 +142,7 @@ class StudyProgress:
             self.order = in_order({c.number: c for c in self.order}, places)
 
     def completed(self, n: int) -> CompletedTrials | None:
-        """Return the first ``n`` completions; None if they share no parameter."""
+        """Return the first ``n`` completions; None if there is no parameter."""
         return self._completions.completed(self.order[:n])
 
     def before(self, n: int) -> list[StoppingRecord]:

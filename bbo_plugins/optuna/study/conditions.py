@@ -30,7 +30,7 @@ from bbo_plugins.optuna.study.points import dimension_of, is_single
 from bbo_plugins.space import Condition, Split
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
     from optuna.distributions import BaseDistribution
@@ -122,6 +122,21 @@ class ParameterLearner:
         learned = dict.fromkeys(missing, True) | self._evidence.conditions(missing[:_MAX_CHILDREN])
         learned |= self._evidence.conditions_of_cut_off(cut_off[:_MAX_CHILDREN])
         return _without_circles(learned)
+
+
+def conditions_among(
+    names: Collection[str], conditions: Mapping[str, Condition]
+) -> dict[str, Condition]:
+    """Return the conditions of these parameters; True for one that looks at another one."""
+
+    def is_among(condition: Condition) -> bool:
+        return not isinstance(condition, Split) or all(one in names for one in condition.parents())
+
+    return {
+        name: condition if is_among(condition) else True
+        for name, condition in conditions.items()
+        if name in names
+    }
 
 
 def _type_of(distribution: BaseDistribution) -> object:

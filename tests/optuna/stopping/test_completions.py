@@ -1,4 +1,4 @@
-"""Completions: their order, what they share, and that each trial is read once."""
+"""Completions: their order, their search space, and that each trial is read once."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.stopping.studies import PLANE, add, new_study
 
 if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
     from bbo_plugins.optuna.stopping.completions import Completion
@@ -74,7 +75,7 @@ def test_each_trial_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(read) == len(set(read))
 
 
-def test_points_are_those_of_the_shared_space() -> None:
+def test_points_are_those_of_the_trials_alone() -> None:
     """Whatever was asked before: more trials, fewer, another order, another space."""
     study = new_study()
     rng = np.random.default_rng(0)
@@ -90,10 +91,12 @@ def test_points_are_those_of_the_shared_space() -> None:
     for asked in (order[:3], order[:5], order[:2], order, order[:7], other, other[:4], order):
         completed = reader.completed(asked)
         assert completed is not None
-        names = ("c", "x", "y") if len(asked) <= 5 else ("x", "y")
-        assert completed.space.names == names
+        assert completed.space.names == ("c", "x", "y")
+        is_missing = any(completion.number >= 5 for completion in asked)
+        assert set(completed.space.conditions) == ({"c"} if is_missing else set())
         expected = StudyCompletions().completed(asked)
         assert expected is not None
+        assert completed.space == expected.space
         np.testing.assert_array_equal(completed.X, expected.X)
         np.testing.assert_array_equal(
             completed.X[:, -2:], [[c.trial.params["x"], c.trial.params["y"]] for c in asked]
@@ -119,7 +122,7 @@ def test_estimates_by_other_losses_are_not_taken_over(loss: str, is_used: bool) 
 
 @pytest.mark.parametrize("names, is_used", [("xy", True), ("xz", False)])
 def test_estimates_for_other_parameters_are_not_taken_over(names: str, is_used: bool) -> None:
-    """A model of a parameter that not all trials have is none of the space that they share."""
+    """A model of a parameter that no completion has is none of their space."""
     fit = WarmStart(np.log([0.3, 0.7, 2.0, 0.1]), np.eye(4), -1.0, 9).to_json()
     proposal = Proposal(dict.fromkeys(names, 0.5), (fit,), loss="Marginal")
     study = new_study()
@@ -146,20 +149,80 @@ def test_estimates_of_long_studies_are_taken_over(n_points: float, is_used: bool
     assert (completed.estimate is not None) is is_used
 
 
-def test_a_range_that_changes_is_not_shared() -> None:
-    """Neither before nor after the change, once both are among the trials."""
+def test_the_latest_range_counts() -> None:
+    """A value beyond it is placed at its end, and its trial still counts."""
     study = new_study()
-    for high in (1.0, 1.0, 2.0, 1.0):
+    for high, x in ((1.0, 0.5), (2.0, 1.5), (4.0, 2.0), (1.0, 0.5)):
         distributions = {**PLANE, "x": FloatDistribution(0.0, high)}
-        add(study, {"x": 0.5, "y": 0.5}, 1.0, distributions=distributions)
+        add(study, {"x": x, "y": 0.5}, 1.0, distributions=distributions)
     reader = StudyCompletions()
     order = in_order(reader.read(study)[0], {})
-    names = []
-    for n in range(1, 5):
-        completed = reader.completed(order[:n])
-        assert completed is not None
-        names.append(completed.space.names)
-    assert names == [("x", "y"), ("x", "y"), ("y",), ("y",)]
+    seen = [reader.completed(order[:n]) for n in range(1, 5)]
+    columns = [completed.X[:, 0].tolist() for completed in seen if completed is not None]
+    assert columns == [[0.5], [0.25, 0.75], [0.125, 0.375, 0.5], [0.5, 1.0, 1.0, 0.5]]
+
+
+def test_parameter_of_several_kinds_is_left_out() -> None:
+    """A number that becomes a category has no common scale; the trials count by the others."""
+    study = new_study()
+    kinds: list[tuple[BaseDistribution, Any]] = [
+        (FloatDistribution(0.0, 1.0), 0.5),
+        (CategoricalDistribution(["a", "b"]), "a"),
+    ]
+    for distribution, value in kinds:
+        params = {"x": value, "y": 0.5, "z": 0.5}
+        distributions = {"x": distribution, "y": PLANE["y"], "z": PLANE["y"]}
+        add(study, params, 1.0, distributions=distributions)
+    reader = StudyCompletions()
+    order = in_order(reader.read(study)[0], {})
+    seen = [reader.completed(order[:n]) for n in (1, 2)]
+    names = [completed.space.names for completed in seen if completed is not None]
+    assert names == [("x", "y", "z"), ("y", "z")]
+    assert seen[1] is not None
+    assert seen[1].X.shape == (2, 2)
+
+
+def test_conditions_follow_from_the_completions_so_far() -> None:
+    """A parameter that one branch has is inactive in the other, and is learned as such."""
+    study = new_study()
+    choice, unit = CategoricalDistribution(["a", "b"]), FloatDistribution(0.0, 1.0)
+    rng = np.random.default_rng(0)
+    for index in range(12):
+        k = "ab"[index % 2]
+        params: dict[str, Any] = {"k": k, f"{k}1": rng.random()}
+        distributions = {"k": choice, f"{k}1": unit}
+        add(study, params, float(index), distributions=distributions)
+    reader = StudyCompletions()
+    order = in_order(reader.read(study)[0], {})
+    first, both = reader.completed(order[:1]), reader.completed(order)
+    assert first is not None
+    assert both is not None
+    assert (first.space.names, dict(first.space.conditions)) == (("a1", "k"), {})
+    assert both.space.names == ("a1", "b1", "k")
+    expected = [[k == "a", k == "b", True] for k in "ab" * 6]
+    np.testing.assert_array_equal(both.space.active(both.X), expected)
+    assert [both.space.decode(x) for x in both.X] == [dict(c.trial.params) for c in order]
+
+
+def test_estimates_of_a_conditional_model_are_taken_over() -> None:
+    """Its proposals have the active parameters only, and a checksum of all names."""
+    fit = WarmStart(np.log([0.3, 0.4, 0.7, 2.0, 0.1]), np.eye(5), -1.0, 9).to_json()
+    unit = FloatDistribution(0.0, 1.0)
+    distributions = {"a1": unit, "b1": unit, "k": CategoricalDistribution(["a", "b"])}
+    study = new_study()
+    for k in "abab":
+        params = {"k": k, f"{k}1": 0.5}
+        proposal = Proposal.of(params, distributions, fits=(fit,), loss="Marginal")
+        own = {name: distributions[name] for name in params}
+        add(study, params, 1.0, distributions=own, system_attrs=proposal.to_attributes())
+    reader = StudyCompletions()
+    order = in_order(reader.read(study)[0], {})
+    first, all_ = reader.completed(order[:1]), reader.completed(order)
+    assert first is not None
+    assert first.estimate is None
+    assert all_ is not None
+    assert all_.estimate is not None
+    np.testing.assert_allclose(all_.estimate.length_scales, [0.3, 0.4, 0.7])
 
 
 def test_value_that_is_not_a_number_is_no_observation() -> None:
