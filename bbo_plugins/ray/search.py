@@ -1,7 +1,8 @@
 """A search algorithm for Ray Tune that suggests by an Optuna sampler.
 
-Conversion of search spaces, define-by-run spaces and the format of saved states are those of Ray's
-:class:`~ray.tune.search.optuna.OptunaSearch`, from which :class:`BBOSearch` derives. How results
+Define-by-run spaces and the format of saved states are those of Ray's
+:class:`~ray.tune.search.optuna.OptunaSearch`, from which :class:`BBOSearch` derives; a space with
+choices among dicts is such a function as well (:mod:`bbo_plugins.ray.tune.spaces`). How results
 get into the study is in :mod:`bbo_plugins.ray.tune.recording`, what a restore does after a crash in
 :mod:`bbo_plugins.ray.tune.restoring`.
 """
@@ -24,22 +25,17 @@ from ray.tune.utils.util import merge_dicts, unflatten_dict
 from bbo_plugins import errors
 from bbo_plugins.optuna.terminator import RegretGapTerminator
 from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
-from bbo_plugins.ray.tune.conversions import (
-    check_objective,
-    check_points,
-    example_of_domain,
-    finite,
-    flattened,
-    params_of,
-    split_space,
-)
+from bbo_plugins.ray.tune.conversions import check_objective, check_points, finite
 from bbo_plugins.ray.tune.recording import OWNER_KEY, Messages, owner_of
 from bbo_plugins.ray.tune.restoring import FIXED_PARAMS, RestoringSearch
+from bbo_plugins.ray.tune.spaces import example_of_domain, flattened, read_space, replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
+
+    from bbo_plugins.ray.tune.spaces import Tree
 
 _logger = logging.getLogger(__name__)
 
@@ -66,6 +62,12 @@ class BBOSearch(RestoringSearch):
     the running ones are known. Parameters in nested dicts are called by their path, such as
     "optimizer/lr". With ``storage`` the study can be watched and read from anywhere.
 
+    Choices may be dicts that have domains themselves, in any depth, as
+    ``tune.choice([{"kind": "svm", "C": tune.loguniform(1e-3, 1e3)}, {"kind": "forest", ...}])`` for
+    ``"model"``. A trial gets the chosen dict with values, as from Ray's own random search. In the
+    study "model" is "svm" or "forest", and the parameters are "model/svm/C" and so on: a dict is
+    called by its only key, by the constant that tells it from the others, else by its number.
+
     What a trainable reports beside the metric is kept as user attributes of the Optuna trial, so
     that ``constraints_func`` of a sampler can read ``trial.user_attrs["latency"]``. A final value
     that is NaN or infinite is a failed evaluation; report a large finite loss for a diverged
@@ -73,16 +75,18 @@ class BBOSearch(RestoringSearch):
 
     Args:
         space: Ray's domains or Optuna's distributions in nested dicts, with or without constants,
-            or a function that takes an Optuna trial (define-by-run). None if the space is the
+            or a function that takes an Optuna trial (define-by-run): what it asks for is the
+            config, and what it returns, a dict or None, is added to that. None if the space is the
             ``param_space`` of the tuner.
         metric: Name of the result to optimize. None if it is given to the tuner.
         mode: "min" or "max". None if it is given to the tuner.
         sampler: An Optuna sampler; None for :class:`~bbo_plugins.UHEBOSampler`.
-        points_to_evaluate: Configs to run first, nested or by path. Parameters that one leaves out
-            are chosen by the sampler. Points that another search on the stored study has begun are
-            passed over.
+        points_to_evaluate: Configs to run first, nested, by path or by the study's names.
+            Parameters that one leaves out are chosen by the sampler. Points that another search on
+            the stored study has begun are passed over.
         evaluated_rewards: Values of ``points_to_evaluate``, which are then not run but taken as
-            results; None in it for a point that is to be run. Not for a define-by-run space.
+            results; None in it for a point that is to be run. With a define-by-run space such a
+            point needs all parameters that the function asks for.
         study_name: Name of the study; None for "optuna".
         storage: Optuna storage of the study; None to keep it in memory and in Ray's checkpoints.
             A study that exists is continued.
@@ -161,8 +165,8 @@ class BBOSearch(RestoringSearch):
         self._terminator = terminator
         self._once = Messages()
         self._owner = uuid.uuid4().hex
+        self._tree: Tree | None = None  # the space, unless it is a function
         self._constants: dict[str, Any] = {}  # of ``space``, to be added to each suggestion
-        self._known_constants: frozenset[str] = frozenset()
         self._open: set[str] = set()
         self._errored: set[str] = set()
         self._stopped_early: set[str] = set()
@@ -225,24 +229,24 @@ class BBOSearch(RestoringSearch):
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any]) -> dict[str, BaseDistribution]:
-        """Return Optuna's distributions of Ray's domains, by path; constants are left out.
+        """Return Optuna's distributions of Ray's domains, by name; constants are left out.
 
         Raises:
             ValueError: There is a domain that cannot be searched.
         """
-        return split_space("spec", spec)[0]
+        return read_space("spec", spec).distributions
 
     def _take_space(self, argument: str, space: Any) -> None:
         if callable(space):
             self._space = space
             return
-        distributions, constants = split_space(argument, space)
-        if not distributions:
-            rule = f"a search space with at least one domain, {example_of_domain(constants)}"
+        tree = read_space(argument, space)
+        self._constants = tree.constants
+        if not tree.distributions:
+            rule = f"a search space with at least one domain, {example_of_domain(tree.constants)}"
             raise ValueError(errors.rule_message(argument, rule, space))
-        self._space = distributions
-        self._constants = constants
-        self._known_constants = frozenset(constants)
+        self._tree = tree
+        self._space = tree if tree.is_conditional else tree.distributions
 
     def _setup_study(self, mode: str) -> None:
         """Open the study as Ray does; check its direction; take the points to evaluate."""
@@ -263,15 +267,34 @@ class BBOSearch(RestoringSearch):
         rewards = repeat(None) if self._evaluated_rewards is None else self._evaluated_rewards
         self._points = []
         for index, (point, reward) in enumerate(zip(points, rewards, strict=False)):
-            if callable(self._space):
-                params = flattened(point, ())
+            argument = f"points_to_evaluate[{index}]"
+            if reward is not None:
+                params, _ = self._params_of(argument, point, exact=True)
+                if is_new or not self._has_result(params, reward):
+                    self.add_evaluated_point(params, reward)
+            elif self._tree is None:
+                self._points.append(flattened(point, ()))
             else:
-                argument = f"points_to_evaluate[{index}]"
-                params = params_of(argument, point, self._space, self._known_constants)
-            if reward is None:
-                self._points.append(params)
-            elif is_new or not self._has_result(params, reward):
-                self.add_evaluated_point(params, reward)
+                self._points.append(self._params_of(argument, point, exact=True)[0])
+
+    def _params_of(
+        self, argument: str, config: Mapping[str, Any], *, exact: bool
+    ) -> tuple[dict[str, Any], Mapping[str, BaseDistribution]]:
+        """Return the parameters in a config and the distributions that there are, both by name.
+
+        Args:
+            argument: Name of the argument, for the messages.
+            config: The config.
+            exact: Whether there may be nothing in it that is not in the space.
+        """
+        if self._tree is None:
+            try:
+                return replayed(self._space, config)
+            except ValueError as error:
+                rule = f"a config with all that the define-by-run function asks for ({error})"
+                raise ValueError(errors.rule_message(argument, rule, dict(config))) from error
+        known = self._tree.constants if exact else None
+        return self._tree.params_of(argument, config, known), self._tree.distributions
 
     def _has_result(self, params: dict[str, Any], value: float) -> bool:
         complete = self._ot_study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
@@ -396,8 +419,8 @@ class BBOSearch(RestoringSearch):
         """Add a trial that was evaluated elsewhere.
 
         Args:
-            parameters: Its config, nested or by path; constants and whatever else is not in the
-                search space is ignored.
+            parameters: Its config, nested, by path or by the study's names; constants and whatever
+                else is not in the search space is ignored.
             value: Its value; one that is not finite counts as failed.
             error: Whether it failed.
             pruned: Whether it was stopped early.
@@ -405,13 +428,13 @@ class BBOSearch(RestoringSearch):
 
         Raises:
             RuntimeError: There is no search space, no metric or no mode yet.
-            TypeError: The space is define-by-run.
-            ValueError: No parameter of the space is given, or one is outside its range.
+            ValueError: No parameter of the space is given, one is outside its range, or a
+                define-by-run function asks for one that is not given.
         """
         self._complete_setup()
-        if self._ot_study is None or callable(self._space):
+        if self._ot_study is None:
             super().add_evaluated_point(parameters, value)  # which says what is missing
-        params = params_of("parameters", parameters, self._space)
+        params, distributions = self._params_of("parameters", parameters, exact=False)
         if not params:
             rule = "a config with parameters of the search space"
             raise ValueError(errors.rule_message("parameters", rule, dict(parameters)))
@@ -429,7 +452,7 @@ class BBOSearch(RestoringSearch):
                 state=state,
                 value=number,
                 params=params,
-                distributions={name: self._space[name] for name in params},
+                distributions={name: distributions[name] for name in params},
                 intermediate_values=steps,
             )
         )

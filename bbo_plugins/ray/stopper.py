@@ -9,31 +9,30 @@ checkpoints contain it, and after a restore it goes on from there.
 from __future__ import annotations
 
 import logging
+import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from optuna.trial import FrozenTrial, TrialState
 from ray.tune.result import DONE
 from ray.tune.stopper import Stopper
 
 from bbo_plugins import errors
 from bbo_plugins.methods.regret_gap import algorithm as stopping
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
-from bbo_plugins.optuna.study.points import is_single, is_value_of, space_of
-from bbo_plugins.ray.tune.conversions import (
-    MODES,
-    STOPPED_EARLY,
-    example_of_domain,
-    flattened,
-    maximized,
-    split_space,
-)
+from bbo_plugins.optuna.stopping.learned_space import LearnedSpace
+from bbo_plugins.optuna.study.points import is_single
+from bbo_plugins.optuna.study.trials import TrialRow
+from bbo_plugins.ray.tune.conversions import MODES, STOPPED_EARLY, maximized
+from bbo_plugins.ray.tune.spaces import Tree, example_of_domain, read_space, replayed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from optuna.distributions import BaseDistribution
 
     from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.space.dimension import FloatArray
-
 
 _logger = logging.getLogger(__name__)
 
@@ -101,6 +100,32 @@ class LiveTrials:
         ]
 
 
+@dataclass(frozen=True)
+class _Observed:
+    """The parameters of a trial, their distributions, and its last value, maximized."""
+
+    params: dict[str, Any]
+    distributions: dict[str, BaseDistribution] = field(compare=False)
+    value: float
+
+    def as_row(self, number: int) -> TrialRow:
+        """Return the same as a complete trial of a study."""
+        trial = FrozenTrial(
+            number=number,
+            state=TrialState.COMPLETE,
+            value=self.value,
+            datetime_start=None,
+            datetime_complete=None,
+            params=self.params,
+            distributions=self.distributions,
+            user_attrs={},
+            system_attrs={},
+            intermediate_values={},
+            trial_id=number,
+        )
+        return TrialRow.read(trial)
+
+
 class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any without Ray
     """Ends an experiment when one more trial can hardly change what is known of the optimum.
 
@@ -121,8 +146,11 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
     Args:
         metric: Name of the result that is optimized.
         mode: "min" or "max".
-        space: The search space: Ray's domains or Optuna's distributions in nested dicts.
-            Constants are ignored.
+        space: The search space, as :class:`~bbo_plugins.ray.BBOSearch` takes it: Ray's domains or
+            Optuna's distributions in nested dicts, choices among dicts, or a define-by-run
+            function. Constants are ignored. The model covers all parameters that any finished
+            trial had; where one exists is learned from these trials. A function is called with each
+            trial's config, which must have what it asks for under the same names.
         threshold: "relative", "median", "auto" (Eq. 7 of the paper; fires when trials are repeated
             more than when the optimum is found), or a positive number in units of the metric; see
             :class:`~bbo_plugins.RegretGapTerminator`.
@@ -166,7 +194,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         self,
         metric: str,
         mode: Literal["min", "max"],
-        space: Mapping[str, Any],
+        space: Mapping[str, Any] | Callable[[Any], dict[str, Any] | None],
         *,
         threshold: Literal["relative", "auto", "median"] | float = "relative",
         graceful: bool = True,
@@ -176,13 +204,8 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         errors.check_instance("metric", metric, str, "the name of a result")
         self._metric = metric
         self._mode = errors.check_word("mode", mode, MODES)
-        distributions, constants = split_space("space", space)
-        searched = {name: d for name, d in distributions.items() if not is_single(d)}
-        if not searched:
-            example = example_of_domain(constants)
-            rule = f"a search space with at least one domain of more than one value, {example}"
-            raise ValueError(errors.rule_message("space", rule, space))
-        self._space = space_of(searched)
+        self._asked: Tree | Callable[[Any], Any] = _searchable(space)
+        self._space = LearnedSpace()
         self._graceful = errors.check_bool("graceful", graceful)
         seed = terminator_kwargs.pop("seed", None)
         self._seed = 0 if seed is None else errors.check_int("seed", seed, minimum=0)
@@ -195,8 +218,9 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
             raise TypeError(errors.rule_message("terminator_kwargs", rule, sorted(unknown)))
         self._rule = StoppingRule(threshold=threshold, **terminator_kwargs)
         self._live = LiveTrials()
-        self._latest: dict[str, tuple[FloatArray, float] | None] = {}
-        self._ended: dict[str, tuple[FloatArray, float]] = {}  # in the order of their end
+        self._latest: dict[str, _Observed | None] = {}
+        self._ended: dict[str, tuple[_Observed, TrialRow]] = {}  # in the order of their end
+        self._n_rows = 0
         self._records: list[StoppingRecord] = []  # one for each of them
         self._warm_start: WarmStart | None = None
         self._finishing: set[str] | None = None  # once decided: trials that are waited for
@@ -229,18 +253,27 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
     def _count(self, trial_id: str) -> None:
         """Make the record of a trial that has ended."""
         observed = self._latest[trial_id]
-        counted = self._ended.get(trial_id)
-        if observed is None or (counted is not None and _same(observed, counted)):
+        counted, _ = self._ended.get(trial_id, (None, None))
+        if observed is None or observed == counted:
             return
         self._ended.pop(trial_id, None)
-        self._ended[trial_id] = observed
+        self._ended[trial_id] = observed, observed.as_row(self._n_rows)
+        self._n_rows += 1
         n = len(self._ended)
         if n <= len(self._records):  # a trial was taken for ended and was heard of again
             del self._records[n - 1 :]
+        space, X = self._space.place([row for _, row in self._ended.values()])
+        if not len(space):  # a define-by-run function may ask for a single value at first
+            self._records.append(
+                StoppingRecord(
+                    n_trials=n, value=math.inf, threshold=-math.inf, terms={}, terminate=False
+                )
+            )
+            return
         found = stopping.evaluate(
-            self._space,
-            np.array([point for point, _ in self._ended.values()]),
-            np.array([value for _, value in self._ended.values()]),
+            space,
+            X,
+            np.array([observed.value for observed, _ in self._ended.values()]),
             rule=self._rule,
             previous=self._records,
             warm_start=self._warm_start,
@@ -260,24 +293,42 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
                 f"; {len(self._finishing)} trials are finished" if self._finishing else "",
             )
 
-    def _observed(self, result: Mapping[str, Any]) -> tuple[FloatArray, float] | None:
-        """Return the point (d,) and the maximized value of a result; None unless it has both."""
+    def _observed(self, result: Mapping[str, Any]) -> _Observed | None:
+        """Return the parameters and the maximized value of a result; None unless it has both."""
         value = maximized(result, self._metric, self._mode)
         if value is None:
             return None
-        config = flattened(result.get("config") or {}, self._space.names)
-        for name, dimension in zip(self._space.names, self._space.dimensions, strict=True):
-            if name not in config or not is_value_of(dimension, config[name]):
-                if not self._warned:
-                    self._warned = True
-                    _logger.warning(
-                        "RegretGapStopper passes over trials whose config has no %s in the range "
-                        "of the search space.",
-                        name,
-                    )
-                return None
-        return self._space.encode([config])[0], value
+        config = result.get("config") or {}
+        try:
+            if isinstance(self._asked, Tree):
+                params, distributions = self._asked.read(config), self._asked.distributions
+                distributions = {name: distributions[name] for name in params}
+            else:
+                params, distributions = replayed(self._asked, config)
+        except (KeyError, ValueError) as error:
+            if not self._warned:
+                self._warned = True
+                what = error.args[0] if isinstance(error, KeyError) else f"parameters ({error})"
+                _logger.warning(
+                    "RegretGapStopper passes over trials whose config has no %s in the range "
+                    "of the search space.",
+                    what,
+                )
+            return None
+        return _Observed(params, distributions, value)
 
 
-def _same(a: tuple[FloatArray, float], b: tuple[FloatArray, float]) -> bool:
-    return a[1] == b[1] and np.array_equal(a[0], b[0])
+def _searchable(space: Any) -> Tree | Callable[[Any], Any]:
+    """Return the space as a tree, or the define-by-run function that it is.
+
+    Raises:
+        ValueError: There is nothing to search, or a domain that cannot be searched.
+    """
+    if callable(space):
+        return space  # type: ignore[no-any-return]
+    tree = read_space("space", space)
+    if all(is_single(distribution) for distribution in tree.distributions.values()):
+        example = example_of_domain(tree.constants)
+        rule = f"a search space with at least one domain of more than one value, {example}"
+        raise ValueError(errors.rule_message("space", rule, space))
+    return tree

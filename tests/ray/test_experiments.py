@@ -117,6 +117,88 @@ def _at_a_time(name: str | None) -> int:
     return 4 if name == "hyperband" else 1
 
 
+def _train_model(config: dict[str, Any]) -> None:
+    model = config["model"]
+    if model["kind"] == "svm":
+        assert model.keys() == {"kind", "C"}
+        loss = 0.3 + abs(math.log10(model["C"]) - 1.0)
+    else:
+        assert model.keys() == {"kind", "trees"}
+        loss = 0.1 * abs(model["trees"]["depth"] - 7) + model["trees"]["c"]
+    tune.report({"loss": loss})
+
+
+MODELS = {
+    "model": tune.choice(
+        [
+            {"kind": "svm", "C": tune.loguniform(1e-3, 1e3)},
+            {"kind": "forest", "trees": {"depth": tune.randint(1, 20), "c": 0.0}},
+        ]
+    )
+}
+
+
+def test_nested_space(tmp_path: Path) -> None:
+    """Each trial has one of the dicts with values, and after a restore it goes on like that."""
+    point = {"model": {"kind": "forest", "trees": {"depth": 3}}}
+    search = BBOSearch(seed=0, points_to_evaluate=[point])
+    stopper = RegretGapStopper("loss", "min", MODELS)
+    options: dict[str, Any] = {"constants": MODELS, "stop": stopper}
+    results = _tuner(tmp_path, _train_model, search=search, n_samples=14, **options).fit()
+    assert not results.errors
+    assert len(results) == 14
+    assert _states(search) == {"COMPLETE": 14}
+    assert len(stopper.history()) == 14
+    configs = [result.config["model"] for result in results]
+    assert {config["kind"] for config in configs} == {"svm", "forest"}
+    assert _study(search).trials[0].params["model/forest/trees/depth"] == 3
+    for trial in _study(search).trials:
+        other = {"svm": "model/svm/C", "forest": "model/forest/trees/depth"}[trial.params["model"]]
+        assert trial.params.keys() == {"model", other, "x"}
+    # What Ray has saved of it can be read by a blank search.
+    restored = BBOSearch()
+    restored.restore_from_dir(str(tmp_path / "experiment"))
+    assert len(_study(restored).trials) == 14
+    config = restored.suggest("next")
+    assert isinstance(config, dict)
+    assert config["model"].keys() in ({"kind", "C"}, {"kind", "trees"})
+
+
+def _define_by_run(trial: optuna.Trial) -> dict[str, Any]:
+    for layer in range(trial.suggest_int("n", 1, 3)):
+        trial.suggest_float(f"layers/{layer}", 0.0, 1.0)
+    return {"constant": 5}
+
+
+def _train_layers(config: dict[str, Any]) -> None:
+    assert config["constant"] == 5
+    assert config["layers"].keys() == {str(layer) for layer in range(config["n"])}
+    losses = [(width - 0.3) ** 2 for width in config["layers"].values()]
+    tune.report({"loss": sum(losses) / config["n"] + 0.1 * abs(config["n"] - 2)})
+
+
+def test_define_by_run_space(tmp_path: Path) -> None:
+    """What the function asks for is the config, with what it returns, as in Ray's search."""
+    search = BBOSearch(_define_by_run, "loss", "min", seed=0)
+    stopper = RegretGapStopper("loss", "min", _define_by_run)
+    tuner = tune.Tuner(
+        _train_layers,
+        tune_config=tune.TuneConfig(
+            search_alg=search, num_samples=14, max_concurrent_trials=2, reuse_actors=True
+        ),
+        run_config=tune.RunConfig(
+            name="experiment", storage_path=str(tmp_path), verbose=0, stop=stopper
+        ),
+    )
+    results = tuner.fit()
+    assert not results.errors
+    assert _states(search) == {"COMPLETE": 14}
+    assert len(stopper.history()) == 14
+    assert {trial.params["n"] for trial in _study(search).trials} == {1, 2, 3}
+    names = {name for trial in _study(search).trials for name in trial.params}
+    assert names == {"n", "layers/0", "layers/1", "layers/2"}
+
+
 @pytest.mark.parametrize("name", ["asha", "hyperband", *_slow("median", "resources")])
 def test_horizon_with_a_base_scheduler(tmp_path: Path, name: str) -> None:
     """Each of Tune's schedulers stops what is bad before its horizon, and none goes beyond."""

@@ -205,8 +205,120 @@ def test_define_by_run_space() -> None:
         config = _suggest(search, str(number))
         assert config.keys() - {"x"} == {"kind", "constant"}
         search.on_trial_complete(str(number), {"loss": 1.0, "training_iteration": 1})
-    with pytest.raises(TypeError, match="Define-by-run"):
+    search.add_evaluated_point({"kind": "b", "constant": 5}, 3.0)
+    assert (_trials(search)[-1].params, _trials(search)[-1].value) == ({"kind": "b"}, 3.0)
+    with pytest.raises(ValueError, match=r"all that the define-by-run function asks for .*'x'"):
         search.add_evaluated_point({"kind": "a"}, 3.0)
+
+
+# ------------------------------------------------------------------------ conditional spaces
+
+MODELS = {
+    "model": tune.choice(
+        [
+            {"kind": "svm", "C": tune.loguniform(1e-3, 1e3)},
+            {"kind": "forest", "depth": tune.randint(1, 20)},
+        ]
+    ),
+    "rate": tune.uniform(0.0, 1.0),
+    "seed": 7,
+}
+
+
+def _nested_search(**arguments: Any) -> BBOSearch:
+    search = BBOSearch(**{"seed": 0, **arguments})
+    assert search.set_search_properties("loss", "min", MODELS)
+    return search
+
+
+def _nested_loss(config: dict[str, Any]) -> float:
+    model, rate = config["model"], config["rate"]
+    if model["kind"] == "svm":
+        assert model.keys() == {"kind", "C"}
+        return 0.2 + 0.1 * abs(math.log10(model["C"]) - 1.0) + abs(rate - 0.3)
+    assert model.keys() == {"kind", "depth"}
+    return 0.05 * abs(model["depth"] - 7) + abs(rate - 0.6)
+
+
+def test_nested_space_is_searched_by_branch() -> None:
+    """Configs are nested as Ray's are, the study has the names, and the better branch wins."""
+    search = _nested_search()
+    for number in range(40):
+        config = _suggest(search, str(number))
+        assert config.keys() == {"model", "rate"}
+        result = {"loss": _nested_loss(config), "training_iteration": 1}
+        search.on_trial_complete(str(number), result)
+    best = search._ot_study.best_trial
+    assert best.params.keys() == {"model", "model/forest/depth", "rate"}
+    assert best.value < 0.05
+    assert {trial.params["model"] for trial in _trials(search)} == {"svm", "forest"}
+
+
+def test_nested_space_of_the_search_brings_its_constants() -> None:
+    """Those outside the choices too."""
+    search = BBOSearch(MODELS, "loss", "min", seed=0)
+    config = _suggest(search, "a")
+    assert config.keys() == {"model", "rate", "seed"}
+    assert config["seed"] == 7
+    assert BBOSearch.convert_search_space(MODELS).keys() == {
+        "model",
+        "model/svm/C",
+        "model/forest/depth",
+        "rate",
+    }
+
+
+def test_nested_points_and_their_rewards(tmp_path: Path) -> None:
+    """Points are nested, by path or by name; results of them are in the study, and stay once."""
+    arguments: dict[str, Any] = {
+        "points_to_evaluate": [
+            {"model": {"kind": "svm", "C": 10.0}, "rate": 0.25, "seed": 7},
+            {"model/kind": "forest", "model/depth": 7},
+            {"model": "svm", "model/svm/C": 1.0, "rate": 0.5},
+        ],
+        "evaluated_rewards": [0.25, None, None],
+    }
+    search = _nested_search(storage=_storage(tmp_path), **arguments)
+    (known,) = _trials(search)
+    assert known.params == {"model": "svm", "model/svm/C": 10.0, "rate": 0.25}
+    assert known.value == 0.25
+    assert _suggest(search, "a")["model"] == {"kind": "forest", "depth": 7}
+    assert _suggest(search, "b") == {"model": {"kind": "svm", "C": 1.0}, "rate": 0.5}
+    again = _nested_search(storage=_storage(tmp_path), **arguments)
+    assert len(_trials(again)) == 3
+    again.add_evaluated_point({"model": {"kind": "forest", "depth": 3}, "rate": 0.5}, 1.0)
+    assert _trials(again)[-1].params == {"model": "forest", "model/forest/depth": 3, "rate": 0.5}
+    with pytest.raises(ValueError, match=r"points_to_evaluate\[0\]\['model'\] must be one of"):
+        _nested_search(points_to_evaluate=[{"model": {"kind": "tree"}}])
+
+
+def test_nested_search_is_saved_and_restored(tmp_path: Path) -> None:
+    """A blank search goes on as the saved one does, with the running trial's config too."""
+    search, path = _nested_search(), str(tmp_path / "state")
+    for number in range(12):
+        config = _suggest(search, str(number))
+        result = {"loss": _nested_loss(config), "training_iteration": 1}
+        search.on_trial_complete(str(number), result)
+    running = _suggest(search, "running")
+    search.save(path)
+    restored = BBOSearch()
+    restored.restore(path)
+    assert _suggest(restored, "running") == running
+    assert _suggest(restored, "next") == _suggest(search, "next")
+
+
+def test_failed_nested_trial_is_restarted_under_another_name() -> None:
+    """It is known by its config, which has other paths than the study has names."""
+    search = _nested_search(points_to_evaluate=[{"model": {"kind": "forest", "depth": 7}}])
+    config = _suggest(search, "a")
+    search.on_trial_complete("a", error=True)
+    flat = {"config/model/kind": "forest", "config/model/depth": 7, "config/seed": 7}
+    flat["config/rate"] = config["rate"]
+    search.on_trial_result("b", {"loss": 1.0, "training_iteration": 1, **flat})
+    search.on_trial_complete("b", {"loss": 1.0, "training_iteration": 1, **flat})
+    first, second = _trials(search)
+    assert (first.state, second.state) == (TrialState.FAIL, TrialState.COMPLETE)
+    assert first.params == second.params
 
 
 # ----------------------------------------------------------------------------------- storage

@@ -7,12 +7,16 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import optuna
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import create_trial
 
 from bbo_plugins.methods.regret_gap import algorithm as stopping
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
+from bbo_plugins.optuna import RegretGapTerminator
 from bbo_plugins.space import Dimension, SearchSpace
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
@@ -98,6 +102,124 @@ def test_default_threshold_is_that_of_the_terminator() -> None:
     assert default.history() == relative.history() != paper.history()
     last = default.history()[-1]
     assert last.threshold == pytest.approx(0.1 * last.terms["std"])
+
+
+def _models(**arguments: Any) -> RegretGapStopper:
+    space = {
+        "model": tune.choice(
+            [
+                {"kind": "svm", "C": tune.loguniform(1e-3, 1e3)},
+                {"kind": "forest", "depth": tune.randint(1, 20)},
+            ]
+        ),
+        "seed": 7,
+    }
+    return RegretGapStopper("loss", "min", space, **arguments)
+
+
+def _function(trial: Any) -> dict[str, Any]:
+    if trial.suggest_categorical("kind", ["svm", "forest"]) == "svm":
+        trial.suggest_float("C", 1e-3, 1e3, log=True)
+    else:
+        trial.suggest_int("depth", 1, 19)
+    return {"seed": 7}
+
+
+def test_nested_space_has_the_records_of_the_terminator() -> None:
+    """Its trials span the same space as those of a study with the same names."""
+    rng = np.random.default_rng(0)
+    nested = _models(threshold="relative", seed=5)
+    function = RegretGapStopper("loss", "min", _function, threshold="relative", seed=5)
+    study = optuna.create_study()
+    unit = FloatDistribution(1e-3, 1e3, log=True)
+    kind, depth = CategoricalDistribution(["svm", "forest"]), IntDistribution(1, 19)
+    for number in range(16):
+        if number % 2:
+            own = {"kind": "svm", "C": float(10.0 ** rng.uniform(-3.0, 3.0))}
+            loss = 0.3 + abs(math.log10(own["C"]) - 1.0)
+            distributions: dict[str, Any] = {"model": kind, "model/svm/C": unit}
+            params = {"model": "svm", "model/svm/C": own["C"]}
+        else:
+            own = {"kind": "forest", "depth": int(rng.integers(1, 20))}
+            loss = 0.1 * abs(own["depth"] - 7)
+            distributions = {"model": kind, "model/forest/depth": depth}
+            params = {"model": "forest", "model/forest/depth": own["depth"]}
+        nested(str(number), {"loss": loss, "config": {"model": own, "seed": 7}, "done": True})
+        function(str(number), {"loss": loss, "config": {**own, "seed": 7}, "done": True})
+        study.add_trial(create_trial(params=params, distributions=distributions, value=loss))
+    terminator = RegretGapTerminator(seed=5)
+    terminator.evaluate(study)
+    records = terminator.history(study)
+    assert len(records) == 16
+    assert all(math.isfinite(record.value) for record in records[2:])
+    # The terminator rounds the state from which the next fit starts, as its storage does.
+    for ours, theirs in zip(nested.history(), records, strict=True):
+        assert (ours.n_trials, ours.terminate) == (theirs.n_trials, theirs.terminate)
+        assert ours.value == pytest.approx(theirs.value, rel=1e-4)
+        assert ours.threshold == pytest.approx(theirs.threshold)
+    # By other names, the columns are in another order.
+    for ours, theirs in zip(function.history(), records, strict=True):
+        assert ours.threshold == pytest.approx(theirs.threshold)
+    assert math.isfinite(function.history()[-1].value)
+
+
+def test_conditional_stopper_is_restored_and_ends_the_experiment() -> None:
+    """The copy goes on with the space that it learns anew, and both end at the same trial."""
+    stopper, rng = _models(), np.random.default_rng(0)
+    ends = []
+    for number in range(80):
+        spread = 1.0 if number < 12 else 0.01
+        depth = int(np.clip(round(7 + 9 * spread * rng.normal()), 1, 19))
+        own: dict[str, Any] = {"kind": "forest", "depth": depth}
+        loss = 0.1 * abs(depth - 7)
+        if number in {2, 5, 8}:
+            own = {"kind": "svm", "C": float(10.0 ** rng.uniform(-3.0, 3.0))}
+            loss = 1.0 + abs(math.log10(own["C"]))
+        result = {"loss": loss, "config": {"model": own, "seed": 7}, "done": True}
+        if number == 10:
+            copied = pickle.loads(pickle.dumps(stopper))  # noqa: S301 - our own
+        for one in (stopper, *([copied] if number >= 10 else [])):
+            one(str(number), dict(result))
+            if one.stop_all():
+                ends.append(number)
+        if ends:
+            break
+    assert len(ends) == 2
+    assert ends[0] == ends[1] >= 19
+    assert stopper.history() == copied.history()
+
+
+@pytest.mark.parametrize(
+    "config, missing",
+    [
+        ({"model": {"kind": "svm"}}, "no model in the range"),
+        ({"model": {"kind": "tree", "C": 1.0}}, "no model in the range"),
+        ({"other": 1}, "no model in the range"),
+    ],
+)
+def test_configs_without_a_place_do_not_count(
+    config: dict[str, Any], missing: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning says once what is missing; a function says it in its own words."""
+    stopper = _models()
+    function = RegretGapStopper("loss", "min", _function)
+    for number in range(3):
+        stopper(str(number), {"loss": 1.0, "config": config, "done": True})
+        function(str(number), {"loss": 1.0, "config": config, "done": True})
+    assert stopper.history() == function.history() == []
+    texts = [record.getMessage() for record in caplog.records]
+    assert len(texts) == 2
+    assert missing in texts[0]
+    assert "'kind' is not found" in texts[1]
+
+
+def test_function_of_single_values_gives_no_signal() -> None:
+    """There is nothing to model, whatever the values."""
+    stopper = RegretGapStopper("loss", "min", lambda trial: trial.suggest_int("n", 3, 3))
+    for number in range(4):
+        stopper(str(number), {"loss": float(number), "config": {"n": 3}, "done": True})
+    assert [record.value for record in stopper.history()] == [math.inf] * 4
+    assert not stopper.stop_all()
 
 
 def test_maximizing_mirrors_minimizing() -> None:

@@ -46,9 +46,12 @@ from bbo_plugins.optuna.study.continuations import (
 )
 from bbo_plugins.optuna.study.trials import mark_never_ran
 from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite, reported
+from bbo_plugins.ray.tune.spaces import flattened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from bbo_plugins.ray.tune.spaces import Tree
 
 _logger = logging.getLogger(__name__)
 
@@ -83,6 +86,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
     _ot_trials: dict[str, Trial | FrozenTrial]  # by Ray's name; the latter have ended
     # Our own, set up by BBOSearch.
     _once: Messages
+    _tree: Tree | None  # the search space, None if it is a function
     _owner: str  # whose trials these are: the same after a restore, another one in another search
     _open: set[str]  # Ray's trials whose Optuna trial is running
     _errored: set[str]  # those that failed, and that Ray may run again
@@ -208,11 +212,10 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
     def _restarted(self, trial_id: str, result: Mapping[str, Any]) -> Trial | None:
         """Return a new Optuna trial for one that failed and is restarted under another name."""
         for failed_id in sorted(self._errored):
-            failed = self._ot_trials[failed_id]
-            params = failed.params
-            if params and all(
-                CONFIG_PREFIX + name in result and result[CONFIG_PREFIX + name] == value
-                for name, value in params.items()
+            config = self._config_of(self._ot_trials[failed_id])
+            if config and all(
+                CONFIG_PREFIX + path in result and result[CONFIG_PREFIX + path] == value
+                for path, value in config.items()
             ):
                 return self._begin_again(trial_id, failed_id)
         if result and self._once.first_time("unknown", trial_id):
@@ -220,6 +223,16 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
                 "BBOSearch passes over the results of trial %s: it has not suggested it.", trial_id
             )
         return None
+
+    def _config_of(self, trial: Trial | FrozenTrial) -> dict[str, Any]:
+        """Return a trial's parameters by their path in the config; empty if some are missing."""
+        params = trial.params
+        if self._tree is None:
+            return params
+        try:
+            return flattened(self._tree.values_by(lambda name, _: params[name]), ())
+        except KeyError:
+            return {}
 
     def _begin_again(self, trial_id: str, failed_id: str) -> Trial:
         """Return a new running Optuna trial that takes the place of one that failed."""

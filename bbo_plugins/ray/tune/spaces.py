@@ -1,0 +1,491 @@
+"""Ray's search spaces as trees: parameters, constants, and choices that hold parameters.
+
+Ray's own bridge turns its domains into Optuna's distributions. A domain that it would drop or alter
+is refused first, by the name of the parameter and with a remedy. A parameter within nested dicts is
+called by its path: ``{"optimizer": {"lr": tune.loguniform(...)}}`` has ``"optimizer/lr"``.
+
+A choice among dicts with domains, which Ray's bridge does not resolve, is a parameter with one
+label for each of them, and they have parameters of their own, called by label and path:
+
+    {"model": tune.choice([{"kind": "svm", "C": tune.loguniform(1e-3, 1e3)},
+                           {"kind": "forest", "depth": tune.randint(1, 20)}])}
+
+has "model", which is "svm" or "forest", "model/svm/C" and "model/forest/depth". The labels are what
+tells the dicts apart: their only keys, or the values of a constant; else their numbers.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.trial import FixedTrial
+from ray.tune.search.optuna import OptunaSearch
+from ray.tune.search.sample import Categorical, Domain, Function, LogUniform, Normal, Quantized
+from ray.tune.utils.util import unflatten_dict
+
+from bbo_plugins import errors
+from bbo_plugins.optuna.study.points import dimension_of, is_value_of
+
+SEPARATOR = "/"
+_DOMAIN = "a domain that can be searched"
+_GRID = "a grid has no place in a sequential search; use tune.choice"
+
+Suggest: TypeAlias = Callable[[str, BaseDistribution], Any]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a value of a config says of the parameters.
+
+    Attributes:
+        params: The parameters in it by name.
+        is_whole: Whether none is missing.
+    """
+
+    params: dict[str, Any]
+    is_whole: bool
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A value that is always the same."""
+
+    value: Any
+
+    @property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """No parameter."""
+        return {}
+
+    def value_by(self, suggest: Suggest) -> Any:
+        """Return the value in the config of a trial."""
+        del suggest
+        return self.value
+
+    def find(self, value: Any) -> Found | None:
+        """Return what a config's value says of the parameters; None if it is another one."""
+        try:
+            return Found({}, is_whole=True) if bool(value == self.value) else None
+        except ValueError:  # arrays
+            return None
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter by name."""
+
+    name: str
+    distribution: BaseDistribution
+
+    @property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """The parameter's."""
+        return {self.name: self.distribution}
+
+    def value_by(self, suggest: Suggest) -> Any:
+        """Return the value in the config of a trial."""
+        return suggest(self.name, self.distribution)
+
+    def find(self, value: Any) -> Found | None:
+        """Return what a config's value says of the parameters; None if it is not one of them."""
+        fits = is_value_of(dimension_of(self.distribution), value)
+        return Found({self.name: value}, is_whole=True) if fits else None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A parameter whose choices may have parameters of their own.
+
+    Attributes:
+        name: Its name.
+        labels: What stands for the choices in the study.
+        branches: The choices, in the same order.
+    """
+
+    name: str
+    labels: CategoricalDistribution
+    branches: tuple[Node, ...]
+
+    @property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """Those of the choice and of the parameters of all its branches."""
+        found: dict[str, BaseDistribution] = {self.name: self.labels}
+        for branch in self.branches:
+            found |= branch.distributions
+        return found
+
+    def value_by(self, suggest: Suggest) -> Any:
+        """Return the value in the config of a trial: the branch that is chosen, with its values."""
+        label = suggest(self.name, self.labels)
+        return self.branches[self.labels.choices.index(label)].value_by(suggest)
+
+    def find(self, value: Any) -> Found | None:
+        """Return what a config's value says of the parameters; None if it is none of the choices.
+
+        Of several choices that it may be, a part of one that is left out counts against it. A label
+        alone stands for a choice without its parameters.
+        """
+        fitting = [
+            Found({self.name: label, **found.params}, is_whole=found.is_whole)
+            for label, branch in zip(self.labels.choices, self.branches, strict=True)
+            if (found := branch.find(value)) is not None
+        ]
+        whole = [found for found in fitting if found.is_whole]
+        if whole or len(fitting) == 1:
+            return (whole or fitting)[0]
+        if not fitting and is_value_of(dimension_of(self.labels), value):
+            return Found({self.name: value}, is_whole=False)
+        return None
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Nested dicts of parameters, constants and choices; a whole search space is one.
+
+    Attributes:
+        nodes: What is at each path.
+    """
+
+    nodes: Mapping[str, Node]
+
+    @property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """The distributions of all parameters by name."""
+        found: dict[str, BaseDistribution] = {}
+        for node in self.nodes.values():
+            found |= node.distributions
+        return found
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The constants by path, those of choices not among them."""
+        return {path: node.value for path, node in self.nodes.items() if isinstance(node, Constant)}
+
+    @property
+    def searched(self) -> dict[str, Parameter | Choice]:
+        """Everything else by path."""
+        return {
+            path: node for path, node in self.nodes.items() if isinstance(node, Parameter | Choice)
+        }
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether some parameters exist for some choices only."""
+        return any(isinstance(node, Choice) for node in self.nodes.values())
+
+    def value_by(self, suggest: Suggest) -> dict[str, Any]:
+        """Return the nested values in the config of a trial."""
+        values = {path: node.value_by(suggest) for path, node in self.nodes.items()}
+        nested: dict[str, Any] = unflatten_dict(values)
+        return nested
+
+    def values_by(self, suggest: Suggest) -> dict[str, Any]:
+        """Return the values in the config of a trial by path, without constants."""
+        return {path: node.value_by(suggest) for path, node in self.searched.items()}
+
+    def __call__(self, trial: Any) -> dict[str, Any]:
+        """Return the same for an Optuna trial: a define-by-run function."""
+        return self.values_by(trial._suggest)
+
+    def find(self, value: Any) -> Found | None:
+        """Return what a config's value says of the parameters; None if it is not of this form."""
+        if not isinstance(value, Mapping):
+            return None
+        flat = self._with_choices_whole(flattened(value, self.nodes))
+        if not flat.keys() <= self.nodes.keys():
+            return None
+        found = [self.nodes[path].find(part) for path, part in flat.items()]
+        params: dict[str, Any] = {}
+        for one in found:
+            if one is None:
+                return None
+            params |= one.params
+        is_whole = len(flat) == len(self.nodes) and all(one.is_whole for one in found if one)
+        return Found(params, is_whole=is_whole)
+
+    def params_of(
+        self, argument: str, config: Mapping[str, Any], constants: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        """Return the parameters in a config by name, in the order of the space.
+
+        Args:
+            argument: Name of the argument, for the messages.
+            config: Values, nested, by path or by the names of the parameters; those of some
+                parameters may be missing.
+            constants: Paths that a config may hold besides; None for any.
+
+        Returns:
+            The values of the parameters that are given.
+
+        Raises:
+            ValueError: There is something else, or a value is not one of its parameter.
+        """
+        if self.is_conditional and _is_by_name(config, self.distributions):
+            return {name: config[name] for name in self.distributions if name in config}
+        flat = self._with_choices_whole(flattened(config, self.searched))
+        unknown = [path for path in flat if path not in self.searched]
+        unknown = [path for path in unknown if path not in (constants or ())]
+        if unknown and constants is not None:
+            rule = f"a point of the search space, which has no {unknown[0]!r}"
+            raise ValueError(errors.rule_message(argument, rule, dict(config)))
+        params: dict[str, Any] = {}
+        for path, node in self.searched.items():
+            if path in flat:
+                found = node.find(flat[path])
+                if found is None:
+                    place = f"{argument}[{path!r}]"
+                    raise ValueError(errors.rule_message(place, _rule_of(node), flat[path]))
+                params |= found.params
+        return params
+
+    def _with_choices_whole(self, flat: dict[str, Any]) -> dict[str, Any]:
+        """Return a flat config with the paths below each choice as one dict in its place."""
+        choices = [path for path, node in self.searched.items() if isinstance(node, Choice)]
+        whole: dict[str, Any] = {}
+        for path, value in flat.items():
+            above = next((name for name in choices if path.startswith(name + SEPARATOR)), None)
+            if above is None or above in flat:
+                whole[path] = value
+            else:
+                whole.setdefault(above, {})[path.removeprefix(above + SEPARATOR)] = value
+        return whole
+
+    def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a trial by name.
+
+        Args:
+            config: The trial's whole config, nested.
+
+        Raises:
+            KeyError: Something is missing or out of its range; the path is said.
+        """
+        flat = flattened(config, self.searched)
+        params: dict[str, Any] = {}
+        for path, node in self.searched.items():
+            found = node.find(flat[path]) if path in flat else None
+            if found is None or not found.is_whole:
+                raise KeyError(path)
+            params |= found.params
+        return params
+
+
+Node: TypeAlias = Constant | Parameter | Choice | Tree
+
+
+def _rule_of(node: Parameter | Choice) -> str:
+    if isinstance(node, Parameter):
+        return f"a value of {node.distribution}"
+    return f"one of the choices {list(node.labels.choices)}, with what tells it from the others"
+
+
+def _is_by_name(config: Mapping[str, Any], space: Mapping[str, BaseDistribution]) -> bool:
+    return all(
+        name in space and is_value_of(dimension_of(space[name]), value)
+        for name, value in config.items()
+    )
+
+
+def replayed(
+    function: Callable[[Any], Any], config: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, BaseDistribution]]:
+    """Return the parameters that a define-by-run function asks for where they have given values.
+
+    Args:
+        function: The function of an Optuna trial.
+        config: The values, nested or by path; what else there is is ignored.
+
+    Returns:
+        The values and the distributions, both by name.
+
+    Raises:
+        ValueError: A parameter is missing or has a value out of its range.
+    """
+    trial = FixedTrial(flattened(config, ()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a value out of range is refused below
+        function(trial)
+    for name, value in trial.params.items():
+        if not is_value_of(dimension_of(trial.distributions[name]), value):
+            rule = f"a value of {trial.distributions[name]}"
+            raise ValueError(errors.rule_message(repr(name), rule, value))
+    return dict(trial.params), dict(trial.distributions)
+
+
+def read_space(argument: str, space: object) -> Tree:
+    """Return a search space as a tree.
+
+    Args:
+        argument: Name of the argument, for the messages.
+        space: Ray's domains, Optuna's distributions and constants, in nested dicts.
+
+    Raises:
+        TypeError: ``space`` is not a dict, or a name is not a string.
+        ValueError: A parameter cannot be searched, or a name contains a slash.
+    """
+    errors.check_instance(argument, space, Mapping, "a dict of domains or distributions")
+    return _tree(argument, space, "")
+
+
+def _tree(argument: str, space: Any, prefix: str) -> Tree:
+    return Tree(
+        {path: _node(argument, prefix + path, value) for path, value in _leaves(argument, space)}
+    )
+
+
+def _node(argument: str, name: str, value: Any) -> Node:
+    place = f"{argument}[{name!r}]"
+    if isinstance(value, Categorical) and not value.is_grid() and _has_domain(value.categories):
+        return _choice(argument, name, value.categories)
+    if isinstance(value, Domain):
+        _check_domain(place, value)
+        # One at a time, as paths are no names that Ray's conversion would take.
+        converted = OptunaSearch.convert_search_space({"value": value})
+        return Parameter(name, converted["value"])
+    if isinstance(value, BaseDistribution):
+        return Parameter(name, value)
+    _check_constant(place, value)
+    return Constant(value)
+
+
+def _choice(argument: str, name: str, categories: Sequence[Any]) -> Choice:
+    by_key, labels = _labels(categories)
+    branches: list[Node] = []
+    for label, category in zip(labels, categories, strict=True):
+        below = f"{name}{SEPARATOR}{label}"
+        if _is_dict(category):
+            stem = name if by_key else below
+            branches.append(_tree(argument, category, stem + SEPARATOR))
+        else:
+            branches.append(_node(argument, below, category))
+    return Choice(name, CategoricalDistribution(labels), tuple(branches))
+
+
+def _labels(categories: Sequence[Any]) -> tuple[bool, list[Any]]:
+    """Return what stands for each choice, and whether that is a dict's only key."""
+    dicts = [category for category in categories if _is_dict(category)]
+    plain = [_is_plain(category) for category in categories]
+
+    def labels_by(label: Callable[[Mapping[str, Any]], Any]) -> list[Any]:
+        return [
+            category if is_plain else str(label(category) if _is_dict(category) else index)
+            for index, (category, is_plain) in enumerate(zip(categories, plain, strict=True))
+        ]
+
+    if all(len(category) == 1 for category in dicts):
+        labels = labels_by(lambda category: next(iter(category)))
+        if _are_labels(labels):
+            return True, labels
+    for key in dicts[0] if dicts else ():
+        if all(key in category and _is_plain(category[key]) for category in dicts):
+            labels = labels_by(lambda category, key=key: category[key])  # type: ignore[misc]
+            if _are_labels(labels):
+                return False, labels
+    return False, [str(index) for index in range(len(categories))]
+
+
+def _are_labels(labels: Sequence[Any]) -> bool:
+    texts = {str(label) for label in labels}
+    distinct = len(texts) == len(set(labels)) == len(labels)
+    return distinct and not any(SEPARATOR in text for text in texts)
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _is_dict(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(value) and not _is_special(value)
+
+
+def example_of_domain(constants: Mapping[str, Any]) -> str:
+    """Return a domain to write in place of the first list of constants, for a message."""
+    for path, value in constants.items():
+        if isinstance(value, list | tuple) and value:
+            is_interval = len(value) == 2 and all(
+                isinstance(end, int | float) and not isinstance(end, bool) for end in value
+            )
+            if is_interval and value[0] < value[1]:
+                return f"such as tune.uniform({value[0]!r}, {value[1]!r}) for {path!r}"
+            return f"such as tune.choice({list(value)!r}) for {path!r}"
+    return "such as tune.uniform(0, 1)"
+
+
+def _leaves(argument: str, space: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in space.items():
+        if not isinstance(key, str):
+            raise TypeError(errors.rule_message(f"a name in {argument}", "a string", key))
+        if SEPARATOR in key:
+            rule = f"without {SEPARATOR!r}: write nested dicts instead"
+            raise ValueError(errors.rule_message(f"a name in {argument}", rule, key))
+        path = prefix + key
+        if _is_dict(value):
+            yield from _leaves(argument, value, path + SEPARATOR)
+        else:
+            yield path, value
+
+
+def _is_special(value: Any) -> bool:
+    return isinstance(value, Mapping) and tuple(value) in {("grid_search",), ("eval",)}
+
+
+def _check_domain(place: str, domain: Domain) -> None:
+    """Refuse a domain that Optuna cannot express.
+
+    Raises:
+        ValueError: It is one of those; the message has the remedy.
+    """
+    sampler = domain.get_sampler()
+    is_quantized = isinstance(sampler, Quantized)
+    inner = sampler.get_sampler() if is_quantized else sampler
+    remedy = None
+    if domain.is_grid():
+        remedy = _GRID
+    elif isinstance(domain, Function):
+        remedy = "a function of the config cannot be modeled; compute it in the trainable"
+    elif isinstance(inner, Normal):
+        remedy = "a normal distribution has no bounds; use tune.uniform or tune.quniform"
+    elif is_quantized and isinstance(inner, LogUniform):
+        remedy = (
+            "quantized values on a log scale would lose their quantization; use tune.loguniform "
+            "or tune.lograndint and round in the trainable"
+        )
+    if remedy is not None:
+        raise ValueError(f"{place} must be {_DOMAIN}: {remedy}.")
+
+
+def _check_constant(place: str, value: Any) -> None:
+    if isinstance(value, Mapping) and _is_special(value):
+        expression = "an expression cannot be modeled; compute it in the trainable"
+        remedy = {"grid_search": _GRID, "eval": expression}[next(iter(value))]
+        raise ValueError(f"{place} must be {_DOMAIN} or a constant: {remedy}.")
+    if _has_domain(value):
+        raise ValueError(
+            f"{place} must not hold a domain, as it is a list: use a dict instead, whose keys name "
+            "the entries."
+        )
+
+
+def _has_domain(value: Any) -> bool:
+    """Return whether a domain or distribution is anywhere within ``value``."""
+    if isinstance(value, Domain | BaseDistribution) or _is_special(value):
+        return True
+    if isinstance(value, Mapping):
+        return any(map(_has_domain, value.values()))
+    return isinstance(value, list | tuple) and any(map(_has_domain, value))
+
+
+def flattened(config: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return a nested config by path; a mapping under one of ``names`` stays whole."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        if key not in names and isinstance(value, Mapping) and value:
+            start = f"{key}{SEPARATOR}"
+            inner = {name.removeprefix(start) for name in names if name.startswith(start)}
+            flat |= {start + path: leaf for path, leaf in flattened(value, inner).items()}
+        else:
+            flat[key] = value
+    return flat

@@ -1,0 +1,281 @@
+"""Ray's search spaces: what is taken over, and what is refused by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
+
+from ray import tune
+from ray.tune.search.sample import Domain
+
+from bbo_plugins.ray import BBOSearch, RegretGapStopper
+from bbo_plugins.ray.tune.spaces import flattened, read_space, replayed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optuna.distributions import BaseDistribution
+
+
+def test_domains_become_distributions_by_path() -> None:
+    """Every domain that Optuna can express, with Ray's bounds, and constants kept apart."""
+    tree = read_space(
+        "space",
+        {
+            "lr": tune.loguniform(1e-4, 1.0),
+            "net": {"width": tune.randint(1, 5), "kind": tune.choice(["a", None, 3])},
+            "step": tune.quniform(0.0, 1.0, 0.25),
+            "even": tune.qrandint(2, 8, 2),
+            "big": tune.lograndint(1, 100),
+            "given": FloatDistribution(0.0, 2.0),
+            "data": {"seed": 3, "sizes": [1, 2]},
+            "empty": {},
+        },
+    )
+    assert tree.distributions == {
+        "lr": FloatDistribution(1e-4, 1.0, log=True),
+        "net/width": IntDistribution(1, 4),
+        "net/kind": CategoricalDistribution(["a", None, 3]),
+        "step": FloatDistribution(0.0, 1.0, step=0.25),
+        "even": IntDistribution(2, 8, step=2),
+        "big": IntDistribution(1, 99, log=True),
+        "given": FloatDistribution(0.0, 2.0),
+    }
+    assert not tree.is_conditional
+    assert tree.constants == {"data/seed": 3, "data/sizes": [1, 2], "empty": {}}
+
+
+@pytest.mark.parametrize(
+    "space, example",
+    [
+        ({"x": (0, 1)}, r"tune.uniform\(0, 1\) for 'x'"),
+        ({"c": 3, "net": {"width": [0.5, 2.0]}}, r"tune.uniform\(0.5, 2.0\) for 'net/width'"),
+        ({"x": (1, 1)}, r"tune.choice\(\[1, 1\]\) for 'x'"),
+        ({"kind": ["a", "b"]}, r"tune.choice\(\['a', 'b'\]\) for 'kind'"),
+        ({"x": 3}, r"tune.uniform\(0, 1\), but got"),
+        ({}, r"tune.uniform\(0, 1\), but got"),
+    ],
+)
+def test_space_of_constants_is_refused_with_the_remedy(space: dict[str, Any], example: str) -> None:
+    """A tuple is no domain, and what was meant can be seen from it."""
+    message = f"a search space with at least one domain.*, such as {example}"
+    with pytest.raises(ValueError, match=f"^space must be {message}"):
+        BBOSearch(space)
+    with pytest.raises(ValueError, match=f"^param_space must be {message}"):
+        BBOSearch().set_search_properties("loss", "min", space)
+    with pytest.raises(ValueError, match=f"^space must be {message}"):
+        RegretGapStopper("loss", "min", space)
+
+
+@pytest.mark.parametrize(
+    "domain, remedy",
+    [
+        (tune.qloguniform(1.0, 10.0, 1.0), "tune.loguniform"),
+        (tune.qlograndint(1, 10, 2), "tune.lograndint"),
+        (tune.randn(0.0, 1.0), "tune.uniform"),
+        (tune.qrandn(0.0, 1.0, 0.1), "tune.quniform"),
+        (tune.sample_from(lambda _: 1), "in the trainable"),
+        ({"eval": "1"}, "in the trainable"),
+        (tune.grid_search([1, 2]), "tune.choice"),
+        ([1, tune.uniform(0.0, 1.0)], "use a dict"),
+        ([{"inner": tune.grid_search([1])}], "use a dict"),
+    ],
+)
+@pytest.mark.parametrize("by", ["search", "tuner"])
+def test_what_cannot_be_searched_is_refused(domain: Any, remedy: str, by: str) -> None:
+    """The message has the parameter's name and what to write instead, wherever the space is."""
+    space = {"ok": tune.uniform(0.0, 1.0), "outer": {"p": domain}}
+    takes: dict[str, Callable[[], object]] = {
+        "search": lambda: BBOSearch(space, "loss", "min"),
+        "tuner": lambda: BBOSearch().set_search_properties("loss", "min", space),
+    }
+    with pytest.raises(ValueError, match=rf"\['outer/p'\] must .*{remedy}"):
+        takes[by]()
+
+
+MODELS = {
+    "model": tune.choice(
+        [
+            {"kind": "svm", "C": tune.loguniform(1e-3, 1e3)},
+            {"kind": "forest", "depth": tune.randint(1, 20), "leaf": {"size": tune.randint(1, 5)}},
+            {"kind": "none"},
+        ]
+    ),
+    "scale": tune.choice([None, tune.uniform(0.5, 2.0)]),
+    "net": tune.choice(
+        [
+            {"flat": {"w": tune.randint(1, 9)}},
+            {
+                "deep": {
+                    "net": tune.choice(
+                        [{"lr": tune.uniform(0.0, 1.0)}, {"lr": tune.uniform(2.0, 3.0)}]
+                    )
+                }
+            },
+        ]
+    ),
+    "seed": 7,
+}
+
+
+def test_choices_among_dicts_have_parameters_of_their_own() -> None:
+    """Labels are what tells dicts apart: a constant, the only key, else the number."""
+    tree = read_space("space", MODELS)
+    assert tree.is_conditional
+    assert tree.constants == {"seed": 7}
+    assert tree.distributions == {
+        "model": CategoricalDistribution(["svm", "forest", "none"]),
+        "model/svm/C": FloatDistribution(1e-3, 1e3, log=True),
+        "model/forest/depth": IntDistribution(1, 19),
+        "model/forest/leaf/size": IntDistribution(1, 4),
+        "scale": CategoricalDistribution([None, "1"]),
+        "scale/1": FloatDistribution(0.5, 2.0),
+        "net": CategoricalDistribution(["flat", "deep"]),
+        "net/flat/w": IntDistribution(1, 8),
+        "net/deep/net": CategoricalDistribution(["0", "1"]),
+        "net/deep/net/0/lr": FloatDistribution(0.0, 1.0),
+        "net/deep/net/1/lr": FloatDistribution(2.0, 3.0),
+    }
+
+
+def test_labels_are_distinct() -> None:
+    """Values that Optuna or a name could not tell apart do not become labels."""
+    x = tune.uniform(0.0, 1.0)
+    for categories in ([{"k": 1, "x": x}, {"k": "1", "x": x}], [{"k": "a/b", "x": x}, {"k": "c"}]):
+        labels = read_space("space", {"p": tune.choice(categories)}).distributions["p"]
+        assert labels == CategoricalDistribution(["0", "1"])
+    mixed = read_space("space", {"p": tune.choice(["a", {"a": x}])}).distributions
+    assert mixed.keys() == {"p", "p/1/a"}
+
+
+@given(st.data())
+def test_configs_of_conditional_spaces_are_read_back(data: st.DataObject) -> None:
+    """What is suggested becomes a config, nested and by path, and the same parameters again."""
+    tree = read_space("space", MODELS)
+    params: dict[str, Any] = {}
+
+    def suggest(name: str, distribution: BaseDistribution) -> Any:
+        if isinstance(distribution, CategoricalDistribution):
+            value = data.draw(st.sampled_from(distribution.choices))
+        elif isinstance(distribution, IntDistribution):
+            value = data.draw(st.integers(distribution.low, distribution.high))
+        else:
+            assert isinstance(distribution, FloatDistribution)
+            value = data.draw(st.floats(distribution.low, distribution.high))
+        params[name] = value
+        return value
+
+    config = tree.value_by(suggest)
+    assert config["seed"] == 7
+    assert not any(isinstance(leaf, Domain) for leaf in flattened(config, ()).values())
+    assert tree.read(config) == params
+    for given_config in (config, flattened(config, ()), params):
+        assert tree.params_of("point", given_config, tree.constants) == params
+
+
+def test_parts_of_conditional_configs() -> None:
+    """What is left out is left to the sampler; what tells no choice from another is refused."""
+    tree = read_space("space", MODELS)
+
+    def params(config: dict[str, Any]) -> dict[str, Any]:
+        return tree.params_of("point", config, tree.constants)
+
+    assert params({"model": {"kind": "svm"}}) == {"model": "svm"}
+    assert params({"model": "svm", "seed": 7}) == {"model": "svm"}
+    assert params({"model/C": 3.0}) == {"model": "svm", "model/svm/C": 3.0}
+    assert params({"model": {"leaf": {"size": 2}}}) == {
+        "model": "forest",
+        "model/forest/leaf/size": 2,
+    }
+    assert params({"model": {"kind": "none"}, "scale": 0.75}) == {
+        "model": "none",
+        "scale": "1",
+        "scale/1": 0.75,
+    }
+    bad: list[dict[str, Any]] = [
+        {"model": {}},
+        {"model": {"C": 1e4}},
+        {"model": {"kind": "svm", "depth": 3}},
+    ]
+    for config in bad:
+        with pytest.raises(ValueError, match=r"point\['model'\] must be one of the choices \['svm"):
+            params(config)
+    with pytest.raises(ValueError, match="which has no 'mode'"):
+        params({"mode": "svm"})
+    with pytest.raises(KeyError, match="model"):
+        tree.read({"model": {"kind": "svm"}, "scale": None, "net": {"flat": {"w": 3}}})
+
+
+@pytest.mark.parametrize(
+    "inner, remedy",
+    [(tune.grid_search([1, 2]), "tune.choice"), (tune.randn(0.0, 1.0), "tune.uniform")],
+)
+def test_domains_within_choices_are_refused_by_name(inner: Any, remedy: str) -> None:
+    """With the branch that they are in."""
+    space = {"model": tune.choice([{"svm": {"C": inner}}, {"forest": {"d": tune.randint(1, 5)}}])}
+    with pytest.raises(ValueError, match=rf"space\['model/svm/C'\] must be .*{remedy}"):
+        read_space("space", space)
+
+
+def test_functions_are_replayed() -> None:
+    """With what they ask for, of which each has to be there and in its range."""
+
+    def space(trial: Any) -> None:
+        if trial.suggest_categorical("kind", ["a", "b"]) == "a":
+            trial.suggest_float("opt/lr", 0.0, 1.0)
+
+    unit, kind = FloatDistribution(0.0, 1.0), CategoricalDistribution(["a", "b"])
+    assert replayed(space, {"kind": "a", "opt": {"lr": 0.5}, "other": 3}) == (
+        {"kind": "a", "opt/lr": 0.5},
+        {"kind": kind, "opt/lr": unit},
+    )
+    assert replayed(space, {"kind": "b"}) == ({"kind": "b"}, {"kind": kind})
+    bad: list[tuple[dict[str, Any], str]] = [
+        ({"kind": "a"}, "'opt/lr' is not found"),
+        ({"kind": "c"}, "'c' not in"),
+        ({"kind": "a", "opt/lr": 2.0}, "'opt/lr' must be a value of Float"),
+    ]
+    for config, message in bad:
+        with pytest.raises(ValueError, match=message):
+            replayed(space, config)
+
+
+@pytest.mark.parametrize("space", [{}, {"constant": 3}, {"nested": {"constant": [1, 2]}}])
+def test_space_without_parameters_is_refused(space: dict[str, Any]) -> None:
+    """A space of constants leaves nothing to suggest."""
+    with pytest.raises(ValueError, match="param_space must be a search space with at least one"):
+        BBOSearch().set_search_properties("loss", "min", space)
+
+
+def test_names_are_checked() -> None:
+    """A slash would be taken for nesting; other keys than strings are no names."""
+    with pytest.raises(ValueError, match="'a/b'"):
+        read_space("space", {"a/b": tune.uniform(0.0, 1.0)})
+    with pytest.raises(TypeError, match="a name in space must be a string, but got 3"):
+        read_space("space", {3: tune.uniform(0.0, 1.0)})
+    with pytest.raises(TypeError, match="space must be a dict"):
+        read_space("space", [tune.uniform(0.0, 1.0)])
+
+
+def test_configs_are_flattened_by_what_the_space_has() -> None:
+    """Choices may be dicts themselves; these are values, not nesting."""
+    config = {"a": {"b": {"c": 1}, "d": 2}, "e/f": 3, "g": {}}
+    assert flattened(config, {"a/b"}) == {"a/b": {"c": 1}, "a/d": 2, "e/f": 3, "g": {}}
+    assert flattened(config, ()) == {"a/b/c": 1, "a/d": 2, "e/f": 3, "g": {}}
+
+
+def test_space_of_the_search_brings_its_constants() -> None:
+    """Unlike Ray's, our search passes on constants of a space that it was given itself."""
+    search = BBOSearch(
+        {"x": tune.uniform(0.0, 1.0), "n": {"c": 3, "k": tune.choice([1, 2])}}, "loss", "min"
+    )
+    config = search.suggest("a")
+    assert isinstance(config, dict)
+    assert config["n"]["c"] == 3
+    assert config["n"].keys() == {"c", "k"}
