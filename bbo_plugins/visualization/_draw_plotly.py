@@ -197,14 +197,19 @@ def plot_posterior(
 ) -> go.Figure:
     """Plot the model of the objective along one parameter at a time, through one trial.
 
-    The model, over the parameters that all complete trials share, of this package's latest
-    suggestion: a Gaussian process with the hyperparameters stored with it, or GO-UCB's network. If
-    nothing is stored it is fitted once, a network for a ``GOUCBSampler`` and a Gaussian process for
-    all other samplers. Each panel varies one parameter and keeps the others at the values of the
-    best trial, feasible if there is one. It shows the median of the objective without noise, its
+    The model, over all parameters that the trials have, of this package's latest suggestion: a
+    Gaussian process with the hyperparameters stored with it, or GO-UCB's network. If nothing is
+    stored it is fitted once, a network for a ``GOUCBSampler`` and a Gaussian process for all other
+    samplers. Each panel varies one parameter and keeps the others at the values of the best trial,
+    feasible if there is one. It shows the median of the objective without noise, its
     central 95% interval, and the complete trials: the further a trial is off the slice, by the
     model's own measure, the fainter it is. The interval is the model's: far from all trials a
     network's is often too narrow.
+
+    A parameter that not all trials have is drawn where it exists, with the trials that have it: the
+    panel's title has the values of the parameters that decide on that. If the best trial lacks it,
+    the slice goes through the best of the others. Along a parameter that others depend on, those
+    that appear are as in the best trial that has them.
 
     Values are in the objective's units. The axis of the values ends where only outliers are left.
     Known noise variances are those of the study's sampler, so load the study with its sampler.
@@ -213,7 +218,8 @@ def plot_posterior(
         study: A study with one objective.
         params: Parameters to draw; None for all, of more than nine those along which the
             median varies most.
-        at: Number of the complete trial that the slices go through; None for the best.
+        at: Number of the complete trial that the slices go through, if it has the parameter; None
+            for the best.
         n_points: Number of points along a parameter with many values.
 
     Returns:

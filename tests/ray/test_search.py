@@ -235,9 +235,9 @@ def _nested_loss(config: dict[str, Any]) -> float:
     model, rate = config["model"], config["rate"]
     if model["kind"] == "svm":
         assert model.keys() == {"kind", "C"}
-        return 0.2 + 0.1 * abs(math.log10(model["C"]) - 1.0) + abs(rate - 0.3)
+        return float(0.2 + 0.1 * abs(math.log10(model["C"]) - 1.0) + abs(rate - 0.3))
     assert model.keys() == {"kind", "depth"}
-    return 0.05 * abs(model["depth"] - 7) + abs(rate - 0.6)
+    return float(0.05 * abs(model["depth"] - 7) + abs(rate - 0.6))
 
 
 def test_nested_space_is_searched_by_branch() -> None:

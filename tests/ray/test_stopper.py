@@ -135,7 +135,7 @@ def test_nested_space_has_the_records_of_the_terminator() -> None:
     kind, depth = CategoricalDistribution(["svm", "forest"]), IntDistribution(1, 19)
     for number in range(16):
         if number % 2:
-            own = {"kind": "svm", "C": float(10.0 ** rng.uniform(-3.0, 3.0))}
+            own: dict[str, Any] = {"kind": "svm", "C": float(10.0 ** rng.uniform(-3.0, 3.0))}
             loss = 0.3 + abs(math.log10(own["C"]) - 1.0)
             distributions: dict[str, Any] = {"model": kind, "model/svm/C": unit}
             params = {"model": "svm", "model/svm/C": own["C"]}

@@ -304,21 +304,45 @@ def test_closeness_is_the_share_of_uncertainty_removed() -> None:
         assert actual.min() < 0.5
 
 
-@pytest.mark.parametrize("trials", ["none", "pruned", "infinite", "nothing shared", "single"])
+@pytest.mark.parametrize("trials", ["none", "pruned", "infinite", "single"])
 def test_no_posterior(trials: str) -> None:
-    """Without a usable complete trial or a shared parameter there is none, and no error."""
+    """Without a usable complete trial or a parameter there is none, and no error."""
     study = optuna.create_study()
     if trials == "pruned":
         study.add_trial(create_trial(state=TrialState.PRUNED, params={}, distributions={}))
     elif trials == "infinite":
         _told(study, {"a": 0.5}, math.inf)
-    elif trials == "nothing shared":
-        _told(study, {"a": 0.5}, 1.0)
-        _told(study, {"b": 0.5}, 1.0)
     elif trials == "single":
         only: dict[str, BaseDistribution] = {"p": FloatDistribution(1.0, 1.0)}
         study.add_trial(create_trial(params={"p": 1.0}, distributions=only, value=1.0))
     assert posterior_of(study) is None
+
+
+def test_conditional_estimates_are_those_of_all_parameters() -> None:
+    """A proposal has the active ones only; the model's names follow from the trials before it."""
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
+
+    def objective(trial: optuna.Trial) -> float:
+        if trial.suggest_categorical("k", ["a", "b"]) == "a":
+            return 0.5 + (trial.suggest_float("ax", 0.0, 1.0) - 0.2) ** 2
+        return (trial.suggest_float("bx", 0.0, 1.0) - 0.7) ** 2
+
+    study.optimize(objective, n_trials=14)
+    study.add_trial(
+        create_trial(
+            params={"new": 0.5}, distributions={"new": FloatDistribution(0.0, 1.0)}, value=9.0
+        )
+    )
+    fitted = [record for record in suggestions_of(study) if record.fit is not None]
+    assert len(fitted) >= 8
+    for record in fitted:
+        assert record.names == ("ax", "bx", "k")
+        assert record.length_scales.keys() == {"ax", "bx", "k"}
+        assert len(study.trials[record.number].params) == 2
+    posterior = posterior_of(study)
+    assert posterior is not None
+    assert posterior.space.names == ("ax", "bx", "k", "new")
+    assert set(posterior.space.conditions) >= {"ax", "bx"}
 
 
 def test_one_trial_is_enough() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from bbo_plugins.visualization._data.objective import posterior_of
 from bbo_plugins.visualization._data.posterior import posterior_plot
 from bbo_plugins.visualization._style import FAINTEST
 from tests.visualization.parts import labels, part, xy
-from tests.visualization.studies import MIXED, copied, modeled_study
+from tests.visualization.studies import MIXED, copied, modeled_study, sampler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -340,7 +341,7 @@ def test_a_single_trial(plot: Any) -> None:
 @pytest.mark.parametrize(
     "options, error, message",
     [
-        ({"params": ["y"]}, ValueError, "params must be .*complete trials share.*'lr'.*got .'y'."),
+        ({"params": ["y"]}, ValueError, "params must be .*complete trials have.*'lr'.*got .'y'."),
         ({"params": ["x", "y"]}, ValueError, "params must be None or names"),
         ({"params": []}, ValueError, "params must be None or names"),
         ({"params": "x"}, TypeError, "params must be a sequence of names or None, but got 'x'"),
@@ -357,6 +358,79 @@ def test_arguments_are_checked(
     """The message names argument, rule and value."""
     with pytest.raises(error, match=message):
         plot(modeled_study(), **options)
+
+
+# ------------------------------------------------------------------------ conditional spaces
+
+
+@functools.cache
+def _branches() -> Study:
+    """Return a study in which three parameters exist for one value of others; not to be changed."""
+    study = optuna.create_study(sampler=sampler())
+
+    def objective(trial: optuna.Trial) -> float:
+        if trial.suggest_categorical("k", ["a", "b"]) == "a":
+            x = trial.suggest_float("ax", 0.0, 1.0)
+            return 0.5 + (x - 0.2) ** 2 + (trial.suggest_float("ay", 0.0, 1.0) - 0.5) ** 2
+        m = trial.suggest_float("bm", 0.0, 1.0)
+        return (m - 0.7) ** 2 + (0.1 if m < 0.5 else (trial.suggest_int("deep", 1, 9) - 4) ** 2)
+
+    study.optimize(objective, n_trials=24)
+    return study
+
+
+def _best_with_a(study: Study) -> optuna.trial.FrozenTrial:
+    values = [(trial.values[0], trial) for trial in study.trials if trial.params["k"] == "a"]
+    return min(values, key=lambda pair: pair[0])[1]
+
+
+def test_conditional_parameters_are_drawn_where_they_exist() -> None:
+    """Through the best trial that has them, with the trials that have them, and the branch."""
+    study = _branches()
+    assert study.best_params["k"] == "b"
+    best_a = _best_with_a(study)
+    posterior = posterior_of(study)
+    assert posterior is not None
+    plot = _plot(study)
+    assert [panel.x.title for panel in plot.panels] == ["ax", "ay", "bm", "deep", "k"]
+    for name, panel in zip(posterior.space.names, plot.panels, strict=True):
+        drawn = _Drawn(panel)
+        having = [trial for trial in study.trials if name in trial.params]
+        assert len(drawn.trials.x) == len(having) - 1
+        through = best_a if name in {"ax", "ay"} else study.best_trial
+        assert drawn.reference.y == [through.value]
+        expected = {"ax": "k = a", "ay": "k = a", "bm": "k = b", "deep": "k = b, bm = ", "k": ""}
+        assert panel.title.startswith(expected[name])
+        assert (f"through trial {best_a.number}" in panel.title) is (name in {"ax", "ay"})
+        # The curve is the model's, at points where the parameter exists.
+        if name in {"ax", "bm"}:
+            x = posterior.X[posterior.numbers.index(through.number)]
+            column = posterior.space.names.index(name)
+            X = posterior.slice_at(x, column, np.linspace(0.0, 1.0, 5))
+            assert posterior.space.active(X)[:, column].all()
+            np.testing.assert_array_equal(X, posterior.space.snap(X))
+
+
+def test_along_a_parent_the_children_are_those_of_the_best_trial() -> None:
+    """Not imputed ones, at which nobody has looked."""
+    study, posterior = _branches(), posterior_of(_branches())
+    assert posterior is not None
+    column = posterior.space.names.index("k")
+    x = posterior.X[posterior.best]
+    X = posterior.slice_at(x, column, np.array([0.25, 0.75]))
+    at_a, at_b = (posterior.space.decode(point) for point in X)
+    best_a = _best_with_a(study)
+    assert at_a == best_a.params
+    assert at_b == study.best_params
+
+
+@pytest.mark.parametrize("plot", PLOTS)
+def test_any_trial_and_parameter_of_a_conditional_study(plot: Any) -> None:
+    """Nothing raises, through whatever trial."""
+    study = _branches()
+    for number in (0, 5, 11):
+        plot(study, at=number, n_points=5)
+    plot(study, ["deep"], at=study.best_trial.number)
 
 
 @pytest.mark.parametrize("plot", PLOTS)

@@ -31,7 +31,8 @@ from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, 
 from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
 from bbo_plugins.optuna.sampling.base import ModelSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from bbo_plugins.optuna.study.points import PlacedTrials
+from bbo_plugins.optuna.stopping.completions import seconds_of
+from bbo_plugins.optuna.study.points import PlacedTrials, is_single
 from bbo_plugins.optuna.study.proposal import Proposal
 from bbo_plugins.optuna.study.trials import TrialRow, are_feasible
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.gp_bo import Options
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
-    from bbo_plugins.space.dimension import FloatArray
+    from bbo_plugins.space.dimension import FloatArray, IntArray
 
 INTERVAL = 0.95  # probability that the intervals of a posterior hold
 _QUANTILE = float(ndtri(0.5 + 0.5 * INTERVAL))
@@ -159,7 +160,8 @@ class SuggestionRecord:
         number: The trial's number.
         arm: "random" or "model", where the sampler chose between the two; else None.
         loss: Name of what the estimate maximizes; None if there was none.
-        names: Names of the model's parameters, in the order of its columns.
+        names: Names of the model's parameters, in the order of its columns; empty if the study
+            does not say.
         fit: JSON form of the objective's fit, as it is stored; None if there was none (start-up, a
             random arm).
         hyperparameters: The estimate of a Gaussian process that is in it; None if there is none.
@@ -193,13 +195,17 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
     """
     errors.check_instance("study", study, Study, "an Optuna study")
     records = []
-    for trial in study.get_trials(deepcopy=False):
+    trials = study.get_trials(deepcopy=False)
+    spaces = _spaces_of(trials)
+    for trial in trials:
         proposal = Proposal.from_attributes(trial.system_attrs)
         if proposal is None or _is_inherited(trial, proposal):
             continue
-        names = tuple(sorted(proposal.params))  # as are the columns of every model
+        # The columns of every model are sorted.
+        every = (tuple(sorted(proposal.params)), *spaces)
+        names = next((names for names in every if proposal.is_of(names)), ())
         fit = proposal.fits[0] if proposal.fits else None
-        warm_start = WarmStart.from_json(fit)
+        warm_start = WarmStart.from_json(fit) if names else None
         records.append(
             SuggestionRecord(
                 number=trial.number,
@@ -214,6 +220,21 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
     return tuple(records)
 
 
+def _spaces_of(trials: Sequence[FrozenTrial]) -> list[tuple[str, ...]]:
+    """Return the names of all parameters that the trials had by each of their ends, latest first.
+
+    Where some parameters are inactive at a proposed point, the proposal has a checksum only of what
+    the model knew of.
+    """
+    ended = [trial for trial in trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
+    latest: dict[str, BaseDistribution] = {}
+    spaces: dict[tuple[str, ...], None] = {}
+    for trial in sorted(ended, key=lambda trial: seconds_of(trial.datetime_complete, unknown=0.0)):
+        latest.update(trial.distributions)
+        spaces[tuple(sorted(name for name in latest if not is_single(latest[name])))] = None
+    return [*reversed(spaces)]
+
+
 def _is_inherited(trial: FrozenTrial, proposal: Proposal) -> bool:
     fixed = trial.system_attrs.get("fixed_params")
     enqueued = isinstance(fixed, dict) and proposal.params.keys() <= fixed.keys()
@@ -222,7 +243,7 @@ def _is_inherited(trial: FrozenTrial, proposal: Proposal) -> bool:
 
 @dataclass(frozen=True)
 class StudyPosterior:
-    """The objective over the parameters that all complete trials share, as its model sees it.
+    """The objective over all parameters of complete and pruned trials, as its model sees it.
 
     Pending and failed trials have no part in it; pruned ones inform it, but are not listed.
 
@@ -232,7 +253,7 @@ class StudyPosterior:
         params: Their parameters.
         values: Their values, shape (n,).
         X: Their points of the unit cube, shape (n, d).
-        best: Index of the best of them among the feasible ones, or among all if none is feasible.
+        order: Their indices from the best to the worst, the feasible ones first, shape (n,).
         model: The posterior of the transformed, maximized objective.
         sign: 1 if the objective is maximized, -1 if it is minimized.
     """
@@ -242,9 +263,14 @@ class StudyPosterior:
     params: tuple[Mapping[str, Any], ...]
     values: FloatArray
     X: FloatArray
-    best: int
+    order: IntArray
     model: ObjectiveModel
     sign: float
+
+    @property
+    def best(self) -> int:
+        """Index of the best trial among the feasible ones, or among all if none is feasible."""
+        return int(self.order[0])
 
     def quantiles(self, X: FloatArray) -> FloatArray:
         """Return lower end, median and upper end of the central 95% interval at ``X`` (m, d).
@@ -266,11 +292,30 @@ class StudyPosterior:
         trial's point moved onto the slice that its value at the point itself removes: 1 - √(1 - ρ²)
         with their correlation ρ. It is 1 on the slice and 0 far away from it.
         """
-        moved = np.tile(x, (len(self.X), 1))
-        moved[:, column] = self.X[:, column]
+        moved = self.slice_at(x, column, self.X[:, column])
         correlation = self.model.correlation(self.X, moved)
         closeness: FloatArray = 1.0 - np.sqrt(1.0 - np.square(correlation))
         return closeness
+
+    def slice_at(self, x: FloatArray, column: int, positions: FloatArray) -> FloatArray:
+        """Return points (m, d) like x (d,) but with coordinates (m,) in one column.
+
+        Parameters that do not exist at x, but do at such a point, are as in the best trial that has
+        any of them.
+        """
+        X = np.tile(x, (len(positions), 1))
+        X[:, column] = positions
+        if not self.space.is_conditional:
+            return X
+        known = self.space.active(self.X)[self.order]
+        missing = ~self.space.active(x[None, :])[0]
+        appearing, kinds = np.unique(self.space.active(X) & missing, axis=0, return_inverse=True)
+        for kind, appears in enumerate(appearing):
+            having = (known & appears).any(axis=1)
+            if having.any():
+                best = self.X[self.order[np.argmax(having)]]
+                X[np.ix_(kinds.ravel() == kind, missing)] = best[missing]
+        return self.space.with_inactive_set(X)
 
     @property
     def outlier_limit(self) -> float:
@@ -297,8 +342,8 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     package.
 
     Returns:
-        None if no complete trial has a finite value or the complete trials share no parameter with
-        more than one possible value.
+        None if no complete trial has a finite value, or none a parameter with more than one
+        possible value.
 
     Raises:
         TypeError: ``study`` is not a study.
@@ -313,11 +358,13 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     finished = [TrialRow.read(trial) for trial in trials]
     finished = [row for row in finished if math.isfinite(row.value)]
-    known, X = PlacedTrials(distributions).place(finished)
-    if not known or not distributions:
+    if not finished or not distributions:
         return None
     nobody = create_trial(state=TrialState.WAITING)  # no trial is asking, so none is left out
     snapshot = reader.snapshot(study, nobody, distributions, {})
+    known, X = PlacedTrials(snapshot.distributions, snapshot.space.conditions).place(finished)
+    if not known:
+        return None
     model = _model(
         snapshot.space,
         snapshot.observations,
@@ -333,7 +380,7 @@ def posterior_of(study: Study) -> StudyPosterior | None:
         params=tuple(row.params for row in known),
         values=values,
         X=X,
-        best=int(np.argmax(score if np.isfinite(score).any() else sign * values)),
+        order=np.lexsort((-sign * values, -score)),
         model=model,
         sign=sign,
     )

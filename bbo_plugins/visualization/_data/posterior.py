@@ -10,20 +10,23 @@ import numpy as np
 
 from bbo_plugins import errors
 from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.visualization._data.axes import ParameterAxis, coordinates
+from bbo_plugins.space import Split
+from bbo_plugins.visualization._data.axes import ParameterAxis, coordinates, labels
 from bbo_plugins.visualization._data.objective import INTERVAL, StudyPosterior, posterior_of
 from bbo_plugins.visualization._data.panels import Axis, Names, Panel, Plot, Points, estimate
 from bbo_plugins.visualization._style import SLICES, SMALL_STAR, TRIALS, opacity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from optuna.study import Study
 
-    from bbo_plugins.space.dimension import FloatArray
+    from bbo_plugins.space import Condition
+    from bbo_plugins.space.dimension import FloatArray, IntArray
 
 _NAMES = Names("posterior median", f"{INTERVAL:.0%} interval")
 _TRIALS_LABEL = "other trials, fainter off the slice"
+_SEVERAL = "trial that the slice goes through"
 DEFAULT_POINTS = 100
 _MAX_SLICES = 9
 _MARGIN = 0.05
@@ -36,6 +39,9 @@ def posterior_plot(
     study: Study, params: Sequence[str] | None, *, at: int | None, n_points: int
 ) -> Plot:
     """Return the posterior along each parameter, through one trial.
+
+    A parameter that this trial does not have is drawn through the best trial that has it, and its
+    panel says where that is: the values of the parameters that it depends on.
 
     Args:
         study: The study.
@@ -57,14 +63,14 @@ def posterior_plot(
     posterior = posterior_of(study)
     if posterior is None:
         _logger.warning(
-            "There is no posterior to plot: the study needs complete trials with finite values "
-            "that share a parameter with more than one possible value."
+            "There is no posterior to plot: the study needs a complete trial with a finite value "
+            "and a parameter with more than one possible value."
         )
         return Plot("Posterior")
-    names = posterior.space.names if params is None else tuple(dict.fromkeys(params))
-    if not names or not set(names) <= set(posterior.space.names):
-        shared = f"among {list(posterior.space.names)!r}"
-        rule = f"None or names of parameters that all complete trials share, {shared}"
+    known = [name for name in posterior.space.names if any(name in own for own in posterior.params)]
+    names = known if params is None else list(dict.fromkeys(params))
+    if not names or not set(names) <= set(known):
+        rule = f"None or names of parameters that complete trials have, among {known!r}"
         raise ValueError(errors.rule_message("params", rule, params))
     reference = _reference(posterior, number)
     slices = [_slice(posterior, name, reference, n_points) for name in names]
@@ -74,9 +80,13 @@ def posterior_plot(
     limits = _limits(posterior, slices)
     n_beyond = int(((values < limits[0]) | (values > limits[1])).sum())
     trials = f"{_TRIALS_LABEL} ({n_beyond} beyond the axis)" if n_beyond else _TRIALS_LABEL
-    through = f"trial {posterior.numbers[reference]}"
+    elsewhere = any(one.reference != reference for one in slices)
+    through = _SEVERAL if elsewhere else f"trial {posterior.numbers[reference]}"
+    title = _title(posterior, reference)
+    if len(slices) < len(names):
+        title += f", {len(slices)} of {len(names)} parameters: largest effects"
     return Plot(
-        _title(posterior, reference, len(slices), chosen=params is None),
+        title,
         tuple(_panel(posterior, one, reference, limits, trials, through) for one in slices),
         SLICES,
         (_NAMES.middle, _NAMES.interval, _NAMES.bars, trials, through),
@@ -90,12 +100,16 @@ class _Slice:
     Attributes:
         axis: The parameter, evaluated at m positions.
         quantiles: Lower ends, medians and upper ends of the intervals, shape (3, m).
-        trials_x: Where the n trials are, shape (n,).
+        reference: Index of the trial that the slice goes through.
+        trials: Indices of the n trials that have the parameter, shape (n,).
+        trials_x: Where they are, shape (n,).
         closeness: How much each of them tells about this slice, from 0 to 1, shape (n,).
     """
 
     axis: ParameterAxis
     quantiles: FloatArray
+    reference: int
+    trials: IntArray
     trials_x: FloatArray
     closeness: FloatArray
 
@@ -116,29 +130,58 @@ def _reference(posterior: StudyPosterior, number: int | None) -> int:
     return posterior.numbers.index(number)
 
 
-def _title(posterior: StudyPosterior, reference: int, n_drawn: int, *, chosen: bool) -> str:
+def _title(posterior: StudyPosterior, reference: int) -> str:
     which = "the best, " if reference == posterior.best else ""
     title = f"Posterior through trial {posterior.numbers[reference]}"
-    title += f" ({which}{posterior.values[reference]:.4g})"
-    n_params = len(posterior.space)
-    if chosen and n_drawn < n_params:
-        title += f", {n_drawn} of {n_params} parameters: largest effects"
-    return title
+    return f"{title} ({which}{posterior.values[reference]:.4g})"
 
 
 def _slice(posterior: StudyPosterior, name: str, reference: int, n_points: int) -> _Slice:
     column = posterior.space.names.index(name)
     dimension = posterior.space.dimensions[column]
+    trials = np.array([i for i, own in enumerate(posterior.params) if name in own], dtype=np.int64)
+    if reference not in trials:
+        reference = next(int(i) for i in posterior.order if i in trials)
     x = posterior.X[reference]
     axis = ParameterAxis(name, dimension, coordinates(dimension, float(x[column]), n_points))
-    X = np.tile(x, (len(axis.positions), 1))
-    X[:, column] = axis.positions
     if dimension.is_categorical:
-        trials_x = axis.drawn(posterior.X[:, column])
+        trials_x = axis.drawn(posterior.X[trials, column])
     else:
-        trials_x = np.array([params[name] for params in posterior.params], dtype=np.float64)
+        trials_x = np.array([posterior.params[i][name] for i in trials], dtype=np.float64)
+    X = posterior.slice_at(x, column, axis.positions)
     quantiles = _drawable(posterior.quantiles(X))
-    return _Slice(axis, quantiles, trials_x, posterior.closeness(x, column))
+    closeness = posterior.closeness(x, column)[trials]
+    return _Slice(axis, quantiles, reference, trials, trials_x, closeness)
+
+
+def _where(posterior: StudyPosterior, one: _Slice, reference: int) -> str:
+    """Return on which branch a slice lies, if the parameter does not exist on all of them."""
+    own = posterior.params[one.reference]
+    conditions = posterior.space.conditions
+    parents = dict.fromkeys(_deciding(conditions, conditions.get(one.axis.name, True)))
+    text = ", ".join(f"{name} = {_text(own[name])}" for name in parents if name in own)
+    if one.reference != reference:
+        through = f"through trial {posterior.numbers[one.reference]}"
+        text = f"{text}, {through}" if text else through
+    return text
+
+
+def _deciding(conditions: Mapping[str, Condition], condition: Condition) -> Iterator[str]:
+    """Yield the names of the parameters whose values decide on a condition, the first ones first.
+
+    One that only has to exist passes the question on to its own condition.
+    """
+    if not isinstance(condition, Split):
+        return
+    yield from _deciding(conditions, conditions.get(condition.parent, True))
+    if len(set(condition.cells[:-1])) > 1:
+        yield condition.parent
+    for cell in condition.cells:
+        yield from _deciding(conditions, cell)
+
+
+def _text(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else labels([value])[0]
 
 
 def _panel(
@@ -151,19 +194,20 @@ def _panel(
 ) -> Panel:
     """Return a slice with the trials and, as a star, the one that it goes through."""
     axis, values = one.axis, _drawable(posterior.values)
-    others = np.delete(np.arange(len(values)), reference)
+    is_reference = one.trials == one.reference
+    others = one.trials[~is_reference]
     numbers = np.array(posterior.numbers)[others]
     hover = "trial %{customdata}: %{y:.4g}<extra></extra>"
     trials = Points(
         trials_label,
-        one.trials_x[others],
+        one.trials_x[~is_reference],
         values[others],
         TRIALS,
-        opacity(one.closeness[others]),
+        opacity(one.closeness[~is_reference]),
         hover=hover,
         custom=numbers,
     )
-    place = (one.trials_x[[reference]], values[[reference]])
+    place = (one.trials_x[is_reference], values[[one.reference]])
     return Panel(
         Axis(axis.name, axis.log, axis.limits if axis.labels else None, axis.labels),
         Axis("Objective value", limits=limits),
@@ -172,6 +216,7 @@ def _panel(
             trials,
             Points(label, *place, SMALL_STAR, hover="%{y:.4g}"),
         ),
+        _where(posterior, one, reference),
     )
 
 

@@ -170,7 +170,7 @@ def test_parameter_of_several_kinds_is_left_out() -> None:
         (CategoricalDistribution(["a", "b"]), "a"),
     ]
     for distribution, value in kinds:
-        params = {"x": value, "y": 0.5, "z": 0.5}
+        params: dict[str, Any] = {"x": value, "y": 0.5, "z": 0.5}
         distributions = {"x": distribution, "y": PLANE["y"], "z": PLANE["y"]}
         add(study, params, 1.0, distributions=distributions)
     reader = StudyCompletions()
@@ -211,7 +211,7 @@ def test_estimates_of_a_conditional_model_are_taken_over() -> None:
     distributions = {"a1": unit, "b1": unit, "k": CategoricalDistribution(["a", "b"])}
     study = new_study()
     for k in "abab":
-        params = {"k": k, f"{k}1": 0.5}
+        params: dict[str, Any] = {"k": k, f"{k}1": 0.5}
         proposal = Proposal.of(params, distributions, fits=(fit,), loss="Marginal")
         own = {name: distributions[name] for name in params}
         add(study, params, 1.0, distributions=own, system_attrs=proposal.to_attributes())
