@@ -307,6 +307,22 @@ def test_nested_search_is_saved_and_restored(tmp_path: Path) -> None:
     assert _suggest(restored, "next") == _suggest(search, "next")
 
 
+def test_local_functions_are_saved_too(tmp_path: Path) -> None:
+    """As in a notebook's cell or a main function; Ray's search cannot be saved with one."""
+    high = 3.0
+
+    def space(trial: optuna.Trial) -> None:
+        trial.suggest_float("x", 0.0, high)
+
+    search, path = BBOSearch(space, "loss", "min", seed=0), str(tmp_path / "state")
+    running = _suggest(search, "running")
+    search.save(path)
+    restored = BBOSearch()
+    restored.restore(path)
+    assert _suggest(restored, "running") == running
+    assert _suggest(restored, "next") == _suggest(search, "next")
+
+
 def test_failed_nested_trial_is_restarted_under_another_name() -> None:
     """It is known by its config, which has other paths than the study has names."""
     search = _nested_search(points_to_evaluate=[{"model": {"kind": "forest", "depth": 7}}])

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optuna.trial import TrialState
+from ray import cloudpickle
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial as RayTrial
 from ray.tune.utils.util import flatten_dict
@@ -50,6 +51,10 @@ class RestoringSearch(RecordingSearch):
     _storage: BaseStorage | None
     # Our own, set up by BBOSearch.
     _points: list[dict[str, Any]]  # by path, to be run before anything is suggested
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state, a function that is defined within another one included."""
+        Path(checkpoint_path).write_bytes(cloudpickle.dumps(self.__dict__))
 
     def restore(self, checkpoint_path: str) -> None:
         """Read the state back, whatever this object was before.
