@@ -226,7 +226,7 @@ def _spaces_of(trials: Sequence[FrozenTrial]) -> list[tuple[str, ...]]:
     Where some parameters are inactive at a proposed point, the proposal has a checksum only of what
     the model knew of.
     """
-    ended = [trial for trial in trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
+    ended = [trial for trial in trials if trial.state.is_finished()]
     latest: dict[str, BaseDistribution] = {}
     spaces: dict[tuple[str, ...], None] = {}
     for trial in sorted(ended, key=lambda trial: seconds_of(trial.datetime_complete, unknown=0.0)):
@@ -243,7 +243,7 @@ def _is_inherited(trial: FrozenTrial, proposal: Proposal) -> bool:
 
 @dataclass(frozen=True)
 class StudyPosterior:
-    """The objective over all parameters of complete and pruned trials, as its model sees it.
+    """The objective over all parameters of finished trials, as its model sees it.
 
     Pending and failed trials have no part in it; pruned ones inform it, but are not listed.
 
