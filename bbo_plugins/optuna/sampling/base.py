@@ -29,8 +29,9 @@ from bbo_plugins import errors
 from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.sampling import randomness
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader
+from bbo_plugins.optuna.study.distributions import dimension_of, is_single
 from bbo_plugins.optuna.study.memory import PerStudy
-from bbo_plugins.optuna.study.points import dimension_of, fixed_params, is_single
+from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.proposal import ARMS, Proposal, store_proposal
 from bbo_plugins.optuna.study.trials import (
     MAX_CONSTRAINTS,

@@ -40,13 +40,8 @@ from optuna.trial import FrozenTrial, TrialState
 from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory
 from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.study.conditions import conditions_among
-from bbo_plugins.optuna.study.points import (
-    PlacedTrials,
-    dimension_of,
-    fixed_params,
-    is_single,
-    is_value_of,
-)
+from bbo_plugins.optuna.study.distributions import dimension_of, is_single, is_value_of
+from bbo_plugins.optuna.study.points import PlacedTrials, fixed_params
 from bbo_plugins.optuna.study.proposal import ARMS
 from bbo_plugins.optuna.study.trials import (
     StudyTrials,

@@ -75,7 +75,7 @@ class LearnedSpace:
 
     def _add(self, row: TrialRow) -> None:
         self._rows.append(row)
-        self._learner.add(row)
+        self._learner.add(row.trial)
         for name, distribution in row.trial.distributions.items():
             first = self._first.setdefault(name, distribution)
             if first != distribution and not _is_same_kind(first, distribution):

@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.distributions import CategoricalDistribution, IntDistribution
+from optuna.trial import TrialState
 
-from bbo_plugins.optuna.study.points import dimension_of, is_single
+from bbo_plugins.optuna.study.distributions import dimension_of, is_single
+from bbo_plugins.optuna.study.proposal import is_stored
 from bbo_plugins.space import Condition, Split
 
 if TYPE_CHECKING:
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial
 
-    from bbo_plugins.optuna.study.trials import TrialRow
     from bbo_plugins.space import Dimension
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
@@ -66,8 +68,8 @@ class ParameterLearner:
 
     def __init__(self) -> None:
         """Start without a trial."""
-        self._rows: list[TrialRow] = []
-        self._latest: dict[str, tuple[TrialRow, BaseDistribution]] = {}
+        self._trials: list[FrozenTrial] = []
+        self._latest: dict[str, tuple[FrozenTrial, BaseDistribution]] = {}
         self._types: dict[str, set[object]] = {}
         self._n_complete_with: dict[str, int] = {}
         self._n_complete = 0
@@ -75,18 +77,19 @@ class ParameterLearner:
         self._evidence = _Evidence({})
         self._learned: Parameters | None = None
 
-    def add(self, row: TrialRow) -> None:
+    def add(self, trial: FrozenTrial) -> None:
         """Add a finished trial."""
         self._learned = None
-        self._rows.append(row)
-        self._n_complete += row.complete
-        if not row.complete:
-            self._cut_off.add(frozenset(row.params))
-        for name, distribution in row.trial.distributions.items():
-            if name not in self._latest or row.number > self._latest[name][0].number:
-                self._latest[name] = row, distribution
+        self._trials.append(trial)
+        complete = trial.state is TrialState.COMPLETE
+        self._n_complete += complete
+        if not complete:
+            self._cut_off.add(frozenset(trial.params))
+        for name, distribution in trial.distributions.items():
+            if name not in self._latest or trial.number > self._latest[name][0].number:
+                self._latest[name] = trial, distribution
             self._types.setdefault(name, set()).add(_type_of(distribution))
-            if row.complete:
+            if complete:
                 self._n_complete_with[name] = self._n_complete_with.get(name, 0) + 1
 
     def parameters(self) -> Parameters:
@@ -96,10 +99,10 @@ class ParameterLearner:
         if self._learned is None:
             distributions = {
                 name: distribution
-                for name, (row, distribution) in sorted(self._latest.items())
+                for name, (trial, distribution) in sorted(self._latest.items())
                 if not is_single(distribution)
                 # An added trial does not show what type the objective asks for.
-                and (len(self._types[name]) == 1 or row.has_proposal)
+                and (len(self._types[name]) == 1 or is_stored(trial.system_attrs))
             }
             conditions = self._conditions(distributions)
             self._learned = Parameters(distributions, conditions)
@@ -118,7 +121,7 @@ class ParameterLearner:
             return {}
         if not self._evidence.is_of(distributions):
             self._evidence = _Evidence(distributions)
-        self._evidence.add(self._rows[self._evidence.n :])
+        self._evidence.add(self._trials[self._evidence.n :])
         learned = dict.fromkeys(missing, True) | self._evidence.conditions(missing[:_MAX_CHILDREN])
         learned |= self._evidence.conditions_of_cut_off(cut_off[:_MAX_CHILDREN])
         return _without_circles(learned)
@@ -217,7 +220,7 @@ class _Evidence:
     """
 
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
-        self.n = 0  # rows that have been added
+        self.n = 0  # trials that have been added
         self._distributions = distributions
         self._names = list(distributions)
         self._column_of = {name: column for column, name in enumerate(self._names)}
@@ -239,10 +242,10 @@ class _Evidence:
     def is_of(self, distributions: Mapping[str, BaseDistribution]) -> bool:
         return self._distributions == distributions
 
-    def add(self, rows: Sequence[TrialRow]) -> None:
+    def add(self, trials: Sequence[FrozenTrial]) -> None:
         """Add trials to the counts and extremes."""
-        for row in rows:
-            values, known, position = self._read(row)
+        for trial in trials:
+            values, known, position = self._read(trial)
             exists = ~np.isnan(values)
             cells = self._cells(values, known)
             self._perhaps_without[np.ix_(cells, np.flatnonzero(~exists))] = True
@@ -258,14 +261,14 @@ class _Evidence:
             both = exists[:, None] & exists[None, :]
             self._together += both
             self._reversed += both & (position[:, None] > position[None, :])
-        self.n += len(rows)
+        self.n += len(trials)
 
-    def _read(self, row: TrialRow) -> tuple[FloatArray, NDArray[np.bool_], IntArray]:
+    def _read(self, trial: FrozenTrial) -> tuple[FloatArray, NDArray[np.bool_], IntArray]:
         """Return values (NaN where absent), what is known, and the order of asking, each (P,)."""
         values = np.full(len(self._names), np.nan)
-        known = np.full(len(self._names), row.complete)
+        known = np.full(len(self._names), trial.state is TrialState.COMPLETE)
         position = np.zeros(len(self._names), dtype=np.int64)
-        for place, (name, value) in enumerate(row.params.items()):
+        for place, (name, value) in enumerate(trial.params.items()):
             column = self._column_of.get(name)
             if column is not None:
                 position[column] = place

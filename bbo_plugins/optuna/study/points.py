@@ -1,87 +1,26 @@
-"""Trials as points of a search space.
-
-Optuna's distributions as dimensions of the unit cube.
-"""
+"""Trials as points of a search space."""
 
 from __future__ import annotations
 
 import math
-from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
 from optuna.trial import TrialState
 
-from bbo_plugins.space import Condition, Dimension, SearchSpace
+from bbo_plugins.optuna.study.distributions import is_in_range, is_single, is_value_of, space_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
     from bbo_plugins.optuna.study.trials import TrialRow
+    from bbo_plugins.space import Condition, SearchSpace
     from bbo_plugins.space.dimension import FloatArray
-
-
-def dimension_of(distribution: BaseDistribution) -> Dimension:
-    """Return the dimension with the values of ``distribution``.
-
-    Of choices that Optuna takes for one and the same, such as 1 and True, only the first is kept:
-    it is the one that comes back from a storage, so the others could never be observed.
-
-    Raises:
-        TypeError: The distribution is of none of Optuna's three kinds.
-    """
-    if isinstance(distribution, FloatDistribution):
-        return Dimension.float(
-            distribution.low, distribution.high, log=distribution.log, step=distribution.step
-        )
-    if isinstance(distribution, IntDistribution):
-        return Dimension.int(
-            distribution.low, distribution.high, log=distribution.log, step=distribution.step
-        )
-    if isinstance(distribution, CategoricalDistribution):
-        return Dimension.categorical(_distinct_choices(distribution))
-    raise TypeError(
-        "distribution must be a FloatDistribution, IntDistribution or CategoricalDistribution, "
-        f"but got {distribution!r}."
-    )
-
-
-def is_single(distribution: BaseDistribution) -> bool:
-    """Return whether there is one value only, or several choices that Optuna takes for one."""
-    if isinstance(distribution, CategoricalDistribution):
-        return len(list(islice(_distinct_choices(distribution), 2))) == 1
-    return distribution.single()
-
-
-def _distinct_choices(distribution: CategoricalDistribution) -> Iterator[Any]:
-    """Yield the choices that Optuna finds at their own index, and of several NaNs the first."""
-    nan_seen = False
-    for index, choice in enumerate(distribution.choices):
-        if isinstance(choice, float) and math.isnan(choice):
-            if nan_seen:
-                continue
-            nan_seen = True
-        if distribution.to_internal_repr(choice) == index:
-            yield choice
-
-
-def space_of(
-    distributions: Mapping[str, BaseDistribution],
-    conditions: Mapping[str, Condition] = MappingProxyType({}),
-) -> SearchSpace:
-    """Return the search space of these parameters, its columns sorted by name."""
-    dimensions = {name: dimension_of(distributions[name]) for name in sorted(distributions)}
-    return SearchSpace(dimensions, conditions)
 
 
 _MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
@@ -152,7 +91,7 @@ class PlacedTrials:
         return sum(
             trial.complete
             and self._points[trial.number] is None
-            and all(_is_in_range(trial.trial.distributions[n], v) for n, v in trial.params.items())
+            and all(is_in_range(trial.trial.distributions[n], v) for n, v in trial.params.items())
             for trial in trials
         )
 
@@ -251,7 +190,7 @@ def _points(
         X = space.encode(params)
         inside = [
             all(
-                _is_in_range(own.get(name, dimension), row[name])
+                is_in_range(own.get(name, dimension), row[name])
                 for name, dimension in zip(space.names, space.dimensions, strict=True)
                 if name in row
             )
@@ -263,20 +202,3 @@ def _points(
         rows = zip(params, ranges, strict=True)
         return [point for row, own in rows for point in _points(space, [row], [own])]
     return [point if ok else None for point, ok in zip(X, inside, strict=True)]
-
-
-def is_value_of(dimension: Dimension, value: Any) -> bool:
-    """Return whether ``value`` is a choice of ``dimension`` or a number in its range."""
-    try:
-        dimension.encode([value])
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return _is_in_range(dimension, value)
-
-
-def _is_in_range(range_: Dimension | BaseDistribution, value: Any) -> bool:
-    if isinstance(range_, Dimension):
-        return range_.is_categorical or bool(range_.low <= value <= range_.high)
-    if isinstance(range_, FloatDistribution | IntDistribution):
-        return bool(range_.low <= value <= range_.high)
-    return True

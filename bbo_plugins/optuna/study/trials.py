@@ -287,7 +287,7 @@ class TrialReader:
         row = TrialRow.read(trial, sign=self._sign, noise_func=self._noise_func)
         if _is_finished(row):
             self._finished[row.number] = row
-            self._parameters.add(row)
+            self._parameters.add(trial)
         return row
 
 

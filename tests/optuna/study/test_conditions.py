@@ -11,21 +11,20 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.study.conditions import ParameterLearner
-from bbo_plugins.optuna.study.points import space_of
-from bbo_plugins.optuna.study.trials import TrialRow
+from bbo_plugins.optuna.study.distributions import space_of
 from bbo_plugins.space import Split
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from optuna.trial import Trial
+    from optuna.trial import FrozenTrial, Trial
 
     from bbo_plugins.space import SearchSpace
 
 UNIT = FloatDistribution(0.0, 1.0)
 
 
-def rows_of(objective: Callable[[Trial], Any], n: int, seed: int = 0) -> list[TrialRow]:
+def rows_of(objective: Callable[[Trial], Any], n: int, seed: int = 0) -> list[FrozenTrial]:
     """Return the rows of random trials."""
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
 
@@ -34,10 +33,10 @@ def rows_of(objective: Callable[[Trial], Any], n: int, seed: int = 0) -> list[Tr
         return 0.0
 
     study.optimize(evaluated, n_trials=n)
-    return [TrialRow.read(trial) for trial in study.trials]
+    return study.trials
 
 
-def learned(rows: list[TrialRow]) -> SearchSpace:
+def learned(rows: list[FrozenTrial]) -> SearchSpace:
     """Return the space that these trials show."""
     learner = ParameterLearner()
     for row in rows:
@@ -169,7 +168,7 @@ def test_order_of_trials_does_not_matter() -> None:
 def test_contradicted_rules_are_learned_again() -> None:
     """A parent that only seemed to decide is given up."""
 
-    def row(number: int, kind: str, switch: bool, *, child: bool) -> TrialRow:
+    def row(number: int, kind: str, switch: bool, *, child: bool) -> FrozenTrial:
         params: dict[str, Any] = {"kind": kind, "switch": switch, **({"x": 0.5} if child else {})}
         distributions = {
             "kind": CategoricalDistribution(["a", "b"]),
@@ -180,7 +179,7 @@ def test_contradicted_rules_are_learned_again() -> None:
             value=0.0, params=params, distributions={name: distributions[name] for name in params}
         )
         trial.number = number
-        return TrialRow.read(trial)
+        return trial
 
     rows = [row(0, "a", False, child=False), row(1, "b", True, child=True)]
     first = learned(rows).conditions["x"]
@@ -214,7 +213,7 @@ def test_what_cannot_be_decided_is_active() -> None:
 def test_pruned_trials_say_only_what_they_have() -> None:
     """One cut off before its last parameter is no evidence of its absence."""
 
-    def trial(number: int, state: TrialState, params: dict[str, float]) -> TrialRow:
+    def trial(number: int, state: TrialState, params: dict[str, float]) -> FrozenTrial:
         frozen = optuna.create_trial(
             state=state,
             value=0.0 if state is TrialState.COMPLETE else None,
@@ -222,7 +221,7 @@ def test_pruned_trials_say_only_what_they_have() -> None:
             distributions=dict.fromkeys(params, UNIT),
         )
         frozen.number = number
-        return TrialRow.read(frozen)
+        return frozen
 
     whole = [trial(i, TrialState.COMPLETE, {"x": 0.1 * i, "y": 0.5}) for i in range(5)]
     assert not learned([*whole, trial(5, TrialState.PRUNED, {"x": 0.9})]).conditions
@@ -238,7 +237,7 @@ def test_latest_range_counts() -> None:
             value=0.0, params={"x": 1.0}, distributions={"x": FloatDistribution(0.0, high)}
         )
         frozen.number = number
-        rows.append(TrialRow.read(frozen))
+        rows.append(frozen)
     assert learned(rows).dimensions[0].high == 2.0
 
 
@@ -249,4 +248,4 @@ def test_single_values_are_no_parameters() -> None:
         params={"x": 1, "y": 1},
         distributions={"x": IntDistribution(1, 1), "y": IntDistribution(0, 1)},
     )
-    assert learned([TrialRow.read(frozen)]).names == ("y",)
+    assert learned([frozen]).names == ("y",)

@@ -13,7 +13,7 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from bbo_plugins.optuna.study.points import dimension_of, is_single, space_of
+from bbo_plugins.optuna.study.distributions import dimension_of, is_single, space_of
 from bbo_plugins.space import Dimension
 
 if TYPE_CHECKING:
