@@ -99,7 +99,7 @@ def doubt(trial: FrozenTrial, roles: Roles, fixed: Mapping[str, Any]) -> float:
         return 1.0
     if not fixed.keys().isdisjoint(roles.lower_params):
         return 1.0
-    others = [bounds.get(name) for name in roles.functions if name != roles.upper]
+    others: list[Any] = [bounds.get(name) for name in roles.functions if name != roles.upper]
     is_known = all(is_finite(bound) and bound >= 0.0 for bound in others)
     return max(others) - _TRUSTED_BOUND if is_known else 1.0
 
@@ -120,7 +120,8 @@ class BilevelTrials:
             proposal; None for one that cannot be read.
         n_trials: Number of trials that were read, in any state.
         n_infinite: How many values were infinite and have been clipped.
-        n_misfits: How many complete trials lack a level or the query, or have a parameter on no level.
+        n_misfits: How many complete trials lack a level or the query, or have a parameter that is
+            on no level.
         n_unreadable: How many of the latest proposals of finished trials cannot be read.
         constraints: None: a function's fit is stored at the function's place.
     """
