@@ -43,8 +43,8 @@ class SearchSpace:
 
     Args:
         dimensions: Name of each parameter to its dimension; the order is kept.
-        conditions: Where a parameter is active, of those that are not active everywhere. True
-            stands for a parameter that may be missing, nobody knows where.
+        conditions: Where a parameter is active, of those that a trial may lack. True stands for one
+            of which it is not known where: it counts as active everywhere.
 
     Attributes:
         names: Names of the parameters, in the order of the columns.
@@ -108,7 +108,7 @@ class SearchSpace:
         return len(self.names)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether names, order and dimensions are the same."""
+        """Return whether names, order, dimensions and conditions are the same."""
         if not isinstance(other, SearchSpace):
             return NotImplemented
         return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import optuna
@@ -11,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.samplers import PartialFixedSampler
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BILBOSampler, GOUCBSampler, UHEBOSampler
@@ -274,19 +277,78 @@ def objectives(draw: DrawFn) -> Callable[[Trial], float]:
     return lambda trial: sum(visit(trial, root) for root in roots)
 
 
+def above_a_threshold(trial: Trial) -> float:
+    """The better branch is a tenth of the range of a float."""
+    p = trial.suggest_float("p", 0.0, 1.0)
+    if p > 0.9:
+        return (trial.suggest_float("x", 0.0, 1.0) - 0.3) ** 2 + (1.0 - p)
+    return 0.5 + 0.4 * p + (trial.suggest_float("y", 0.0, 1.0) - 0.5) ** 2
+
+
+def in_an_interval(trial: Trial) -> float:
+    """A parameter between two values of a float."""
+    p = trial.suggest_float("p", 0.0, 1.0)
+    if 0.4 < p < 0.6:
+        return 0.5 * abs(trial.suggest_float("x", 0.0, 1.0) - 0.3)
+    return 0.8 + p
+
+
+def by_two_floats(trial: Trial) -> float:
+    """A parameter in a quarter of the square of two floats."""
+    a, b = trial.suggest_float("a", 0.0, 1.0), trial.suggest_float("b", 0.0, 1.0)
+    if a > 0.5 and b < 0.5:
+        return (trial.suggest_float("x", 0.0, 1.0) - 0.3) ** 2 + (a - 0.8) ** 2
+    return 0.3 + a * 0.1 + b * 0.1
+
+
+@pytest.mark.parametrize("objective", [above_a_threshold, in_an_interval, by_two_floats])
+def test_borders_are_found(objective: Callable[[Trial], float]) -> None:
+    """A border learned from few trials is corrected, and no trial is repeated meanwhile."""
+    study = optuna.create_study(sampler=UHEBOSampler(estimation="map", seed=0))
+    study.optimize(objective, n_trials=40)
+    assert study.best_value < 0.03
+    assert sum("x" in one for one in params_of(study)) >= 8
+    assert len({tuple(sorted(one.items())) for one in params_of(study)}) >= 38
+
+
+def test_a_range_that_depends_on_another_parameter() -> None:
+    """The latest range with several values is part of the model."""
+
+    def objective(trial: Trial) -> float:
+        high = trial.suggest_int("high", 1, 5)
+        return 0.3 * abs(high - 4) + 0.2 * abs(trial.suggest_int("low", 1, high) - 3)
+
+    study = optuna.create_study(sampler=UHEBOSampler(seed=0, warn_independent_sampling=False))
+    study.optimize(objective, n_trials=30)
+    assert study.best_value == 0.0
+
+
+@pytest.mark.parametrize("n_startup_trials", [0, 1])
+def test_without_start_up(n_startup_trials: int) -> None:
+    """Each of a few branches is tried in the end."""
+    sampler = UHEBOSampler(n_startup_trials=n_startup_trials, seed=0)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(tree, n_trials=25)
+    assert {one["kind"] for one in params_of(study)} == {"a", "b", "c"}
+
+
 @pytest.mark.parametrize("name", SAMPLERS)
 @settings(max_examples=8)
 @given(objective=objectives(), seed=st.integers(0, 99))
 def test_random_trees(name: str, objective: Callable[[Trial], float], seed: int) -> None:
-    """Any tree of parameters: no trial fails, and a study that stops goes on bit for bit."""
-    storage = optuna.storages.InMemoryStorage()
+    """Any tree of parameters: every value is one, and a stopped study goes on bit for bit."""
     whole = optuna.create_study(sampler=small_sampler(name, seed))
     whole.optimize(objective, n_trials=14)
-    assert all(trial.state is TrialState.COMPLETE for trial in whole.trials)
-    study = optuna.create_study(storage=storage, sampler=small_sampler(name, seed))
-    study.optimize(objective, n_trials=9)
-    resumed = optuna.load_study(
-        study_name=study.study_name, storage=storage, sampler=small_sampler(name, seed)
-    )
-    resumed.optimize(objective, n_trials=5)
-    assert params_of(resumed) == params_of(whole)
+    for trial in whole.trials:
+        for parameter, distribution in trial.distributions.items():
+            assert distribution._contains(distribution.to_internal_repr(trial.params[parameter]))
+    with TemporaryDirectory() as folder:
+        for n_trials in (9, 5):
+            study = optuna.create_study(
+                study_name="stopped",
+                storage=JournalStorage(JournalFileBackend(f"{folder}/journal")),
+                sampler=small_sampler(name, seed),
+                load_if_exists=True,
+            )
+            study.optimize(objective, n_trials=n_trials)
+        assert params_of(study) == params_of(whole)

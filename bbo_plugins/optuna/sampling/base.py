@@ -475,7 +475,8 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
             return
         reader = self._readers.of(study)
         known = reader.distributions(study).get(name)
-        if known == distribution:  # the next model knows of it
+        had = (row.trial.distributions.get(name) for row in reader.read(study).observed)
+        if known == distribution or not any(had):  # the next model knows of it
             return
         n_observed = sum(not math.isnan(row.value) for row in reader.read(study).observed)
         if n_observed < max(self._n_startup_trials, 1):
@@ -488,9 +489,9 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
                 trial.number,
                 self._independent_sampler or "a uniform draw",
                 self,
-                "no finished trial has it with this type"
+                "trials disagree about its type"
                 if known is None
-                else f"its range was {known!r} in the latest trial and is {distribution!r} now",
+                else f"its range was {known!r} in an earlier trial and is {distribution!r} now",
                 self,
             )
 

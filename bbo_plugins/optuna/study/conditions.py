@@ -10,11 +10,13 @@ without. The evidence of a split is the probability of the presences in its cell
 Beta(1/2, 1/2) prior, less a price for the choice of a threshold. Parents that were asked for before
 their child, and that exist everywhere, are preferred.
 
-Where the trials cannot tell, as between the two sides of a threshold or at a category that no trial
-had, a parameter counts as active: it is suggested, which costs nothing if it is not used.
+A threshold lies in the middle between the values on its two sides, so that a search that hopes for
+the parameter, or to be without it, halves the gap with each trial. Where the trials cannot tell, as
+at a category that no trial had, a parameter counts as active: it is suggested, and a trial that
+does not use it is placed where it was suggested (:mod:`bbo_plugins.optuna.study.points`).
 
-Counts and extremes are all that a single split needs, so that one more trial is added without
-reading the others again.
+A single split follows from counts and extremes, to which each trial is added once. A tree over
+several parents is grown anew each time the number of trials has grown by an eighth.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from optuna.distributions import CategoricalDistribution, IntDistribution
+from optuna.distributions import CategoricalDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.study.distributions import dimension_of, is_single
@@ -46,6 +48,7 @@ _OUT_OF_ORDER = 20.0  # nats against a parent that was asked for after its child
 _CONDITIONAL = 10.0  # nats against a parent that has a condition itself
 _THRESHOLD_PRICE = 1.0  # nats against a threshold, on top of the choice among the values
 _MAX_DEPTH = 4
+_REGROWN = 8
 _MAX_CHILDREN = 400  # parameters whose conditions are learned
 
 
@@ -54,7 +57,7 @@ class Parameters:
     """The parameters of a study.
 
     Attributes:
-        distributions: The latest distribution of each. Left out are single-valued ones, and those
+        distributions: The latest distribution of each that has several values. Left out are those
             whose type trials disagree about, until a trial of these samplers has decided.
         conditions: Conditions of those that do not exist everywhere.
     """
@@ -71,6 +74,7 @@ class ParameterLearner:
         self._trials: list[FrozenTrial] = []
         self._latest: dict[str, tuple[FrozenTrial, BaseDistribution]] = {}
         self._types: dict[str, set[object]] = {}
+        self._ranges: dict[str, set[BaseDistribution]] = {}
         self._n_complete_with: dict[str, int] = {}
         self._n_complete = 0
         self._cut_off: set[frozenset[str]] = set()  # what pruned and failed trials had
@@ -86,8 +90,10 @@ class ParameterLearner:
         if not complete:
             self._cut_off.add(frozenset(trial.params))
         for name, distribution in trial.distributions.items():
-            if name not in self._latest or trial.number > self._latest[name][0].number:
+            is_latest = name not in self._latest or trial.number > self._latest[name][0].number
+            if is_latest and not is_single(distribution):
                 self._latest[name] = trial, distribution
+            self._ranges.setdefault(name, set()).add(distribution)
             self._types.setdefault(name, set()).add(_type_of(distribution))
             if complete:
                 self._n_complete_with[name] = self._n_complete_with.get(name, 0) + 1
@@ -100,9 +106,8 @@ class ParameterLearner:
             distributions = {
                 name: distribution
                 for name, (trial, distribution) in sorted(self._latest.items())
-                if not is_single(distribution)
                 # An added trial does not show what type the objective asks for.
-                and (len(self._types[name]) == 1 or is_stored(trial.system_attrs))
+                if len(self._types[name]) == 1 or is_stored(trial.system_attrs)
             }
             conditions = self._conditions(distributions)
             self._learned = Parameters(distributions, conditions)
@@ -119,8 +124,13 @@ class ParameterLearner:
         ]
         if not missing and not cut_off:
             return {}
-        if not self._evidence.is_of(distributions):
-            self._evidence = _Evidence(distributions)
+        columns = {
+            name: _Column.of(distribution, is_fixed=len(self._ranges[name]) == 1)
+            for name, distribution in distributions.items()
+        }
+        if not self._evidence.fits(columns):
+            self._evidence = _Evidence(columns)
+        self._evidence.set_ranges(columns)
         self._evidence.add(self._trials[self._evidence.n :])
         learned = dict.fromkeys(missing, True) | self._evidence.conditions(missing[:_MAX_CHILDREN])
         learned |= self._evidence.conditions_of_cut_off(cut_off[:_MAX_CHILDREN])
@@ -189,13 +199,19 @@ class _Column:
             return None
 
     @classmethod
-    def of(cls, distribution: BaseDistribution) -> _Column:
+    def of(cls, distribution: BaseDistribution, *, is_fixed: bool) -> _Column:
+        """Return how it serves; where the range has changed, levels are not comparable."""
         dimension = dimension_of(distribution)
         n_levels = dimension.n_levels or 0
         if dimension.is_categorical:
             return cls(dimension, n_levels, 0.0)
-        tabled = isinstance(distribution, IntDistribution) and n_levels <= _MAX_TABLED
-        return cls(dimension, n_levels if tabled else 0, 0.5)
+        return cls(dimension, n_levels if is_fixed and n_levels <= _MAX_TABLED else 0, 0.5)
+
+    def counts_as(self, other: _Column) -> bool:
+        """Return whether what was counted with the one holds for the other."""
+        if self.n_levels or other.n_levels:
+            return self == other
+        return True
 
     def split(self, name: str, cells: Sequence[Condition], absent: Condition) -> Split:
         """Return the split by levels."""
@@ -204,27 +220,27 @@ class _Column:
         return Split(name, tuple(cuts.tolist()), (*cells, absent))
 
     def threshold(
-        self, name: str, last: float, cells: tuple[Condition, Condition], absent: Condition
+        self, name: str, ends: tuple[float, float], cells: tuple[bool, bool], absent: Condition
     ) -> Split:
-        """Return the split at a value; ``last`` is in the lower cell if the upper one is active."""
-        u = float(self.dimension.encode([last])[0])
-        cut = math.nextafter(u, math.inf) if cells[1] is not False else u
-        return Split(name, (cut,), (*cells, absent))
+        """Return the split in the middle between two values, the lower one first."""
+        below, above = self.dimension.encode(ends).tolist()
+        return Split(name, (0.5 * (below + above),), (*cells, absent))
 
 
 class _Evidence:
     """Counts and extremes over the trials, for each pair of a parent and a child.
 
-    ``rows`` stand for the cells of all parents one after the other, the levels of each and last the
-    cell of trials without it. In what follows P parameters have R rows.
+    Rows stand for the cells of all parents one after the other: the levels of each, or one cell if
+    it is split by a threshold, and last the cell of trials without it. P parameters have R rows. A
+    trial that was cut off shows which parameters it had, and perhaps which it would not have had.
     """
 
-    def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
+    def __init__(self, columns: Mapping[str, _Column]) -> None:
         self.n = 0  # trials that have been added
-        self._distributions = distributions
-        self._names = list(distributions)
+        self._names = list(columns)
         self._column_of = {name: column for column, name in enumerate(self._names)}
-        self._columns = [_Column.of(one) for one in distributions.values()]
+        self._columns = [*columns.values()]
+        self._trees: dict[str, tuple[bytes, Condition]] = {}
         P = len(self._names)
         widths = [max(one.n_levels, 1) + 1 for one in self._columns]
         self._first = np.concatenate([[0], np.cumsum(widths)[:-1]]).astype(np.int64)
@@ -238,9 +254,19 @@ class _Evidence:
         self._together = np.zeros((P, P), dtype=np.int64)
         self._values: list[FloatArray] = []
         self._known: list[NDArray[np.bool_]] = []
+        self._numbers: list[int] = []
 
-    def is_of(self, distributions: Mapping[str, BaseDistribution]) -> bool:
-        return self._distributions == distributions
+    def fits(self, columns: Mapping[str, _Column]) -> bool:
+        """Return whether what was counted holds for these parameters."""
+        return [*columns] == self._names and all(
+            map(_Column.counts_as, self._columns, columns.values())
+        )
+
+    def set_ranges(self, columns: Mapping[str, _Column]) -> None:
+        """Take over the dimensions of parameters whose ranges have changed."""
+        if self._columns != [*columns.values()]:
+            self._columns = [*columns.values()]
+            self._trees.clear()
 
     def add(self, trials: Sequence[FrozenTrial]) -> None:
         """Add trials to the counts and extremes."""
@@ -249,6 +275,7 @@ class _Evidence:
             exists = ~np.isnan(values)
             cells = self._cells(values, known)
             self._perhaps_without[np.ix_(cells, np.flatnonzero(~exists))] = True
+            self._numbers.append(trial.number)
             self._values.append(values)
             self._known.append(known)
             for has, children in ((0, known & ~exists), (1, exists)):
@@ -325,8 +352,7 @@ class _Evidence:
         evidence = np.add.reduceat(_log_evidence(having, without), self._first, axis=0)
         mixed = (having > 0) & (without > 0)
         tabled = np.array([one.n_levels > 0 for one in self._columns])
-        # In a threshold's cells the counts are of both sides.
-        mixed[self._first[~tabled]] = False
+        mixed[self._first[~tabled]] = False  # that one cell has both sides of the threshold
         undecided = np.logical_or.reduceat(mixed, self._first, axis=0)
         rows = self._first[~tabled]
         above = self._high[0] < self._low[1]
@@ -348,26 +374,34 @@ class _Evidence:
     def _single_split(self, parent: int, child: int) -> Condition:
         """Return the split of a parent that decides by itself."""
         column, name = self._columns[parent], self._names[parent]
-        cells = slice(self._first[parent], self._last[parent] + 1)
-        without, having = self._counts[:, cells, child]
-        holds = (having > 0) | ~self._perhaps_without[cells, child]
+        rows = slice(self._first[parent], self._last[parent] + 1)
+        without, having = self._counts[:, rows, child]
+        holds = (having > 0) | ~self._perhaps_without[rows, child]
         if column.n_levels:
             return column.split(name, holds[:-1].tolist(), bool(holds[-1]))
         if not without[0] or not having[0]:
             return Split(name, (), (bool(holds[0]), bool(holds[-1])))
-        if self._high[0, parent, child] < self._low[1, parent, child]:
-            last = float(self._high[0, parent, child])
-            return column.threshold(name, last, (False, True), bool(holds[-1]))
-        first = float(self._low[0, parent, child])
-        return column.threshold(name, first, (True, False), bool(holds[-1]))
+        low, high = self._low[:, parent, child], self._high[:, parent, child]
+        if high[0] < low[1]:
+            ends, cells = (float(high[0]), float(low[1])), (False, True)
+        else:
+            ends, cells = (float(high[1]), float(low[0])), (True, False)
+        return column.threshold(name, ends, cells, bool(holds[-1]))
 
     def _tree(self, child: int) -> Condition:
         """Return a tree over several parents; True where they do not decide."""
-        values, known = np.array(self._values), np.array(self._known)
-        rows = np.flatnonzero(known[:, child])
-        parents = np.flatnonzero((self._together[:, child] > 0) & (self._reversed[:, child] == 0))
-        grower = _Tree(self._names, self._columns, values, known, child)
-        return grower.grown(rows, [int(one) for one in parents if one != child], _MAX_DEPTH)
+        n = self.n - self.n % max(1, self.n // _REGROWN)
+        order = np.argsort(self._numbers, kind="stable")[:n]
+        grown_from = np.array(self._numbers)[order].tobytes()
+        name = self._names[child]
+        if name not in self._trees or self._trees[name][0] != grown_from:
+            values, known = np.array(self._values)[order], np.array(self._known)[order]
+            rows = np.flatnonzero(known[:, child])
+            first = (self._together[:, child] > 0) & (self._reversed[:, child] == 0)
+            parents = [int(one) for one in np.flatnonzero(first) if one != child]
+            grower = _Tree(self._names, self._columns, values, known, child)
+            self._trees[name] = grown_from, grower.grown(rows, parents, _MAX_DEPTH)
+        return self._trees[name][1]
 
 
 @dataclass(frozen=True)

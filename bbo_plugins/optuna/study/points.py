@@ -37,8 +37,10 @@ _MAX_OVERTAKEN, _MORE_PER_RUNNING = 32, 4
 class PlacedTrials:
     """The trials of one study as points of one search space.
 
-    A complete trial that lacks a parameter with a condition has none there. Another trial may have
-    ended before it asked for it, so that it has a place only if the parameter is inactive there.
+    A complete trial that lacks a parameter with a condition has none there. If the condition holds
+    there all the same, the coordinate is the proposed one: at any other, the next suggestion might
+    be the same trial again. Another trial may have ended before it asked for a parameter, so
+    that it has a place only if the parameter is inactive there.
     """
 
     def __init__(
@@ -50,13 +52,15 @@ class PlacedTrials:
         self.distributions = dict(distributions)
         self.space = space_of(distributions, conditions)
         self._points: dict[int, FloatArray | None] = {}  # trial number -> point, None if nowhere
+        # Of trials that lack a parameter: its coordinate as proposed, NaN where none is missing.
+        self._proposed: dict[int, FloatArray] = {}
         self._failed: dict[tuple[int, datetime | None], FloatArray | None] = {}
 
     def set_conditions(self, conditions: Mapping[str, Condition]) -> None:
         """Place the trials by other conditions from now on."""
         if conditions != self.space.conditions:
             if conditions.keys() != self.space.conditions.keys():
-                self._points, self._failed = {}, {}
+                self._points, self._proposed, self._failed = {}, {}, {}
             self.space = space_of(self.distributions, conditions)
 
     def can_hold(self, name: str, value: Any) -> bool:
@@ -72,6 +76,7 @@ class PlacedTrials:
             params = [trial.params for trial in new]
             points = _points(self.space, params, [trial.trial.distributions for trial in new])
             self._points.update(zip([trial.number for trial in new], points, strict=True))
+            self._note_proposed(new)
         known, rows = [], []
         for trial in trials:
             point = self._points[trial.number]
@@ -81,7 +86,29 @@ class PlacedTrials:
                 known.append(trial)
                 rows.append(point)
         flat = np.concatenate(rows) if rows else np.empty(0)
-        return known, flat.reshape(len(rows), len(self.space))
+        X = flat.reshape(len(rows), len(self.space))
+        lacking = [index for index, trial in enumerate(known) if trial.number in self._proposed]
+        if lacking:
+            proposed = np.array([self._proposed[known[index].number] for index in lacking])
+            there = self.space.active(X[lacking]) & ~np.isnan(proposed)
+            X[lacking] = np.where(there, proposed, X[lacking])
+        return known, X
+
+    def _note_proposed(self, trials: Sequence[TrialRow]) -> None:
+        """Remember what was proposed for complete trials of parameters that they then lacked."""
+        for trial in trials:
+            missing = [name for name in self.space.conditions if name not in trial.params]
+            proposal = trial.proposal if missing and trial.complete else None
+            if proposal is None:
+                continue
+            values = proposal.values(self.distributions)
+            row = np.full(len(self.space), np.nan)
+            for name in missing:
+                column = self.space.names.index(name)
+                if name in values:
+                    row[column] = self.space.dimensions[column].encode([values[name]])[0]
+            if not np.isnan(row).all():
+                self._proposed[trial.number] = row
 
     def n_unplaced(self, trials: Sequence[TrialRow]) -> int:
         """Return how many complete ones of these trials, placed before, have no place.

@@ -122,23 +122,63 @@ def test_rules_are_found(objective: Callable[[Trial], Any]) -> None:
     assert agreement(objective, learned(rows_of(objective, 60))) == 1.0
 
 
-@pytest.mark.parametrize("log", [False, True])
-def test_threshold_of_a_float(log: bool) -> None:
-    """Below what has been seen absent it is inactive, above active; between it counts as active."""
+def test_threshold_of_a_float() -> None:
+    """It lies in the middle between the values on its sides, on the parameter's own scale."""
 
     def objective(trial: Trial) -> None:
-        x = trial.suggest_float("x", 1.0, 100.0, log=log)
-        if x > 20.0:
+        if trial.suggest_float("x", 1.0, 100.0, log=True) > 20.0:
             trial.suggest_float("z", 0.0, 1.0)
 
     rows = rows_of(objective, 40)
     space = learned(rows)
     below = max(row.params["x"] for row in rows if "z" not in row.params)
     above = min(row.params["x"] for row in rows if "z" in row.params)
-    xs = [1.0, below, 0.5 * (below + above), above, 100.0]
+    middle = (below * above) ** 0.5
+    xs = [1.0, below, 0.999 * middle, 1.001 * middle, above, 100.0]
     active = space.active(space.encode([{"x": x} for x in xs]))[:, 1]
-    assert active.tolist() == [False, False, True, True, True]
+    assert active.tolist() == [False, False, False, True, True, True]
+
+
+def test_threshold_of_a_large_integer() -> None:
+    """An integer with many levels is split as a float is."""
     assert agreement(large_integer, learned(rows_of(large_integer, 200))) > 0.98
+
+
+def test_a_level_of_a_stepped_float() -> None:
+    """A float with few steps is split level by level."""
+
+    def objective(trial: Trial) -> None:
+        if trial.suggest_float("x", 0.0, 1.0, step=0.25) == 0.5:
+            trial.suggest_float("z", 0.0, 1.0)
+
+    assert agreement(objective, learned(rows_of(objective, 40))) == 1.0
+
+
+def test_an_interval_is_a_tree() -> None:
+    """Two thresholds of one parameter."""
+
+    def objective(trial: Trial) -> None:
+        if 0.3 < trial.suggest_float("x", 0.0, 1.0) < 0.6:
+            trial.suggest_float("z", 0.0, 1.0)
+
+    assert agreement(objective, learned(rows_of(objective, 100))) > 0.95
+
+
+def test_ranges_that_move_are_counted_once() -> None:
+    """What was counted stays, and equals what is counted from nothing."""
+
+    def objective(trial: Trial) -> None:
+        high = trial.suggest_int("high", 2, 5)
+        if trial.suggest_int("low", 1, high) > 1:
+            trial.suggest_float("z", 0.0, 1.0)
+
+    rows = rows_of(objective, 60)
+    learner = ParameterLearner()
+    for row in rows:
+        learner.add(row)
+        found = learner.parameters()
+    assert space_of(found.distributions, found.conditions) == learned(rows)
+    assert set(found.distributions) == {"high", "low", "z"}
 
 
 def test_threshold_from_above() -> None:
@@ -207,7 +247,8 @@ def test_what_cannot_be_decided_is_active() -> None:
     new = space.encode([{"kind": "never"}])
     assert space.active(new)[0, space.names.index("x")]
     odd = space.active(space.snap(np.random.default_rng(0).random((100, len(space)))))
-    assert odd[:, space.names.index("odd")].any()
+    assert space.conditions["odd"] is True
+    assert odd[:, space.names.index("odd")].all()
 
 
 def test_pruned_trials_say_only_what_they_have() -> None:
