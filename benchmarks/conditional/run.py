@@ -44,6 +44,6 @@ add_arguments = BENCHMARK.add_arguments
 def run(options: argparse.Namespace, report: Report) -> None:
     """Run what is not stored yet, then report on everything asked for."""
     if is_missing() and not REAL.keys().isdisjoint(options.problems):
-        report.skip("the classifiers", "not installed: scikit-learn")
+        report.skip("the real problems", "not installed: scikit-learn")
         options.problems = [name for name in options.problems if name not in REAL]
     BENCHMARK.run(options, report)
