@@ -28,12 +28,11 @@ if find_spec("hypothesis") is not None:
     settings.load_profile("bbo_plugins")
 
 
-# Files whose tests take longest, mostly waiting for other processes. One of them that begins last
-# keeps one worker busy long after the others have ended.
+# Tests that take longest, mostly waiting for other processes. One of them that begins last keeps
+# one worker busy long after the others have ended.
 LONGEST_FIRST = (
-    "tests/ray/test_experiments.py",
-    "tests/reliability",
     "tests/ray",
+    "tests/reliability",
     "tests/test_examples.py",
     "tests/test_docs.py",
     "tests/optuna",
@@ -41,13 +40,17 @@ LONGEST_FIRST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first; all others keep their order."""
+    """Put the longest tests first, and give each file to one worker; all of Ray's to the same."""
 
     def place(item: pytest.Item) -> int:
         matches = (i for i, name in enumerate(LONGEST_FIRST) if item.nodeid.startswith(name))
         return next(matches, len(LONGEST_FIRST))
 
     items.sort(key=place)
+    for item in items:
+        # Several Rays at a time wait for one another.
+        group = "ray" if place(item) == 0 else item.path.as_posix()
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(optionalhook=True)  # the smoke tests run without xdist

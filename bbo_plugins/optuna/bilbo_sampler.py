@@ -23,9 +23,10 @@ from bbo_plugins.optuna.bilevel.roles import Roles
 from bbo_plugins.optuna.bilevel.trials import (
     REASON_KEY,
     BilevelTrials,
+    conditions_of,
+    distributions_of,
     doubt,
     reason_of,
-    shared_distributions,
 )
 from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, JointSampler, held_params
 from bbo_plugins.optuna.study.points import fixed_params
@@ -186,9 +187,9 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         self._roles.is_coupled(study)
 
     def _modeled_distributions(self, study: Study) -> dict[str, BaseDistribution]:
-        """Return the parameters of both levels and the query, once a trial has shown them all."""
+        """Return the parameters of both levels and the query that trials have shown."""
         rows = self._readers.of(study).read(study).rows
-        return shared_distributions(rows, self._roles, coupled=self._roles.is_coupled(study))
+        return distributions_of(rows, self._roles, coupled=self._roles.is_coupled(study))
 
     def _read(
         self, study: Study, trial: FrozenTrial, search_space: Mapping[str, BaseDistribution]
@@ -201,7 +202,9 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
     ) -> BilevelTrials:
         reader = self._readers.of(study)
         fixed = self._fixed(study, trial, distributions)
-        trials, placed = reader.read(study), reader.placed(distributions)
+        trials = reader.read(study)
+        conditions = conditions_of(trials, self._roles, coupled=self._roles.is_coupled(study))
+        placed = reader.placed(distributions, conditions)
         return BilevelTrials.read(trials, self._roles, placed, asking=trial, fixed=fixed)
 
     def _suggest(self, snapshot: BilevelTrials, rng: np.random.Generator) -> Query:

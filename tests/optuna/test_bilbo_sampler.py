@@ -15,7 +15,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
-from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, doubt, shared_distributions
+from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, distributions_of, doubt
 from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialReader
 from tests.optuna.bilevel_studies import (
@@ -260,7 +260,7 @@ def test_running_trials_are_pending_queries() -> None:
         trial.suggest_categorical("query", sampler.functions)
         trial.suggest_float("x", 0.0, 1.0)
     stored = TrialReader().read(study)
-    distributions = shared_distributions(stored.rows, sampler._roles, coupled=False)
+    distributions = distributions_of(stored.rows, sampler._roles, coupled=False)
     trials = BilevelTrials.read(stored, sampler._roles, PlacedTrials(distributions))
     pending = {name: len(of.pending) for name, of in trials.data.items()}
     assert sum(pending.values()) == 2  # the latest one stands for the asking one

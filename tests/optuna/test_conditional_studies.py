@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from optuna.samplers import PartialFixedSampler
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna import BILBOSampler, GOUCBSampler, UHEBOSampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,6 +164,46 @@ def test_constraints_of_conditional_studies() -> None:
     study.optimize(tree, n_trials=40)
     feasible = [t.value for t in study.trials if t.params["x"] >= 0.5]
     assert min(value for value in feasible if value is not None) < 0.51
+
+
+def bilevel(trial: Trial, *, coupled: bool) -> tuple[float, ...]:
+    """The upper level chooses between two kinds of lower level, with parameters of their own."""
+    kind = trial.suggest_categorical("kind", ["line", "plane"])
+    x = trial.suggest_float("x", 0.0, 1.0)
+    if kind == "line":
+        z = trial.suggest_float("z", 0.0, 1.0)
+        values = 0.5 + (x - 0.3) ** 2, (z - x) ** 2  # F, f: both minimized
+    else:
+        u = trial.suggest_float("u", 0.0, 1.0)
+        v = trial.suggest_float("v", 0.0, 1.0)
+        values = (x - 0.7) ** 2 + (u - 0.2) ** 2, (u - x / 2.0) ** 2 + (v - 0.5) ** 2
+    if coupled:
+        return values
+    query = trial.suggest_categorical("query", ["upper", "lower"])
+    return (values[query == "lower"],)
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+def test_levels_with_conditional_parameters(coupled: bool) -> None:
+    """The solution names the parameters that exist in its branch, and the model suggests them."""
+    sampler = BILBOSampler(
+        upper_params=["kind", "x"],
+        lower_params=["z", "u", "v"],
+        upper_direction="minimize",
+        lower_direction="minimize",
+        seed=0,
+    )
+    directions = [optuna.study.StudyDirection.MINIMIZE] * (1 + coupled)
+    study = optuna.create_study(sampler=sampler, directions=directions)
+    study.optimize(lambda trial: bilevel(trial, coupled=coupled), n_trials=40)
+    solution = sampler.solution(study)
+    assert solution.upper_params["kind"] == "plane"
+    assert set(solution.lower_params) == {"u", "v"}
+    assert solution.upper_params["x"] == pytest.approx(0.64, abs=0.12)
+    assert solution.lower_params["u"] == pytest.approx(0.5 * solution.upper_params["x"], abs=0.08)
+    for trial in study.trials:
+        expected = {"z"} if trial.params["kind"] == "line" else {"u", "v"}
+        assert set(trial.params) - {"kind", "x", "query"} == expected
 
 
 def test_ranges_that_change() -> None:

@@ -177,6 +177,7 @@ def _train_layers(config: dict[str, Any]) -> None:
     tune.report({"loss": sum(losses) / config["n"] + 0.1 * abs(config["n"] - 2)})
 
 
+@pytest.mark.slow
 def test_define_by_run_space(tmp_path: Path) -> None:
     """What the function asks for is the config, with what it returns, as in Ray's search."""
     search = BBOSearch(_define_by_run, "loss", "min", seed=0)
@@ -199,7 +200,7 @@ def test_define_by_run_space(tmp_path: Path) -> None:
     assert names == {"n", "layers/0", "layers/1", "layers/2"}
 
 
-@pytest.mark.parametrize("name", ["asha", "hyperband", *_slow("median", "resources")])
+@pytest.mark.parametrize("name", ["asha", *_slow("hyperband", "median", "resources")])
 def test_horizon_with_a_base_scheduler(tmp_path: Path, name: str) -> None:
     """Each of Tune's schedulers stops what is bad before its horizon, and none goes beyond."""
     # Where actors cannot be used again, each trial takes seconds to start.
@@ -274,7 +275,7 @@ def test_horizon_with_population_based_training(tmp_path: Path) -> None:
     assert max(result.metrics["config"]["x"] for result in results) <= 5.0
 
 
-@pytest.mark.parametrize("name", [None, "hyperband", *_slow("asha", "median")])
+@pytest.mark.parametrize("name", [None, *_slow("asha", "hyperband", "median")])
 def test_growing_horizon(tmp_path: Path, name: str | None) -> None:
     """The best trials are continued from their checkpoints, and their values replaced."""
     search = BBOSearch(seed=0, points_to_evaluate=POINTS)
@@ -332,6 +333,7 @@ def test_growing_horizon_with_random_search(tmp_path: Path) -> None:
     assert all(r.metrics["config"]["inner_horizon"] == r.metrics["sgd_steps"] for r in results)
 
 
+@pytest.mark.slow
 def test_growing_horizon_of_a_class_to_a_budget(tmp_path: Path) -> None:
     """A class that only counts steps is paused and continued; the budget ends the search."""
     search = BBOSearch(seed=0)

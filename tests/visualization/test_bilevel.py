@@ -296,7 +296,7 @@ def test_what_cannot_be_drawn_is_named(plot: Any) -> None:
     with pytest.raises(ValueError, match="study must have the direction 'minimize'"):
         plot(optuna.create_study(direction="maximize"), sampler)
     other = BILBOSampler(["x"], ["w"])
-    with pytest.raises(ValueError, match=r"one without \['w'\]"):
+    with pytest.raises(ValueError, match=r"at least one parameter of lower_params \['w'\]"):
         plot(study, other)
     with pytest.raises(TypeError, match="params must be a sequence of names or None"):
         plot(study, sampler, "x")

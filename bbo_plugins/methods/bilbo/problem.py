@@ -5,7 +5,7 @@ Every function has observations of its own, as a query observes one function onl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,11 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.space import SearchSpace
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+    from bbo_plugins.space import Condition
     from bbo_plugins.space.dimension import FloatArray
 
 
@@ -32,6 +35,8 @@ class BilevelProblem:
         lower: Name of the lower-level objective f.
         upper_constraints: Names of the constraints of the upper level.
         lower_constraints: Names of the constraints of the lower level.
+        conditions: Where parameters of either level are active in the joint space, as of
+            :class:`SearchSpace`.
 
     Raises:
         ValueError: A parameter is on both levels, a level has none, or two functions share a name.
@@ -43,6 +48,7 @@ class BilevelProblem:
     lower: str = "lower"
     upper_constraints: tuple[str, ...] = ()
     lower_constraints: tuple[str, ...] = ()
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the names."""
@@ -77,7 +83,8 @@ class BilevelProblem:
                 name: dimension
                 for space in spaces
                 for name, dimension in zip(space.names, space.dimensions, strict=True)
-            }
+            },
+            self.conditions,
         )
 
     @cached_property

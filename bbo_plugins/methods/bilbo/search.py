@@ -15,6 +15,9 @@ A joint space of at most 10⁵ points is enumerated. Elsewhere a search takes th
 2. The best two distant responses to each x climb by projected gradients.
 3. Rounds of ever smaller perturbations of the best pairs meet the same responses, their parents'
    own, and some near those.
+
+Parameters with conditions are candidates like others; pairs are scored where inactive coordinates
+are set, so that they make no difference.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
-from bbo_plugins.methods.bilbo.trusted_sets import LowerLevel, PairScore, TrustedSets
+from bbo_plugins.methods.bilbo.trusted_sets import LowerLevel, PairScore, TrustedSets, UpperLevel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,6 +118,33 @@ class Pair:
     value: float
 
 
+@dataclass(frozen=True)
+class _OnActive:
+    """A score of the active coordinates alone, over a joint space with conditions."""
+
+    score: PairScore
+    space: SearchSpace
+
+    @property
+    def many_responses(self) -> bool:
+        return self.score.many_responses
+
+    def lower_level(self, P: FloatArray) -> LowerLevel:
+        return self.score.lower_level(self.space.with_inactive_set(P))
+
+    def upper_level(self, P: FloatArray, best: FloatArray) -> UpperLevel:
+        points = (self.space.with_inactive_set(one) for one in (P, best))
+        return self.score.upper_level(*points)
+
+    def penalized(self, P: FloatArray) -> tuple[FloatArray, FloatArray]:
+        value, gradient = self.score.penalized(self.space.with_inactive_set(P))
+        return value, np.where(self.space.active(P), gradient, 0.0)
+
+
+def _on_active(score: PairScore, problem: BilevelProblem) -> PairScore:
+    return _OnActive(score, problem.space) if problem.space.is_conditional else score
+
+
 def joint(X: FloatArray, Z: FloatArray) -> FloatArray:
     """Return the joint points (m k, d) of m upper-level points (m, d_x) with ``Z`` (m, k, d_z)."""
     return np.concatenate([np.repeat(X, Z.shape[1], axis=0), Z.reshape(-1, Z.shape[2])], axis=1)
@@ -140,14 +170,15 @@ def best_pair(
     Returns:
         The pair; its tier says whether it is in S and P.
     """
+    score, space = _on_active(score, problem), problem.space
     if _can_enumerate(problem):
         pairs = _enumerated(score, problem.upper_space.enumerate(), problem.lower_space.enumerate())
     else:
         pairs = _Search(score, problem, rng, budget).run(anchors)
     first = pairs.ranked(1)  # Eq. (4.6)
     return Pair(
-        point=np.concatenate([first.X[0], first.Z[0]]),
-        best=np.concatenate([first.X[0], first.best[0]]),
+        point=space.with_inactive_set(joint(first.X, first.Z[None]))[0],
+        best=space.with_inactive_set(joint(first.X, first.best[None]))[0],
         tier=int(first.tier[0]),
         value=float(first.key[0]),
     )
@@ -169,7 +200,8 @@ def best_response(
     """
     nothing = np.empty((0, len(problem.space)))
     pairs = best_pairs(score, problem, x[None, :], rng=rng, anchors=nothing)
-    return np.concatenate([x, pairs.best[0]])
+    response: FloatArray = problem.space.with_inactive_set(joint(x[None], pairs.best[None]))[0]
+    return response
 
 
 def best_pairs(
@@ -192,6 +224,7 @@ def best_pairs(
     Returns:
         One pair for each x.
     """
+    score = _on_active(score, problem)
     if _can_enumerate(problem):
         return _enumerated(score, X, problem.lower_space.enumerate())
     search = _Search(score, problem, rng, SOLUTION)

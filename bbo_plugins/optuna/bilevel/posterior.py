@@ -13,7 +13,7 @@ from bbo_plugins.methods.bilbo.algorithm import Options, trusted_sets
 from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel, training_data
 from bbo_plugins.methods.bilbo.search import Pair, Pairs, anchors_of, best_pair, best_pairs
 from bbo_plugins.methods.bilbo.solution import SolutionCriterion, solve
-from bbo_plugins.optuna.bilevel.trials import BilevelTrials, shared_distributions
+from bbo_plugins.optuna.bilevel.trials import BilevelTrials, conditions_of, distributions_of
 from bbo_plugins.optuna.sampling import randomness
 from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialReader
@@ -34,7 +34,7 @@ class BilevelSolution:
     """The solution of a bilevel study, in the objectives' own units.
 
     Attributes:
-        upper_params: Parameters of the upper level.
+        upper_params: Parameters of the upper level, those that exist there.
         lower_params: The lower level's answer to them.
         upper_value: Posterior mean of the upper objective there.
         lower_value: Posterior mean of the lower objective there.
@@ -120,13 +120,14 @@ class BilevelPosterior:
         """
         coupled = roles.is_coupled(study)
         stored = TrialReader().read(study)
-        distributions = shared_distributions(stored.rows, roles, coupled=coupled)
+        distributions = distributions_of(stored.rows, roles, coupled=coupled)
         if not distributions:
             complete = [row for row in stored.rows if row.complete]
             for row in complete[-1:]:  # there are some, but not of this sampler's parameters
                 roles.check(row.trial.distributions, coupled=coupled)
             raise ValueError("study must have a complete trial to have a solution, but has none.")
-        trials = BilevelTrials.read(stored, roles, PlacedTrials(distributions))
+        conditions = conditions_of(stored, roles, coupled=coupled)
+        trials = BilevelTrials.read(stored, roles, PlacedTrials(distributions, conditions))
         missing = [name for name, of in trials.data.items() if not len(of.y)]
         if missing:
             raise ValueError(
@@ -157,8 +158,8 @@ class BilevelPosterior:
         ]
         params = self.trials.problem.space.decode(point)
         return BilevelSolution(
-            upper_params={name: params[name] for name in self.roles.upper_params},
-            lower_params={name: params[name] for name in self.roles.lower_params},
+            upper_params={name: params[name] for name in self.roles.upper_params if name in params},
+            lower_params={name: params[name] for name in self.roles.lower_params if name in params},
             upper_value=float(self.mean(self.roles.upper, point[None])[0]),
             lower_value=float(self.mean(self.roles.lower, point[None])[0]),
             regret_bound=max(0.0, float(bounds[0] - bounds[1])),
@@ -171,7 +172,7 @@ class BilevelPosterior:
         Where values are compressed, it is the median.
         """
         function = self._by_name[name]
-        mean = function.process.predict_mean(P)
+        mean = function.process.predict_mean(self.trials.problem.space.with_inactive_set(P))
         return np.asarray(self.roles.sign(name) * function.transform.inverse(mean))
 
     def deviation(self, name: str, P: FloatArray) -> FloatArray:
@@ -180,7 +181,7 @@ class BilevelPosterior:
         Where values are compressed, it is that of the map's tangent at the mean.
         """
         function = self._by_name[name]
-        mean, sd = function.predict(P)
+        mean, sd = function.predict(self.trials.problem.space.with_inactive_set(P))
         return function.transform.deviation(mean, sd)
 
     def observations(self, name: str) -> tuple[FloatArray, FloatArray]:

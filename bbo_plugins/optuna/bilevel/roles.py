@@ -120,20 +120,21 @@ class Roles:
         """Check the parameters that a complete trial had.
 
         Raises:
-            ValueError: One is missing, one is on no level, or the query's choices are others.
+            ValueError: A level has none, the query is missing or has other choices, or one is on no
+                level.
         """
-        expected = {*self.params, *(() if coupled else (self.query_param,))}
-        missing = sorted(expected - set(distributions))
-        if missing:
-            reason = "conditional parameters are not supported"
-            if missing == [self.query_param]:
-                reason = (
-                    f"suggest_categorical({self.query_param!r}, sampler.functions) says which "
-                    "function the trial is to return"
+        for argument in ("upper_params", "lower_params"):
+            level = getattr(self, argument)
+            if distributions.keys().isdisjoint(level):
+                raise ValueError(
+                    f"every trial must suggest at least one parameter of {argument} {[*level]}, "
+                    f"but got one with {sorted(distributions)}."
                 )
+        if not coupled and self.query_param not in distributions:
             raise ValueError(
-                f"every trial must suggest the parameters {sorted(expected)}, but got one without "
-                f"{missing}: {reason}."
+                f"every trial must suggest {self.query_param!r}, but got one without it: "
+                f"suggest_categorical({self.query_param!r}, sampler.functions) says which function "
+                "the trial is to return."
             )
         for name in distributions:
             self.check_level(name, coupled=coupled)

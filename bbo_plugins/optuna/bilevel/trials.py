@@ -44,6 +44,7 @@ from bbo_plugins.acquisition.validity import LATEST_FAILED
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
 from bbo_plugins.optuna.study.attributes import is_finite, of_version
+from bbo_plugins.optuna.study.conditions import conditions_among
 from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
 from bbo_plugins.space import CLOSE, SearchSpace
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from bbo_plugins.optuna.bilevel.roles import Roles
     from bbo_plugins.optuna.study.points import PlacedTrials
     from bbo_plugins.optuna.study.trials import StudyTrials, TrialRow
+    from bbo_plugins.space import Condition
     from bbo_plugins.space.dimension import FloatArray
 
 REASON_KEY = "bbo_plugins:bilevel"
@@ -92,9 +94,12 @@ def doubt(trial: FrozenTrial, roles: Roles, fixed: Mapping[str, Any]) -> float:
     is_trusted = stored.get("reason") == "optimism" and not stored.get("near_failure")
     fits = roles.fits(trial.distributions, coupled=False)
     is_upper = fits and trial.params[roles.query_param] == roles.upper
-    if not is_trusted or not is_upper or not fixed.keys().isdisjoint(roles.lower_params):
+    bounds = stored.get("bounds")
+    if not is_trusted or not is_upper or not isinstance(bounds, dict):
         return 1.0
-    others = [stored["bounds"].get(name) for name in roles.functions if name != roles.upper]
+    if not fixed.keys().isdisjoint(roles.lower_params):
+        return 1.0
+    others: list[Any] = [bounds.get(name) for name in roles.functions if name != roles.upper]
     is_known = all(is_finite(bound) and bound >= 0.0 for bound in others)
     return max(others) - _TRUSTED_BOUND if is_known else 1.0
 
@@ -115,7 +120,8 @@ class BilevelTrials:
             proposal; None for one that cannot be read.
         n_trials: Number of trials that were read, in any state.
         n_infinite: How many values were infinite and have been clipped.
-        n_misfits: How many complete trials lack a parameter or have one on no level.
+        n_misfits: How many complete trials lack a level or the query, or have a parameter that is
+            on no level.
         n_unreadable: How many of the latest proposals of finished trials cannot be read.
         constraints: None: a function's fit is stored at the function's place.
     """
@@ -198,7 +204,7 @@ class _Reader:
         self.roles, self.placed = roles, placed
         self.coupled = roles.query_param not in placed.distributions
         names = self.placed.space.names
-        self.columns = [names.index(name) for name in roles.params]
+        self.columns = [names.index(name) for name in roles.params if name in names]
         self.query = None if self.coupled else names.index(roles.query_param)
         self.dimensions = dict(zip(names, self.placed.space.dimensions, strict=True))
 
@@ -212,7 +218,8 @@ class _Reader:
                 for name in level
                 if name in fixed and self.placed.can_hold(name, fixed[name])
             }
-            spaces.append(SearchSpace({n: self.dimensions[n] for n in level}).held(held))
+            known = {name: self.dimensions[name] for name in level if name in self.dimensions}
+            spaces.append(SearchSpace(known).held(held))
         return BilevelProblem(
             upper_space=spaces[0],
             lower_space=spaces[1],
@@ -220,6 +227,7 @@ class _Reader:
             lower=roles.lower,
             upper_constraints=roles.upper_constraints,
             lower_constraints=roles.lower_constraints,
+            conditions=conditions_among(roles.params, self.placed.space.conditions),
         )
 
     def data(self, rows: Sequence[TrialRow], asking: int) -> tuple[dict[str, FunctionData], int]:
@@ -280,24 +288,40 @@ def _warm_starts(latest: Sequence[TrialRow], n_functions: int) -> tuple[WarmStar
     return ()
 
 
-def shared_distributions(
+def distributions_of(
     rows: Sequence[TrialRow], roles: Roles, *, coupled: bool
 ) -> dict[str, BaseDistribution]:
     """Return the distributions of the levels' parameters and the query; none before any is known.
 
-    The latest complete trial that has them all decides, or failed one as long as none is complete;
-    trials of this sampler go before trials that a user has added.
+    The latest complete trial that has a parameter decides, or failed one as long as none is
+    complete; trials of this sampler go before trials that a user has added.
     """
-    shared: Mapping[str, BaseDistribution] = {}
+    used = {*roles.params, *(() if coupled else (roles.query_param,))}
+    own: dict[str, BaseDistribution] = {}
+    added: dict[str, BaseDistribution] = {}
     is_complete = any(row.complete for row in rows)
     used_states = (TrialState.COMPLETE,) if is_complete else _FAILED
     for row in reversed(rows):
         if row.state not in used_states:
             continue
         is_own = row.has_proposal or CONSTRAINTS_KEY in row.trial.system_attrs
-        if (is_own or not shared) and roles.fits(row.trial.distributions, coupled=coupled):
-            shared = row.trial.distributions
-            if is_own:
-                break
-    used = {*roles.params, *(() if coupled else (roles.query_param,))}
-    return {name: shared[name] for name in sorted(used) if shared}
+        found = own if is_own else added
+        if not roles.fits(row.trial.distributions, coupled=coupled):
+            continue
+        for name, distribution in row.trial.distributions.items():
+            found.setdefault(name, distribution)
+        if used <= own.keys():
+            break
+    known = {**added, **own}
+    return {name: known[name] for name in sorted(used & known.keys())}
+
+
+def conditions_of(trials: StudyTrials, roles: Roles, *, coupled: bool) -> dict[str, Condition]:
+    """Return the conditions of the levels' parameters that some complete trial of use lacks."""
+    missing: set[str] = set()
+    for row in trials.rows:
+        lacks = row.complete and not row.params.keys() >= {*roles.params}
+        if lacks and roles.fits(row.trial.distributions, coupled=coupled):
+            missing |= {*roles.params} - row.params.keys()
+    conditions = trials.parameters.conditions
+    return {name: conditions[name] for name in sorted(missing & conditions.keys())}

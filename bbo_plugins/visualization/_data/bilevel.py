@@ -97,7 +97,10 @@ class _View:
 
     def _drawn(self, params: Sequence[str] | None) -> tuple[list[int], list[int]]:
         """Return the columns that are drawn of each level."""
-        levels = (self.roles.upper_params, self.roles.lower_params)
+        levels = tuple(
+            tuple(name for name in level if name in self.space.names)
+            for level in (self.roles.upper_params, self.roles.lower_params)
+        )
         if params is None:
             models = (self.posterior.model.upper, self.posterior.model.lower)
             chosen = []
@@ -108,7 +111,7 @@ class _View:
                 chosen.append(sorted(columns[shortest].tolist()))
             return chosen[0], chosen[1]
         by_level = [[name for name in dict.fromkeys(params) if name in names] for names in levels]
-        known = set(params) <= set(self.roles.params)
+        known = set(params) <= set(self.space.names)
         if not known or not all(1 <= len(names) <= _MAX_DRAWN for names in by_level):
             rule = (
                 f"None or names of one or two of the upper level's parameters {levels[0]} and of "
