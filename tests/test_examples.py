@@ -45,6 +45,7 @@ def _is_picture(path: Path) -> bool:
         ("quickstart", "--n-trials", "many", 1),
         ("bilevel", "--n-trials", "1", 2),
         ("many_hyperparameters", "--n-trials", "0", 1),
+        ("model_choice", "--n-trials", "0", 1),
         ("horizon_optuna", "--total-steps", "0", 1),
     ],
 )
@@ -237,3 +238,36 @@ def test_robust_digits_compares_and_checks_the_whole_grid(
     expected = float(rows["naive tuning"]) / float(rows["against the worst"])
     assert float(ratio) == pytest.approx(expected, abs=0.06 + 0.01 * expected)
     assert _is_picture(tmp_path / "bilevel.png")
+
+
+@pytest.mark.slow
+def test_model_choice_tries_each_kind(tmp_path: Path) -> None:
+    """Every kind of model has trials, the best one is what is printed, and there is a picture."""
+    out, progress = _run("model_choice", tmp_path, "--n-trials", "12")
+    rows = re.findall(r"^(\w[\w ]+?) {2,}(\d+) +(0\.\d{4}) +(0\.\d{4})$", out, re.MULTILINE)
+    assert [row[0] for row in rows] == ["support vectors", "neighbors", "forest", "linear"]
+    assert sum(int(row[1]) for row in rows) == 12
+    best = min(rows, key=lambda row: float(row[2]))
+    assert f"  kind = {best[0]}\n" in out
+    assert "12/12" in progress
+    assert _is_picture(tmp_path / "result" / "model_choice.png")
+
+
+def test_model_choice_has_the_parameters_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial has those of its kind, kernel and step alone, 3 to 7 of 14, and they are used."""
+    example = load_example("model_choice", monkeypatch)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    seen: set[str] = set()
+    for _ in range(100):
+        trial = study.ask()
+        pipeline = example.suggest(trial)
+        assert 3 <= len(trial.params) <= 7
+        assert ("alpha" in trial.params) == (trial.params["kind"] == "linear")
+        assert ("gamma" in trial.params) == (trial.params.get("kernel") == "rbf")
+        assert ("n_components" in trial.params) == (
+            len(pipeline) == 2 and "pca" in dict(pipeline.steps)
+        )
+        seen |= trial.params.keys()
+        if "max_depth" in trial.params:
+            assert pipeline[-1].max_depth == trial.params["max_depth"]
+    assert len(seen) == 14

@@ -36,8 +36,8 @@ class GOUCBSampler(ModelSampler):
     2023).
 
     Numeric parameters may be floats or integers, on a linear or log scale, with or without steps;
-    categorical ones have one input of the network per choice. Parameters that not all complete
-    trials share are drawn independently of the model, with a warning. Trials running elsewhere,
+    categorical ones have one input of the network per choice. Parameters that some trials do not
+    have are modeled as well: when one exists is learned from the trials. Trials running elsewhere,
     pruned and failed trials, constraints and known noise are accounted for.
 
     With the same ``seed``, the same study gets the same suggestions, in one run or resumed, in this

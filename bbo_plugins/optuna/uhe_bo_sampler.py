@@ -50,8 +50,8 @@ class UHEBOSampler(ModelSampler):
     says which share of the trials explored. :mod:`bbo_plugins.methods.uhe_bo` has the details.
 
     Numeric parameters may be floats or integers, on a linear or log scale, with or without steps;
-    categorical ones have their own length-scale. Parameters that not all complete trials share are
-    drawn independently of the model, with a warning.
+    categorical ones have their own length-scale. Parameters that some trials do not have are
+    modeled as well: when one exists is learned from the trials.
 
     With the same ``seed``, the same study gets the same suggestions, in one run or resumed, in this
     or another process; workers that share a study and a seed do not repeat each other. For a

@@ -59,7 +59,8 @@ class Entrant:
         Args:
             seed: Its seed.
             **known: What the benchmark knows, for the parameters of these names: the number of
-                start-up trials as ``n_startup_trials``, that of all trials as ``budget``, ...
+                start-up trials as ``n_startup_trials``, that of all trials as ``budget``, the
+                problem as ``problem``, ...
         """
         module, _, name = self.target.partition(":")
         make = getattr(importlib.import_module(module), name)

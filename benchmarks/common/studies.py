@@ -132,7 +132,9 @@ def execute(
     """Execute one run; returns what the problem measures, and ``seconds`` of each suggestion."""
     problem = problem_named(run.problem)
     n_startup = min(problem.n_startup, run.n_trials)
-    sampler = entrants[run.entrant].build(run.seed, n_startup_trials=n_startup, budget=run.n_trials)
+    sampler = entrants[run.entrant].build(
+        run.seed, n_startup_trials=n_startup, budget=run.n_trials, problem=problem
+    )
     trials, seconds = run_study(problem, sampler, seed=run.seed, n_trials=run.n_trials)
     return {**problem.measured(trials), "seconds": [round(each, 5) for each in seconds]}
 

@@ -1,0 +1,49 @@
+"""Studies in which some trials have parameters that others have not.
+
+All entrants start from the same ten random trials. Of a synthetic problem the regret is the value
+of the best trial, as its minimum is 0; of a real one what stands in the tables as regret is the
+error rate. What was chosen on which problems is said in ``benchmarks.problems.conditional``.
+"""
+
+import argparse
+
+from benchmarks.common.report import Report
+from benchmarks.common.sampler_benchmark import SamplerBenchmark
+from benchmarks.conditional.entrants import ENTRANTS, OURS
+from benchmarks.conditional.tables import ConditionalTables
+from benchmarks.problems.conditional import PROBLEMS, REAL
+from benchmarks.problems.hpo_tables import is_missing
+from benchmarks.problems.problem import ObjectiveProblem
+
+DESCRIPTION = "Regret in define-by-run studies with conditional parameters, synthetic and real."
+SIZES = {"problems": tuple(PROBLEMS), "samplers": tuple(ENTRANTS), "seeds": 10}
+QUICK = {
+    "problems": ("three_branches", "small_rate", "preprocessing_and_model"),
+    "samplers": ("ours-uhe", "tpe", "tpe-group", "random"),
+    "trials": 14,
+    "seeds": 2,
+}
+
+
+def problem_named(name: str) -> ObjectiveProblem:
+    """Return a problem."""
+    return PROBLEMS[name]
+
+
+BENCHMARK = SamplerBenchmark(
+    problems=tuple(PROBLEMS),
+    problem_named=problem_named,
+    tables=ConditionalTables(name="conditional", trials=(30, 60)),
+    first=OURS[:1],
+    entrants=ENTRANTS,
+    groups={name: problem.group for name, problem in PROBLEMS.items()},
+)
+add_arguments = BENCHMARK.add_arguments
+
+
+def run(options: argparse.Namespace, report: Report) -> None:
+    """Run what is not stored yet, then report on everything asked for."""
+    if is_missing() and not REAL.keys().isdisjoint(options.problems):
+        report.skip("the real problems", "not installed: scikit-learn")
+        options.problems = [name for name in options.problems if name not in REAL]
+    BENCHMARK.run(options, report)
