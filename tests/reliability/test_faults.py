@@ -324,7 +324,7 @@ def test_parameters_of_a_bilevel_study_change(
     changed, _ = CHANGED[change]
     study = study_of(BILEVEL)
     run(study, 6)
-    with pytest.raises(ValueError, match="got one without it|in upper_params"):
+    with pytest.raises(ValueError, match=r"got one without it|in upper_params"):
         study.tell(study.ask(changed), 1.0)
     if change == "one fewer":  # of the level, which has another one
         study.tell(study.ask({**changed, **_QUERY}), 1.0)

@@ -322,10 +322,14 @@ class _Evidence:
         found: dict[str, Condition] = {}
         for child, column, score in zip(children, columns, scores.T, strict=True):
             parent = int(np.argmax(score))
-            if math.isfinite(score[parent]):
+            decides = math.isfinite(score[parent])
+            if decides and not self._reversed[parent, column]:
                 found[child] = self._single_split(parent, column)
-            else:
-                found[child] = self._tree(column)
+                continue
+            # A sibling that was asked for later exists where it does, but is no reason.
+            found[child] = self._tree(column)
+            if decides and found[child] is True:
+                found[child] = self._single_split(parent, column)
         return found
 
     def conditions_of_cut_off(self, children: Sequence[str]) -> dict[str, Condition]:

@@ -104,6 +104,14 @@ def conjunction(trial: Trial) -> None:
         trial.suggest_float("x", 0.0, 1.0)
 
 
+def twins(trial: Trial) -> None:
+    """Two parameters that need two others: each of them decides about the other."""
+    use = trial.suggest_categorical("use", [True, False])
+    if trial.suggest_float("size", 0.1, 10.0, log=True) > 1.0 and use:
+        trial.suggest_float("share", 0.0, 1.0)
+        trial.suggest_int("order", 1, 6)
+
+
 def late_parent(trial: Trial) -> None:
     """The parent has an early place in one branch and a late one in the other."""
     kind = trial.suggest_categorical("kind", ["short", "long"])
@@ -162,6 +170,11 @@ def test_an_interval_is_a_tree() -> None:
             trial.suggest_float("z", 0.0, 1.0)
 
     assert agreement(objective, learned(rows_of(objective, 100))) > 0.95
+
+
+def test_siblings_do_not_stand_for_their_parents() -> None:
+    """Parameters that come and go together are decided by what was asked for before them."""
+    assert agreement(twins, learned(rows_of(twins, 80))) > 0.95
 
 
 def test_ranges_that_move_are_counted_once() -> None:
