@@ -166,6 +166,16 @@ def test_constraints_of_conditional_studies() -> None:
     assert min(value for value in feasible if value is not None) < 0.51
 
 
+def test_a_pile_of_trials_does_not_hide_the_border() -> None:
+    """With half of the trials at one place, maps by their median bent all that was elsewhere."""
+    sampler = UHEBOSampler(
+        n_startup_trials=6, seed=0, constraints_func=lambda t: (0.5 - t.params["x"],)
+    )
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(tree, n_trials=40)
+    assert min(t.value or 0.0 for t in study.trials if t.params["x"] >= 0.5) < 0.501
+
+
 def test_ranges_that_change() -> None:
     """The latest range counts; values beyond it stay known at its end."""
     study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
