@@ -176,6 +176,17 @@ def test_a_pile_of_trials_does_not_hide_the_border() -> None:
     assert min(t.value or 0.0 for t in study.trials if t.params["x"] >= 0.5) < 0.501
 
 
+def test_a_wrong_threshold_is_refuted_at_once() -> None:
+    """A parameter seen once, at the largest x, is not hoped for at one x after the other below."""
+    sampler = UHEBOSampler(
+        n_startup_trials=6, seed=0, constraints_func=lambda t: (0.5 - t.params["x"],)
+    )
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(tree, n_trials=25)
+    x = [t.params["x"] for t in study.trials[6:] if 0.6 < t.params["x"] < 1.0]
+    assert all(sum(abs(one - other) < 1e-3 for other in x) <= 3 for one in x)
+
+
 def test_ranges_that_change() -> None:
     """The latest range counts; values beyond it stay known at its end."""
     study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))

@@ -10,8 +10,9 @@ without. The evidence of a split is the probability of the presences in its cell
 Beta(1/2, 1/2) prior, less a price for the choice of a threshold. Parents that were asked for before
 their child, and that exist everywhere, are preferred.
 
-Where the trials cannot tell, as between the two sides of a threshold or at a category that no trial
-had, a parameter counts as active: it is suggested, which costs nothing if it is not used.
+Where the trials cannot tell, as at a category that no trial had, a parameter counts as active: it
+is suggested, which costs nothing if it is not used. Between the two sides of a threshold it counts
+as inactive: a search that hopes for a parameter there would try the next value again and again.
 
 Counts and extremes are all that a single split needs, so that one more trial is added without
 reading the others again.
@@ -204,11 +205,11 @@ class _Column:
         return Split(name, tuple(cuts.tolist()), (*cells, absent))
 
     def threshold(
-        self, name: str, last: float, cells: tuple[Condition, Condition], absent: Condition
+        self, name: str, end: float, cells: tuple[Condition, Condition], absent: Condition
     ) -> Split:
-        """Return the split at a value; ``last`` is in the lower cell if the upper one is active."""
-        u = float(self.dimension.encode([last])[0])
-        cut = math.nextafter(u, math.inf) if cells[1] is not False else u
+        """Return the split at a value; ``end`` is in the cell that is active."""
+        u = float(self.dimension.encode([end])[0])
+        cut = u if cells[1] is not False else math.nextafter(u, math.inf)
         return Split(name, (cut,), (*cells, absent))
 
 
@@ -356,10 +357,10 @@ class _Evidence:
         if not without[0] or not having[0]:
             return Split(name, (), (bool(holds[0]), bool(holds[-1])))
         if self._high[0, parent, child] < self._low[1, parent, child]:
-            last = float(self._high[0, parent, child])
-            return column.threshold(name, last, (False, True), bool(holds[-1]))
-        first = float(self._low[0, parent, child])
-        return column.threshold(name, first, (True, False), bool(holds[-1]))
+            end = float(self._low[1, parent, child])
+            return column.threshold(name, end, (False, True), bool(holds[-1]))
+        end = float(self._high[1, parent, child])
+        return column.threshold(name, end, (True, False), bool(holds[-1]))
 
     def _tree(self, child: int) -> Condition:
         """Return a tree over several parents; True where they do not decide."""
