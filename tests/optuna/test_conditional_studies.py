@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from optuna.samplers import PartialFixedSampler
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from optuna.trial import Trial
 
 
-SAMPLERS: dict[str, Callable[..., BaseSampler]] = {"uhe": UHEBOSampler, "go-ucb": GOUCBSampler}
+SAMPLERS: dict[str, Callable[..., BaseSampler]] = {
+    "uhe": UHEBOSampler,
+    "go-ucb": GOUCBSampler,
+    "bbo": BBOSampler,
+}
 
 
 def tree(trial: Trial) -> float:
