@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
     from bbo_plugins.optuna import (
+        BBOSampler,
         BILBOSampler,
         BilevelSolution,
         GOUCBSampler,
@@ -33,6 +34,7 @@ __version__ = "0.1.0.dev0"
 # A new public name gets a row here, one in __all__, and an import in the block above, from which
 # type checkers and editors learn what __getattr__ will find.
 _MODULE_OF: Final = {
+    "BBOSampler": "bbo_plugins.optuna",
     "BBOSearch": "bbo_plugins.ray",
     "BILBOSampler": "bbo_plugins.optuna",
     "BilevelSolution": "bbo_plugins.optuna",
@@ -49,6 +51,7 @@ _MODULE_OF: Final = {
 }
 
 __all__ = [
+    "BBOSampler",
     "BBOSearch",
     "BILBOSampler",
     "BilevelSolution",

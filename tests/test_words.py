@@ -10,6 +10,7 @@ import pytest
 
 import bbo_plugins.visualization as plotly_plots
 from bbo_plugins import (
+    BBOSampler,
     BILBOSampler,
     GOUCBSampler,
     InnerHorizon,
@@ -63,6 +64,7 @@ def test_the_type_has_the_words_of_the_error(
     "function",
     [
         UHEBOSampler,
+        BBOSampler,
         GOUCBSampler,
         BILBOSampler,
         RegretGapTerminator,

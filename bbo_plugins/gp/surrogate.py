@@ -42,6 +42,7 @@ class Surrogate:
         y: FloatArray,
         features: FeatureMap,
         *,
+        transform: OutputTransform | None = None,
         noise_variance: FloatArray | None = None,
         deterministic: bool = False,
         warm_start: WarmStart | None = None,
@@ -54,6 +55,7 @@ class Surrogate:
             X: Points of the unit cube, shape (n, d), n >= 1.
             y: Targets in their own units, finite, shape (n,).
             features: The kernel's feature map.
+            transform: The map of the targets; None for :meth:`OutputTransform.fit`.
             noise_variance: Known noise variances in squared units of ``y``, NaN where unknown.
             deterministic: Whether unknown noise is fixed at its floor instead of estimated.
             warm_start: What an earlier fit on nearly the same data left, with the same criterion.
@@ -64,7 +66,7 @@ class Surrogate:
         Raises:
             ValueError: The covariance matrix could not be factorized at all.
         """
-        transform = OutputTransform.fit(y)
+        transform = transform or OutputTransform.fit(y)
         z = transform.forward(y)
         known = None
         if noise_variance is not None:

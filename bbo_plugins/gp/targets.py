@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bbo_plugins.space.dimension import FloatArray
 
 _MAD_TO_STD = 1.4826
@@ -30,6 +32,7 @@ _ALL_ZERO = 1e-150  # values no larger are all zero
 _SMALLEST_SCALE, _SMALLEST_RATIO = 1e-100, 1e-300
 _SMALLEST_EXPONENT = -1000  # keeps the prescale and its reciprocal normal numbers
 _LARGEST: Final = float(np.finfo(np.float64).max)
+_LINEAR_SHARE: Final = 0.9  # of the slacks, by their distances from the border
 _OBJECTIVE_LIMIT: Final = 4.0  # L / s
 _CONSTRAINT_LIMIT: Final = 20.0
 
@@ -68,7 +71,8 @@ class OutputTransform:
         u = (y - m) / s,      v = u for u >= -1,      v = -1 - log(-u) for u < -1.
 
     The better half of the data stays linear. A stationary model would spend its capacity on values
-    of a diverged loss otherwise.
+    of a diverged loss otherwise. For the slack of a constraint, :meth:`fit_slack`, v is odd around
+    its border, m = 0, and s so large that only what is farthest from there is compressed.
 
     Attributes:
         prescale: Power of two that divides the targets first, so that nothing after it overflows or
@@ -77,6 +81,7 @@ class OutputTransform:
         scale: s, after the division; positive.
         mean: Mean of v over the fitted targets.
         std: Standard deviation of v over the fitted targets; positive.
+        both_ways: Whether values far above m are compressed like those below.
     """
 
     prescale: float
@@ -84,13 +89,19 @@ class OutputTransform:
     scale: float
     mean: float
     std: float
+    both_ways: bool = False
 
     @classmethod
-    def fit(cls, y: FloatArray) -> OutputTransform:
-        """Fit to maximized targets ``y`` (n,), n >= 1, finite; constant targets get unit scales."""
+    def fit(cls, y: FloatArray, *, center: float | None = None) -> OutputTransform:
+        """Fit to maximized targets; constant ones get unit scales.
+
+        Args:
+            y: Targets, finite, shape (n,), n >= 1.
+            center: m, where the values that matter are not in the better half of ``y``.
+        """
         prescale = _power_of_two(y)
         values = y / prescale
-        median = float(np.median(values))
+        median = float(np.median(values)) if center is None else center / prescale
         deviations = np.abs(values - median)
         scale = _median_or_others(deviations, _MAD_TO_STD)
         best, farthest = float(values.max()) - median, float(deviations.max())
@@ -99,10 +110,28 @@ class OutputTransform:
         v = unscaled.forward(y)
         return cls(prescale, median, scale, float(v.mean()), _std_or_one(v))
 
+    @classmethod
+    def fit_slack(cls, y: FloatArray) -> OutputTransform:
+        """Fit to the slacks of a constraint, which is kept from 0 on.
+
+        A search gathers its points at the border of an active constraint. The scale is therefore a
+        high quantile of the distances from there: the median would shrink with them.
+
+        Args:
+            y: Slacks, finite, shape (n,), n >= 1.
+        """
+        prescale = _power_of_two(y)
+        distances = np.abs(y / prescale)
+        scale = float(np.quantile(distances, _LINEAR_SHARE)) or _median_or_others(distances)
+        scale = max(scale, _SMALLEST_RATIO * float(distances.max()))
+        unscaled = cls(prescale, 0.0, scale, 0.0, 1.0, both_ways=True)
+        v = unscaled.forward(y)
+        return replace(unscaled, mean=float(v.mean()), std=_std_or_one(v))
+
     def forward(self, y: FloatArray) -> FloatArray:
         """Map targets to standardized units, any shape."""
         u = (np.asarray(y) / self.prescale - self.median) / self.scale
-        return (_compress(u) - self.mean) / self.std
+        return (self._to_both_sides(_compress, u) - self.mean) / self.std
 
     def inverse(self, z: FloatArray) -> FloatArray:
         """Map standardized values back to targets, any shape; what overflows, to the largest float.
@@ -111,16 +140,24 @@ class OutputTransform:
         median of the target.
         """
         with np.errstate(over="ignore"):
-            u = _decompress(np.asarray(z) * self.std + self.mean)
+            v = np.asarray(z) * self.std + self.mean
+            u = self._to_both_sides(_decompress, v)
             y: FloatArray = (self.median + self.scale * u) * self.prescale
         return np.clip(y, -_LARGEST, _LARGEST)
 
     def derivative(self, y: FloatArray) -> FloatArray:
         """Return d forward / dy at targets ``y``; squared, it maps small noise variances."""
         u = (np.asarray(y) / self.prescale - self.median) / self.scale
+        u = -np.abs(u) if self.both_ways else u
         slope = np.where(u >= -1.0, 1.0, -1.0 / np.minimum(u, -1.0))
         with np.errstate(over="ignore", divide="ignore"):  # subnormal targets: infinitely steep
             return slope / (self.scale * self.std) / self.prescale
+
+    def _to_both_sides(
+        self, function: Callable[[FloatArray], FloatArray], u: FloatArray
+    ) -> FloatArray:
+        """Apply a function of negative values to both sides of 0, if both are compressed."""
+        return -np.sign(u) * function(-np.abs(u)) if self.both_ways else function(u)
 
 
 def _compress(u: FloatArray) -> FloatArray:
@@ -164,17 +201,18 @@ class BoxCoxTransform:
     std: float = 1.0
 
     @classmethod
-    def fit(cls, y: FloatArray, power: float) -> BoxCoxTransform:
+    def fit(cls, y: FloatArray, power: float, *, best: float | None = None) -> BoxCoxTransform:
         """Fit to targets; constant ones get unit scales.
 
         Args:
             y: Targets, maximized, finite, shape (n,), n >= 1.
             power: p, between 0 and 1.
+            best: b, if that is not the largest target: the best feasible one, say.
         """
         prescale = _power_of_two(y)
         values = y / prescale
-        best = float(values.max())
-        distances = best - values
+        best = float(values.max()) if best is None else best / prescale
+        distances = np.abs(best - values)
         scale = max(_median_or_others(distances), _SMALLEST_SCALE * float(distances.max()))
         unscaled = cls(power, prescale, best, scale)
         v = unscaled.forward(y)

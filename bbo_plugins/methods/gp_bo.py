@@ -15,7 +15,8 @@ Algorithm 1 (there a minimum).
 Deviations:
 
 * Pending points are added at their posterior mean, failed points as evidence of a bad value.
-* Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`.
+* Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`, under constraints with the
+  median of the feasible ones where that is worse; slacks are linear around their border.
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
@@ -41,6 +42,7 @@ from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion, name_of
 from bbo_plugins.gp.surrogate import Surrogate
+from bbo_plugins.gp.targets import OutputTransform
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.observations import Suggestion
 
@@ -128,6 +130,7 @@ def _suggest_by_model(
         observations.X,
         observations.y,
         features,
+        transform=OutputTransform.fit(observations.y, center=observations.center),
         noise_variance=observations.noise_variance,
         deterministic=options.deterministic,
         warm_start=starts[0],
@@ -193,8 +196,15 @@ def _fit_constraints(
     models = []
     for values, warm_start in zip(observations.reported_constraints, warm_starts, strict=True):
         known = np.isfinite(values)
+        slack = -values[known]
         models.append(
-            Surrogate.fit(observations.X[known], -values[known], features, warm_start=warm_start)
+            Surrogate.fit(
+                observations.X[known],
+                slack,
+                features,
+                transform=OutputTransform.fit_slack(slack),
+                warm_start=warm_start,
+            )
         )
     return models
 

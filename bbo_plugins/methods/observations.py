@@ -103,6 +103,24 @@ class Observations:
         violated = (values > 0.0).any(axis=1)  # NaN, not reported, is no violation
         return self.complete & ~np.isnan(values).all(axis=1) & ~violated
 
+    @property
+    def best_feasible(self) -> int | None:
+        """Index of the best feasible value under constraints; None without them, or without one."""
+        if not self.reported_constraints or not self.eligible.any():
+            return None
+        return int(np.argmax(np.where(self.eligible, self.y, -np.inf)))
+
+    @property
+    def center(self) -> float | None:
+        """The value around which the objective matters under constraints, None without them.
+
+        It is the median of the values, or that of the feasible ones where these are worse: the
+        better values of the others are out of reach.
+        """
+        if self.best_feasible is None:
+            return None
+        return float(min(np.median(self.y), np.median(self.y[self.eligible])))
+
     def take(self, rows: IntArray) -> Observations:
         """Return these observations with the evaluated points at ``rows`` (k,) only."""
         noise, constraints = self.noise_variance, self.constraints

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from bbo_plugins.optuna.bbo_sampler import BBOSampler
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
 from bbo_plugins.optuna.messages import follow_optuna
 from bbo_plugins.optuna.promotion import PromotionCallback, inner_steps
@@ -27,6 +28,7 @@ _MODULE_OF: Final = {
 follow_optuna()
 
 __all__ = [
+    "BBOSampler",
     "BILBOSampler",
     "BilevelSolution",
     "GOUCBSampler",

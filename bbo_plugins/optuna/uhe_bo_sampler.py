@@ -222,9 +222,14 @@ class UHEBOSampler(ModelSampler):
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
+        from bbo_plugins.gp.likelihood import MARGINAL, name_of  # noqa: PLC0415
         from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo  # noqa: PLC0415
 
-        fits = {name: tuple(map(WarmStart.from_json, of)) for name, of in snapshot.fits.items()}
+        variant = self._variant()
+        fits = {
+            name: tuple(map(WarmStart.from_json, snapshot.fits.get(name, ())))
+            for name in map(name_of, (MARGINAL, variant.criterion))
+        }
         step = uhe_bo.suggest(
             snapshot.space,
             snapshot.observations,
@@ -233,7 +238,7 @@ class UHEBOSampler(ModelSampler):
             rng=rng,
             options=replace(self.model_options, beta=self._beta_of(snapshot)),
             n_trials=self._n_trials,
-            variant=self._variant(),
+            variant=variant,
             warm_starts=fits,
         )
         if step.arm == uhe_bo.RANDOM_ARM:

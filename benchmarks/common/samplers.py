@@ -128,6 +128,7 @@ def _peer(name: str, sampler: str, *requires: str, **arguments: Any) -> Entrant:
 
 SAMPLERS = by_name(
     (
+        Entrant(name="bbo", target="bbo_plugins.optuna:BBOSampler"),
         *_estimations("logei"),
         *_estimations("ucb"),
         *_estimations("ei"),

@@ -209,8 +209,11 @@ class ObjectiveProblem:
 
     @functools.cached_property
     def scale(self) -> float:
-        """Median regret of a random trial, of those that have one."""
-        regrets = np.array([self.regret([trial]) for trial in self.random_trials(_SCALE_POINTS, 0)])
+        """Median regret of a random trial, of those that have one; if none, without constraints."""
+        trials = self.random_trials(_SCALE_POINTS, 0)
+        regrets = np.array([self.regret([trial]) for trial in trials])
+        if not np.isfinite(regrets).any():
+            regrets = np.array([abs(trial.values[0] - self.minimum) for trial in trials])
         return float(np.median(regrets[np.isfinite(regrets)]))
 
     @functools.cached_property

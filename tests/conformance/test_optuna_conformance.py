@@ -17,7 +17,7 @@ from optuna.testing.pytest_samplers import (
     SingleOnlySamplerTestCase,
 )
 
-from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
 FACTORIES: dict[str, Callable[[], BaseSampler]] = {
+    "bbo": lambda: BBOSampler(n_startup_trials=1, seed=0),
     "uhe": lambda: UHEBOSampler(n_startup_trials=1, seed=0),
     "uhe-default": UHEBOSampler,
     "go-ucb": lambda: GOUCBSampler(n_startup_trials=1, hidden_units=5, seed=0),

@@ -141,3 +141,39 @@ def test_one_diverged_value_does_not_flatten_the_others(diverged: float) -> None
     z = OutputTransform.fit(y).forward(y)
     assert np.ptp(z[:20]) > 0.01
     assert (np.diff(z[:20]) > 0.0).all()
+
+
+def test_a_center_below_the_median_keeps_what_is_around_it_linear() -> None:
+    """Feasible values among the worst are not bent, unlike without a center."""
+    y = np.linspace(0.0, 10.0, 41)
+    moved = OutputTransform.fit(y, center=1.0)
+    slopes = moved.derivative(y)
+    np.testing.assert_allclose(slopes, slopes[-1], rtol=1e-12)
+    assert OutputTransform.fit(y).derivative(y)[0] < 0.9 * OutputTransform.fit(y).derivative(y)[-1]
+
+
+@given(y=EIGHTHS, a=st.sampled_from([1e-300, 1e-9, 1.0, 1e9, 1e300]))
+def test_slacks_keep_their_order_and_their_border(y: FloatArray, a: float) -> None:
+    """Increasing, odd around 0, invertible, standardized, and the same in other units."""
+    assume(bool(y.any()))
+    transform = OutputTransform.fit_slack(a * y)
+    x = np.concatenate([y, [0.0], np.linspace(-200.0, 200.0, 9)])
+    z = transform.forward(a * x)
+    assert (np.diff(z[np.argsort(x)]) >= 0.0).all()
+    border = transform.forward(np.zeros(1))
+    np.testing.assert_allclose(transform.forward(-a * x) - border, border - z, atol=1e-9)
+    np.testing.assert_allclose(transform.inverse(z) / a, x, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(z, OutputTransform.fit_slack(y).forward(x), atol=1e-9)
+    assert abs(float(transform.forward(a * y).mean())) < 1e-6
+
+
+def test_slacks_at_the_border_do_not_narrow_the_linear_part() -> None:
+    """Most of a search's points are there; what was seen of the space remains unbent."""
+    rng = np.random.default_rng(0)
+    y = np.concatenate([rng.uniform(-1.0, 1.0, 20), 1e-6 * rng.standard_normal(60), [-1e9]])
+    transform = OutputTransform.fit_slack(y)
+    slopes = transform.derivative(np.linspace(-0.5, 0.5, 11))
+    np.testing.assert_allclose(slopes, slopes[0], rtol=1e-12)
+    assert transform.derivative(y[-1:])[0] < 1e-6 * slopes[0]
+    numeric = np.diff(transform.forward(np.array([-2.0, -1.999])))[0] / 1e-3
+    assert transform.derivative(np.array([-1.9995]))[0] == pytest.approx(numeric, rel=1e-4)

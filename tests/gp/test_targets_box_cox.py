@@ -78,3 +78,14 @@ def test_derivative_and_jacobian(power: float) -> None:
     linear = BoxCoxTransform.fit(y, 1.0)
     difference = np.log(transform.derivative(y) / linear.derivative(y)).sum()
     assert transform.log_jacobian(y) - linear.log_jacobian(y) == pytest.approx(difference)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_a_feasible_best_is_where_the_bend_begins(power: float) -> None:
+    """Distances count from it, and what is above, out of reach, is linear."""
+    y = np.array([30.0, 3.0, -1.0, 2.0, -40.0, 0.5])
+    transform = BoxCoxTransform.fit(y, power, best=3.0)
+    slopes = transform.derivative(np.array([3.0, 10.0, 30.0]))
+    np.testing.assert_allclose(slopes, slopes[0], rtol=1e-12)
+    assert power == 1.0 or transform.derivative(y)[-2] < 0.5 * slopes[0]
+    np.testing.assert_allclose(transform.inverse(transform.forward(y)), y, rtol=1e-9)

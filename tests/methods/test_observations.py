@@ -63,3 +63,20 @@ def test_observations_cannot_be_changed() -> None:
     observations = Observations(**VALID)
     with pytest.raises(FrozenInstanceError):
         observations.y = np.zeros(3)  # type: ignore[misc]
+
+
+def test_what_matters_under_constraints() -> None:
+    """The best feasible value, and the median of the feasible ones if they are the worse ones."""
+    y = np.array([5.0, 1.0, 9.0, 2.0, 8.0])
+    fields = VALID | {"X": np.full((5, 2), 0.5), "y": y, "complete": np.ones(5, dtype=bool)}
+    fields["noise_variance"] = None
+    for worst_feasible, center in ((True, 1.5), (False, 5.0)):
+        infeasible = (y > 4.0) if worst_feasible else (y < 4.0)
+        known = Observations(**(fields | {"constraints": np.where(infeasible, 1.0, -1.0)[:, None]}))
+        assert known.best_feasible == (3 if worst_feasible else 2)
+        assert known.center == center
+    nowhere = Observations(**(fields | {"constraints": np.ones((5, 1))}))
+    free = Observations(**(fields | {"constraints": None}))
+    for none in (nowhere, free):
+        assert none.best_feasible is None
+        assert none.center is None

@@ -16,7 +16,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna import BILBOSampler, GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna import BBOSampler, BILBOSampler, GOUCBSampler, UHEBOSampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from optuna.trial import Trial
 
 
-SAMPLERS: dict[str, Callable[..., BaseSampler]] = {"uhe": UHEBOSampler, "go-ucb": GOUCBSampler}
+SAMPLERS: dict[str, Callable[..., BaseSampler]] = {
+    "uhe": UHEBOSampler,
+    "go-ucb": GOUCBSampler,
+    "bbo": BBOSampler,
+}
 
 
 def tree(trial: Trial) -> float:
@@ -207,6 +211,27 @@ def test_levels_with_conditional_parameters(coupled: bool) -> None:
     for trial in study.trials:
         expected = {"z"} if trial.params["kind"] == "line" else {"u", "v"}
         assert set(trial.params) - {"kind", "x", "query"} == expected
+
+
+def test_a_pile_of_trials_does_not_hide_the_border() -> None:
+    """With half of the trials at one place, maps by their median bent all that was elsewhere."""
+    sampler = UHEBOSampler(
+        n_startup_trials=6, seed=0, constraints_func=lambda t: (0.5 - t.params["x"],)
+    )
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(tree, n_trials=40)
+    assert min(t.value or 0.0 for t in study.trials if t.params["x"] >= 0.5) < 0.501
+
+
+def test_a_wrong_threshold_is_refuted_at_once() -> None:
+    """A parameter seen once, at the largest x, is not hoped for at one x after the other below."""
+    sampler = UHEBOSampler(
+        n_startup_trials=6, seed=0, constraints_func=lambda t: (0.5 - t.params["x"],)
+    )
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(tree, n_trials=25)
+    x = [t.params["x"] for t in study.trials[6:] if 0.6 < t.params["x"] < 1.0]
+    assert all(sum(abs(one - other) < 1e-3 for other in x) <= 3 for one in x)
 
 
 def test_ranges_that_change() -> None:

@@ -70,7 +70,7 @@ def _run(search: BBOSearch, trial_id: str) -> dict[str, Any]:
 
 def test_every_sampler_is_tried() -> None:
     """None of them drops out of the tests below by its name."""
-    assert sorted(SAMPLERS) == ["GOUCBSampler", "UHEBOSampler"]
+    assert sorted(SAMPLERS) == ["BBOSampler", "GOUCBSampler", "UHEBOSampler"]
     assert "BILBOSampler" in bbo_plugins.__all__
 
 

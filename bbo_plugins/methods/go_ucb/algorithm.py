@@ -224,10 +224,14 @@ def _fit(
         noise_variance=data.noise_variance,
         deterministic=options.deterministic,
         warm_start=starts[0],
+        best=data.best_feasible,
     )
     constraints = []
     for slack, warm_start in zip(slacks, starts[1:], strict=False):
         known = np.isfinite(slack)
+        best = data.best_feasible
+        if best is None or not known[best]:
+            best = int(np.nanargmin(np.abs(slack)))
         constraints.append(
             NetworkSurrogate.fit(
                 data.X[known],
@@ -236,6 +240,8 @@ def _fit(
                 rng=rng,
                 hidden_units=options.hidden_units,
                 warm_start=warm_start,
+                best=int(known[:best].sum()),
+                powers=(1.0,),  # another one would bend the slack at its border
             )
         )
     return surrogate, constraints

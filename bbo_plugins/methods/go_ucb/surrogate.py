@@ -137,6 +137,8 @@ class NetworkSurrogate:
         noise_variance: FloatArray | None = None,
         deterministic: bool = False,
         warm_start: WarmNetwork | None = None,
+        best: int | None = None,
+        powers: Sequence[float] = POWERS,
     ) -> NetworkSurrogate:
         """Fit to maximized targets.
 
@@ -150,6 +152,9 @@ class NetworkSurrogate:
             noise_variance: Known noise variances in squared units of ``y``, NaN where unknown.
             deterministic: Whether unknown noise is fixed at its floor instead of estimated.
             warm_start: What an earlier fit on nearly the same data left.
+            best: Index of the observation around which the fit matters, None for that with the
+                largest target: the best feasible one, say.
+            powers: The powers of the targets' transform among which the likelihood chooses.
 
         Returns:
             The surrogate, with the ball of these observations.
@@ -161,22 +166,23 @@ class NetworkSurrogate:
         if regularization is not None:
             fixed = math.log(regularization)
         U = inputs(X, features)
-        by_power = {power: _Targets.of(U, y, power, noise_variance) for power in POWERS}
+        best_one = int(np.argmax(y)) if best is None else best
+        by_power = {power: _Targets.of(U, y, power, noise_variance, best_one) for power in powers}
         search = _Search(U, by_power, hidden_units, fixed, rng)
-        best, n_cold = search.run(warm_start)
+        found, n_cold = search.run(warm_start)
         # Algorithm 1, lines 2-4 (Phase II)
-        network, targets = search.network(best.theta), best.targets
-        noise = targets.noise.variances(best.theta)
+        network, targets = search.network(found.theta), found.targets
+        noise = targets.noise.variances(found.theta)
         return cls(
-            ball=NetworkBall.from_data(network.at(best.w), U, targets.z, noise),
+            ball=NetworkBall.from_data(network.at(found.w), U, targets.z, noise),
             z=targets.z,
             transform=targets.transform,
             features=features,
             warm_start=WarmNetwork(
-                best.theta, targets.transform.power, best.w[network.n_skip :], n_cold
+                found.theta, targets.transform.power, found.w[network.n_skip :], n_cold
             ),
-            noise_variance=math.exp(best.theta[LOG_NOISE]),
-            log_evidence=best.score,
+            noise_variance=math.exp(found.theta[LOG_NOISE]),
+            log_evidence=found.score,
         )
 
     def penalize_failures(self, failed: FloatArray) -> NetworkBall:
@@ -231,13 +237,18 @@ class _Targets:
 
     @classmethod
     def of(
-        cls, U: FloatArray, y: FloatArray, power: float, noise_variance: FloatArray | None
+        cls,
+        U: FloatArray,
+        y: FloatArray,
+        power: float,
+        noise_variance: FloatArray | None,
+        best: int,
     ) -> _Targets:
-        transform = BoxCoxTransform.fit(y, power)
+        transform = BoxCoxTransform.fit(y, power, best=float(y[best]))
         known = np.full(len(y), np.nan)
         if noise_variance is not None:
             known = transformed_noise(noise_variance, transform.derivative(y))
-        noise = NoiseModel.around(int(np.argmax(y)), U, known)
+        noise = NoiseModel.around(best, U, known)
         chosen = noise.representative()
         log_jacobian = transform.log_jacobian(y[chosen])
         return cls(transform, transform.forward(y), noise, chosen, log_jacobian)
@@ -276,7 +287,9 @@ class _Search:
     def run(self, warm_start: WarmNetwork | None) -> tuple[_Candidate, int]:
         """Return the best fit, and the number of observations of the latest cold one."""
         n, size = len(self._U), self._hidden_units * (self._U.shape[1] + 2)
-        if warm_start is not None and len(warm_start.hidden) != size:
+        if warm_start is not None and not (
+            len(warm_start.hidden) == size and warm_start.power in self._targets
+        ):
             warm_start = None
         candidates, n_cold = [], n
         if warm_start is not None:
@@ -284,7 +297,8 @@ class _Search:
         if warm_start is None or not candidates or 3 * n >= 4 * warm_start.n_cold:
             hidden = self._rng.standard_normal(size)
             hidden[: self._hidden_units] *= _START_OUTPUT
-            candidates += [self._fit(power, TYPICAL, hidden, _COLD_ROUNDS) for power in POWERS]
+            powers = self._targets
+            candidates += [self._fit(power, TYPICAL, hidden, _COLD_ROUNDS) for power in powers]
         else:
             n_cold = warm_start.n_cold
         return max(candidates, key=lambda candidate: candidate.score), n_cold
@@ -292,9 +306,9 @@ class _Search:
     def _warm_fits(self, warm_start: WarmNetwork) -> list[_Candidate]:
         """Return the fits that continue an earlier one; none if that cannot be continued."""
         theta, hidden, power = warm_start.theta, warm_start.hidden, warm_start.power
-        powers = [power]
-        if self._rng.random() < _OTHER_POWER:
-            powers.append(float(self._rng.choice([other for other in POWERS if other != power])))
+        powers, others = [power], [other for other in self._targets if other != power]
+        if others and self._rng.random() < _OTHER_POWER:
+            powers.append(float(self._rng.choice(others)))
         try:
             fits = [self._fit(each, theta, hidden, _WARM_ROUNDS) for each in powers]
         except (ArithmeticError, ValueError):  # what was stored is damaged

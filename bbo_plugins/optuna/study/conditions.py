@@ -11,7 +11,8 @@ Beta(1/2, 1/2) prior, less a price for the choice of a threshold. Parents that w
 their child, and that exist everywhere, are preferred.
 
 A threshold lies in the middle between the values on its two sides, so that a search that hopes for
-the parameter, or to be without it, halves the gap with each trial. Where the trials cannot tell, as
+the parameter, or to be without it, halves the gap with each trial; if the parameter was seen once,
+at that one value, as it may be a coincidence. Where the trials cannot tell, as
 at a category that no trial had, a parameter counts as active: it is suggested, and a trial that
 does not use it is placed where it was suggested (:mod:`bbo_plugins.optuna.study.points`).
 
@@ -220,11 +221,24 @@ class _Column:
         return Split(name, tuple(cuts.tolist()), (*cells, absent))
 
     def threshold(
-        self, name: str, ends: tuple[float, float], cells: tuple[bool, bool], absent: Condition
+        self,
+        name: str,
+        ends: tuple[float, float],
+        cells: tuple[bool, bool],
+        absent: Condition,
+        *,
+        is_seen_once: bool,
     ) -> Split:
-        """Return the split in the middle between two values, the lower one first."""
+        """Return the split between two values, the lower one first.
+
+        It lies in their middle. If the child was seen once, it is active from there on only: going
+        there again confirms the rule or refutes it.
+        """
         below, above = self.dimension.encode(ends).tolist()
-        return Split(name, (0.5 * (below + above),), (*cells, absent))
+        cut = 0.5 * (below + above)
+        if is_seen_once:
+            cut = above if cells[1] else math.nextafter(below, math.inf)
+        return Split(name, (cut,), (*cells, absent))
 
 
 class _Evidence:
@@ -390,7 +404,8 @@ class _Evidence:
             ends, cells = (float(high[0]), float(low[1])), (False, True)
         else:
             ends, cells = (float(high[1]), float(low[0])), (True, False)
-        return column.threshold(name, ends, cells, bool(holds[-1]))
+        once = bool(having[0] == 1)
+        return column.threshold(name, ends, cells, bool(holds[-1]), is_seen_once=once)
 
     def _tree(self, child: int) -> Condition:
         """Return a tree over several parents; True where they do not decide."""

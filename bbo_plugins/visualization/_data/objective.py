@@ -437,6 +437,7 @@ def _network(
         noise_variance=training.noise_variance,
         deterministic=options.deterministic,
         warm_start=warm_start,
+        best=training.best_feasible,
     )
     return NetworkModel(space, surrogate)
 
@@ -450,10 +451,12 @@ def _process(
 ) -> ProcessModel:
     """Return a Gaussian process with the stored hyperparameters, else by one fit."""
     X, y, noise = training.X, training.y, training.noise_variance
+    transform = OutputTransform.fit(y, center=training.center)
     if estimate is None:
-        fitted = Surrogate.fit(X, y, features, noise_variance=noise, deterministic=deterministic)
+        fitted = Surrogate.fit(
+            X, y, features, transform=transform, noise_variance=noise, deterministic=deterministic
+        )
         return ProcessModel(fitted.process, fitted.transform)
-    transform = OutputTransform.fit(y)
     known = None if noise is None else transformed_noise(noise, transform.derivative(y))
     z = transform.forward(y)
     return ProcessModel(

@@ -1,0 +1,152 @@
+"""BBOSampler: the front door for ordinary studies, two models by turns."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
+from bbo_plugins.optuna.sampling.base import ModelSampler
+from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from optuna.samplers import BaseSampler
+    from optuna.trial import FrozenTrial
+
+    from bbo_plugins.methods.gp_bo import Options
+    from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
+    from bbo_plugins.methods.observations import Suggestion
+    from bbo_plugins.optuna.sampling.snapshot import Snapshot
+
+_logger = logging.getLogger(__name__)
+_LOG_EVERY = 10  # trials of the models
+
+
+class BBOSampler(ModelSampler):
+    """One sampler for every ordinary study: a Gaussian process and a network suggest by turns.
+
+    After a space-filling start-up, trials with an even number are suggested by a Gaussian process,
+    as by :class:`~bbo_plugins.optuna.UHEBOSampler` with ``estimation="map"``, and those with an odd
+    number by a network, as by :class:`~bbo_plugins.optuna.GOUCBSampler`. Both models are fitted to
+    all finished trials, so that each learns from what the other has found: the Gaussian process
+    searches the whole space, the network a trust region around the best trial. Where one of them
+    does not suit the objective, the other one still makes progress. Every ten trials a line in the
+    log (INFO) says how often each has improved on the best value.
+
+    Numeric parameters may be floats or integers, on a linear or log scale, with or without steps,
+    or categorical, and may depend on one another. Trials running elsewhere, pruned and failed
+    trials, constraints and known noise are accounted for, as in the two samplers.
+
+    With the same ``seed``, the same study gets the same suggestions, in one run or resumed, in this
+    or another process. Optuna reseeds its sampler when ``n_jobs`` > 1, so such runs are not
+    repeatable.
+
+    Args:
+        n_startup_trials: Complete or pruned trials, usable as observations, before the models
+            suggest; two where twice as many points have been tried.
+        deterministic_objective: Whether the same parameters always give the same value. If so, no
+            noise is assumed and no evaluated point is suggested again before the space is
+            exhausted.
+        constraints_func: Takes a finished trial and returns its constraint values, a constant
+            number of them; a trial is feasible if none is above zero. ``Trial.set_constraint`` of
+            Optuna 5 can be used instead.
+        noise_func: Takes a finished :class:`~optuna.trial.FrozenTrial` and returns the known
+            *variance* of its value's noise, in squared units of the objective. What is no finite
+            non-negative number counts as unknown, with one warning. None and unknown noise are
+            estimated.
+        horizon: The :class:`~bbo_plugins.InnerHorizon` by which the objective trains. If it has a
+            ``phi``, the noise variance of a value after n steps is known to be φ² / n, unless
+            ``noise_func`` is given.
+        n_trials: Planned number of trials. Of no effect as long as the models alternate.
+        independent_sampler: Sampler for the start-up and for parameters the models do not cover.
+            None for a space-filling start-up and uniform draws.
+        warn_independent_sampling: Whether to warn, once per parameter, when a parameter is not
+            covered by the models.
+        seed: Seed, a non-negative integer; None for fresh randomness.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument has a value outside its range.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import BBOSampler
+
+
+            def objective(trial):
+                x = trial.suggest_float("x", -3.0, 3.0)
+                kind = trial.suggest_categorical("kind", ["a", "b"])
+                return (x - 1.0) ** 2 + (kind == "b")
+
+
+            study = optuna.create_study(sampler=BBOSampler(seed=0))
+            study.optimize(objective, n_trials=20)
+            print(study.best_params)
+    """
+
+    def __init__(
+        self,
+        *,
+        n_startup_trials: int = 10,
+        deterministic_objective: bool = False,
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
+        noise_func: Callable[[FrozenTrial], float] | None = None,
+        horizon: InnerHorizon | None = None,
+        n_trials: int | None = None,
+        independent_sampler: BaseSampler | None = None,
+        warn_independent_sampling: bool = True,
+        seed: int | None = None,
+    ) -> None:
+        """Check and keep the arguments."""
+        self._process_arm = UHEBOSampler(
+            estimation="map",
+            horizon=horizon,
+            noise_func=noise_func,
+            n_trials=n_trials,
+            deterministic_objective=deterministic_objective,
+        )
+        self._network_arm = GOUCBSampler(
+            n_startup_trials=n_startup_trials, deterministic_objective=deterministic_objective
+        )
+        super().__init__(
+            n_startup_trials=n_startup_trials,
+            noise_func=self._process_arm._noise_func,  # the horizon's, if that knows it
+            constraints_func=constraints_func,
+            independent_sampler=independent_sampler,
+            warn_independent_sampling=warn_independent_sampling,
+            seed=seed,
+        )
+
+    @property
+    def model_options(self) -> Options:
+        """The options of the Gaussian process; the network has GO-UCB's defaults."""
+        return self._process_arm.model_options
+
+    def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+        arm = self._network_arm if snapshot.configuration % 2 else self._process_arm
+        return arm._suggest(snapshot, rng)
+
+    def _log_snapshot(self, snapshot: Snapshot) -> None:
+        super()._log_snapshot(snapshot)
+        number = snapshot.configuration
+        past = snapshot.past.before(number)
+        first = past.first_suggested(number)
+        if number == first or (number - first) % _LOG_EVERY:
+            return
+        values = np.where(past.finished & ~np.isnan(past.values), past.values, -np.inf)
+        best = np.maximum.accumulate(np.concatenate([[-np.inf], values[:-1]]))
+        improving = past.numbers[(values > best) & (past.numbers >= first)]
+        _logger.info(
+            "%s: of %d trials since start-up, %d by the Gaussian process and %d by the network "
+            "improved on the best value.",
+            self,
+            number - first,
+            int((improving % 2 == 0).sum()),
+            int((improving % 2 == 1).sum()),
+        )

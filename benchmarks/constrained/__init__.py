@@ -1,0 +1,1 @@
+"""Studies with black-box constraints."""

@@ -1,0 +1,155 @@
+"""BBOSampler in studies: it is its two arms by turns, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import optuna
+import pytest
+from optuna.trial import FrozenTrial, TrialState
+
+from bbo_plugins import InnerHorizon
+from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
+from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.visualization._data.objective import NetworkModel, ProcessModel, posterior_of
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+
+N_STARTUP = 4
+
+
+def box(trial: optuna.Trial) -> float:
+    """Return a quadratic function, and set its constraint."""
+    x, y = (trial.suggest_float(name, 0.0, 1.0) for name in "xy")
+    trial.set_user_attr("c", [0.6 - x])
+    return (x - 0.4) ** 2 + (y - 0.7) ** 2
+
+
+def limit(trial: FrozenTrial) -> list[float]:
+    """Return the constraint of :func:`box`."""
+    values: list[float] = trial.user_attrs["c"]
+    return values
+
+
+def noise(trial: FrozenTrial) -> float:
+    """Return a known noise variance."""
+    return 1e-4 * (1 + trial.number % 3)
+
+
+def losses(study: optuna.Study) -> list[str | None]:
+    """Return by what the model of each trial was fitted."""
+    proposals = [Proposal.from_attributes(trial.system_attrs) for trial in study.trials]
+    return [one.loss if one else None for one in proposals]
+
+
+def params_of(study: optuna.Study) -> list[dict[str, Any]]:
+    """Return the parameters of all trials."""
+    return [trial.params for trial in study.trials]
+
+
+@pytest.mark.parametrize("given", [{}, {"constraints_func": limit, "noise_func": noise}])
+def test_each_arm_suggests_what_its_own_sampler_does(given: dict[str, Any]) -> None:
+    """The next trial of the same study, by the number's arm alone, is the same, bit for bit."""
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=3, **given))
+    study.optimize(box, n_trials=N_STARTUP + 5)
+    known = {"n_startup_trials": N_STARTUP, "seed": 3, **given}
+    for _ in range(4):
+        arms: list[BaseSampler] = [UHEBOSampler(estimation="map", **known), GOUCBSampler(**known)]
+        alone = optuna.create_study(sampler=arms[len(study.trials) % 2])
+        alone.add_trials(study.trials)
+        alone.optimize(box, n_trials=1)
+        study.optimize(box, n_trials=1)
+        assert study.trials[-1].params == alone.trials[-1].params
+
+
+def test_arms_alternate_by_number_and_continue_their_own_fits(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Even trials have a Gaussian process, odd ones a network; no stored fit is misread."""
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=0))
+    study.optimize(box, n_trials=N_STARTUP + 8)
+    by_network = [loss == FIT_NAME for loss in losses(study)[N_STARTUP:]]
+    assert by_network == [number % 2 == 1 for number in range(N_STARTUP, N_STARTUP + 8)]
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+def test_a_resumed_study_and_a_pickled_sampler_go_on_the_same() -> None:
+    """Nothing is kept in the sampler."""
+    whole = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=5))
+    whole.optimize(box, n_trials=12)
+    sampler = pickle.loads(pickle.dumps(whole.sampler))  # noqa: S301 - our own
+    resumed = optuna.create_study(sampler=sampler)
+    resumed.add_trials(whole.trials[:7])
+    resumed.optimize(box, n_trials=5)
+    assert params_of(resumed) == params_of(whole)
+
+
+def test_constraints_are_kept_by_both_arms() -> None:
+    """The best feasible point is at the border x = 0.6."""
+    sampler = BBOSampler(n_startup_trials=6, seed=0, constraints_func=limit)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(box, n_trials=26)
+    feasible = [t.value for t in study.trials if t.params["x"] >= 0.6 and t.value is not None]
+    assert min(feasible) == pytest.approx(0.04, abs=2e-3)
+
+
+def test_failed_and_running_trials_are_accounted_for() -> None:
+    """No trial fails for them, and running ones are not suggested again."""
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=1))
+    for number in range(14):
+        trial = study.ask()
+        value = box(trial)
+        if number % 4 == 3:
+            study.tell(trial, state=TrialState.FAIL)
+        elif number % 4 != 2:
+            study.tell(trial, value)
+    points = {tuple(params.values()) for params in params_of(study)}
+    assert len(points) == 14
+
+
+def test_the_log_says_which_arm_improved(caplog: pytest.LogCaptureFixture) -> None:
+    """Once every ten trials of the models, with numbers that can be counted."""
+    caplog.set_level(logging.INFO)
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=2))
+    study.optimize(box, n_trials=N_STARTUP + 21)
+    said = [one.args for one in caplog.records if "improved on the best value" in one.getMessage()]
+    values = [trial.value or 0.0 for trial in study.trials]
+    expected = []
+    for n in (10, 20):
+        better = [i for i in range(N_STARTUP, N_STARTUP + n) if values[i] < min(values[:i])]
+        odd = sum(number % 2 for number in better)
+        expected.append((n, len(better) - odd, odd))
+    assert [args[1:] for args in said if isinstance(args, tuple)] == expected
+
+
+@pytest.mark.parametrize("n_more, kind", [(1, ProcessModel), (2, NetworkModel)])
+def test_plots_show_the_model_of_the_latest_arm(n_more: int, kind: type) -> None:
+    """As for the two samplers."""
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=0))
+    study.optimize(box, n_trials=N_STARTUP + n_more)
+    posterior = posterior_of(study)
+    assert posterior is not None
+    assert isinstance(posterior.model, kind)
+
+
+def test_the_horizon_tells_the_noise() -> None:
+    """Both arms know that of a value after N steps."""
+    horizon = InnerHorizon(n_outer=10, phi=0.5)
+    sampler = BBOSampler(n_startup_trials=N_STARTUP, seed=0, horizon=horizon)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(box, n_trials=1)
+    assert sampler._noise_func is not None
+    assert sampler._noise_func(study.trials[0]) == pytest.approx(0.25 / horizon.n_inner)
+
+
+@pytest.mark.parametrize(
+    "argument, value", [("n_trials", 0), ("horizon", 3), ("n_startup_trials", -1), ("seed", -1)]
+)
+def test_bad_arguments_are_refused(argument: str, value: Any) -> None:
+    """With the argument's name."""
+    with pytest.raises((TypeError, ValueError), match=f"{argument} must be "):
+        BBOSampler(**{argument: value})
