@@ -55,8 +55,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # the smoke tests run without xdist
 def pytest_xdist_auto_num_workers() -> int:
-    """Return two workers for each processor, up to four: tests often wait for other processes."""
-    return min(2 * (os.cpu_count() or 1), 4)
+    """Return one worker more than processors, up to four: those of Ray wait for other processes."""
+    return min((os.cpu_count() or 1) + 1, 4)
 
 
 # Folders of tests that call what a suggestion calls, past the method that limits BLAS.

@@ -102,6 +102,7 @@ def test_stopping_resumes(tmp_path: Path) -> None:
     assert len(RegretGapTerminator().history(study)) == len(study.trials) == 4
 
 
+@pytest.mark.slow
 def test_stop_is_reported_and_its_cost(tmp_path: Path) -> None:
     """A stored study that stopped after 2 of 3 trials: the third is run to compare with."""
     (tmp_path / "result").mkdir()
@@ -189,6 +190,7 @@ def test_many_hyperparameters_reach_the_pipeline(monkeypatch: pytest.MonkeyPatch
     assert pipeline[1].transform(inputs).shape == (len(X), 11 + params["n_landmarks"])
 
 
+@pytest.mark.slow
 def test_bilevel_finds_the_solution(tmp_path: Path) -> None:
     """It prints the solution it found beside the true one and writes both pictures."""
     out, _ = _run("bilevel", tmp_path, "--n-trials", "45", "--html")
@@ -213,6 +215,7 @@ def test_bilevel_has_the_papers_functions(monkeypatch: pytest.MonkeyPatch) -> No
     assert module.true_solution() == pytest.approx(expected, abs=0.01)
 
 
+@pytest.mark.slow
 def test_robust_digits_compares_and_checks_the_whole_grid(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 FACTORIES: dict[str, Callable[[], BaseSampler]] = {
     "bbo": lambda: BBOSampler(n_startup_trials=1, seed=0),
     "uhe": lambda: UHEBOSampler(n_startup_trials=1, seed=0),
-    "uhe-default": UHEBOSampler,
     "go-ucb": lambda: GOUCBSampler(n_startup_trials=1, hidden_units=5, seed=0),
 }
 INDEPENDENT: dict[str, Callable[[], BaseSampler]] = {

@@ -74,6 +74,7 @@ def suggested(n: int) -> dict[str, Any]:
     return study_of(history(n), sampler_of(seed=3)).ask(SPACE).params
 
 
+@pytest.mark.slow
 def test_ten_thousand_trials(caplog: pytest.LogCaptureFixture) -> None:
     """Models of bounded size suggest without a word, and know the solution."""
     sampler = sampler_of(seed=3)

@@ -358,7 +358,7 @@ def test_without_start_up(n_startup_trials: int) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(objective=objectives(), seed=st.integers(0, 99))
 def test_random_trees(name: str, objective: Callable[[Trial], float], seed: int) -> None:
     """Any tree of parameters: every value is one, and a stopped study goes on bit for bit."""
