@@ -2,6 +2,8 @@
 
 import math
 
+import pytest
+
 from bbo_plugins.optuna.study.trials import TrialRow
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
@@ -26,6 +28,7 @@ def timing(entrant: str, step: int, wall: float, *, warm: bool = True) -> latenc
     )
 
 
+@pytest.mark.slow  # the quick form of the benchmark does it
 def test_entrants_are_asked_in_turn_on_the_same_history() -> None:
     """Every entrant is timed once per step, warm and cold, and the order alternates."""
     entrants = [SAMPLERS["tpe"], SAMPLERS["random"]]

@@ -249,6 +249,7 @@ def test_hyperband_by_itself(tmp_path: Path) -> None:
     assert _study(search).best_value == best
 
 
+@pytest.mark.slow
 def test_horizon_with_population_based_training(tmp_path: Path) -> None:
     """The bad half of the population goes on as a copy of the good one, up to the same horizon."""
     base = PopulationBasedTraining(

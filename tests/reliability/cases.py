@@ -19,3 +19,8 @@ def _quick(names: Sequence[str]) -> list[object]:
 
 
 QUICK, QUICK_SINGLE = _quick(SAMPLERS), _quick(SINGLE)
+
+# For what is the same code in all samplers.
+ONE_QUICK = [
+    name if name == "uhe" else pytest.param(name, marks=pytest.mark.slow) for name in SAMPLERS
+]

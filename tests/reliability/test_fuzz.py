@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.study import Study
 
-_FEW = settings(max_examples=20, suppress_health_check=list(HealthCheck))
+_FEW = settings(max_examples=12, suppress_health_check=list(HealthCheck))
 _MANY = settings(_FEW, max_examples=2_000)
 SECONDS_PER_ASK = 20.0  # of processor time; on any machine far more than it takes
 

@@ -117,7 +117,7 @@ def assert_said_once(messages: list[str]) -> None:
         assert n <= (len(_RULES) if message.startswith("RegretGapTerminator") else 1), message
 
 
-_FEW = settings(max_examples=8, suppress_health_check=list(HealthCheck))
+_FEW = settings(max_examples=4, suppress_health_check=list(HealthCheck))
 
 
 def check_damaged_trials(name: str, data: st.DataObject) -> None:

@@ -34,7 +34,7 @@ _N_WORKERS = 3
 _MAX_PENDING = 64
 KINDS = ("sqlite", "journal")
 _FEW, _MANY = 3, 20
-QUICK = {("uhe", "sqlite"), ("go-ucb", "journal"), ("bilbo", "sqlite")}
+QUICK = {("uhe", "sqlite"), ("go-ucb", "journal")}
 CASES = [
     *(pytest.param(name, kind, _FEW) for name, kind in sorted(QUICK)),
     *(

@@ -99,6 +99,7 @@ def test_ten_thousand_trials(
     assert warnings_in(caplog) == []
 
 
+@pytest.mark.slow
 def test_what_is_kept_does_not_grow() -> None:
     """Suggestion after suggestion for one and the same trial leaves no memory behind."""
     space: dict[str, BaseDistribution] = {
