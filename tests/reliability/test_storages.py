@@ -81,7 +81,7 @@ def assert_complete(study: Study, n_trials: int) -> None:
     terminator = terminator_of(threshold=1e-300)
     # Of two records written at the same time for the same place one is lost. Whoever looks at the
     # study for the first time makes it again, unless it is too old to matter.
-    assert len(terminator.history(study)) >= 0.95 * n_trials
+    assert len(terminator.history(study)) >= min(0.95 * n_trials, n_trials - 4)
     terminator.evaluate(study)
     history = terminator.history(study)
     latest = range(max(n_trials - 99, 1), n_trials + 1)
