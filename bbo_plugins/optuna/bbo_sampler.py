@@ -1,4 +1,4 @@
-"""BBOSampler: the front door for ordinary studies, two models by turns."""
+"""BBOSampler: the front door for ordinary studies, two models that alternate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOG_EVERY = 10  # trials of the models
 
 
 class BBOSampler(ModelSampler):
-    """One sampler for every ordinary study: a Gaussian process and a network suggest by turns.
+    """One sampler for every ordinary study: a Gaussian process and a network alternate.
 
     After a space-filling start-up, trials with an even number are suggested by a Gaussian process,
     as by :class:`~bbo_plugins.optuna.UHEBOSampler` with ``estimation="map"``, and those with an odd

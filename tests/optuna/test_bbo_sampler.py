@@ -1,4 +1,4 @@
-"""BBOSampler in studies: it is its two arms by turns, and nothing else."""
+"""BBOSampler in studies: its two arms alternate, and nothing else."""
 
 from __future__ import annotations
 

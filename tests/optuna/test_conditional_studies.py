@@ -348,6 +348,20 @@ def test_a_range_that_depends_on_another_parameter() -> None:
     assert study.best_value == 0.0
 
 
+@pytest.mark.filterwarnings("ignore:Choices for a categorical distribution")
+def test_choices_that_cannot_be_hashed() -> None:
+    """Optuna takes lists and dicts as choices, with a warning; so do parents of other parameters."""
+
+    def objective(trial: Trial) -> float:
+        if trial.suggest_categorical("units", [[8], [8, 8]]) == [8]:  # type: ignore[list-item]
+            return trial.suggest_float("x", 0.0, 1.0)
+        return 0.5 + trial.suggest_float("y", 0.0, 1.0)
+
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
+    study.optimize(objective, n_trials=12)
+    assert study.best_value < 0.2
+
+
 @pytest.mark.parametrize("n_startup_trials", [0, 1])
 def test_without_start_up(n_startup_trials: int) -> None:
     """Each of a few branches is tried in the end."""

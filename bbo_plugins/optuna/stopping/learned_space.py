@@ -11,15 +11,11 @@ from __future__ import annotations
 from operator import is_
 from typing import TYPE_CHECKING
 
-from optuna.distributions import check_distribution_compatibility
-
 from bbo_plugins.optuna.study.conditions import ParameterLearner, conditions_among
 from bbo_plugins.optuna.study.points import PlacedTrials
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from optuna.distributions import BaseDistribution
 
     from bbo_plugins.optuna.study.trials import TrialRow
     from bbo_plugins.space import SearchSpace
@@ -44,8 +40,6 @@ class LearnedSpace:
     def _forget(self) -> None:
         self._rows: list[TrialRow] = []
         self._learner = ParameterLearner()
-        self._first: dict[str, BaseDistribution] = {}
-        self._mixed: set[str] = set()  # parameters with values of several kinds
 
     def place(self, rows: Sequence[TrialRow]) -> tuple[SearchSpace, FloatArray]:
         """Return the space of complete trials, d dimensions, and their points (n, d).
@@ -58,12 +52,13 @@ class LearnedSpace:
         if len(rows) < n_known or not all(map(is_, rows, self._rows)):
             self._forget()
         for row in rows[len(self._rows) :]:
-            self._add(row)
-        known = self._learner.parameters()
+            self._rows.append(row)
+            self._learner.add(row.trial)
+        known, disputed = self._learner.parameters(), self._learner.disputed
         distributions = {
             name: distribution
             for name, distribution in known.distributions.items()
-            if name not in self._mixed
+            if name not in disputed
         }
         conditions = conditions_among(distributions, known.conditions)
         if self._placed.distributions == distributions:
@@ -72,19 +67,3 @@ class LearnedSpace:
             self._placed = PlacedTrials(distributions, conditions)
         _, X = self._placed.place(rows)
         return self._placed.space, X
-
-    def _add(self, row: TrialRow) -> None:
-        self._rows.append(row)
-        self._learner.add(row.trial)
-        for name, distribution in row.trial.distributions.items():
-            first = self._first.setdefault(name, distribution)
-            if first != distribution and not _is_same_kind(first, distribution):
-                self._mixed.add(name)
-
-
-def _is_same_kind(first: BaseDistribution, other: BaseDistribution) -> bool:
-    try:
-        check_distribution_compatibility(first, other)
-    except ValueError:
-        return False
-    return True

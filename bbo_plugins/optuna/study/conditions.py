@@ -12,9 +12,9 @@ their child, and that exist everywhere, are preferred.
 
 A threshold lies in the middle between the values on its two sides, so that a search that hopes for
 the parameter, or to be without it, halves the gap with each trial; if the parameter was seen once,
-at that one value, as it may be a coincidence. Where the trials cannot tell, as
-at a category that no trial had, a parameter counts as active: it is suggested, and a trial that
-does not use it is placed where it was suggested (:mod:`bbo_plugins.optuna.study.points`).
+at that one value, as it may be a coincidence. Where the trials cannot tell, as at a category that
+no trial had, a parameter counts as active: it is suggested, and a trial that does not use it is
+placed where it was suggested (:mod:`bbo_plugins.optuna.study.points`).
 
 A single split follows from counts and extremes, to which each trial is added once. A tree over
 several parents is grown anew each time the number of trials has grown by an eighth.
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from bbo_plugins.space import Dimension
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
-_MAX_TABLED = 16  # integers up to so many levels are split level by level
+_MAX_TABLED = 16  # numeric parameters with so many levels at most are split level by level
 _OUT_OF_ORDER = 20.0  # nats against a parent that was asked for after its child
 _CONDITIONAL = 10.0  # nats against a parent that has a condition itself
 _THRESHOLD_PRICE = 1.0  # nats against a threshold, on top of the choice among the values
 _MAX_DEPTH = 4
-_REGROWN = 8
+_REGROWN = 8  # a tree is grown anew when an eighth of the trials has come since
 _MAX_CHILDREN = 400  # parameters whose conditions are learned
 
 
@@ -75,7 +75,8 @@ class ParameterLearner:
         self._trials: list[FrozenTrial] = []
         self._latest: dict[str, tuple[FrozenTrial, BaseDistribution]] = {}
         self._types: dict[str, set[object]] = {}
-        self._ranges: dict[str, set[BaseDistribution]] = {}
+        self._first: dict[str, BaseDistribution] = {}
+        self._moving: set[str] = set()  # parameters whose distribution has not stayed the same
         self._n_complete_with: dict[str, int] = {}
         self._n_complete = 0
         self._cut_off: set[frozenset[str]] = set()  # what pruned and failed trials had
@@ -94,21 +95,28 @@ class ParameterLearner:
             is_latest = name not in self._latest or trial.number > self._latest[name][0].number
             if is_latest and not is_single(distribution):
                 self._latest[name] = trial, distribution
-            self._ranges.setdefault(name, set()).add(distribution)
+            if self._first.setdefault(name, distribution) != distribution:
+                self._moving.add(name)
             self._types.setdefault(name, set()).add(_type_of(distribution))
             if complete:
                 self._n_complete_with[name] = self._n_complete_with.get(name, 0) + 1
+
+    @property
+    def disputed(self) -> set[str]:
+        """Names of parameters about whose type trials disagree."""
+        return {name for name, types in self._types.items() if len(types) > 1}
 
     def parameters(self) -> Parameters:
         """Return what the trials say by now; nothing as long as none of them is complete."""
         if not self._n_complete:
             return Parameters({}, {})
         if self._learned is None:
+            disputed = self.disputed
             distributions = {
                 name: distribution
                 for name, (trial, distribution) in sorted(self._latest.items())
                 # An added trial does not show what type the objective asks for.
-                if len(self._types[name]) == 1 or is_stored(trial.system_attrs)
+                if name not in disputed or is_stored(trial.system_attrs)
             }
             conditions = self._conditions(distributions)
             self._learned = Parameters(distributions, conditions)
@@ -126,7 +134,7 @@ class ParameterLearner:
         if not missing and not cut_off:
             return {}
         columns = {
-            name: _Column.of(distribution, is_fixed=len(self._ranges[name]) == 1)
+            name: _Column.of(distribution, is_fixed=name not in self._moving)
             for name, distribution in distributions.items()
         }
         if not self._evidence.fits(columns):
