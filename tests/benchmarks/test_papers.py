@@ -12,11 +12,14 @@ from scipy import stats
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import Hyperparameters
 from bbo_plugins.gp.posterior import GaussianProcess
+from benchmarks.common import keel
 from benchmarks.common.plain_gp import GammaPrior, Model, PlainAcquisition, Uninformative
 from benchmarks.papers import bilbo, inner_horizon, regret_gap, run, uhe_bo
 from tests.oracles.differences import numeric_gradient
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bbo_plugins.gp.fit import LogPrior
     from bbo_plugins.space.dimension import FloatArray
 
@@ -202,6 +205,20 @@ def test_rewards_have_the_range_of_the_initial_values() -> None:
     initial = np.array([-2.0, 2.0, 0.0])
     pairs = [[-5.0, -1.0], [7.0, 0.0], [-3.0, -4.0]]
     assert [uhe_bo.scaled_reward(pair, initial) for pair in pairs] == [0.25, 1.0, 0.0]
+
+
+def test_keel_data_are_read_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers, and classes in the order of their names; without the package it says so."""
+    keel.load.cache_clear()
+    folder = tmp_path / keel.PACKAGE / "data" / "balanced" / "raw"
+    folder.mkdir(parents=True)
+    (tmp_path / keel.PACKAGE / "__init__.py").touch()
+    (folder / "two.dat").write_text("1,2.5,yes\n0,-3, no\n4,5,yes\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    X, y = keel.load("two")
+    assert not keel.is_missing()
+    assert X.tolist() == [[1.0, 2.5], [0.0, -3.0], [4.0, 5.0]]
+    assert y.tolist() == [1, 0, 1]
 
 
 def test_cases_are_the_papers() -> None:
