@@ -64,12 +64,16 @@ class GOUCBOptions:
 
 @dataclass(frozen=True)
 class UpperConfidenceBound:
-    """The acquisition function, weighed by the probability of feasibility if there are constraints.
+    """The acquisition function: the bound, or under constraints the expected improvement.
+
+    The expected improvement has the standard deviations of the bound, and is weighed by the
+    probability of feasibility. A bound has a unit: as the gains get smaller it would count for ever
+    less beside the probability, and the search would stay away from the border.
 
     Attributes:
         features: The map to the networks' inputs.
         objective: Ball of the objective's network; None if nothing but feasibility is wanted.
-        multiplier: √β, standard deviations in the bound.
+        multiplier: √β, by which posterior standard deviations are multiplied.
         incumbent: Largest mean at points that may be the best; used with weights only.
         constraints: Balls of the slacks' networks, and the slack from which on a point is feasible.
         validity: Where an evaluation returns a value; None if none has failed.
@@ -87,11 +91,11 @@ class UpperConfidenceBound:
         U = inputs(X, self.features)
         value = np.zeros(len(X))
         if self.objective is not None:
-            value += self._bound(*self.objective.predict(U)).value
+            value += self._of_objective(*self.objective.predict(U)).value
         for ball, limit in self.constraints:
             value += functions.log_probability_of_feasibility(*ball.predict(U), limit).value
         if self.validity is not None:
-            value += self.validity.log_probability(X)
+            value += self._validity_exponent * self.validity.log_probability(X)
         return value
 
     def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -100,9 +104,9 @@ class UpperConfidenceBound:
         value, by_input = np.zeros(len(X)), np.zeros(U.shape)
         if self.objective is not None:
             mean, variance, *gradients = self.objective.predict_with_gradients(U)
-            bound = self._bound(mean, variance)  # Algorithm 1, line 5 (Phase II): max over w
-            value += bound.value
-            by_input += functions.chain(bound, *gradients)
+            derivatives = self._of_objective(mean, variance)
+            value += derivatives.value
+            by_input += functions.chain(derivatives, *gradients)
         for ball, limit in self.constraints:
             mean, variance, *gradients = ball.predict_with_gradients(U)
             feasible = functions.log_probability_of_feasibility(mean, variance, limit)
@@ -112,13 +116,22 @@ class UpperConfidenceBound:
         gradient[:, self.features.numeric] = 2.0 * by_input[:, self.features.numeric_columns]
         if self.validity is not None:
             log_probability, by_x = self.validity.log_probability_and_gradient(X)
-            value += log_probability
-            gradient += by_x
+            value += self._validity_exponent * log_probability
+            gradient += self._validity_exponent * by_x
         return value, gradient
 
-    def _bound(self, mean: FloatArray, variance: FloatArray) -> functions.Derivatives:
+    @property
+    def _validity_exponent(self) -> int:
+        return self.validity.exponent if self.validity is not None and self.constraints else 1
+
+    def _of_objective(self, mean: FloatArray, variance: FloatArray) -> functions.Derivatives:
+        if self.constraints:
+            beta = self.multiplier**2
+            gain = functions.log_expected_improvement(mean, beta * variance, self.incumbent)
+            return gain._replace(by_variance=beta * gain.by_variance)
+        # Algorithm 1, line 5 (Phase II): max over w
         bound = functions.upper_confidence_bound(mean, variance, self.multiplier)
-        if not self.constraints and self.validity is None:
+        if self.validity is None:
             return bound
         value, slope = functions.log_softplus(bound.value - self.incumbent)
         return functions.Derivatives(value, slope * bound.by_mean, slope * bound.by_variance)
