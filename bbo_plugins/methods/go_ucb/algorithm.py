@@ -38,6 +38,7 @@ DEFAULT_BETA = 1.0
 DEFAULT_HIDDEN_UNITS = 25
 _LONGEST, _SHORTEST, _FIRST = 1.6, 2.0**-7, 0.8  # as in TuRBO
 _N_SUCCESSES, _N_FAILURES = 2, 5  # in a row, before the length doubles or halves
+_WIDER = 0.5  # mean of log √β beside pending trials, whose standard deviation is 1
 _LEAST_RISE = 1e-3  # of the best value's distance from the median, to be an improvement
 
 
@@ -194,11 +195,15 @@ def suggest_by_model(
     objective = surrogate.condition_on_pending(
         pending, surrogate.penalize_failures(failed[-LATEST_FAILED:])
     )
+    multiplier = math.sqrt(options.beta)  # Eq. (7), a constant here
+    if len(pending):
+        # The same bound of workers that think at the same time has its maxima at nearly one place.
+        multiplier *= math.exp(_WIDER + rng.standard_normal())
     validity, notes = fit_validity(data.X, failed, features)
     acquisition = UpperConfidenceBound(
         features,
         objective if eligible.any() or not constraints else None,
-        math.sqrt(options.beta),  # Eq. (7), a constant here
+        multiplier,
         incumbent,
         tuple((one.condition_on_pending(pending, one.ball), _limit(one)) for one in constraints),
         validity,
@@ -293,7 +298,8 @@ def _region(
         worth, values = mean, observations.y
     best = int(np.argmax(worth))
     center = _completed(space, points, worth)
-    return TrustRegion(center, length_after(values, n_startup)), float(mean[best])
+    length = length_after(values, n_startup, n_pending=len(observations.pending))
+    return TrustRegion(center, length), float(mean[best])
 
 
 def _completed(space: SearchSpace, points: FloatArray, worth: FloatArray) -> FloatArray:
@@ -311,16 +317,18 @@ def _completed(space: SearchSpace, points: FloatArray, worth: FloatArray) -> Flo
     return center
 
 
-def length_after(y: FloatArray, n_startup: int) -> float:
+def length_after(y: FloatArray, n_startup: int, *, n_pending: int = 0) -> float:
     """Return the length of the region after values ``y`` (n,), maximized, in the order of trials.
 
     Successes in a row double it, failures in a row halve it; a tiny region starts over. A success
     exceeds the best value by a share of its distance from the median, which no shift of the
-    objective changes.
+    objective changes. Trials that run at the same time do not know of one another: beside p of them
+    it takes p + 1 times as many failures.
 
     Args:
         y: Values, shape (n,); -inf for one that cannot be the best.
         n_startup: How many of them were not suggested from within a region.
+        n_pending: How many trials are running.
 
     Returns:
         The length in units of the cube's edge.
@@ -337,7 +345,7 @@ def length_after(y: FloatArray, n_startup: int) -> float:
         best = max(best, value)
         if successes == _N_SUCCESSES:  # Section 3 of Eriksson et al. (2019)
             length, successes = min(2.0 * length, _LONGEST), 0
-        elif failures == _N_FAILURES:
+        elif failures == _N_FAILURES * (1 + n_pending):
             length, failures = 0.5 * length, 0
         if length < _SHORTEST:
             length, successes, failures = _FIRST, 0, 0

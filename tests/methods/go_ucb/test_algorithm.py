@@ -205,6 +205,24 @@ def test_pending_points_repel() -> None:
         pending = np.concatenate([pending, x[None, :]])
 
 
+def test_workers_at_one_time_have_different_balls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside pending points √β is drawn by the trial's generator; else it is the given one."""
+    seen: list[float] = []
+
+    def watched(acquisition: UpperConfidenceBound, *arguments: Any, **options: Any) -> FloatArray:
+        seen.append(acquisition.multiplier)
+        return maximize_in_region(acquisition, *arguments, **options)
+
+    monkeypatch.setattr("bbo_plugins.methods.go_ucb.algorithm.maximize_in_region", watched)
+    X = np.random.default_rng(0).random((8, 2))
+    for pending in (X[:0], X[:1] + 0.01):
+        for seed in (0, 1, 1):
+            _step(observe(X, _hill(X), pending=pending), seed=seed, beta=4.0)
+    assert seen[:3] == [2.0] * 3
+    assert len({2.0, *seen[3:]}) == 3
+    assert seen[4] == seen[5]
+
+
 def test_known_points_are_not_repeated_without_noise() -> None:
     """In a finite space a deterministic objective is never evaluated twice at a point."""
     space = SearchSpace({"a": Dimension.int(0, 4), "b": Dimension.categorical(["u", "v"])})
@@ -352,6 +370,13 @@ def test_failures_in_a_row_shorten_it() -> None:
     interrupted = y.copy()
     interrupted[-2] = 5.0
     assert length_after(interrupted, 2) == FIRST
+
+
+def test_running_trials_excuse_failures() -> None:
+    """Failures of trials that ran at the same time count as one."""
+    y = np.concatenate([[1.0, 0.0], np.zeros(4 * FAILURES)])
+    assert length_after(y[:-1], 2, n_pending=3) == FIRST
+    assert length_after(y, 2, n_pending=3) == 0.5 * FIRST
 
 
 def test_improvements_are_on_the_best_value() -> None:
