@@ -147,6 +147,7 @@ def test_horizon_goes_on_with_the_first_run(tmp_path: Path) -> None:
     assert counts in second
 
 
+@pytest.mark.slow
 def test_registration_reports_both_estimates(tmp_path: Path) -> None:
     """A small budget gives one line for either sampler and two pictures."""
     out, _ = _run("registration", tmp_path, "--n-trials", "14")

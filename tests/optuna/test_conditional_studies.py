@@ -385,7 +385,7 @@ def test_a_range_that_depends_on_another_parameter() -> None:
 
 @pytest.mark.filterwarnings("ignore:Choices for a categorical distribution")
 def test_choices_that_cannot_be_hashed() -> None:
-    """Optuna takes lists and dicts as choices, with a warning; a parent may have such, too."""
+    """Optuna takes lists and dicts as choices, with a warning; parents may have them."""
 
     def objective(trial: Trial) -> float:
         if trial.suggest_categorical("units", [[8], [8, 8]]) == [8]:  # type: ignore[list-item]
