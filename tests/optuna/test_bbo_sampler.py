@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+import math
 import pickle
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +111,18 @@ def test_failed_and_running_trials_are_accounted_for() -> None:
             study.tell(trial, value)
     points = {tuple(params.values()) for params in params_of(study)}
     assert len(points) == 14
+
+
+def test_workers_in_step_get_both_arms_and_points_apart() -> None:
+    """Of eight trials asked for at once either arm suggests four, knowing the other's."""
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=4))
+    study.optimize(box, n_trials=9)
+    running = [study.ask() for _ in range(8)]
+    points = [[trial.suggest_float(name, 0.0, 1.0) for name in "xy"] for trial in running]
+    by_network = [loss == FIT_NAME for loss in losses(study)[-8:]]
+    assert by_network == [True, False] * 4
+    distances = [math.dist(a, b) for a, b in itertools.combinations(points, 2)]
+    assert min(distances) > 0.005
 
 
 def test_the_log_says_which_arm_improved(caplog: pytest.LogCaptureFixture) -> None:
