@@ -197,6 +197,8 @@ def mean_and_sd(values: FloatArray | list[float], spec: str = ".3g") -> str:
 
 
 def wald(values: FloatArray | list[float]) -> str:
-    """Return mean ± 1.96 standard errors as a cell."""
-    error = float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-    return f"{float(np.mean(values)):.4g} ± {1.96 * error:.2g}"
+    """Return mean ± 1.96 standard errors as a cell; of one value the value alone."""
+    mean = f"{float(np.mean(values)):.4g}"
+    if len(values) < 2:
+        return mean
+    return f"{mean} ± {1.96 * float(np.std(values, ddof=1)) / math.sqrt(len(values)):.2g}"

@@ -9,15 +9,21 @@ floor under the fitted noise but the fit's own. The criteria are exactly those o
 What the text leaves open, and this file chooses: 10 initial points; 100 evaluations in all;
 μ - 2σ (GPyOpt's default) and ξ = 0.01 as the acquisition functions' parameters; Θ is 1,000 Sobol
 points and the observed ones; values are z-scores.
+
+``optuna-emmr`` is the GP-LCB run again, judged after every fifth evaluation by Optuna's terminator
+for the same criterion (``benchmarks.stopping.series``).
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import optuna
+from optuna.trial import create_trial
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.methods.regret_gap.bound import (
@@ -31,6 +37,7 @@ from bbo_plugins.methods.regret_gap.model import StoppingModel, predict_with_obs
 from benchmarks.common.plain_gp import Acquisition, Model, Uninformative, mean_and_sd, next_point
 from benchmarks.problems.problem import from_unit, space_filling, to_unit
 from benchmarks.stopping.problems import objective_of
+from benchmarks.stopping.series import optuna_terminator, peer_is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
     from bbo_plugins.gp.posterior import GaussianProcess
     from bbo_plugins.space.dimension import FloatArray
     from benchmarks.common.report import Report
+    from benchmarks.problems.problem import Problem
 
 SEEDS = 10
 FUNCTIONS = ("holder_table", "cross_in_tray", "six_hump_camel", "easom", "rosenbrock2", "booth")
@@ -46,6 +54,8 @@ N_INITIAL, N_TRIALS = 10, 100
 QUICK_TRIALS = 32
 PARAMETER: Mapping[Acquisition, float] = {"ucb": 2.0, "ei": 0.01, "pi": 0.01}
 DELTA, ETA, N_MEDIAN, PROBABILITY = 0.1, 0.01, 20, 0.01
+PEER, PEER_EVERY = "optuna-emmr", 5
+RUNS = {PEER: 1}  # instead of SEEDS, for its cost
 RULES = ("PI", "EI-med", "SR-med", "Ours-auto", "Ours-med")
 SERIES = ("gap", "auto", "mean_change", "incumbent_change", "information", "sr", "ei", "pi")
 CHECKPOINTS = (20, 40, 60, 80, 100)
@@ -54,13 +64,19 @@ _NEAR = 0.02  # of the box: an optimum is found within this distance of it
 _EDGE = 0.01
 
 
+def missing() -> list[tuple[str, str]]:
+    """Return what cannot be run here, and why."""
+    absent = peer_is_missing()
+    return [(PEER, f"not installed: {', '.join(absent)}")] if absent else []
+
+
 def cases(*, quick: bool) -> list[dict[str, Any]]:
     """Return what is run per seed."""
     names = FUNCTIONS[-1:] if quick else FUNCTIONS
     n_trials = QUICK_TRIALS if quick else N_TRIALS
     return [
         {"case": name, "entrant": acquisition, "n_trials": n_trials}
-        for acquisition in (("ucb",) if quick else FIGURES)
+        for acquisition in (("ucb",) if quick else (*FIGURES, *([] if missing() else [PEER])))
         for name in names
     ]
 
@@ -110,7 +126,7 @@ def criteria(
 
 def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """Optimize one function to the end of the budget; returns what every criterion said."""
-    name: Acquisition = run["entrant"]
+    name: Acquisition = "ucb" if run["entrant"] == PEER else run["entrant"]
     objective = objective_of(run["case"], directory)
     problem, rng = objective.problem, np.random.default_rng([run["seed"], 1])
     X = space_filling(N_INITIAL, problem.dimension, np.random.default_rng(run["seed"]))
@@ -134,11 +150,29 @@ def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
             X = np.concatenate([X, x[None]])
             y = np.append(y, -problem.value(from_unit(problem.space, x)))
     regrets = np.minimum.accumulate(-y - problem.minimum) / objective.largest_regret
+    peer = {"peer_stop": _peer_stop(problem, X, y, run["seed"])} if run["entrant"] == PEER else {}
     return {
+        **peer,
         "regrets": [float(f"{max(regret, 0.0):.4g}") for regret in regrets],
         "points": np.round(X, 5).tolist(),
         **{key: [float(f"{value:.6g}") for value in values] for key, values in series.items()},
     }
+
+
+def _peer_stop(problem: Problem, X: FloatArray, y: FloatArray, seed: int) -> int | None:
+    """Return the number of evaluations at which Optuna's terminator stops, None for never."""
+    terminator, study = optuna_terminator(seed), optuna.create_study()
+    for n, (x, value) in enumerate(zip(X, y.tolist(), strict=True), start=1):
+        params = from_unit(problem.space, x)
+        study.add_trial(
+            create_trial(params=params, distributions=dict(problem.space), value=-value)
+        )
+        if n % PEER_EVERY == 0:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # deprecated, and experimental
+                if terminator.should_terminate(study):
+                    return n
+    return None
 
 
 def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
@@ -146,7 +180,10 @@ def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     for acquisition, figures in FIGURES.items():
         chosen = [r for r in records if r["entrant"] == acquisition]
         if chosen:
-            _add_stops(report, chosen, f"Figs. {figures} ({acquisition})")
+            _add_stops(report, chosen, RULES, f"Figs. {figures} ({acquisition})")
+    peer = [r for r in records if r["entrant"] == PEER]
+    if peer:
+        _add_stops(report, peer, (*RULES, PEER), "Fig. 2 (ucb) with Optuna's terminator beside")
     lcb = [r for r in records if r["entrant"] == "ucb"]
     if lcb:
         _add_sequences(report, lcb)
@@ -154,6 +191,9 @@ def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
 
 def stop_of(record: Mapping[str, Any], rule: str) -> int | None:
     """Return the number of evaluations at which a rule stops, patience 1; None for never."""
+    if rule == PEER:
+        stop: int | None = record["peer_stop"]
+        return stop
     key = {"PI": "pi", "EI-med": "ei", "SR-med": "sr"}.get(rule, "gap")
     values = np.array(record[key])
     if rule == "PI":
@@ -190,11 +230,13 @@ def found_optimum(record: Mapping[str, Any], n: int) -> bool:
     return bool(distances.min() <= _NEAR)
 
 
-def _add_stops(report: Report, records: Sequence[Mapping[str, Any]], title: str) -> None:
+def _add_stops(
+    report: Report, records: Sequence[Mapping[str, Any]], rules: Sequence[str], title: str
+) -> None:
     rows: list[list[object]] = []
     for name in dict.fromkeys(r["case"] for r in records):
         group = [r for r in records if r["case"] == name]
-        for rule in RULES:
+        for rule in rules:
             stops = [stop_of(r, rule) for r in group]
             ends = [stop or r["n_trials"] for stop, r in zip(stops, group, strict=True)]
             found = [found_optimum(r, n) for r, n in zip(group, ends, strict=True)]

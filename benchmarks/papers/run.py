@@ -86,7 +86,7 @@ def planned(paper: str, options: argparse.Namespace) -> list[Experiment]:
         Experiment(source=source, paper=paper, seed=seed, **row)
         for seed in range(options.seeds or usual)
         for row in module.cases(quick=options.quick)
-        if (options.seeds or seed < fewer.get(row["case"], usual))
+        if (options.seeds or seed < fewer.get(row["entrant"], fewer.get(row["case"], usual)))
         and (not options.cases or row["case"] in options.cases)
         and (not options.entrants or row["entrant"] in options.entrants)
     ]
