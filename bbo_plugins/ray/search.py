@@ -23,8 +23,8 @@ from ray.tune.search import Searcher
 from ray.tune.utils.util import merge_dicts, unflatten_dict
 
 from bbo_plugins import errors
+from bbo_plugins.optuna.bbo_sampler import BBOSampler
 from bbo_plugins.optuna.terminator import RegretGapTerminator
-from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
 from bbo_plugins.ray.tune.conversions import check_objective, check_points, finite
 from bbo_plugins.ray.tune.recording import OWNER_KEY, Messages, owner_of
 from bbo_plugins.ray.tune.restoring import FIXED_PARAMS, RestoringSearch
@@ -80,7 +80,7 @@ class BBOSearch(RestoringSearch):
             ``param_space`` of the tuner.
         metric: Name of the result to optimize. None if it is given to the tuner.
         mode: "min" or "max". None if it is given to the tuner.
-        sampler: An Optuna sampler; None for :class:`~bbo_plugins.UHEBOSampler`.
+        sampler: An Optuna sampler; None for :class:`~bbo_plugins.BBOSampler`.
         points_to_evaluate: Configs to run first, nested, by path or by the study's names.
             Parameters that one leaves out are chosen by the sampler. Points that another search on
             the stored study has begun are passed over.
@@ -179,7 +179,7 @@ class BBOSearch(RestoringSearch):
             metric=metric,
             mode=mode,
             points_to_evaluate=points_to_evaluate,
-            sampler=UHEBOSampler(seed=seed) if sampler is None else sampler,
+            sampler=BBOSampler(seed=seed) if sampler is None else sampler,
             study_name=study_name,
             storage=storage,
             evaluated_rewards=evaluated_rewards,
