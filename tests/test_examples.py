@@ -80,12 +80,12 @@ def test_quickstart_resumes(tmp_path: Path) -> None:
     assert [name for name, _, _ in table] == [
         "scikit-learn's defaults",
         "random search, 3 trials",
-        "UHEBOSampler, 3 trials",
+        "BBOSampler, 3 trials",
     ]
     assert "3/3" in progress, "Optuna's progress bar is shown"
     assert _is_picture(tmp_path / "result" / "optimization_history.png")
     second, _ = _run("quickstart", tmp_path, "--n-trials", "4")
-    assert "UHEBOSampler: 3 trials stored, 1 to run" in second
+    assert "BBOSampler: 3 trials stored, 1 to run" in second
     storage = f"sqlite:///{tmp_path / 'result' / 'quickstart.db'}"
     summaries = optuna.get_all_study_summaries(storage)
     assert [summary.n_trials for summary in summaries] == [4, 4]
@@ -148,6 +148,7 @@ def test_horizon_goes_on_with_the_first_run(tmp_path: Path) -> None:
     assert counts in second
 
 
+@pytest.mark.slow
 def test_registration_reports_both_estimates(tmp_path: Path) -> None:
     """A small budget gives one line for either sampler and two pictures."""
     out, _ = _run("registration", tmp_path, "--n-trials", "14")

@@ -129,6 +129,7 @@ def _suggest_by_model(
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
     features = FeatureMap.of(space)
     failed, evaluated = observations.still_failed, observations.X
+    without_noise = observations.repeats_agree
     observations = training_subset.modeled(observations, features)
     n_models = 1 + len(observations.reported_constraints)
     starts = [*options.warm_starts, *([None] * n_models)][:n_models]
@@ -156,13 +157,14 @@ def _suggest_by_model(
         incumbents=mean[eligible(observations, known, constraints)],
         options=options,
     )
+    unrepeated = options.deterministic or (space.is_conditional and without_noise)
     x, _ = maximize(
         acquisition,
         space,
         rng=rng,
         length_scales=surrogate.process.hyperparameters.length_scales,
         anchors=anchors(space, known, mean, _N_ANCHORS),
-        excluded=np.concatenate([evaluated, failed]) if options.deterministic else failed,
+        excluded=np.concatenate([evaluated, failed]) if unrepeated else failed,
         pending=observations.pending,
     )
     return Suggestion(

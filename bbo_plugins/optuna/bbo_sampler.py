@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _LOG_EVERY = 10  # trials of the models
+_TURNS, _TURNS_CONSTRAINED = 2, 3  # trials of which the network suggests the last one
 
 
 class BBOSampler(ModelSampler):
@@ -37,8 +38,9 @@ class BBOSampler(ModelSampler):
     number by a network, as by :class:`~bbo_plugins.optuna.GOUCBSampler`. Both models are fitted to
     all finished trials, so that each learns from what the other has found: the Gaussian process
     searches the whole space, the network a trust region around the best trial. Where one of them
-    does not suit the objective, the other one still makes progress. Every ten trials a line in the
-    log (INFO) says how often each has improved on the best value.
+    does not suit the objective, the other one still makes progress. Under constraints, where the
+    network is the weaker one, it suggests every third trial. Every ten trials a line in the log
+    (INFO) says how often each has improved on the best value.
 
     A study with several objectives has a Gaussian process for each, and every trial is suggested by
     the expected improvement of the hypervolume that the trials dominate; with more than four, by
@@ -141,7 +143,8 @@ class BBOSampler(ModelSampler):
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         if len(snapshot.objectives) > 1:
             return self._suggest_for_front(snapshot, rng)
-        arm = self._network_arm if snapshot.configuration % 2 else self._process_arm
+        by_network = _is_by_network(snapshot.configuration, snapshot)
+        arm = self._network_arm if by_network else self._process_arm
         return arm._suggest(snapshot, rng)
 
     def _suggest_for_front(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
@@ -168,12 +171,19 @@ class BBOSampler(ModelSampler):
             return
         values = np.where(past.finished & ~np.isnan(past.values), past.values, -np.inf)
         best = np.maximum.accumulate(np.concatenate([[-np.inf], values[:-1]]))
-        improving = past.numbers[(values > best) & (past.numbers >= first)]
+        improving = past.numbers[(values > best) & (past.numbers >= first)].tolist()
+        n_network = sum(_is_by_network(each, snapshot) for each in improving)
         _logger.info(
             "%s: of %d trials since start-up, %d by the Gaussian process and %d by the network "
             "improved on the best value.",
             self,
             number - first,
-            int((improving % 2 == 0).sum()),
-            int((improving % 2 == 1).sum()),
+            len(improving) - n_network,
+            n_network,
         )
+
+
+def _is_by_network(number: int, snapshot: Snapshot) -> bool:
+    """Return whether the network suggests the trial of this number."""
+    turns = _TURNS_CONSTRAINED if snapshot.constraints else _TURNS
+    return number % turns == turns - 1

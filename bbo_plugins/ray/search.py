@@ -25,7 +25,6 @@ from ray.tune.utils.util import merge_dicts, unflatten_dict
 from bbo_plugins import errors
 from bbo_plugins.optuna.bbo_sampler import BBOSampler
 from bbo_plugins.optuna.terminator import RegretGapTerminator
-from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
 from bbo_plugins.ray.tune.conversions import check_objectives, check_points, finite, listed
 from bbo_plugins.ray.tune.recording import OWNER_KEY, Messages, owner_of
 from bbo_plugins.ray.tune.restoring import FIXED_PARAMS, RestoringSearch
@@ -82,8 +81,7 @@ class BBOSearch(RestoringSearch):
         metric: Name of the result to optimize, or a list of names for several objectives. None if
             it is given to the tuner, which knows one objective.
         mode: "min" or "max", or a list of one for each metric. None if it is given to the tuner.
-        sampler: An Optuna sampler; None for :class:`~bbo_plugins.UHEBOSampler`, or with several
-            objectives :class:`~bbo_plugins.BBOSampler`.
+        sampler: An Optuna sampler; None for :class:`~bbo_plugins.BBOSampler`.
         points_to_evaluate: Configs to run first, nested, by path or by the study's names.
             Parameters that one leaves out are chosen by the sampler. Points that another search on
             the stored study has begun are passed over.
@@ -168,8 +166,6 @@ class BBOSearch(RestoringSearch):
             if len(listed(metric)) > 1 and isinstance(terminator, RegretGapTerminator):
                 rule = "None with several objectives, as RegretGapTerminator has one"
                 raise ValueError(errors.rule_message("terminator", rule, terminator))
-        if sampler is None:
-            sampler = (UHEBOSampler if len(listed(metric)) < 2 else BBOSampler)(seed=seed)
         self._terminator = terminator
         self._once = Messages()
         self._owner = uuid.uuid4().hex
@@ -187,7 +183,7 @@ class BBOSearch(RestoringSearch):
             metric=metric if metric is None or isinstance(metric, str) else [*metric],
             mode=mode if mode is None or isinstance(mode, str) else [*mode],
             points_to_evaluate=points_to_evaluate,
-            sampler=sampler,
+            sampler=BBOSampler(seed=seed) if sampler is None else sampler,
             study_name=study_name,
             storage=storage,
             evaluated_rewards=evaluated_rewards,

@@ -15,7 +15,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, continued_from
+from bbo_plugins.optuna import BBOSampler, RegretGapTerminator, UHEBOSampler, continued_from
 from bbo_plugins.optuna.study.continuations import steps_of
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
@@ -95,7 +95,7 @@ def test_default_sampler_is_seeded() -> None:
     assert first == _suggest(_search(seed=0), "a")
     assert first != _suggest(_search(seed=1), "a")
     assert _suggest(_search(seed=None), "a") != _suggest(_search(seed=None), "a")
-    assert isinstance(_search()._ot_study.sampler, UHEBOSampler)
+    assert isinstance(_search()._ot_study.sampler, BBOSampler)
 
 
 def test_objective_may_come_from_the_tuner() -> None:

@@ -25,7 +25,8 @@ estimates the hyperparameters as if the data had been sampled uniformly.
 | Algorithm 1, line 19 | pair_rewards | bandit.py |
 | Algorithm 1, line 20 | Bandit.after | bandit.py |
 
-Deviations of the default; a :class:`Variant` can be the paper's in the first four:
+Deviations of the default; :data:`AS_IN_THE_PAPER` is the paper's in the first four, and is run
+with mean + √β_t · deviation as the acquisition function:
 
 * The bandit decides only while the search has stagnated: before, exploring costs what the model
   would have gained.
@@ -45,6 +46,7 @@ Bayesian Optimization with Unknown Gaussian Process Hyperparameter Estimation", 
 """
 
 from bbo_plugins.methods.uhe_bo.algorithm import (
+    AS_IN_THE_PAPER,
     EXPLORE_WHEN_STAGNATED,
     MAP_ONLY,
     MODEL_ARM,
@@ -55,6 +57,7 @@ from bbo_plugins.methods.uhe_bo.algorithm import (
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
 
 __all__ = [
+    "AS_IN_THE_PAPER",
     "EXPLORE_WHEN_STAGNATED",
     "MAP_ONLY",
     "MODEL_ARM",

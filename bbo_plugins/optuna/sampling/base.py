@@ -27,6 +27,7 @@ from optuna.trial import FrozenTrial, TrialState
 from bbo_plugins import errors
 from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.sampling import randomness
+from bbo_plugins.optuna.sampling.branches import visiting
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader
 from bbo_plugins.optuna.study.distributions import dimension_of, is_single
 from bbo_plugins.optuna.study.memory import PerStudy
@@ -398,6 +399,11 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
         params = snapshot.params_at(self._design_point(snapshot))
         store_proposal(study, trial, Proposal.of(params, snapshot.distributions))
         return params
+
+    def _sample_by_model(
+        self, study: Study, trial: FrozenTrial, snapshot: Snapshot
+    ) -> dict[str, Any]:
+        return super()._sample_by_model(study, trial, visiting(snapshot))
 
     def _is_started(self, observations: Observations) -> bool:
         """Return whether the model takes over.
