@@ -153,6 +153,7 @@ def _suggest_by_models(
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
     features = FeatureMap.of(space)
     failed, evaluated = objectives[0].still_failed, objectives[0].X
+    without_noise = all(one.repeats_agree for one in objectives)
     objectives = _modeled(objectives, features)
     n_models = len(objectives) + len(objectives[0].reported_constraints)
     starts = [*options.warm_starts, *([None] * n_models)][:n_models]
@@ -182,13 +183,14 @@ def _suggest_by_models(
         validity,
         means[gp_bo.eligible(objectives[0], known, constraints)],
     )
+    unrepeated = options.deterministic or (space.is_conditional and without_noise)
     x, _ = maximize(
         acquisition,
         space,
         rng=rng,
         length_scales=np.min([m.process.hyperparameters.length_scales for m in modeled], axis=0),
         anchors=gp_bo.anchors(space, known, _worth(means), _N_ANCHORS),
-        excluded=np.concatenate([evaluated, failed]) if options.deterministic else failed,
+        excluded=np.concatenate([evaluated, failed]) if unrepeated else failed,
         pending=objectives[0].pending,
     )
     return Suggestion(
