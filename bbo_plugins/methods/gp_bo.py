@@ -24,7 +24,7 @@ Deviations:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -70,6 +70,7 @@ class Options:
         beta: Multiplier of σ for "ucb".
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted.
+        trend: Whether the objective's kernel has a trend.
         criterion: What the objective's kernel hyperparameters are estimated by.
         warm_starts: The :attr:`Suggestion.warm_starts` of the latest step with this criterion.
         marginal_start: The first one of the latest step with the marginal likelihood, for a
@@ -79,6 +80,7 @@ class Options:
     acquisition: AcquisitionName = "logei"
     beta: float = 1.96
     deterministic: bool = False
+    trend: bool = False
     criterion: FitCriterion = MARGINAL
     warm_starts: Sequence[WarmStart | None] = ()
     marginal_start: WarmStart | None = None
@@ -129,7 +131,7 @@ def _suggest_by_model(
     surrogate = Surrogate.fit(
         observations.X,
         observations.y,
-        features,
+        replace(features, trend=options.trend),
         transform=OutputTransform.fit(observations.y, center=observations.center),
         noise_variance=observations.noise_variance,
         deterministic=options.deterministic,
