@@ -34,7 +34,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from bbo_plugins.gp.likelihood import MARGINAL, BoundCriterion, FitCriterion, Hyperparameters
+from bbo_plugins.gp.likelihood import (
+    MARGINAL,
+    BoundCriterion,
+    FitCriterion,
+    Hyperparameters,
+    is_noise_estimated,
+)
 from bbo_plugins.space.dimension import FloatArray
 
 if TYPE_CHECKING:
@@ -180,8 +186,7 @@ def fit_map(
     """
     prior = prior or default_prior(X.shape[1], features.n_together, trend=features.trend)
     n, d = X.shape
-    has_noise = fit_noise and (known_noise is None or bool(np.isnan(known_noise).any()))
-    p = len(prior.location) - int(not has_noise)
+    p = len(prior.location) - int(not is_noise_estimated(known_noise, fit_noise=fit_noise))
     bound = criterion.bind(X, y, features, known_noise=known_noise, fit_noise=fit_noise)
     objective = _log_posterior(bound, prior, p)
     candidates = []

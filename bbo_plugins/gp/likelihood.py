@@ -98,6 +98,16 @@ def noise_diagonal(n: int, noise_variance: float, known: FloatArray | None) -> F
     return np.where(np.isnan(known), noise_variance, np.maximum(known, NOISE_FLOOR))
 
 
+def is_noise_estimated(known: FloatArray | None, *, fit_noise: bool) -> bool:
+    """Return whether there is an observation of unknown noise, and that is not at its floor.
+
+    Args:
+        known: Known noise variances, NaN where unknown, shape (n,), or None.
+        fit_noise: Whether unknown noise is estimated.
+    """
+    return fit_noise and (known is None or bool(np.isnan(known).any()))
+
+
 class BoundCriterion(ABC):
     """A function of θ that depends on it through K = s² C(ℓ) + diag(σ²) of one data set only.
 

@@ -18,6 +18,7 @@ Deviations:
 * Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`, under constraints with the
   median of the feasible ones where that is worse; slacks are linear around their border.
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
+* Under constraints the kernel has no trend: it leads out of what is feasible.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
@@ -70,7 +71,7 @@ class Options:
         beta: Multiplier of σ for "ucb".
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted.
-        trend: Whether the objective's kernel has a trend.
+        trend: Whether the objective's kernel has a trend, where there are no constraints.
         criterion: What the objective's kernel hyperparameters are estimated by.
         warm_starts: The :attr:`Suggestion.warm_starts` of the latest step with this criterion.
         marginal_start: The first one of the latest step with the marginal likelihood, for a
@@ -131,7 +132,7 @@ def _suggest_by_model(
     surrogate = Surrogate.fit(
         observations.X,
         observations.y,
-        replace(features, trend=options.trend),
+        replace(features, trend=options.trend and n_models == 1),
         transform=OutputTransform.fit(observations.y, center=observations.center),
         noise_variance=observations.noise_variance,
         deterministic=options.deterministic,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -39,9 +39,10 @@ class UHEBOSampler(ModelSampler):
     """Gaussian-process Bayesian optimization for Optuna that doubts its model when it gets stuck.
 
     After a space-filling start-up, each trial is suggested by a Gaussian process (Matérn-5/2, one
-    length-scale per parameter, hyperparameters by maximum a posteriori) that is fitted to all
-    finished trials, and by the maximum of an acquisition function over the whole mixed search
-    space. Trials running elsewhere, pruned trials, constraints and known noise are accounted for.
+    length-scale per parameter, without constraints a linear and a quadratic trend; hyperparameters
+    by maximum a posteriori) that is fitted to all finished trials, and by the maximum of an
+    acquisition function over the whole mixed search space. Trials running elsewhere, pruned trials,
+    constraints and known noise are accounted for.
 
     When the model expects next to nothing of its next trial and the latest ones brought nothing,
     UHE-BO (``estimation="uhe"``) checks whether the model itself is wrong: a bandit (EXP3) spends
@@ -123,6 +124,8 @@ class UHEBOSampler(ModelSampler):
             print(study.best_params)
     """
 
+    _trend: ClassVar[bool] = True  # whether the objective's kernel has one
+
     def __init__(
         self,
         *,
@@ -180,6 +183,7 @@ class UHEBOSampler(ModelSampler):
             acquisition=self._acquisition,
             beta=self._beta if isinstance(self._beta, float) else DEFAULT_OPTIONS.beta,
             deterministic=self._deterministic,
+            trend=self._trend,
         )
 
     def _beta_of(self, snapshot: Snapshot) -> float:

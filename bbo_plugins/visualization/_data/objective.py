@@ -409,7 +409,8 @@ def _model(
             options = GOUCBOptions(n_startup=0, deterministic=options.deterministic)
         return _network(space, training, features, warm_start, options)
     estimate = _latest_estimate(fitted)
-    features = replace(features, trend=not isinstance(options, GOUCBOptions) and options.trend)
+    if not isinstance(options, GOUCBOptions) and not training.reported_constraints:
+        features = replace(features, trend=options.trend)
     return _process(training, features, estimate, deterministic=options.deterministic)
 
 
