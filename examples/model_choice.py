@@ -3,7 +3,7 @@
 The objective asks for a kind of model, and then for the hyperparameters of that model only: support
 vectors with one of two kernels, neighbors, a random forest or a linear model, each after one of
 three preprocessing steps, one of which has a hyperparameter too. Of 14 hyperparameters a trial has
-3 to 7. :class:`bbo_plugins.UHEBOSampler` learns from the trials which belong to what and
+3 to 7. :class:`bbo_plugins.BBOSampler` learns from the trials which belong to what and
 models all of them together. What is minimized is the cross-validated error on handwritten digits; a
 part of the data that no trial sees tells how good the choice is::
 
@@ -31,7 +31,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from _script import add_count, add_out, add_seed, timed
-from bbo_plugins import UHEBOSampler
+from bbo_plugins import BBOSampler
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,7 +147,7 @@ def main() -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # the progress bar says enough
     args.out.mkdir(parents=True, exist_ok=True)
     data = load_data()
-    study = optuna.create_study(sampler=UHEBOSampler(seed=args.seed))
+    study = optuna.create_study(sampler=BBOSampler(seed=args.seed))
     study.optimize(
         lambda trial: validation_error(suggest(trial), data),
         n_trials=args.n_trials,

@@ -2,7 +2,7 @@
 
 The classifier is linear in random kernel features and trained by stochastic gradient descent. Seven
 of its hyperparameters (three log-scaled floats, a float, a log-scaled integer, two choices) are
-tuned by :class:`bbo_plugins.UHEBOSampler`, and by random search with the same number of trials.
+tuned by :class:`bbo_plugins.BBOSampler`, and by random search with the same number of trials.
 What is maximized is 3-fold cross-validated accuracy; a part of the data that no trial sees tells
 what was really gained. Both studies are stored in SQLite, so that a second run continues where the
 first one ended::
@@ -29,14 +29,14 @@ from sklearn.preprocessing import MinMaxScaler
 from threadpoolctl import threadpool_limits
 
 from _script import add_count, add_out, add_seed, timed
-from bbo_plugins.optuna import UHEBOSampler
+from bbo_plugins.optuna import BBOSampler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
 EPOCHS = 15  # of every tuned training; scikit-learn's default goes on until nothing improves
-RANDOM, OURS = "random search", "UHEBOSampler"
+RANDOM, OURS = "random search", "BBOSampler"
 
 
 class Data(NamedTuple):
@@ -141,7 +141,7 @@ def search(label: str, storage: str, data: Data, n_trials: int, seed: int) -> op
     else:
         # The one line to change in a study of your own. It needs no such care: each suggestion
         # depends on the seed, the trial's number and the stored trials only.
-        study.sampler = UHEBOSampler(seed=seed)
+        study.sampler = BBOSampler(seed=seed)
     missing = max(0, n_trials - done)
     print(f"{label}: {done} trials stored, {missing} to run", flush=True)
     if missing:

@@ -2,7 +2,7 @@
 
 Three hyperparameters of a digits classifier that is trained by stochastic gradient descent (the
 strength of regularization, the first step length and how fast steps become shorter) are tuned by
-:class:`bbo_plugins.UHEBOSampler`. What is maximized is cross-validated accuracy, on other folds in
+:class:`bbo_plugins.BBOSampler`. What is maximized is cross-validated accuracy, on other folds in
 each trial, so it is noisy. :class:`bbo_plugins.RegretGapTerminator` ends the study when one more
 trial can hardly change what is known of the optimum. After that, only to show what stopping cost,
 the rest of the budget is spent all the same. The study is stored in SQLite, so that a second run
@@ -28,7 +28,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from threadpoolctl import threadpool_limits
 
 from _script import add_count, add_out, add_seed, save_plot, timed
-from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
+from bbo_plugins.optuna import BBOSampler, RegretGapTerminator
 from bbo_plugins.visualization.matplotlib import plot_regret_gap
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def search(storage: str, data: Data, n_trials: int, seed: int) -> tuple[optuna.S
     study = optuna.create_study(
         study_name=f"digits, seed {seed}",
         storage=storage,
-        sampler=UHEBOSampler(seed=seed),
+        sampler=BBOSampler(seed=seed),
         direction="maximize",
         load_if_exists=True,
     )

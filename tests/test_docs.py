@@ -38,6 +38,7 @@ def test_block_runs(block: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     exec(compile(block, "docs", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own
 
 
+@pytest.mark.slow
 def test_workers_on_one_new_sqlite_file(tmp_path: Path) -> None:
     """The page's program, with SQLite, in the page's shell commands: no worker dies."""
     page = next(page for page in PAGES if page.stem == "parallel").read_text(encoding="utf-8")

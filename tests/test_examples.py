@@ -46,6 +46,7 @@ def _is_picture(path: Path) -> bool:
         ("bilevel", "--n-trials", "1", 2),
         ("many_hyperparameters", "--n-trials", "0", 1),
         ("model_choice", "--n-trials", "0", 1),
+        ("small_and_accurate", "--n-trials", "0", 1),
         ("horizon_optuna", "--total-steps", "0", 1),
     ],
 )
@@ -79,12 +80,12 @@ def test_quickstart_resumes(tmp_path: Path) -> None:
     assert [name for name, _, _ in table] == [
         "scikit-learn's defaults",
         "random search, 3 trials",
-        "UHEBOSampler, 3 trials",
+        "BBOSampler, 3 trials",
     ]
     assert "3/3" in progress, "Optuna's progress bar is shown"
     assert _is_picture(tmp_path / "result" / "optimization_history.png")
     second, _ = _run("quickstart", tmp_path, "--n-trials", "4")
-    assert "UHEBOSampler: 3 trials stored, 1 to run" in second
+    assert "BBOSampler: 3 trials stored, 1 to run" in second
     storage = f"sqlite:///{tmp_path / 'result' / 'quickstart.db'}"
     summaries = optuna.get_all_study_summaries(storage)
     assert [summary.n_trials for summary in summaries] == [4, 4]
@@ -147,6 +148,7 @@ def test_horizon_goes_on_with_the_first_run(tmp_path: Path) -> None:
     assert counts in second
 
 
+@pytest.mark.slow
 def test_registration_reports_both_estimates(tmp_path: Path) -> None:
     """A small budget gives one line for either sampler and two pictures."""
     out, _ = _run("registration", tmp_path, "--n-trials", "14")
@@ -254,6 +256,19 @@ def test_model_choice_tries_each_kind(tmp_path: Path) -> None:
     assert f"  kind = {best[0]}\n" in out
     assert "12/12" in progress
     assert _is_picture(tmp_path / "result" / "model_choice.png")
+
+
+@pytest.mark.slow
+def test_small_and_accurate_draws_the_front(tmp_path: Path) -> None:
+    """The front it prints is one: the larger the forest, the fewer errors it makes."""
+    out, _ = _run("small_and_accurate", tmp_path, "--n-trials", "12")
+    rows = re.findall(r"^  (0\.\d{4}) +(\d+) +\d+ +\d+$", out, flags=re.MULTILINE)
+    errors, sizes = ([float(row[i]) for row in rows] for i in (0, 1))
+    assert len(rows) >= 2
+    assert errors == sorted(errors, reverse=True)
+    assert sizes == sorted(sizes)
+    assert "random search it beats or meets" in out
+    assert _is_picture(tmp_path / "result" / "small_and_accurate.png")
 
 
 def test_model_choice_has_the_parameters_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,8 @@ class GOUCBSampler(ModelSampler):
             exhausted; in a space with a continuous parameter, none is in either case.
         constraints_func: Takes a finished trial and returns its constraint values, a constant
             number of them; a trial is feasible if none is above zero. Each has a network of its
-            own, and the bound is weighed by the probability that all are kept.
+            own, and the expected improvement times the probability that all are kept takes the
+            place of the bound.
             ``Trial.set_constraint`` of Optuna 5 can be used instead.
         independent_sampler: Sampler for the start-up and for parameters the model does not cover.
             None for a space-filling start-up and uniform draws.

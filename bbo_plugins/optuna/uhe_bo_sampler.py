@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.methods.uhe_bo.algorithm import Variant
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
+    from bbo_plugins.optuna.study.trials import NoiseFunction
     from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
 _ACQUISITIONS = ("logei", "ei", "ucb")
+_UHE, _MAP, _PAPER = "uhe", "map", "uhe-paper"
 _BILEVEL = "bilevel"
 _TINY = 1e-150
 _LARGEST_PHI = 1e6  # in standard deviations of the values; next to it no value says anything
@@ -67,9 +70,14 @@ class UHEBOSampler(ModelSampler):
     Args:
         acquisition: "logei" (logarithm of the expected improvement), "ei" (expected improvement),
             or "ucb" (posterior mean + ``beta`` * posterior standard deviation).
-        estimation: "uhe", the method of UHE-BO, or "map": maximum a posteriori estimates only, and
-            no exploration but the acquisition function's.
-        beta: Multiplier of the standard deviation for "ucb"; None for 1.96. "bilevel" for Theorem 4
+        estimation: "uhe", the method of UHE-BO; "map": maximum a posteriori estimates only, and
+            no exploration but the acquisition function's; or "uhe-paper", to reproduce the paper:
+            the bandit decides every pair of trials, its random arm draws one uniform point, its
+            reward is scaled by the start-up, the hyperparameters minimize Eq. (2), and the
+            acquisition function is mean + √``beta`` * standard deviation, so that ``acquisition``
+            is to be left out or "ucb".
+        beta: Multiplier of the standard deviation for "ucb"; None for 1.96. With "uhe-paper" its
+            square, β_t, a constant; None for 1.96 as well. "bilevel" for Theorem 4
             of Fu et al. (2024), which needs a ``horizon``: √(1 + 10 s²), where s² is the sum of
             the squared errors of the inner training over the trials so far and the next one, in
             units of the values' variance. The error of a value after N steps is φ² / N if the
@@ -130,10 +138,10 @@ class UHEBOSampler(ModelSampler):
         self,
         *,
         acquisition: Literal["logei", "ei", "ucb"] = "logei",
-        estimation: Literal["uhe", "map"] = "uhe",
+        estimation: Literal["uhe", "map", "uhe-paper"] = "uhe",
         beta: float | Literal["bilevel"] | None = None,
         horizon: InnerHorizon | None = None,
-        noise_func: Callable[[FrozenTrial], float] | None = None,
+        noise_func: NoiseFunction | None = None,
         n_trials: int | None = None,
         n_startup_trials: int = 10,
         deterministic_objective: bool = False,
@@ -146,7 +154,15 @@ class UHEBOSampler(ModelSampler):
         self._acquisition = cast(
             "AcquisitionName", errors.check_word("acquisition", acquisition, _ACQUISITIONS)
         )
-        self._estimation = errors.check_word("estimation", estimation, ("uhe", "map"))
+        self._estimation = errors.check_word("estimation", estimation, (_UHE, _MAP, _PAPER))
+        if self._estimation == _PAPER:
+            if acquisition == "ei":
+                rule = f"left out or 'ucb' with estimation={_PAPER!r}"
+                raise ValueError(errors.rule_message("acquisition", rule, acquisition))
+            if isinstance(beta, str):
+                rule = f"a number or None with estimation={_PAPER!r}"
+                raise ValueError(errors.rule_message("beta", rule, beta))
+            self._acquisition = "ucb"
         self._noise_is_horizons = False
         if horizon is not None:
             errors.check_instance("horizon", horizon, InnerHorizon, "an InnerHorizon or None")
@@ -154,7 +170,7 @@ class UHEBOSampler(ModelSampler):
                 noise_func = functools.partial(known_noise, horizon)
                 self._noise_is_horizons = True
         self._horizon = horizon
-        self._beta = _checked_beta(beta, acquisition, horizon)
+        self._beta = _checked_beta(beta, self._acquisition, horizon)
         self._n_trials = (
             None if n_trials is None else errors.check_int("n_trials", n_trials, minimum=1)
         )
@@ -172,18 +188,23 @@ class UHEBOSampler(ModelSampler):
         """Return the parts of UHE-BO that are on."""
         from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo  # noqa: PLC0415 - see _suggest
 
-        return uhe_bo.EXPLORE_WHEN_STAGNATED if self._estimation == "uhe" else uhe_bo.MAP_ONLY
+        return {
+            _UHE: uhe_bo.EXPLORE_WHEN_STAGNATED,
+            _MAP: uhe_bo.MAP_ONLY,
+            _PAPER: uhe_bo.AS_IN_THE_PAPER,
+        }[self._estimation]
 
     @property
     def model_options(self) -> Options:
         """The options of each step, but that ``beta="bilevel"`` is decided at the step."""
         from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, Options  # noqa: PLC0415
 
+        beta = self._beta if isinstance(self._beta, float) else DEFAULT_OPTIONS.beta
         return Options(
             acquisition=self._acquisition,
-            beta=self._beta if isinstance(self._beta, float) else DEFAULT_OPTIONS.beta,
+            beta=math.sqrt(beta) if self._estimation == _PAPER else beta,
             deterministic=self._deterministic,
-            trend=self._trend,
+            trend=self._trend and self._estimation != _PAPER,
         )
 
     def _beta_of(self, snapshot: Snapshot) -> float:
@@ -250,10 +271,11 @@ class UHEBOSampler(ModelSampler):
             n_random = 1 + snapshot.past.before(number).count(uhe_bo.RANDOM_ARM)
             n_suggested = 1 + number - snapshot.past.first_suggested(number)
             _logger.info(
-                "%s: trial %d explores at random, as the model's search has stagnated; so have "
+                "%s: trial %d explores at random, as %s; so have "
                 "%d of %d trials since start-up (%.0f%%).",
                 self,
                 snapshot.number,
+                "the model's search has stagnated" if variant.on_stagnation else "the bandit chose",
                 n_random,
                 n_suggested,
                 100.0 * n_random / n_suggested,

@@ -11,7 +11,7 @@ def gpsampler_with_tpe(*, seed: int, n_startup_trials: int) -> BaseSampler:
     return GPSampler(seed=seed, n_startup_trials=n_startup_trials, independent_sampler=independent)
 
 
-OURS = ("ours-uhe", "ours-map", "go-ucb")
+OURS = ("bbo", "ours-uhe", "ours-map", "go-ucb")
 TPES = ("tpe", "tpe-group")
 ENTRANTS = by_name(
     (

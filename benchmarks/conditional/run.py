@@ -19,7 +19,7 @@ DESCRIPTION = "Regret in define-by-run studies with conditional parameters, synt
 SIZES = {"problems": tuple(PROBLEMS), "samplers": tuple(ENTRANTS), "seeds": 10}
 QUICK = {
     "problems": ("three_branches", "small_rate", "preprocessing_and_model"),
-    "samplers": ("ours-uhe", "tpe", "tpe-group", "random"),
+    "samplers": ("bbo", "tpe", "tpe-group", "random"),
     "trials": 14,
     "seeds": 2,
 }
@@ -34,7 +34,7 @@ BENCHMARK = SamplerBenchmark(
     problems=tuple(PROBLEMS),
     problem_named=problem_named,
     tables=ConditionalTables(name="conditional", trials=(30, 60)),
-    first=OURS[:1],
+    first=OURS[:2],
     entrants=ENTRANTS,
     groups={name: problem.group for name, problem in PROBLEMS.items()},
 )

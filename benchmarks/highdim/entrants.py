@@ -1,5 +1,7 @@
 """The entrants of the ``highdim`` benchmark, by name: ours, the paper's literal variant, the peers.
 
+``ours`` is GO-UCB, ``bbo`` the sampler in which it takes turns with a Gaussian process.
+
 ``literal`` has the paper's settings; ``literal-exact`` solves the paper's optimization problems
 instead of following them for its numbers of steps, with its other settings. ``uhe-bo`` is this
 package's other sampler, for the question which of the two to use. All are told how many
@@ -19,6 +21,7 @@ from benchmarks.common.samplers import SAMPLERS, Entrant, by_name
 from benchmarks.highdim.literal import LiteralGOUCB
 
 OURS = "ours"
+BBO = "bbo"
 UHE_BO = "uhe-bo"
 LITERAL = ("literal", "literal-exact")
 EXPENSIVE = ("gpsampler", "turbo")
@@ -72,6 +75,7 @@ def literal(*, seed: int, budget: int, n_startup_trials: int, exact: bool) -> Li
 ENTRANTS = by_name(
     (
         replace(SAMPLERS["go-ucb"], name=OURS),
+        SAMPLERS[BBO],
         replace(SAMPLERS["ours-uhe"], name=UHE_BO),
         *(
             Entrant(
@@ -88,9 +92,9 @@ ENTRANTS = by_name(
 
 
 def competes(name: str, part: str) -> bool:
-    """Tell whether an entrant is run in a part: where only our two are compared, no one else is."""
+    """Tell whether an entrant is run in a part: where only ours are compared, no one else is."""
     if name in LITERAL:
         return part in {"paper", "hpo"}
     if name == UHE_BO:
         return part in CROSSOVER_PARTS
-    return name == OURS or part not in {"d10", "d30"}
+    return name in {OURS, BBO} or part not in {"d10", "d30"}

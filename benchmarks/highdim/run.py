@@ -6,7 +6,7 @@ all stored runs of what is asked for, and say how many there are.
 
 Seeds begin at 100: smaller ones were used while the sampler was made. GPSampler and TuRBO take
 minutes per run and get fewer seeds where there are 50 or 100 parameters. Two parts, of 10 and 30
-parameters, are for the choice between our own two samplers, and have no one else.
+parameters, are for the choice between our own samplers, and have no one else.
 """
 
 import argparse
@@ -17,7 +17,16 @@ from benchmarks.common.report import Report
 from benchmarks.common.sampler_benchmark import add_study_arguments
 from benchmarks.common.samplers import Entrant, available
 from benchmarks.common.studies import StudyProblem, planned, run_studies
-from benchmarks.highdim.entrants import ENTRANTS, EXPENSIVE, LITERAL, OURS, PEERS, UHE_BO, competes
+from benchmarks.highdim.entrants import (
+    BBO,
+    ENTRANTS,
+    EXPENSIVE,
+    LITERAL,
+    OURS,
+    PEERS,
+    UHE_BO,
+    competes,
+)
 from benchmarks.highdim.problems import CASES, PARTS, problem_named
 from benchmarks.highdim.speed import add_speed
 from benchmarks.highdim.tables import add_cumulative, add_moved_tables, add_seconds_table
@@ -37,7 +46,11 @@ SEEDS = {
     "d100": (5, 3),
     "hpo": (5, 5),
 }
-SIZES = {"parts": ALL_PARTS, "problems": tuple(CASES), "samplers": (OURS, UHE_BO, *LITERAL, *PEERS)}
+SIZES = {
+    "parts": ALL_PARTS,
+    "problems": tuple(CASES),
+    "samplers": (BBO, OURS, UHE_BO, *LITERAL, *PEERS),
+}
 QUICK = {
     "problems": ("f1", "rosenbrock-20"),
     "samplers": (OURS, "literal", "tpe", "cma-es", "random"),

@@ -40,7 +40,7 @@ QUICK_PROBLEMS = {
 KINDS: dict[str, dict[str, Any]] = {
     "regret": {
         "problems": tuple(name for name, problem in PROBLEMS.items() if problem.group != "paper"),
-        "samplers": ("ours-uhe", "ours-map", "gpsampler", "tpe", "random"),
+        "samplers": ("bbo", "ours-uhe", "ours-map", "go-ucb", "gpsampler", "tpe", "random"),
         "seeds": 10,
     },
     "regret-paper": {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+import math
 import pickle
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +62,8 @@ def test_each_arm_suggests_what_its_own_sampler_does(given: dict[str, Any]) -> N
     known = {"n_startup_trials": N_STARTUP, "seed": 3, **given}
     for _ in range(4):
         arms: list[BaseSampler] = [_ProcessArm(estimation="map", **known), GOUCBSampler(**known)]
-        alone = optuna.create_study(sampler=arms[len(study.trials) % 2])
+        number, turns = len(study.trials), 3 if given else 2
+        alone = optuna.create_study(sampler=arms[number % turns == turns - 1])
         alone.add_trials(study.trials)
         alone.optimize(box, n_trials=1)
         study.optimize(box, n_trials=1)
@@ -70,11 +73,19 @@ def test_each_arm_suggests_what_its_own_sampler_does(given: dict[str, Any]) -> N
 def test_arms_alternate_by_number_and_continue_their_own_fits(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Even trials have a Gaussian process, odd ones a network; no stored fit is misread."""
+    """Even trials have a Gaussian process, odd ones a network; no stored fit is misread.
+
+    Under constraints every third trial has the network.
+    """
     study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=0))
     study.optimize(box, n_trials=N_STARTUP + 8)
     by_network = [loss == FIT_NAME for loss in losses(study)[N_STARTUP:]]
     assert by_network == [number % 2 == 1 for number in range(N_STARTUP, N_STARTUP + 8)]
+    constrained = BBOSampler(n_startup_trials=N_STARTUP, seed=0, constraints_func=limit)
+    study = optuna.create_study(sampler=constrained)
+    study.optimize(box, n_trials=N_STARTUP + 7)
+    by_network = [loss == FIT_NAME for loss in losses(study)[N_STARTUP:]]
+    assert by_network == [number % 3 == 2 for number in range(N_STARTUP, N_STARTUP + 7)]
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 
@@ -110,6 +121,18 @@ def test_failed_and_running_trials_are_accounted_for() -> None:
             study.tell(trial, value)
     points = {tuple(params.values()) for params in params_of(study)}
     assert len(points) == 14
+
+
+def test_workers_in_step_get_both_arms_and_points_apart() -> None:
+    """Of eight trials asked for at once either arm suggests four, knowing the other's."""
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=4))
+    study.optimize(box, n_trials=9)
+    running = [study.ask() for _ in range(8)]
+    points = [[trial.suggest_float(name, 0.0, 1.0) for name in "xy"] for trial in running]
+    by_network = [loss == FIT_NAME for loss in losses(study)[-8:]]
+    assert by_network == [True, False] * 4
+    distances = [math.dist(a, b) for a, b in itertools.combinations(points, 2)]
+    assert min(distances) > 0.005
 
 
 def test_the_log_says_which_arm_improved(caplog: pytest.LogCaptureFixture) -> None:

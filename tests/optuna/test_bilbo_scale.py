@@ -96,6 +96,7 @@ def test_ten_thousand_trials(caplog: pytest.LogCaptureFixture) -> None:
     assert warnings_in(caplog) == []
 
 
+@pytest.mark.slow
 def test_another_process_suggests_the_same() -> None:
     """Which observations are modeled follows from the trials and their order alone."""
     n = 3 * MAX_MODELED // 2

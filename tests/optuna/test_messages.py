@@ -58,9 +58,15 @@ def test_shown_once_and_formatted_as_optuna_does() -> None:
             1,
             1,
             id="propagation",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
-            "logging.getLogger('bbo_plugins').setLevel(logging.ERROR)", "", 0, 0, id="own level"
+            "logging.getLogger('bbo_plugins').setLevel(logging.ERROR)",
+            "",
+            0,
+            0,
+            id="own level",
+            marks=pytest.mark.slow,
         ),
     ],
 )

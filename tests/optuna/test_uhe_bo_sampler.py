@@ -190,13 +190,17 @@ class Script:
         self.study.tell(trial, given, state=states.get(str(outcome)))
 
 
-@pytest.mark.parametrize("script, direction", [(0, "minimize"), (1, "maximize")])
 @pytest.mark.parametrize(
-    "arguments, variant",
+    "script, direction, arguments, variant",
     [
-        ({}, EVERY_PAIR),
-        ({"n_trials": 31}, Variant(likelihood.MARGINAL, on_stagnation=False)),
-        ({"constraints_func": lambda trial: [trial.user_attrs["violation"]]}, EVERY_PAIR),
+        (0, "minimize", {}, EVERY_PAIR),
+        (1, "maximize", {"n_trials": 31}, Variant(likelihood.MARGINAL, on_stagnation=False)),
+        (
+            1,
+            "minimize",
+            {"constraints_func": lambda trial: [trial.user_attrs["violation"]]},
+            EVERY_PAIR,
+        ),
     ],
     ids=["scaled", "improvement, planned", "constrained"],
 )

@@ -13,6 +13,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from tests.reliability.cases import QUICK
 from tests.reliability.front_door import (
     SAMPLERS,
     ask,
@@ -34,9 +35,9 @@ _N_WORKERS = 3
 _MAX_PENDING = 64
 KINDS = ("sqlite", "journal")
 _FEW, _MANY = 3, 20
-QUICK = {("uhe", "sqlite"), ("go-ucb", "journal")}
+QUICK_CASES = {("uhe", "sqlite"), ("go-ucb", "journal")}
 CASES = [
-    *(pytest.param(name, kind, _FEW) for name, kind in sorted(QUICK)),
+    *(pytest.param(name, kind, _FEW) for name, kind in sorted(QUICK_CASES)),
     *(
         pytest.param(name, kind, _MANY, marks=pytest.mark.slow)
         for kind in KINDS
@@ -140,7 +141,7 @@ def add_random_trials(study: Study, n: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", QUICK)
 def test_heartbeats_fail_the_dead(name: str, tmp_path: Path) -> None:
     """A trial whose heartbeat has stopped is failed by Optuna: no longer pending, nor forgotten."""
     url = f"sqlite:///{tmp_path}/study.db"

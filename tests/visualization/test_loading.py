@@ -42,10 +42,7 @@ def _run(program: str, statement: str, *, blocked: str = "nothing") -> Any:
 @pytest.mark.parametrize(
     "statement, loaded",
     [
-        ("import bbo_plugins.optuna", []),
-        ("import bbo_plugins.visualization._data.objective", []),
-        ("import bbo_plugins; bbo_plugins.visualization", []),
-        ("from bbo_plugins.visualization import matplotlib", []),
+        ("from bbo_plugins.visualization import _data, matplotlib", []),
         ("from bbo_plugins.visualization import plot_posterior", ["plotly"]),
         ("from bbo_plugins.visualization.matplotlib import plot_posterior", ["matplotlib"]),
     ],

@@ -38,6 +38,7 @@ DEFAULT_BETA = 1.0
 DEFAULT_HIDDEN_UNITS = 25
 _LONGEST, _SHORTEST, _FIRST = 1.6, 2.0**-7, 0.8  # as in TuRBO
 _N_SUCCESSES, _N_FAILURES = 2, 5  # in a row, before the length doubles or halves
+_WIDER = 0.5  # mean of log √β beside pending trials, whose standard deviation is 1
 _LEAST_RISE = 1e-3  # of the best value's distance from the median, to be an improvement
 
 
@@ -64,12 +65,16 @@ class GOUCBOptions:
 
 @dataclass(frozen=True)
 class UpperConfidenceBound:
-    """The acquisition function, weighed by the probability of feasibility if there are constraints.
+    """The acquisition function: the bound, or under constraints the expected improvement.
+
+    The expected improvement has the standard deviations of the bound, and is weighed by the
+    probability of feasibility. A bound has a unit: as the gains get smaller it would count for ever
+    less beside the probability, and the search would stay away from the border.
 
     Attributes:
         features: The map to the networks' inputs.
         objective: Ball of the objective's network; None if nothing but feasibility is wanted.
-        multiplier: √β, standard deviations in the bound.
+        multiplier: √β, by which posterior standard deviations are multiplied.
         incumbent: Largest mean at points that may be the best; used with weights only.
         constraints: Balls of the slacks' networks, and the slack from which on a point is feasible.
         validity: Where an evaluation returns a value; None if none has failed.
@@ -87,11 +92,11 @@ class UpperConfidenceBound:
         U = inputs(X, self.features)
         value = np.zeros(len(X))
         if self.objective is not None:
-            value += self._bound(*self.objective.predict(U)).value
+            value += self._of_objective(*self.objective.predict(U)).value
         for ball, limit in self.constraints:
             value += functions.log_probability_of_feasibility(*ball.predict(U), limit).value
         if self.validity is not None:
-            value += self.validity.log_probability(X)
+            value += self._validity_exponent * self.validity.log_probability(X)
         return value
 
     def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -100,9 +105,10 @@ class UpperConfidenceBound:
         value, by_input = np.zeros(len(X)), np.zeros(U.shape)
         if self.objective is not None:
             mean, variance, *gradients = self.objective.predict_with_gradients(U)
-            bound = self._bound(mean, variance)  # Algorithm 1, line 5 (Phase II): max over w
-            value += bound.value
-            by_input += functions.chain(bound, *gradients)
+            # Algorithm 1, line 5 (Phase II): max over w
+            derivatives = self._of_objective(mean, variance)
+            value += derivatives.value
+            by_input += functions.chain(derivatives, *gradients)
         for ball, limit in self.constraints:
             mean, variance, *gradients = ball.predict_with_gradients(U)
             feasible = functions.log_probability_of_feasibility(mean, variance, limit)
@@ -112,13 +118,21 @@ class UpperConfidenceBound:
         gradient[:, self.features.numeric] = 2.0 * by_input[:, self.features.numeric_columns]
         if self.validity is not None:
             log_probability, by_x = self.validity.log_probability_and_gradient(X)
-            value += log_probability
-            gradient += by_x
+            value += self._validity_exponent * log_probability
+            gradient += self._validity_exponent * by_x
         return value, gradient
 
-    def _bound(self, mean: FloatArray, variance: FloatArray) -> functions.Derivatives:
+    @property
+    def _validity_exponent(self) -> int:
+        return self.validity.exponent if self.validity is not None and self.constraints else 1
+
+    def _of_objective(self, mean: FloatArray, variance: FloatArray) -> functions.Derivatives:
+        if self.constraints:
+            beta = self.multiplier**2
+            gain = functions.log_expected_improvement(mean, beta * variance, self.incumbent)
+            return gain._replace(by_variance=beta * gain.by_variance)
         bound = functions.upper_confidence_bound(mean, variance, self.multiplier)
-        if not self.constraints and self.validity is None:
+        if self.validity is None:
             return bound
         value, slope = functions.log_softplus(bound.value - self.incumbent)
         return functions.Derivatives(value, slope * bound.by_mean, slope * bound.by_variance)
@@ -181,11 +195,15 @@ def suggest_by_model(
     objective = surrogate.condition_on_pending(
         pending, surrogate.penalize_failures(failed[-LATEST_FAILED:])
     )
+    multiplier = math.sqrt(options.beta)  # Eq. (7), a constant here
+    if len(pending):
+        # The same bound of workers that think at the same time has its maxima at nearly one place.
+        multiplier *= math.exp(_WIDER + rng.standard_normal())
     validity, notes = fit_validity(data.X, failed, features)
     acquisition = UpperConfidenceBound(
         features,
         objective if eligible.any() or not constraints else None,
-        math.sqrt(options.beta),  # Eq. (7), a constant here
+        multiplier,
         incumbent,
         tuple((one.condition_on_pending(pending, one.ball), _limit(one)) for one in constraints),
         validity,
@@ -280,7 +298,8 @@ def _region(
         worth, values = mean, observations.y
     best = int(np.argmax(worth))
     center = _completed(space, points, worth)
-    return TrustRegion(center, length_after(values, n_startup)), float(mean[best])
+    length = length_after(values, n_startup, n_pending=len(observations.pending))
+    return TrustRegion(center, length), float(mean[best])
 
 
 def _completed(space: SearchSpace, points: FloatArray, worth: FloatArray) -> FloatArray:
@@ -298,16 +317,18 @@ def _completed(space: SearchSpace, points: FloatArray, worth: FloatArray) -> Flo
     return center
 
 
-def length_after(y: FloatArray, n_startup: int) -> float:
+def length_after(y: FloatArray, n_startup: int, *, n_pending: int = 0) -> float:
     """Return the length of the region after values ``y`` (n,), maximized, in the order of trials.
 
     Successes in a row double it, failures in a row halve it; a tiny region starts over. A success
     exceeds the best value by a share of its distance from the median, which no shift of the
-    objective changes.
+    objective changes. Trials that run at the same time do not know of one another: beside p of them
+    it takes p + 1 times as many failures.
 
     Args:
         y: Values, shape (n,); -inf for one that cannot be the best.
         n_startup: How many of them were not suggested from within a region.
+        n_pending: How many trials are running.
 
     Returns:
         The length in units of the cube's edge.
@@ -324,7 +345,7 @@ def length_after(y: FloatArray, n_startup: int) -> float:
         best = max(best, value)
         if successes == _N_SUCCESSES:  # Section 3 of Eriksson et al. (2019)
             length, successes = min(2.0 * length, _LONGEST), 0
-        elif failures == _N_FAILURES:
+        elif failures == _N_FAILURES * (1 + n_pending):
             length, failures = 0.5 * length, 0
         if length < _SHORTEST:
             length, successes, failures = _FIRST, 0, 0

@@ -25,7 +25,8 @@ estimates the hyperparameters as if the data had been sampled uniformly.
 | Algorithm 1, line 19 | pair_rewards | bandit.py |
 | Algorithm 1, line 20 | Bandit.after | bandit.py |
 
-Deviations of the default; a :class:`Variant` can be the paper's in the first four:
+Deviations of the default; :data:`AS_IN_THE_PAPER` is the paper's in the first four, and is run
+with mean + √β_t · deviation as the acquisition function:
 
 * The bandit decides only while the search has stagnated: before, exploring costs what the model
   would have gained.
@@ -38,7 +39,7 @@ Deviations of the default; a :class:`Variant` can be the paper's in the first fo
   steps taken at earlier, larger rates would give the first rounds the most say for ever.
 * The uniform points of Eq. (2) depend on d alone: data determine the result in any process.
 * "Nearest" is meant in the kernel's feature columns: there may be categorical dimensions.
-* The kernel has a trend: see :mod:`bbo_plugins.gp.kernels`.
+* The kernel has a trend (:mod:`bbo_plugins.gp.kernels`), unless the sampler runs the paper.
 * The acquisition function is log EI unless "ucb" is chosen: it needs no multiplier.
 
 Source: H. Ha, V. Nguyen, H. Tran-The, H. Zhang, X. Zhang, A. van den Hengel, "Provably Efficient
@@ -46,6 +47,7 @@ Bayesian Optimization with Unknown Gaussian Process Hyperparameter Estimation", 
 """
 
 from bbo_plugins.methods.uhe_bo.algorithm import (
+    AS_IN_THE_PAPER,
     EXPLORE_WHEN_STAGNATED,
     MAP_ONLY,
     MODEL_ARM,
@@ -56,6 +58,7 @@ from bbo_plugins.methods.uhe_bo.algorithm import (
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
 
 __all__ = [
+    "AS_IN_THE_PAPER",
     "EXPLORE_WHEN_STAGNATED",
     "MAP_ONLY",
     "MODEL_ARM",

@@ -22,7 +22,7 @@ from bbo_plugins.gp.targets import OutputTransform
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.observations import Suggestion
 from bbo_plugins.methods.uhe_bo.bandit import pair_of, pair_rewards, replay
-from bbo_plugins.methods.uhe_bo.losses import WeightedLeaveOneOut
+from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,6 +66,9 @@ class Variant:
 
 EXPLORE_WHEN_STAGNATED: Final = Variant()
 MAP_ONLY: Final = Variant(criterion=MARGINAL, explores=False)  # the parent method
+AS_IN_THE_PAPER: Final = Variant(
+    criterion=NearestNeighborPseudoData(), on_stagnation=False, n_draws=1, reward="scaled"
+)
 
 
 @one_blas_thread()

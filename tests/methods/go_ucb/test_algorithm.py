@@ -21,6 +21,7 @@ from bbo_plugins.methods.go_ucb.algorithm import (
 )
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork
 from bbo_plugins.space import CLOSE, Dimension, SearchSpace
+from tests.oracles import normal
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, unit_box
 
@@ -133,6 +134,22 @@ def test_value_is_the_linearized_maximum_over_the_ball() -> None:
     np.testing.assert_allclose(acquisition.value(X), mean + 1.5 * np.sqrt(variance))
 
 
+def test_value_under_constraints_is_the_weighed_expected_improvement() -> None:
+    """With √β standard deviations; a unit of the objective's would matter otherwise."""
+    acquisition = _bound(unit_box(2), 2)
+    X = np.random.default_rng(1).random((5, 2))
+    assert acquisition.objective is not None
+    expected = [
+        normal.log_expected_improvement(float(mean), 1.5**2 * float(variance), 0.3)
+        for mean, variance in zip(*acquisition.objective.predict(2.0 * X - 1.0), strict=True)
+    ]
+    for ball, limit in acquisition.constraints:
+        mean, variance = ball.predict(2.0 * X - 1.0)
+        for i, z in enumerate((mean - limit) / np.sqrt(variance)):
+            expected[i] += normal.log_cdf(float(z))[0]
+    np.testing.assert_allclose(acquisition.value(X), expected, rtol=1e-9)
+
+
 # ------------------------------------------------------------------------------------ the method
 
 
@@ -188,6 +205,24 @@ def test_pending_points_repel() -> None:
         pending = np.concatenate([pending, x[None, :]])
 
 
+def test_workers_at_one_time_have_different_balls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside pending points √β is drawn by the trial's generator; else it is the given one."""
+    seen: list[float] = []
+
+    def watched(acquisition: UpperConfidenceBound, *arguments: Any, **options: Any) -> FloatArray:
+        seen.append(acquisition.multiplier)
+        return maximize_in_region(acquisition, *arguments, **options)
+
+    monkeypatch.setattr("bbo_plugins.methods.go_ucb.algorithm.maximize_in_region", watched)
+    X = np.random.default_rng(0).random((8, 2))
+    for pending in (X[:0], X[:1] + 0.01):
+        for seed in (0, 1, 1):
+            _step(observe(X, _hill(X), pending=pending), seed=seed, beta=4.0)
+    assert seen[:3] == [2.0] * 3
+    assert len({2.0, *seen[3:]}) == 3
+    assert seen[4] == seen[5]
+
+
 def test_known_points_are_not_repeated_without_noise() -> None:
     """In a finite space a deterministic objective is never evaluated twice at a point."""
     space = SearchSpace({"a": Dimension.int(0, 4), "b": Dimension.categorical(["u", "v"])})
@@ -234,7 +269,7 @@ def test_failure_at_a_point_that_was_evaluated_does_not_count() -> None:
 
 
 def test_constraints_are_kept_to() -> None:
-    """Most suggestions satisfy a constraint that the unconstrained optimum violates."""
+    """Suggestions approach the border, beyond which the unconstrained optimum is, to the end."""
     space = unit_box(3)
     X = np.random.default_rng(0).random((12, 3))
 
@@ -246,9 +281,9 @@ def test_constraints_are_kept_to() -> None:
         observations = observe(X, _hill(X), constraints=limits(X))
         x = _step(observations, space, seed=i, n_startup=12).x
         X = np.concatenate([X, x[None, :]])
-    feasible = limits(X)[:, 0] <= 0.0
-    assert feasible[12:].mean() > 0.5
-    assert _hill(X)[feasible].max() > -3.0 * 0.3**2 - 0.05  # the best is 0.4 in every coordinate
+    beyond = limits(X)[:, 0]
+    assert (beyond[12:] <= 1e-3).mean() > 0.9
+    assert _hill(X)[beyond <= 0.0].max() > -3.0 * 0.3**2 - 1e-4  # the best has 0.4 everywhere
 
 
 def test_feasible_points_are_looked_for_first() -> None:
@@ -335,6 +370,13 @@ def test_failures_in_a_row_shorten_it() -> None:
     interrupted = y.copy()
     interrupted[-2] = 5.0
     assert length_after(interrupted, 2) == FIRST
+
+
+def test_running_trials_excuse_failures() -> None:
+    """Failures of trials that ran at the same time count as one."""
+    y = np.concatenate([[1.0, 0.0], np.zeros(4 * FAILURES)])
+    assert length_after(y[:-1], 2, n_pending=3) == FIRST
+    assert length_after(y, 2, n_pending=3) == 0.5 * FIRST
 
 
 def test_improvements_are_on_the_best_value() -> None:

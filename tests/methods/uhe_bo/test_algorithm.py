@@ -19,6 +19,7 @@ from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo
 from bbo_plugins.methods.uhe_bo.algorithm import (
+    AS_IN_THE_PAPER,
     EXPLORE_WHEN_STAGNATED,
     MAP_ONLY,
     MODEL_ARM,
@@ -39,9 +40,7 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.observations import Observations, Suggestion
     from bbo_plugins.space.dimension import FloatArray
 
-LITERAL = Variant(
-    criterion=NearestNeighborPseudoData(), on_stagnation=False, n_draws=1, reward="scaled"
-)
+LITERAL = AS_IN_THE_PAPER
 # The rules of the bandit without the cost of the paper's loss.
 EVERY_PAIR = replace(LITERAL, criterion=MARGINAL)
 

@@ -93,3 +93,11 @@ def test_beta_without_ucb_is_refused(acquisition: Any) -> None:
     """A multiplier that would have no effect is an error, not a silent no-op."""
     with pytest.raises(ValueError, match=r"^beta must be None with .*'ucb'.*, but got 2\.0\.$"):
         UHEBOSampler(acquisition=acquisition, beta=2.0)
+
+
+@pytest.mark.parametrize("argument, value", [("acquisition", "ei"), ("beta", "bilevel")])
+def test_what_the_paper_does_not_have_is_refused(argument: str, value: Any) -> None:
+    """Run to the letter, the acquisition function is the paper's, with a constant."""
+    rule = rf"^{argument} must be .+ with estimation='uhe-paper', but got '{value}'\.$"
+    with pytest.raises(ValueError, match=rule):
+        UHEBOSampler(estimation="uhe-paper", **{argument: value})

@@ -79,9 +79,8 @@ SAMPLERS: dict[str, Callable[[], ModelSampler]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["uhe", *(pytest.param(name, marks=pytest.mark.slow) for name in ("map", "go-ucb"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["uhe", "map", "go-ucb"])
 def test_ten_thousand_trials(
     name: str, history: list[FrozenTrial], caplog: pytest.LogCaptureFixture
 ) -> None:
