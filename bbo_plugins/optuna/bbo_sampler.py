@@ -30,17 +30,23 @@ _LOG_EVERY = 10  # trials of the models
 _TURNS, _TURNS_CONSTRAINED = 2, 3  # trials of which the network suggests the last one
 
 
+class _ProcessArm(UHEBOSampler):
+    """The Gaussian process without a trend: to extrapolate is the network's part."""
+
+    _trend = False
+
+
 class BBOSampler(ModelSampler):
     """One sampler for every ordinary study: a Gaussian process and a network alternate.
 
     After a space-filling start-up, trials with an even number are suggested by a Gaussian process,
-    as by :class:`~bbo_plugins.optuna.UHEBOSampler` with ``estimation="map"``, and those with an odd
-    number by a network, as by :class:`~bbo_plugins.optuna.GOUCBSampler`. Both models are fitted to
-    all finished trials, so that each learns from what the other has found: the Gaussian process
-    searches the whole space, the network a trust region around the best trial. Where one of them
-    does not suit the objective, the other one still makes progress. Under constraints, where the
-    network is the weaker one, it suggests every third trial. Every ten trials a line in the log
-    (INFO) says how often each has improved on the best value.
+    as by :class:`~bbo_plugins.optuna.UHEBOSampler` with ``estimation="map"`` but without its trend,
+    and those with an odd number by a network, as by :class:`~bbo_plugins.optuna.GOUCBSampler`. Both
+    models are fitted to all finished trials, so that each learns from what the other has found: the
+    Gaussian process searches the whole space, the network a trust region around the best trial.
+    Where one of them does not suit the objective, the other one still makes progress. Under
+    constraints, where the network is the weaker one, it suggests every third trial. Every ten
+    trials a line in the log (INFO) says how often each has improved on the best value.
 
     A study with several objectives has a Gaussian process for each, and every trial is suggested by
     the expected improvement of the hypervolume that the trials dominate; with more than four, by
@@ -113,7 +119,7 @@ class BBOSampler(ModelSampler):
         seed: int | None = None,
     ) -> None:
         """Check and keep the arguments."""
-        self._process_arm = UHEBOSampler(
+        self._process_arm = _ProcessArm(
             estimation="map",
             horizon=horizon,
             noise_func=noise_func,

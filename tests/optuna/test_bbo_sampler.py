@@ -14,7 +14,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import InnerHorizon
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
-from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna import BBOSampler, GOUCBSampler
+from bbo_plugins.optuna.bbo_sampler import _ProcessArm
 from bbo_plugins.optuna.study.proposal import Proposal
 from bbo_plugins.visualization._data.objective import NetworkModel, ProcessModel, posterior_of
 
@@ -60,7 +61,7 @@ def test_each_arm_suggests_what_its_own_sampler_does(given: dict[str, Any]) -> N
     study.optimize(box, n_trials=N_STARTUP + 5)
     known = {"n_startup_trials": N_STARTUP, "seed": 3, **given}
     for _ in range(4):
-        arms: list[BaseSampler] = [UHEBOSampler(estimation="map", **known), GOUCBSampler(**known)]
+        arms: list[BaseSampler] = [_ProcessArm(estimation="map", **known), GOUCBSampler(**known)]
         number, turns = len(study.trials), 3 if given else 2
         alone = optuna.create_study(sampler=arms[number % turns == turns - 1])
         alone.add_trials(study.trials)
