@@ -6,7 +6,7 @@ import functools
 import logging
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
@@ -132,7 +132,7 @@ class UHEBOSampler(ModelSampler):
             print(study.best_params)
     """
 
-    _trend: ClassVar[bool] = True  # whether the objective's kernel has one
+    _trend = True  # whether the objective's kernel has one
 
     def __init__(
         self,
