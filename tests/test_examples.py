@@ -46,6 +46,7 @@ def _is_picture(path: Path) -> bool:
         ("bilevel", "--n-trials", "1", 2),
         ("many_hyperparameters", "--n-trials", "0", 1),
         ("model_choice", "--n-trials", "0", 1),
+        ("small_and_accurate", "--n-trials", "0", 1),
         ("horizon_optuna", "--total-steps", "0", 1),
     ],
 )
@@ -255,6 +256,19 @@ def test_model_choice_tries_each_kind(tmp_path: Path) -> None:
     assert f"  kind = {best[0]}\n" in out
     assert "12/12" in progress
     assert _is_picture(tmp_path / "result" / "model_choice.png")
+
+
+@pytest.mark.slow
+def test_small_and_accurate_draws_the_front(tmp_path: Path) -> None:
+    """The front it prints is one: the larger the forest, the fewer errors it makes."""
+    out, _ = _run("small_and_accurate", tmp_path, "--n-trials", "12")
+    rows = re.findall(r"^  (0\.\d{4}) +(\d+) +\d+ +\d+$", out, flags=re.MULTILINE)
+    errors, sizes = ([float(row[i]) for row in rows] for i in (0, 1))
+    assert len(rows) >= 2
+    assert errors == sorted(errors, reverse=True)
+    assert sizes == sorted(sizes)
+    assert "random search it beats or meets" in out
+    assert _is_picture(tmp_path / "result" / "small_and_accurate.png")
 
 
 def test_model_choice_has_the_parameters_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:

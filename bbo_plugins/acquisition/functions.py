@@ -103,14 +103,14 @@ _REGIMES = (
 
 
 def log_expected_improvement(
-    mean: FloatArray, variance: FloatArray, incumbent: float
+    mean: FloatArray, variance: FloatArray, incumbent: float | FloatArray
 ) -> Derivatives:
     """Return log EI.
 
     Args:
         mean: Posterior means, any shape.
         variance: Posterior variances, positive, same shape.
-        incumbent: μ⁺, in the units of ``mean``.
+        incumbent: μ⁺, in the units of ``mean``; an array of them is broadcast with ``mean``.
     """
     sigma = np.sqrt(variance)
     z = (mean - incumbent) / sigma

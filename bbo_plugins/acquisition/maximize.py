@@ -359,7 +359,9 @@ def _search_levels(
 def _search_coordinate(
     box: _Box, i: int, X: FloatArray, values: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Move coordinate ``i`` of every point to the best of its tried levels."""
+    """Move coordinate ``i`` of every point to the best of its tried levels, where it is active."""
+    if box.space.names[i] in box.space.conditions and not box.space.active(X)[:, i].any():
+        return X, values
     axis = box.space.dimensions[i]
     tried = _levels_to_try(box, i, axis.level_of(X[:, i]), rng)
     trials = np.repeat(X, tried.shape[1], axis=0)
@@ -402,7 +404,7 @@ def best_allowed(
 ) -> tuple[FloatArray, float]:
     """Return the best of ``X`` that may be suggested; a repeat only if the space is exhausted."""
     order = np.argsort(-values, kind="stable")
-    X, values = X[order], values[order]
+    X, values = space.with_inactive_set(X[order]), values[order]
     if not len(excluded) and not len(pending):
         return X[0], float(values[0])
     taken = _keys_inside(np.concatenate([excluded, pending]), space)

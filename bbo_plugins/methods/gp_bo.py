@@ -85,6 +85,7 @@ class Options:
 
 
 DEFAULT_OPTIONS: Final = Options()
+UNUSABLE: Final = (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError)  # data or model
 
 
 @one_blas_thread()
@@ -111,10 +112,15 @@ def suggest(
     """
     try:
         return _suggest_by_model(space, observations, rng, options)
-    except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
-        x = space.snap(shifted_sobol(1, len(space), rng))[0]
-        notes = (f"no model could be used ({errors.reason_of(error)}), so the point is random",)
-        return Suggestion(x, notes=notes)
+    except UNUSABLE as error:
+        return random_point(space, rng, error)
+
+
+def random_point(space: SearchSpace, rng: np.random.Generator, error: Exception) -> Suggestion:
+    """Return a random point of the space, and the note that a model failed by this ``error``."""
+    x = space.snap(shifted_sobol(1, len(space), rng))[0]
+    notes = (f"no model could be used ({errors.reason_of(error)}), so the point is random",)
+    return Suggestion(x, notes=notes)
 
 
 def _suggest_by_model(
@@ -123,6 +129,7 @@ def _suggest_by_model(
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
     features = FeatureMap.of(space)
     failed, evaluated = observations.still_failed, observations.X
+    without_noise = observations.repeats_agree
     observations = training_subset.modeled(observations, features)
     n_models = 1 + len(observations.reported_constraints)
     starts = [*options.warm_starts, *([None] * n_models)][:n_models]
@@ -137,9 +144,9 @@ def _suggest_by_model(
         criterion=options.criterion,
         marginal_start=options.marginal_start,
     )
-    constraints = _fit_constraints(observations, features, starts[1:])
+    constraints = fit_constraints(observations, features, starts[1:])
     fitted = [surrogate, *constraints]
-    known, mean = _attainable(space, surrogate.process)
+    known, mean = attainable(space, surrogate.process)
     validity, notes = fit_validity(observations.X, failed, features)
     acquisition = _acquisition(
         surrogate,
@@ -147,16 +154,17 @@ def _suggest_by_model(
         observations,
         failed,
         validity,
-        incumbents=mean[_eligible(observations, known, constraints)],
+        incumbents=mean[eligible(observations, known, constraints)],
         options=options,
     )
+    unrepeated = options.deterministic or (space.is_conditional and without_noise)
     x, _ = maximize(
         acquisition,
         space,
         rng=rng,
         length_scales=surrogate.process.hyperparameters.length_scales,
-        anchors=_anchors(space, known, mean),
-        excluded=np.concatenate([evaluated, failed]) if options.deterministic else failed,
+        anchors=anchors(space, known, mean, _N_ANCHORS),
+        excluded=np.concatenate([evaluated, failed]) if unrepeated else failed,
         pending=observations.pending,
     )
     return Suggestion(
@@ -168,7 +176,7 @@ def _suggest_by_model(
     )
 
 
-def _attainable(space: SearchSpace, process: GaussianProcess) -> tuple[FloatArray, FloatArray]:
+def attainable(space: SearchSpace, process: GaussianProcess) -> tuple[FloatArray, FloatArray]:
     """Return the observed points (n, d), moved into ``space``, and the posterior means there (n,).
 
     Only in a space with a held dimension do they move: what counts there is the best of the slice.
@@ -179,17 +187,24 @@ def _attainable(space: SearchSpace, process: GaussianProcess) -> tuple[FloatArra
     return points, process.predict_mean(points)
 
 
-def _anchors(space: SearchSpace, known: FloatArray, mean: FloatArray) -> FloatArray:
-    """Return the observed points with the best means, and the best of each set of parameters."""
-    order = np.argsort(-mean, kind="stable")
-    best = order[:_N_ANCHORS]
+def anchors(space: SearchSpace, known: FloatArray, worth: FloatArray, n: int) -> FloatArray:
+    """Return n of the observed points, and the best of each set of parameters.
+
+    Args:
+        space: The search space.
+        known: The observed points, shape (k, d).
+        worth: What they are compared by, the larger the better, shape (k,).
+        n: How many.
+    """
+    order = np.argsort(-worth, kind="stable")
+    best = order[:n]
     if space.is_conditional:
         _, first = np.unique(space.active(known[order]), axis=0, return_index=True)
         best = np.concatenate([best, order[np.sort(first)[:_N_BRANCHES]]])
     return known[best]
 
 
-def _fit_constraints(
+def fit_constraints(
     observations: Observations, features: FeatureMap, warm_starts: Sequence[WarmStart | None]
 ) -> list[Surrogate]:
     """Fit one surrogate to the slack -c of each constraint, on the trials that report it."""
@@ -209,7 +224,7 @@ def _fit_constraints(
     return models
 
 
-def _eligible(
+def eligible(
     observations: Observations, known: FloatArray, constraints: Sequence[Surrogate]
 ) -> NDArray[np.bool_]:
     """Return which observed points (n,) may be the incumbent.
@@ -251,18 +266,11 @@ def _acquisition(
         options: Which acquisition function.
     """
     pending = observations.pending
-    models = tuple(
-        ConstraintModel(condition_on_pending(model.process, pending), _limit(model))
-        for model in constraints
-    )
-    penalized = penalize_failures(surrogate.process, failed[-LATEST_FAILED:])
-    process = condition_on_pending(penalized, pending)
+    models = constraint_models(constraints, pending)
+    process = with_fantasies(surrogate.process, failed, pending)
     if not len(incumbents) and models:
         return ConstrainedAcquisition(None, process, 0.0, options.beta, models, validity)
-    feasible = np.ones(len(pending), dtype=bool)
-    for model in models:
-        feasible &= _pending_values(model.process, pending) >= model.limit
-    pending_mean = _pending_values(process, pending)[feasible]
+    pending_mean = pending_values(process, pending)[feasible_pending(models, pending)]
     if not len(incumbents):
         incumbents = surrogate.process.mean_at_observations
     # Algorithm 1 of Fu et al. (2024): the best predictive mean over the points evaluated so far.
@@ -270,6 +278,31 @@ def _acquisition(
     return ConstrainedAcquisition(
         options.acquisition, process, incumbent, options.beta, models, validity
     )
+
+
+def constraint_models(
+    constraints: Sequence[Surrogate], pending: FloatArray
+) -> tuple[ConstraintModel, ...]:
+    """Return the constraints' posteriors given their means at the pending points (p, d)."""
+    return tuple(
+        ConstraintModel(condition_on_pending(model.process, pending), _limit(model))
+        for model in constraints
+    )
+
+
+def feasible_pending(models: Sequence[ConstraintModel], pending: FloatArray) -> NDArray[np.bool_]:
+    """Return which of the pending points (p, d) are feasible by the constraints' means, (p,)."""
+    feasible = np.ones(len(pending), dtype=bool)
+    for model in models:
+        feasible &= pending_values(model.process, pending) >= model.limit
+    return feasible
+
+
+def with_fantasies(
+    process: GaussianProcess, failed: FloatArray, pending: FloatArray
+) -> GaussianProcess:
+    """Return an objective's posterior after failures (f, d) and at pending points (p, d)."""
+    return condition_on_pending(penalize_failures(process, failed[-LATEST_FAILED:]), pending)
 
 
 def penalize_failures(process: GaussianProcess, failed: FloatArray) -> GaussianProcess:
@@ -296,6 +329,6 @@ def condition_on_pending(process: GaussianProcess, pending: FloatArray) -> Gauss
     return process.condition_on(pending, process.predict_mean(pending))
 
 
-def _pending_values(process: GaussianProcess, pending: FloatArray) -> FloatArray:
+def pending_values(process: GaussianProcess, pending: FloatArray) -> FloatArray:
     """Return the values at the pending points (p,) that ``process`` was last conditioned on."""
     return process.y[len(process.y) - len(pending) :]

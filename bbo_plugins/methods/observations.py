@@ -83,6 +83,13 @@ class Observations:
         return np.array(still).reshape(len(still), self.X.shape[1])
 
     @property
+    def repeats_agree(self) -> bool:
+        """Whether a point was evaluated again, and each that was had the same value each time."""
+        points = {row.tobytes() for row in self.X}
+        pairs = {(row.tobytes(), value) for row, value in zip(self.X, self.y, strict=True)}
+        return len(points) == len(pairs) < len(self.y)
+
+    @property
     def reported_constraints(self) -> list[FloatArray]:
         """The values (n,) of each constraint that at least one trial reports."""
         if self.constraints is None:

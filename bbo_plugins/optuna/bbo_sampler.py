@@ -1,26 +1,29 @@
-"""BBOSampler: the front door for ordinary studies, two models that take turns."""
+"""BBOSampler: the front door for ordinary studies, with one objective or several."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
-from bbo_plugins.optuna.sampling.base import ModelSampler
+from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, ModelSampler
 from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from optuna.samplers import BaseSampler
+    from optuna.study import Study
     from optuna.trial import FrozenTrial
 
     from bbo_plugins.methods.gp_bo import Options
     from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
     from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
+    from bbo_plugins.optuna.study.trials import NoiseFunction
 
 _logger = logging.getLogger(__name__)
 _LOG_EVERY = 10  # trials of the models
@@ -38,6 +41,10 @@ class BBOSampler(ModelSampler):
     trial. Where one of them does not suit the objective, the other one still makes progress.
     Every ten trials a line in the log (INFO) says how often each has improved on the best
     value.
+
+    A study with several objectives has a Gaussian process for each, and every trial is suggested by
+    the expected improvement of the hypervolume that the trials dominate; with more than four, by
+    random weights of the objectives. :mod:`bbo_plugins.methods.multi_objective` has the details.
 
     Numeric parameters may be floats or integers, on a linear or log scale, with or without steps,
     or categorical, and may depend on one another. Trials running elsewhere, pruned and failed
@@ -57,11 +64,11 @@ class BBOSampler(ModelSampler):
             number of them; a trial is feasible if none is above zero. ``Trial.set_constraint`` of
             Optuna 5 can be used instead.
         noise_func: Takes a finished :class:`~optuna.trial.FrozenTrial` and returns the known
-            *variance* of its value's noise, in squared units of the objective. What is no finite
-            non-negative number counts as unknown, with one warning. None and unknown noise are
-            estimated.
-        horizon: The :class:`~bbo_plugins.InnerHorizon` by which the objective trains. If it has a
-            ``phi``, the noise variance of a value after n steps is known to be φ² / n, unless
+            *variance* of its value's noise, in squared units of the objective; with several
+            objectives a sequence of one for each. What is no finite non-negative number counts as
+            unknown, with one warning. None and unknown noise are estimated.
+        horizon: The :class:`~bbo_plugins.InnerHorizon` by which the only objective trains. If it
+            has a ``phi``, the noise variance of a value after n steps is known to be φ² / n, unless
             ``noise_func`` is given.
         n_trials: Planned number of trials. Of no effect: the turns do not depend on it.
         independent_sampler: Sampler for the start-up and for parameters the models do not cover.
@@ -98,7 +105,7 @@ class BBOSampler(ModelSampler):
         n_startup_trials: int = 10,
         deterministic_objective: bool = False,
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
-        noise_func: Callable[[FrozenTrial], float] | None = None,
+        noise_func: NoiseFunction | None = None,
         horizon: InnerHorizon | None = None,
         n_trials: int | None = None,
         independent_sampler: BaseSampler | None = None,
@@ -130,17 +137,37 @@ class BBOSampler(ModelSampler):
         """The options of the Gaussian process; the network has GO-UCB's defaults."""
         return self._process_arm.model_options
 
+    def _check_study(self, study: Study) -> None:
+        """Take a study with any number of objectives."""
+
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+        if len(snapshot.objectives) > 1:
+            return self._suggest_for_front(snapshot, rng)
         by_network = _is_by_network(snapshot.configuration)
         arm = self._network_arm if by_network else self._process_arm
         return arm._suggest(snapshot, rng)
+
+    def _suggest_for_front(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+        # Imported when first needed: SciPy's linear algebra would double the package's import time.
+        from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
+        from bbo_plugins.gp.likelihood import MARGINAL, name_of  # noqa: PLC0415
+        from bbo_plugins.methods import multi_objective  # noqa: PLC0415
+
+        stored = snapshot.fits.get(name_of(MARGINAL), ())
+        fits = tuple(map(WarmStart.from_json, stored))
+        options = replace(self.model_options, warm_starts=fits)
+        step = multi_objective.suggest(
+            snapshot.space, snapshot.objectives, rng=rng, options=options
+        )
+        return step if all(fits) else replace(step, notes=(*step.notes, UNREADABLE_FIT))
 
     def _log_snapshot(self, snapshot: Snapshot) -> None:
         super()._log_snapshot(snapshot)
         number = snapshot.configuration
         past = snapshot.past.before(number)
         first = past.first_suggested(number)
-        if number == first or (number - first) % _LOG_EVERY:
+        is_due = number > first and (number - first) % _LOG_EVERY == 0
+        if not is_due or len(snapshot.objectives) > 1:
             return
         values = np.where(past.finished & ~np.isnan(past.values), past.values, -np.inf)
         best = np.maximum.accumulate(np.concatenate([[-np.inf], values[:-1]]))

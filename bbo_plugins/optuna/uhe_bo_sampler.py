@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.methods.uhe_bo.algorithm import Variant
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
+    from bbo_plugins.optuna.study.trials import NoiseFunction
     from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
@@ -137,7 +138,7 @@ class UHEBOSampler(ModelSampler):
         estimation: Literal["uhe", "map", "uhe-paper"] = "uhe",
         beta: float | Literal["bilevel"] | None = None,
         horizon: InnerHorizon | None = None,
-        noise_func: Callable[[FrozenTrial], float] | None = None,
+        noise_func: NoiseFunction | None = None,
         n_trials: int | None = None,
         n_startup_trials: int = 10,
         deterministic_objective: bool = False,

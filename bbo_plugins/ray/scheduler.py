@@ -32,7 +32,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
-from bbo_plugins.ray.tune.conversions import STOPPED_EARLY, finite, maximized
+from bbo_plugins.ray.tune.conversions import STOPPED_EARLY, check_objective, finite, maximized
 from bbo_plugins.ray.tune.horizons import (
     ControllerView,
     TrialHorizons,
@@ -442,6 +442,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         if metric is None or mode is None:
             rule = "given to the tuner or the search algorithm for a horizon that grows"
             raise ValueError(errors.rule_message("metric and mode", rule, (metric, mode)))
+        check_objective(metric, mode, "a horizon that grows")
         value = maximized(result, metric, mode)
         return math.nan if value is None else value
 

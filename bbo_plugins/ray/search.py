@@ -25,7 +25,7 @@ from ray.tune.utils.util import merge_dicts, unflatten_dict
 from bbo_plugins import errors
 from bbo_plugins.optuna.bbo_sampler import BBOSampler
 from bbo_plugins.optuna.terminator import RegretGapTerminator
-from bbo_plugins.ray.tune.conversions import check_objective, check_points, finite
+from bbo_plugins.ray.tune.conversions import check_objectives, check_points, finite, listed
 from bbo_plugins.ray.tune.recording import OWNER_KEY, Messages, owner_of
 from bbo_plugins.ray.tune.restoring import FIXED_PARAMS, RestoringSearch
 from bbo_plugins.ray.tune.spaces import example_of_domain, flattened, read_space, replayed
@@ -78,15 +78,16 @@ class BBOSearch(RestoringSearch):
             or a function that takes an Optuna trial (define-by-run): what it asks for is the
             config, and what it returns, a dict or None, is added to that. None if the space is the
             ``param_space`` of the tuner.
-        metric: Name of the result to optimize. None if it is given to the tuner.
-        mode: "min" or "max". None if it is given to the tuner.
+        metric: Name of the result to optimize, or a list of names for several objectives. None if
+            it is given to the tuner, which knows one objective.
+        mode: "min" or "max", or a list of one for each metric. None if it is given to the tuner.
         sampler: An Optuna sampler; None for :class:`~bbo_plugins.BBOSampler`.
         points_to_evaluate: Configs to run first, nested, by path or by the study's names.
             Parameters that one leaves out are chosen by the sampler. Points that another search on
             the stored study has begun are passed over.
-        evaluated_rewards: Values of ``points_to_evaluate``, which are then not run but taken as
-            results; None in it for a point that is to be run. With a define-by-run space such a
-            point needs all parameters that the function asks for.
+        evaluated_rewards: Values of ``points_to_evaluate``, lists of them with several objectives,
+            which are then not run but taken as results; None in it for a point that is to be run.
+            With a define-by-run space such a point needs all parameters that the function asks for.
         study_name: Name of the study; None for "optuna".
         storage: Optuna storage of the study; None to keep it in memory and in Ray's checkpoints.
             A study that exists is continued.
@@ -127,8 +128,8 @@ class BBOSearch(RestoringSearch):
     """
 
     # What is used of OptunaSearch beside its public methods; a test pins each.
-    _evaluated_rewards: Sequence[float | None] | None
-    _mode: str | None
+    _evaluated_rewards: Sequence[float | Sequence[float] | None] | None
+    _mode: str | list[str] | None
     _points_to_evaluate: Sequence[Mapping[str, Any]]
     _space: Any  # distributions by path, or a function; None or empty before it is known
     _study_name: str
@@ -136,19 +137,19 @@ class BBOSearch(RestoringSearch):
     def __init__(
         self,
         space: Mapping[str, Any] | Callable[[Any], dict[str, Any] | None] | None = None,
-        metric: str | None = None,
-        mode: Literal["min", "max"] | None = None,
+        metric: str | Sequence[str] | None = None,
+        mode: Literal["min", "max"] | Sequence[Literal["min", "max"]] | None = None,
         *,
         sampler: BaseSampler | None = None,
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
-        evaluated_rewards: Sequence[float | None] | None = None,
+        evaluated_rewards: Sequence[float | Sequence[float] | None] | None = None,
         study_name: str | None = None,
         storage: BaseStorage | None = None,
         seed: int | None = None,
         terminator: RegretGapTerminator | None = None,
     ) -> None:
         """Check and keep the arguments, and open the study if they are complete."""
-        check_objective(metric, mode)
+        check_objectives(metric, mode)
         check_points(points_to_evaluate, evaluated_rewards)
         if sampler is not None:
             errors.check_instance("sampler", sampler, BaseSampler, "an Optuna sampler")
@@ -162,6 +163,9 @@ class BBOSearch(RestoringSearch):
             rule = "an object with a method should_terminate"
             if not callable(getattr(terminator, "should_terminate", None)):
                 raise TypeError(errors.rule_message("terminator", rule, terminator))
+            if len(listed(metric)) > 1 and isinstance(terminator, RegretGapTerminator):
+                rule = "None with several objectives, as RegretGapTerminator has one"
+                raise ValueError(errors.rule_message("terminator", rule, terminator))
         self._terminator = terminator
         self._once = Messages()
         self._owner = uuid.uuid4().hex
@@ -176,8 +180,8 @@ class BBOSearch(RestoringSearch):
         self._points: list[dict[str, Any]] = []
         self._max_concurrent: int | None = None
         super().__init__(
-            metric=metric,
-            mode=mode,
+            metric=metric if metric is None or isinstance(metric, str) else [*metric],
+            mode=mode if mode is None or isinstance(mode, str) else [*mode],
             points_to_evaluate=points_to_evaluate,
             sampler=BBOSampler(seed=seed) if sampler is None else sampler,
             study_name=study_name,
@@ -186,8 +190,8 @@ class BBOSearch(RestoringSearch):
         )
         if space is not None:
             self._take_space("space", space)
-            if metric is not None and mode is not None:
-                self._setup_study(mode)
+            if self._metric is not None and self._mode is not None:
+                self._setup_study(self._mode)
 
     # ------------------------------------------------------------------------------ set-up
 
@@ -210,7 +214,7 @@ class BBOSearch(RestoringSearch):
         for trial_id in sorted(self._open):  # of an earlier experiment, with which nobody goes on
             self._give_up(trial_id)
         self._latest, self._longest = {}, 0
-        check_objective(metric, mode)
+        check_objectives(metric, mode)
         for name, own, given in (("metric", self._metric, metric), ("mode", self._mode, mode)):
             if own is not None and given is not None and own != given:
                 rule = f"{own!r}, as BBOSearch was told so"
@@ -248,14 +252,14 @@ class BBOSearch(RestoringSearch):
         self._tree = tree
         self._space = tree if tree.is_conditional else tree.distributions
 
-    def _setup_study(self, mode: str) -> None:
-        """Open the study as Ray does; check its direction; take the points to evaluate."""
+    def _setup_study(self, mode: str | list[str]) -> None:
+        """Open the study as Ray does; check its directions; take the points to evaluate."""
         points, self._points_to_evaluate = self._points_to_evaluate, []
         super()._setup_study(mode)
         self._points_to_evaluate = points
         study = self._ot_study
-        wanted = StudyDirection.MINIMIZE if mode == "min" else StudyDirection.MAXIMIZE
-        if study.directions != [wanted]:
+        wanted = [StudyDirection[f"{each.upper()}IMIZE"] for each in listed(mode)]
+        if study.directions != wanted:
             self._ot_study = None
             stored = ", ".join(direction.name.lower() for direction in study.directions)
             raise ValueError(
@@ -296,9 +300,10 @@ class BBOSearch(RestoringSearch):
         known = self._tree.constants if exact else None
         return self._tree.params_of(argument, config, known), self._tree.distributions
 
-    def _has_result(self, params: dict[str, Any], value: float) -> bool:
+    def _has_result(self, params: dict[str, Any], reward: float | Sequence[float]) -> bool:
         complete = self._ot_study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
-        return any(trial.params == params and trial.values == [value] for trial in complete)
+        values = listed(reward)
+        return any(trial.params == params and trial.values == values for trial in complete)
 
     # ------------------------------------------------------------------------- suggestions
 
@@ -411,7 +416,7 @@ class BBOSearch(RestoringSearch):
     def add_evaluated_point(
         self,
         parameters: Mapping[str, Any],
-        value: float | None,
+        value: float | Sequence[float] | None,
         error: bool = False,  # noqa: FBT001, FBT002 - Ray's signature
         pruned: bool = False,  # noqa: FBT001, FBT002
         intermediate_values: Sequence[float] | None = None,
@@ -421,7 +426,8 @@ class BBOSearch(RestoringSearch):
         Args:
             parameters: Its config, nested, by path or by the study's names; constants and whatever
                 else is not in the search space is ignored.
-            value: Its value; one that is not finite counts as failed.
+            value: Its value, or with several objectives a list of them; one that is not finite
+                counts as failed.
             error: Whether it failed.
             pruned: Whether it was stopped early.
             intermediate_values: Values it reported, one per iteration.
@@ -438,19 +444,20 @@ class BBOSearch(RestoringSearch):
         if not params:
             rule = "a config with parameters of the search space"
             raise ValueError(errors.rule_message("parameters", rule, dict(parameters)))
-        number = finite(value)
+        values = [*map(finite, listed(value))]
+        is_finite = bool(values) and None not in values
         steps = {
             step: number
             for step, number in enumerate(map(finite, intermediate_values or ()))
             if number is not None
         }
         state = TrialState.PRUNED if pruned else TrialState.COMPLETE
-        if error or (number is None and not pruned):
-            number, state = None, TrialState.FAIL
+        if error or not (is_finite or pruned):
+            state = TrialState.FAIL
         self._ot_study.add_trial(
             create_trial(
                 state=state,
-                value=number,
+                values=values if is_finite and state is not TrialState.FAIL else None,  # type: ignore[arg-type]
                 params=params,
                 distributions={name: distributions[name] for name in params},
                 intermediate_values=steps,

@@ -24,7 +24,7 @@ from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 from bbo_plugins.optuna.stopping.learned_space import LearnedSpace
 from bbo_plugins.optuna.study.distributions import is_single
 from bbo_plugins.optuna.study.trials import TrialRow
-from bbo_plugins.ray.tune.conversions import MODES, STOPPED_EARLY, maximized
+from bbo_plugins.ray.tune.conversions import MODES, STOPPED_EARLY, check_objective, maximized
 from bbo_plugins.ray.tune.spaces import Tree, example_of_domain, read_space, replayed
 
 if TYPE_CHECKING:
@@ -201,6 +201,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         **terminator_kwargs: Any,
     ) -> None:
         """Check and keep the arguments."""
+        check_objective(metric, mode, "RegretGapStopper")
         errors.check_instance("metric", metric, str, "the name of a result")
         self._metric = metric
         self._mode = errors.check_word("mode", mode, MODES)

@@ -236,29 +236,65 @@ class SearchSpace:
 
 
 @dataclass(frozen=True)
-class _Step:
-    """Some columns whose activity is decided together, by one parent's cells if there are several.
+class _FlatStep:
+    """Columns of one depth whose conditions are a single split each, decided at once.
 
     Attributes:
         columns: Their indices, shape (k,).
-        condition: The condition of a single column, or one with the cells of all of them.
-        table: Activity in each cell of a flat condition, shape (cells, k); None for a tree.
+        parents: Indices of the parents that they look at, shape (k,).
+        cuts: Where the cells end, infinite beyond the last one, shape (k, c).
+        table: Activity in each cell, last for an inactive parent, shape (k, c + 2).
+    """
+
+    columns: IntArray
+    parents: IntArray
+    cuts: FloatArray
+    table: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, conditions: Mapping[str, Split], column_of: Mapping[str, int]) -> _FlatStep:
+        """Return the step of these conditions."""
+        splits = [*conditions.values()]
+        n = max(len(split.cuts) for split in splits)
+        cuts = [split.cuts + (math.inf,) * (n - len(split.cuts)) for split in splits]
+        table = [
+            split.cells[:-1] + (False,) * (n - len(split.cuts)) + split.cells[-1:]
+            for split in splits
+        ]
+        return cls(
+            _read_only([column_of[name] for name in conditions], np.int64),
+            _read_only([column_of[split.parent] for split in splits], np.int64),
+            _read_only(cuts, np.float64).reshape(len(splits), n),
+            _read_only(table, np.bool_),
+        )
+
+    def holds(self, X: FloatArray, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return the activity (m, k) at points X (m, d) whose parents' activity (m, d) is known."""
+        cell = (self.cuts <= X[:, self.parents, None]).sum(axis=2)
+        cell[~active[:, self.parents]] = self.cuts.shape[1] + 1
+        holds: NDArray[np.bool_] = self.table[np.arange(len(self.columns)), cell]
+        return holds
+
+
+@dataclass(frozen=True)
+class _TreeStep:
+    """A column whose condition is a tree.
+
+    Attributes:
+        columns: Its index, shape (1,).
+        condition: The tree.
         column_of: Index of each parameter by name.
     """
 
     columns: IntArray
     condition: Condition
-    table: NDArray[np.bool_] | None
     column_of: Mapping[str, int]
 
     def holds(self, X: FloatArray, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the activity (m, k) at points X (m, d) whose parents' activity (m, d) is known."""
-        if self.table is not None and isinstance(self.condition, Split):
-            parent = self.column_of[self.condition.parent]
-            return self.table[self.condition.cell_of(X[:, parent], active[:, parent])]
-        return self._tree_holds(self.condition, X, active)[:, None]
+        """Return the activity (m, 1) at points X (m, d) whose parents' activity (m, d) is known."""
+        return self._holds(self.condition, X, active)[:, None]
 
-    def _tree_holds(
+    def _holds(
         self, condition: Condition, X: FloatArray, active: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         if not isinstance(condition, Split):
@@ -268,7 +304,7 @@ class _Step:
         holds = np.empty(len(X), dtype=np.bool_)
         for index, inner in enumerate(condition.cells):
             rows = cell == index
-            holds[rows] = self._tree_holds(inner, X[rows], active[rows])
+            holds[rows] = self._holds(inner, X[rows], active[rows])
         return holds
 
 
@@ -293,23 +329,23 @@ def _depths(names: tuple[str, ...], conditions: Mapping[str, Condition]) -> dict
 
 def _steps(
     names: tuple[str, ...], conditions: Mapping[str, Condition], depths: Mapping[str, int]
-) -> list[_Step]:
+) -> list[_FlatStep | _TreeStep]:
     """Return how to decide what is active, parents before their children."""
     column_of = {name: column for column, name in enumerate(names)}
-    together: dict[Any, list[str]] = {}
-    for name in sorted(conditions, key=depths.__getitem__):
-        condition = conditions[name]
-        if isinstance(condition, Split):
-            alone = None if condition.is_flat else name
-            key = (depths[name], condition.parent, condition.cuts, alone)
-            together.setdefault(key, []).append(name)
-    steps = []
-    for (*_, alone), members in together.items():
-        columns = _read_only([column_of[name] for name in members], np.int64)
-        trees: list[Any] = [conditions[name] for name in members]
-        table = None if alone else _read_only([tree.cells for tree in trees], np.bool_).T
-        steps.append(_Step(columns, trees[0], table, column_of))
-    return steps
+    flat: dict[int, dict[str, Split]] = {}
+    steps: dict[int, list[_FlatStep | _TreeStep]] = {}
+    for name, condition in conditions.items():
+        if not isinstance(condition, Split):
+            continue
+        depth = depths[name]
+        if condition.is_flat:
+            flat.setdefault(depth, {})[name] = condition
+        else:
+            tree = _TreeStep(_read_only([column_of[name]], np.int64), condition, column_of)
+            steps.setdefault(depth, []).append(tree)
+    for depth, together in flat.items():
+        steps.setdefault(depth, []).append(_FlatStep.of(together, column_of))
+    return [step for depth in sorted(steps) for step in steps[depth]]
 
 
 def _read_only(values: Sequence[Any], dtype: Any) -> NDArray[Any]:

@@ -13,6 +13,7 @@ import optuna
 import pytest
 from optuna.testing.pytest_samplers import (
     BasicSamplerTestCase,
+    MultiObjectiveSamplerTestCase,
     RelativeSamplerTestCase,
     SingleOnlySamplerTestCase,
 )
@@ -54,10 +55,19 @@ class TestRelative(RelativeSamplerTestCase):
         return FACTORIES[request.param]
 
 
+class TestSeveralObjectives(MultiObjectiveSamplerTestCase):
+    """Independent sampling in a study with two directions."""
+
+    @pytest.fixture(params=["bbo"])
+    def sampler(self, request: pytest.FixtureRequest) -> Callable[[], BaseSampler]:
+        """Return a function that makes a sampler."""
+        return FACTORIES[request.param]
+
+
 class TestSingleOnly(SingleOnlySamplerTestCase):
     """Several objectives are refused."""
 
-    @pytest.fixture(params=[*FACTORIES, *INDEPENDENT])
+    @pytest.fixture(params=["uhe", "go-ucb", *INDEPENDENT])
     def sampler(self, request: pytest.FixtureRequest) -> Callable[[], BaseSampler]:
         """Return a function that makes a sampler."""
         return {**FACTORIES, **INDEPENDENT}[request.param]

@@ -109,6 +109,41 @@ def test_start_up_visits_each_value_of_a_parent() -> None:
         assert len(set(kinds)) == 6, kinds
 
 
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_branches_that_look_bad_are_visited(name: str) -> None:
+    """Where the best branch has a bad value at most of its points, it is found all the same."""
+
+    def objective(trial: Trial) -> float:
+        kind = trial.suggest_categorical("kind", ["flat", "sharp", "bad"])
+        if kind == "flat":
+            return 0.3 + 0.1 * (trial.suggest_float("x", 0.0, 1.0) - 0.5) ** 2
+        y = trial.suggest_float("y", 0.0, 1.0) if kind == "sharp" else 1.0
+        return min(1.0, 5.0 * abs(y - 0.6))
+
+    study = optuna.create_study(sampler=small_sampler(name))
+    study.optimize(objective, n_trials=50)
+    kinds = [trial.params["kind"] for trial in study.trials]
+    assert kinds.count("sharp") >= 6
+    assert kinds.count("bad") >= 3
+    assert study.best_value < 0.3
+
+
+def test_what_repeats_without_noise_is_not_repeated_again() -> None:
+    """A branch of a few levels, without a pattern, is tried level by level."""
+    values = [0.62, 0.11, 0.93, 0.08, 0.55, 0.1, 0.7, 0.31, 0.85, 0.2, 0.5, 0.05]
+
+    def objective(trial: Trial) -> float:
+        if trial.suggest_categorical("kind", ["levels", "float"]) == "levels":
+            return values[trial.suggest_int("n", 0, 11)]
+        return 1.0 + trial.suggest_float("x", 0.0, 1.0)
+
+    study = optuna.create_study(sampler=small_sampler("uhe", estimation="map"))
+    study.optimize(objective, n_trials=24)
+    levels = [trial.params["n"] for trial in study.trials if "n" in trial.params]
+    assert len(set(levels)) == 12
+    assert len(levels) <= 13, "one repeat says that there is no noise"
+
+
 @pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_held_and_enqueued_parents(name: str) -> None:

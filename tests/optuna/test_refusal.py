@@ -9,7 +9,7 @@ import pytest
 from optuna.samplers import PartialFixedSampler
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna import BBOSampler, BILBOSampler, GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna import BILBOSampler, GOUCBSampler, UHEBOSampler
 from tests.optuna.studies import BOX
 
 pytestmark = pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
@@ -25,7 +25,6 @@ SAMPLERS: dict[str, Callable[[], BaseSampler]] = {
     "uhe": lambda: UHEBOSampler(seed=0),
     "uhe-independent": lambda: UHEBOSampler(independent_sampler=optuna.samplers.RandomSampler()),
     "go-ucb": lambda: GOUCBSampler(seed=0),
-    "bbo": lambda: BBOSampler(seed=0),
     "bilbo": lambda: BILBOSampler(["x"], ["y"], seed=0),
 }
 

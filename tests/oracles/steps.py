@@ -61,7 +61,7 @@ def bound_acquisition(
         observations.X, observations.y, features, noise_variance=observations.noise_variance
     )
     n_models = len(observations.reported_constraints)
-    constraints = gp_bo._fit_constraints(observations, features, [None] * n_models)
+    constraints = gp_bo.fit_constraints(observations, features, [None] * n_models)
     mean = surrogate.process.predict_mean(observations.X)
     acquisition = gp_bo._acquisition(
         surrogate,
@@ -69,7 +69,7 @@ def bound_acquisition(
         observations,
         np.empty((0, observations.X.shape[1])),
         None,
-        incumbents=mean[gp_bo._eligible(observations, observations.X, constraints)],
+        incumbents=mean[gp_bo.eligible(observations, observations.X, constraints)],
         options=Options(acquisition=kind, beta=1.96),
     )
     return acquisition, surrogate

@@ -25,7 +25,7 @@ from ray.tune.experiment import Trial
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from bbo_plugins.optuna.study.trials import TrialRow
-from bbo_plugins.ray import BBOSearch
+from bbo_plugins.ray import BBOSearch, RegretGapStopper
 from bbo_plugins.ray.tune.recording import NOT_COUNTED, OWNER_KEY
 
 if TYPE_CHECKING:
@@ -62,7 +62,14 @@ def _result(config: dict[str, Any], **fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "arguments, error, message",
     [
-        ({"metric": ["a", "b"], "mode": ["min", "max"]}, ValueError, "OptunaSearch"),
+        ({"metric": ["a", "b"], "mode": "min"}, ValueError, "mode must be a list of modes, one"),
+        ({"metric": ["a", 3], "mode": ["min"] * 2}, TypeError, "metric must be the name"),
+        ({"metric": ["a", "b"], "mode": ["min", "up"]}, ValueError, "mode must be one of"),
+        (
+            {"metric": ["a"] * 2, "mode": ["min"] * 2, "terminator": RegretGapTerminator()},
+            ValueError,
+            "terminator must be None with several objectives",
+        ),
         ({"metric": 3}, TypeError, "metric must be the name of a result, but got 3"),
         ({"mode": "minimize"}, ValueError, "mode must be one of 'min' or 'max'"),
         ({"sampler": "tpe"}, TypeError, "sampler must be an Optuna sampler, but got 'tpe'"),
@@ -123,6 +130,50 @@ def test_space_is_taken_once() -> None:
     search = BBOSearch({"x": FloatDistribution(0.0, 1.0)}, "loss", "min")
     assert not search.set_search_properties("loss", "min", SPACE)
     assert set(_suggest(search, "a")) == {"x"}
+
+
+# ------------------------------------------------------------------------ several objectives
+
+
+def test_several_objectives_are_searched_and_recorded(caplog: pytest.LogCaptureFixture) -> None:
+    """As in OptunaSearch: lists of metrics and modes; a value that is missing or NaN is none."""
+    search = BBOSearch(
+        SPACE,
+        metric=["loss", "speed"],
+        mode=["min", "max"],
+        points_to_evaluate=[{"x": 1.0, "n/k": "a"}],
+        evaluated_rewards=[[1.0, 19.0]],
+        seed=0,
+    )
+    for i in range(13):
+        trial_id = f"t{i}"
+        config = _suggest(search, trial_id)
+        result = _result(config, speed=(config["x"] - 20.0) ** 2, latency=i)
+        if i == 3:
+            del result["speed"]
+        if i == 4:
+            result["speed"] = math.nan
+        search.on_trial_result(trial_id, result)
+        search.on_trial_complete(trial_id, result, error=i == 5)
+    trials = _trials(search)
+    states = [trial.state for trial in trials]
+    assert states[4:7] == [TrialState.PRUNED, TrialState.FAIL, TrialState.FAIL]
+    assert states.count(TrialState.COMPLETE) == 11
+    assert trials[0].values == [1.0, 19.0]
+    assert trials[1].values == pytest.approx(
+        [trials[1].params["x"], (trials[1].params["x"] - 20.0) ** 2]
+    )
+    assert trials[1].user_attrs == {"latency": 0}
+    assert "speed = nan" in caplog.text
+    assert [each.name for each in search._ot_study.directions] == ["MINIMIZE", "MAXIMIZE"]
+    with pytest.raises(ValueError, match=r"metric must be .*, as BBOSearch was told so"):
+        search.set_search_properties("loss", "min", {})
+
+
+def test_who_has_one_objective_says_so() -> None:
+    """The stopper, by its name."""
+    with pytest.raises(ValueError, match="metric must be that of one objective for RegretGapStop"):
+        RegretGapStopper(["a", "b"], ["min", "max"], SPACE)  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------------ points

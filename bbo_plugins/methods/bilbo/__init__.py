@@ -50,8 +50,8 @@ Deviations:
 - A constraint that its mean violates is queried before functions of r̄ up to ten times as large:
   their values would most likely be of no use there.
 - Every tenth query tries to refute the current solution's response: a wrong one looks best.
-- The solution maximizes a mean less deviations: Eq. (4.9) and the rule of the paper's experiments
-  believe the model where it has not looked.
+- The solution maximizes a mean less deviations, which Eq. (4.9) and the rule of the paper's
+  experiments do not: better after few queries, no better after many (docs/papers.md).
 - r̄ is compared in units of each model's scale: the true deviations by which the paper standardizes
   are unknown.
 - Values far out are compressed where that is likelier: one diverged value would blind the model.

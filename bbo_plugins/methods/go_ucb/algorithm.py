@@ -105,6 +105,7 @@ class UpperConfidenceBound:
         value, by_input = np.zeros(len(X)), np.zeros(U.shape)
         if self.objective is not None:
             mean, variance, *gradients = self.objective.predict_with_gradients(U)
+            # Algorithm 1, line 5 (Phase II): max over w
             derivatives = self._of_objective(mean, variance)
             value += derivatives.value
             by_input += functions.chain(derivatives, *gradients)
@@ -130,7 +131,6 @@ class UpperConfidenceBound:
             beta = self.multiplier**2
             gain = functions.log_expected_improvement(mean, beta * variance, self.incumbent)
             return gain._replace(by_variance=beta * gain.by_variance)
-        # Algorithm 1, line 5 (Phase II): max over w
         bound = functions.upper_confidence_bound(mean, variance, self.multiplier)
         if self.validity is None:
             return bound

@@ -127,8 +127,9 @@ class Roles:
             level = getattr(self, argument)
             if distributions.keys().isdisjoint(level):
                 raise ValueError(
-                    f"every trial must suggest at least one parameter of {argument} {[*level]}, "
-                    f"but got one with {sorted(distributions)}."
+                    f"every trial must suggest at least one parameter of {argument} {[*level]} "
+                    "(a branch that needs none suggests one that it does not use), but got one "
+                    f"with {sorted(distributions)}."
                 )
         if not coupled and self.query_param not in distributions:
             raise ValueError(

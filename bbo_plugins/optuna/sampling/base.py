@@ -1,9 +1,8 @@
 """The common base of the samplers that suggest with a model.
 
 :class:`JointSampler` is the way of a suggestion: refuse the study or read it, suggest, store, look
-whether another worker was faster. :class:`ModelSampler` is the base of the samplers for one
-objective, with start-up, constraints and known noise; such a sampler says how its model suggests a
-point of the unit cube.
+whether another worker was faster. :class:`ModelSampler` is the base of the samplers with start-up,
+constraints and known noise; such a sampler says how its model suggests a point of the unit cube.
 
 A sampler keeps no state but its arguments: what it suggests for a trial follows from them, from the
 trial's number, and from what the storage holds. The rest are caches, which copies and pickles drop.
@@ -28,6 +27,7 @@ from optuna.trial import FrozenTrial, TrialState
 from bbo_plugins import errors
 from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.sampling import randomness
+from bbo_plugins.optuna.sampling.branches import visiting
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader
 from bbo_plugins.optuna.study.distributions import dimension_of, is_single
 from bbo_plugins.optuna.study.memory import PerStudy
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.go_ucb import GOUCBOptions
     from bbo_plugins.methods.gp_bo import Options
     from bbo_plugins.methods.observations import Observations, Suggestion
+    from bbo_plugins.optuna.study.trials import NoiseFunction
     from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
@@ -91,7 +92,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         seed: Seed of all random numbers; None for fresh randomness.
     """
 
-    _noise_func: Callable[[FrozenTrial], float] | None = None
+    _noise_func: NoiseFunction | None = None
     _independent_sampler: BaseSampler | None = None
 
     def __init__(self, seed: int | None) -> None:
@@ -321,7 +322,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
 
 
 class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
-    """Base class of the samplers for one objective.
+    """Base class of the samplers that model values; for one objective, unless told otherwise.
 
     Args:
         n_startup_trials: Usable observations before the model takes over; two if at least twice as
@@ -342,7 +343,7 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
         self,
         *,
         n_startup_trials: int,
-        noise_func: Callable[[FrozenTrial], float] | None,
+        noise_func: NoiseFunction | None,
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None,
         independent_sampler: BaseSampler | None,
         warn_independent_sampling: bool,
@@ -375,8 +376,8 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
         n_objectives = len(study.directions)
         if n_objectives != 1:
             raise ValueError(
-                f"study must have one objective for {self}, but got {n_objectives}. For several, "
-                "use NSGAIISampler, TPESampler or GPSampler of optuna.samplers."
+                f"study must have one objective for {self}, but got {n_objectives}. BBOSampler "
+                "takes several."
             )
 
     def _modeled_distributions(self, study: Study) -> dict[str, BaseDistribution]:
@@ -398,6 +399,11 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
         params = snapshot.params_at(self._design_point(snapshot))
         store_proposal(study, trial, Proposal.of(params, snapshot.distributions))
         return params
+
+    def _sample_by_model(
+        self, study: Study, trial: FrozenTrial, snapshot: Snapshot
+    ) -> dict[str, Any]:
+        return super()._sample_by_model(study, trial, visiting(snapshot))
 
     def _is_started(self, observations: Observations) -> bool:
         """Return whether the model takes over.

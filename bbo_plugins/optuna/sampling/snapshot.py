@@ -3,7 +3,7 @@
 A trial's part in it, by the state that :mod:`bbo_plugins.optuna.study.trials` has read:
 
 ========  ========================================================================================
-COMPLETE  an observation; an infinite value counts as the worst or best finite one
+COMPLETE  an observation of all objectives; an infinite value counts as the worst or best finite one
 PRUNED    its last intermediate value, if finite, is an observation that is not complete and not
           better than the lower median of the complete ones: it was cut off for being bad; without a
           report or with one that is not finite, as FAIL
@@ -44,6 +44,7 @@ from bbo_plugins.optuna.study.distributions import dimension_of, is_single, is_v
 from bbo_plugins.optuna.study.points import PlacedTrials, fixed_params
 from bbo_plugins.optuna.study.proposal import ARMS
 from bbo_plugins.optuna.study.trials import (
+    NoiseFunction,
     StudyTrials,
     TrialReader,
     TrialRow,
@@ -54,7 +55,7 @@ from bbo_plugins.optuna.study.trials import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
@@ -78,9 +79,10 @@ class Snapshot:
         space: The parameters of the model, those held whose values are fixed for this trial.
         distributions: Their distributions.
         fixed: The fixed values.
-        observations: Finished and pending trials in the unit cube, maximized.
+        objectives: Finished and pending trials in the unit cube, maximized, once per objective:
+            they differ in values and known noise.
         constraints: Names of the constraints, one per column of ``observations.constraints``.
-        fits: JSON forms of the fits to continue, by the name of the loss they minimized: objective
+        fits: JSON forms of the fits to continue, by the name of the loss they minimized: objectives
             first, then the constraints.
         past: Arms, values and expectations of the other configurations.
         n_unplaced: How many complete trials have a value of a parameter that is none any more.
@@ -94,7 +96,7 @@ class Snapshot:
     space: SearchSpace
     distributions: Mapping[str, BaseDistribution]
     fixed: Mapping[str, Any]
-    observations: Observations
+    objectives: tuple[Observations, ...]
     constraints: tuple[str, ...]
     fits: Mapping[str, tuple[Any, ...]]
     past: TrialHistory
@@ -103,6 +105,11 @@ class Snapshot:
     n_invalid_noise: int
     n_unreadable: int
 
+    @property
+    def observations(self) -> Observations:
+        """The observations of the first objective, mostly the only one."""
+        return self.objectives[0]
+
     def params_at(self, x: FloatArray) -> dict[str, Any]:
         """Return the active parameters at point x (d,), with the fixed ones exactly as fixed."""
         return {**self.space.decode(x), **self.fixed}
@@ -110,7 +117,8 @@ class Snapshot:
     def with_pending(self, points: FloatArray) -> Snapshot:
         """Return this snapshot with more pending points (p, d)."""
         pending = np.concatenate([self.observations.pending, points])
-        return replace(self, observations=replace(self.observations, pending=pending))
+        objectives = tuple(replace(one, pending=pending) for one in self.objectives)
+        return replace(self, objectives=objectives)
 
 
 class StudyReader:
@@ -119,14 +127,14 @@ class StudyReader:
     Only a cache: everything in it can be read from the study again. Safe to share among threads.
 
     Args:
-        noise_func: Known noise variance of a finished trial's value; called once per trial.
+        noise_func: Known noise variance of a finished trial's values; called once per trial.
 
     Attributes:
         once: The messages about this study that have been given.
         suggesting: Held while a suggestion is made, from reading the trials to storing it.
     """
 
-    def __init__(self, noise_func: Callable[[FrozenTrial], float] | None = None) -> None:
+    def __init__(self, noise_func: NoiseFunction | None = None) -> None:
         """Start with nothing read."""
         self.once = Once()
         self.suggesting = threading.Lock()
@@ -235,40 +243,53 @@ def _snapshot(
     """Return the snapshot for trial ``number``; of ``fixed``, values outside the space are none."""
     fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
     known, X = placed.place(trials.observed)
-    y, n_infinite = finite_values(known)
     complete = np.array([row.complete for row in known], dtype=np.bool_)
-    if complete.any() and not complete.all():
-        y[~complete] = np.minimum(y[~complete], lower_median(y[complete]))
     constraints, table = constraint_table(known)
-    noise = np.array([row.noise_variance for row in known], dtype=np.float64)
+    noise = np.array([row.noise_variances for row in known], dtype=np.float64)
+    noise = noise.reshape(len(known), trials.n_objectives)
     failed = placed.failed([row for row in trials.configurations if row.failed])
+    everything = Observations(
+        X=X,
+        y=np.zeros(len(known)),
+        complete=complete,
+        constraints=table if constraints else None,
+        pending=placed.pending(trials.unsettled, number),
+        failed=failed if len(failed) else None,
+    )
+    objectives, n_infinite = [], 0
+    for j in range(trials.n_objectives):
+        y, n_clipped = finite_values(known, j)
+        if complete.any() and not complete.all():
+            y[~complete] = np.minimum(y[~complete], lower_median(y[complete]))
+        noise_variance = noise[:, j] if knows_noise else None
+        objectives.append(replace(everything, y=y, noise_variance=noise_variance))
+        n_infinite += n_clipped
     return Snapshot(
         number=number,
         configuration=trials.continuations.index(number),
         space=placed.space.held(fixed) if fixed else placed.space,
         distributions=placed.distributions,
         fixed=fixed,
-        observations=Observations(
-            X=X,
-            y=y,
-            complete=complete,
-            noise_variance=noise if knows_noise else None,
-            constraints=table if constraints else None,
-            pending=placed.pending(trials.unsettled, number),
-            failed=failed if len(failed) else None,
-        ),
+        objectives=tuple(objectives),
         constraints=constraints,
-        fits=stored_fits(trials.rows, number, placed.space.names, constraints),
+        fits=stored_fits(
+            trials.rows, number, placed.space.names, constraints, n_objectives=len(objectives)
+        ),
         past=trial_history(trials, number),
         n_unplaced=placed.n_unplaced(trials.observed),
         n_infinite=n_infinite,
-        n_invalid_noise=int(np.isnan(noise).sum()) if knows_noise else 0,
+        n_invalid_noise=int(np.isnan(noise).any(axis=1).sum()) if knows_noise else 0,
         n_unreadable=sum(row.has_unreadable_proposal for row in trials.rows),
     )
 
 
 def stored_fits(
-    rows: Sequence[TrialRow], asking: int, names: Sequence[str], constraints: tuple[str, ...]
+    rows: Sequence[TrialRow],
+    asking: int,
+    names: Sequence[str],
+    constraints: tuple[str, ...],
+    *,
+    n_objectives: int = 1,
 ) -> dict[str, tuple[Any, ...]]:
     """Return, for each loss, the fits that the highest-numbered other trial stored with it.
 
@@ -277,6 +298,7 @@ def stored_fits(
         asking: Number of the trial to leave out.
         names: Parameters that a proposal's model must have had for its fits to be of use.
         constraints: Names of the constraints; only with the same ones are their fits of use.
+        n_objectives: How many fits come before those of the constraints.
     """
     latest: dict[str, tuple[Any, ...]] = {}
     storing = (row for row in reversed(rows) if row.number != asking and row.has_proposal)
@@ -286,7 +308,7 @@ def stored_fits(
             continue
         if proposal.fits and proposal.is_of(names):
             same = proposal.constraints == constraints
-            latest[proposal.loss] = proposal.fits if same else proposal.fits[:1]
+            latest[proposal.loss] = proposal.fits if same else proposal.fits[:n_objectives]
     return latest
 
 

@@ -32,7 +32,7 @@ from bbo_plugins.optuna.stopping.records import (
     stored_settings,
     stored_warm_start,
 )
-from bbo_plugins.optuna.study.trials import sign_of
+from bbo_plugins.optuna.study.trials import signs_of
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -69,7 +69,7 @@ class StoredRecords:
         complete, _ = completions.read(study)
         records = records_of(attributes_of(study), settings, complete, {})
         order = in_order(complete, {n: stored.number for n, stored in records.items()})
-        sign = sign_of(study)  # the values are those of the objective
+        (sign,) = signs_of(study)  # the values are those of the objective
         values = tuple(sign * completion.trial.value for completion in completions.latest(order))
         return cls(settings, tuple(records.values()), values)
 

@@ -80,6 +80,7 @@ class ParameterLearner:
         self._n_complete_with: dict[str, int] = {}
         self._n_complete = 0
         self._cut_off: set[frozenset[str]] = set()  # what pruned and failed trials had
+        self._columns: dict[str, tuple[BaseDistribution, bool, _Column]] = {}
         self._evidence = _Evidence({})
         self._learned: Parameters | None = None
 
@@ -134,8 +135,7 @@ class ParameterLearner:
         if not missing and not cut_off:
             return {}
         columns = {
-            name: _Column.of(distribution, is_fixed=name not in self._moving)
-            for name, distribution in distributions.items()
+            name: self._column(name, distribution) for name, distribution in distributions.items()
         }
         if not self._evidence.fits(columns):
             self._evidence = _Evidence(columns)
@@ -144,6 +144,15 @@ class ParameterLearner:
         learned = dict.fromkeys(missing, True) | self._evidence.conditions(missing[:_MAX_CHILDREN])
         learned |= self._evidence.conditions_of_cut_off(cut_off[:_MAX_CHILDREN])
         return _without_circles(learned)
+
+    def _column(self, name: str, distribution: BaseDistribution) -> _Column:
+        """Return how a parameter may serve as a parent, the same object while nothing changes."""
+        is_fixed = name not in self._moving
+        known = self._columns.get(name)
+        if known is None or known[:2] != (distribution, is_fixed):
+            known = distribution, is_fixed, _Column.of(distribution, is_fixed=is_fixed)
+            self._columns[name] = known
+        return known[2]
 
 
 def conditions_among(
@@ -458,23 +467,23 @@ class _Tree:
             return False
         if not depth:
             return True
-        best, cells, at = float(_log_evidence(has.sum(), (~has).sum())), None, (-1, math.nan)
+        best, split = 0.0, None
         for parent in parents:
-            if not self.known[rows, parent].all():
-                continue
-            for threshold in self._thresholds(rows, parent):
-                cell = self._cells(rows, parent, threshold)
-                n = int(cell.max()) + 1
-                having = np.bincount(cell[has], minlength=n)
-                without = np.bincount(cell[~has], minlength=n)
+            # A trial that was cut off before it asked for the parent says nothing of its split.
+            known = self.known[rows, parent]
+            among, having_child = rows[known], has[known]
+            whole = float(_log_evidence(having_child.sum(), (~having_child).sum()))
+            for threshold in self._thresholds(among, parent):
+                cell = self._cells(among, parent, threshold)
+                n = int(cell.max(initial=0)) + 1
+                having = np.bincount(cell[having_child], minlength=n)
+                without = np.bincount(cell[~having_child], minlength=n)
                 score = float(_log_evidence(having, without).sum()) - self.columns[parent].price
                 if not math.isnan(threshold):
-                    score -= _THRESHOLD_PRICE + math.log1p(len(rows))
-                if score > best:
-                    best, cells, at = score, cell, (parent, threshold)
-        if cells is None:
-            return True
-        return self._split(rows, parents, depth, cells, at)
+                    score -= _THRESHOLD_PRICE + math.log1p(len(among))
+                if score - whole > best:
+                    best, split = score - whole, (among, cell, parent, threshold)
+        return True if split is None else self._split(*split, parents, depth)
 
     def _thresholds(self, rows: IntArray, parent: int) -> list[float]:
         """Return the values between which a numeric parent may be cut, NaN for a split by level."""
@@ -496,13 +505,13 @@ class _Tree:
     def _split(
         self,
         rows: IntArray,
+        cells: IntArray,
+        parent: int,
+        threshold: float,
         parents: Sequence[int],
         depth: int,
-        cells: IntArray,
-        at: tuple[int, float],
     ) -> Condition:
         """Return the split at this place, its cells grown further."""
-        parent, threshold = at
         column, name = self.columns[parent], self.names[parent]
         n = column.n_levels or 2
         inner = [self.grown(rows[cells == i], parents, depth - 1) for i in range(n + 1)]

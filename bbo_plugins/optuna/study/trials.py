@@ -1,11 +1,12 @@
 """A study's trials, one row each: state, parameters, value, constraints, noise, proposal.
 
-A stored trial is read once. A row's value is maximized: the sign of an objective is flipped here
-and nowhere else.
+A stored trial is read once. A row's values, one per objective, are maximized: the sign of an
+objective is flipped here and nowhere else.
 
 ========  ======================================================================================
-COMPLETE  its value, possibly infinite, and its constraint values
-PRUNED    its last intermediate value, if finite, and its constraint values; without, it has failed
+COMPLETE  its values, possibly infinite, and its constraint values
+PRUNED    its last intermediate value, if finite, and its constraint values; without, it has failed,
+          as it always has with several objectives, for which Optuna knows no intermediate values
 RUNNING   the parameters it has so far
 FAIL      its parameters
 WAITING   nothing
@@ -30,7 +31,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from optuna.study import Study, StudyDirection
@@ -53,6 +54,10 @@ _NEVER_RAN = "bbo_plugins:never_ran"  # system attribute
 _OBSERVED = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
+# Returns the known noise variance of a finished trial's value, a sequence for several objectives.
+NoiseFunction: TypeAlias = Callable[[FrozenTrial], float | Sequence[float]]
+
+
 @dataclass(frozen=True)
 class TrialRow:
     """One stored trial; :meth:`read` builds one.
@@ -62,48 +67,54 @@ class TrialRow:
         number: Its number.
         state: Its state.
         params: Its parameters so far.
-        value: Its value, maximized, or if pruned the last one it reported; NaN if there is none to
-            be used.
+        values: Its value for each objective, maximized, or if pruned the last one it reported; all
+            NaN if there are none to be used.
         constraints: Its constraint values by name, if it is complete or pruned.
-        noise_variance: Known variance of the value's noise, NaN if unknown.
+        noise_variances: Known variance of each value's noise, NaN if unknown.
     """
 
     trial: FrozenTrial
     number: int
     state: TrialState
     params: Mapping[str, Any]
-    value: float
+    values: tuple[float, ...]
     constraints: Mapping[str, float]
-    noise_variance: float
+    noise_variances: tuple[float, ...]
 
     @classmethod
     def read(
         cls,
         trial: FrozenTrial,
         *,
-        sign: float = 1.0,
-        noise_func: Callable[[FrozenTrial], float] | None = None,
+        signs: Sequence[float] = (1.0,),
+        noise_func: NoiseFunction | None = None,
     ) -> TrialRow:
         """Read a trial in any state.
 
         Args:
             trial: The trial.
-            sign: 1 if the objective is maximized, -1 if it is minimized, see :func:`sign_of`.
-            noise_func: Known noise variance of a trial's value; called if there is a value.
+            signs: Of each objective: 1 if it is maximized, -1 if minimized, see :func:`signs_of`.
+            noise_func: Known noise variance of a trial's values; called if there are values.
         """
-        value = sign * _value_of(trial)
-        noise = math.nan
-        if noise_func is not None and not math.isnan(value):
-            noise = _variance(noise_func(trial))
+        stored = _values_of(trial, len(signs))
+        values = tuple(sign * value for sign, value in zip(signs, stored, strict=True))
+        noise = _unknown(len(signs))
+        if noise_func is not None and not math.isnan(values[0]):
+            noise = _variances(noise_func(trial), len(signs))
         return cls(
             trial=trial,
             number=trial.number,
             state=trial.state,
             params=trial.params,
-            value=value,
+            values=values,
             constraints=_constraints_of(trial) if trial.state in _OBSERVED else {},
-            noise_variance=noise,
+            noise_variances=noise,
         )
+
+    @property
+    def value(self) -> float:
+        """The value for the first objective; NaN if there are no values to be used."""
+        return self.values[0]
 
     @property
     def complete(self) -> bool:
@@ -177,6 +188,7 @@ class StudyTrials:
     Attributes:
         rows: All trials by number.
         n_settled: How many trials come before the first unfinished one.
+        n_objectives: How many objectives the study has.
         parameters: The parameters of finished trials; none without a complete one.
         continuations: Which trials continue which.
         generation: Another number if this is another study, under an identifier used before.
@@ -184,6 +196,7 @@ class StudyTrials:
 
     rows: Sequence[TrialRow]
     n_settled: int
+    n_objectives: int
     parameters: Parameters
     continuations: Continuations
     generation: int
@@ -227,18 +240,18 @@ class TrialReader:
     read from the study again. Not to be shared among threads.
 
     Args:
-        noise_func: Known noise variance of a finished trial's value; called once per trial.
+        noise_func: Known noise variance of a finished trial's values; called once per trial.
     """
 
-    def __init__(self, noise_func: Callable[[FrozenTrial], float] | None = None) -> None:
+    def __init__(self, noise_func: NoiseFunction | None = None) -> None:
         """Start with nothing read."""
         self._noise_func = noise_func
         self._generation = 0
         self._forget()
 
-    def _forget(self, sign: float = 0.0) -> None:
+    def _forget(self, signs: tuple[float, ...] = ()) -> None:
         self._generation += 1
-        self._sign = sign
+        self._signs = signs
         self._finished: dict[int, TrialRow] = {}
         self._parameters = ParameterLearner()
         self._unsettle()
@@ -249,14 +262,14 @@ class TrialReader:
         self._first: dict[int, int] = {}
 
     def read(self, study: Study) -> StudyTrials:
-        """Return all trials of ``study``; of several objectives the first counts."""
+        """Return all trials of ``study``."""
         trials = study._get_trials(deepcopy=False, use_cache=False)
-        if self._sign != (sign := sign_of(study)):
-            self._forget(sign)
+        if self._signs != (signs := signs_of(study)):
+            self._forget(signs)
         if len(self._settled) > len(trials) or not all(map(is_, trials, self._settled)):
             self._unsettle()
         if any(map(self._is_of_another_study, trials[len(self._settled) :])):
-            self._forget(sign)
+            self._forget(signs)
         new = trials[len(self._settled) :]
         rows = [self._row(trial) for trial in new]
         settled = list(takewhile(_is_finished, rows))
@@ -270,6 +283,7 @@ class TrialReader:
         return StudyTrials(
             rows=[*self._settled_rows, *rows[len(settled) :]],
             n_settled=len(self._settled),
+            n_objectives=len(signs),
             parameters=self._parameters.parameters(),
             continuations=Continuations(first),
             generation=self._generation,
@@ -284,7 +298,7 @@ class TrialReader:
         known = self._finished.get(trial.number)
         if known is not None:
             return known
-        row = TrialRow.read(trial, sign=self._sign, noise_func=self._noise_func)
+        row = TrialRow.read(trial, signs=self._signs, noise_func=self._noise_func)
         if _is_finished(row):
             self._finished[row.number] = row
             self._parameters.add(trial)
@@ -295,25 +309,36 @@ def _is_finished(row: TrialRow) -> bool:
     return row.state.is_finished()
 
 
-def sign_of(study: Study) -> float:
-    """Return what a (first) value of ``study`` is multiplied by to be maximized: 1 or -1."""
-    return 1.0 if study.directions[0] == StudyDirection.MAXIMIZE else -1.0
+def signs_of(study: Study) -> tuple[float, ...]:
+    """Return what each value of ``study`` is multiplied by to be maximized: 1 or -1."""
+    return tuple(
+        1.0 if direction == StudyDirection.MAXIMIZE else -1.0 for direction in study.directions
+    )
 
 
-def _value_of(trial: FrozenTrial) -> float:
-    """Return the value of a complete trial or the last one a pruned trial reported, else NaN."""
+def _unknown(n: int) -> tuple[float, ...]:
+    return (math.nan,) * n
+
+
+def _values_of(trial: FrozenTrial, n: int) -> tuple[float, ...]:
+    """Return the n values of a complete trial, or the one a pruned trial reported last; or NaN."""
     if trial.state not in _OBSERVED:
-        return math.nan
-    value = trial.values[0] if trial.values else None
+        return _unknown(n)
+    values = trial.values or []
     if trial.state is TrialState.PRUNED and trial.last_step is not None:
-        value = trial.intermediate_values[trial.last_step]
-    if value is None or (trial.state is TrialState.PRUNED and not math.isfinite(value)):
-        return math.nan
-    return float(value)
+        values = [trial.intermediate_values[trial.last_step]]
+    usable = trial.state is TrialState.COMPLETE or all(map(math.isfinite, values))
+    return tuple(map(float, values)) if usable and len(values) == n else _unknown(n)
+
+
+def _variances(returned: Any, n: int) -> tuple[float, ...]:
+    """Return the n variances that ``noise_func`` returned, NaN for what is none."""
+    listed = list(returned) if isinstance(returned, Sequence | np.ndarray) else [returned]
+    return tuple(map(_variance, listed)) if len(listed) == n else _unknown(n)
 
 
 def _variance(returned: Any) -> float:
-    """Return what ``noise_func`` returned if it is a variance, else NaN."""
+    """Return a number if it is a variance, else NaN."""
     if not isinstance(returned, numbers.Real):
         return math.nan
     try:
@@ -391,14 +416,18 @@ def are_feasible(trials: Sequence[TrialRow]) -> list[bool]:
     ]
 
 
-def finite_values(trials: Sequence[TrialRow]) -> tuple[FloatArray, int]:
+def finite_values(trials: Sequence[TrialRow], objective: int = 0) -> tuple[FloatArray, int]:
     """Return the values of trials that have one, infinite ones clipped.
+
+    Args:
+        trials: n trials.
+        objective: For which objective.
 
     Returns:
         The values, shape (n,), an infinite one as the worst or best finite one (±1 if there is
         none), and how many were infinite.
     """
-    values = np.array([trial.value for trial in trials], dtype=np.float64)
+    values = np.array([trial.values[objective] for trial in trials], dtype=np.float64)
     infinite = np.isinf(values)
     if not infinite.any():
         return values, 0

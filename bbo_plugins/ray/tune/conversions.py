@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ray.tune.result import AUTO_RESULT_KEYS, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRIAL_ID
@@ -19,8 +19,13 @@ _NOT_RESULTS = {*AUTO_RESULT_KEYS, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRIA
 _MAX_TEXT = 2_000  # characters of a reported text that are kept
 
 
-def check_objective(metric: object, mode: object) -> None:
-    """Check the name of the metric and the mode, either of which may be None.
+def check_objective(metric: object, mode: object, whose: str) -> None:
+    """Check the name of the only metric and its mode, either of which may be None.
+
+    Args:
+        metric: The name.
+        mode: "min" or "max".
+        whose: Who has one objective only.
 
     Raises:
         TypeError: One is no string.
@@ -28,12 +33,40 @@ def check_objective(metric: object, mode: object) -> None:
     """
     for argument, value in (("metric", metric), ("mode", mode)):
         if isinstance(value, list | tuple):
-            rule = "that of one objective (for several use ray.tune.search.optuna.OptunaSearch)"
+            rule = f"that of one objective for {whose}"
             raise ValueError(errors.rule_message(argument, rule, value))  # noqa: TRY004 - a limit
-    if metric is not None:
-        errors.check_instance("metric", metric, str, "the name of a result")
-    if mode is not None:
-        errors.check_word("mode", mode, MODES)
+    _check_each([] if metric is None else [metric], [] if mode is None else [mode])
+
+
+def check_objectives(metric: object, mode: object) -> None:
+    """Check the names of metrics and their modes, one of each or lists of several.
+
+    Raises:
+        TypeError: One is no string.
+        ValueError: There are not as many modes as metrics, or a mode is not one of the two.
+    """
+    if not isinstance(metric, list | tuple) and not isinstance(mode, list | tuple):
+        check_objective(metric, mode, "BBOSearch")
+        return
+    metrics, modes = listed(metric), listed(mode)
+    if len(metrics) != len(modes) or not metrics:
+        rule = "a list of modes, one for each of a list of metrics"
+        raise ValueError(errors.rule_message("mode", rule, mode))
+    _check_each(metrics, modes)
+
+
+def _check_each(metrics: Iterable[object], modes: Iterable[object]) -> None:
+    for name in metrics:
+        errors.check_instance("metric", name, str, "the name of a result")
+    for word in modes:
+        errors.check_word("mode", word, MODES)
+
+
+def listed(one_or_several: Any) -> list[Any]:
+    """Return the items of a list or a tuple, else the argument alone, nothing of None."""
+    if isinstance(one_or_several, list | tuple):
+        return [*one_or_several]
+    return [] if one_or_several is None else [one_or_several]
 
 
 def check_points(points: object, rewards: object) -> None:

@@ -3,10 +3,10 @@
 ====================================  ============================================================
 Ray trial                             Optuna trial
 ====================================  ============================================================
-completed with a finite value         COMPLETE; the other reported numbers are user attributes
+completed with finite values          COMPLETE; the other reported numbers are user attributes
 ended with NaN or ±infinity           FAIL, never left RUNNING, also if a scheduler stopped it
-completed without the metric          PRUNED, with the last value it reported; without any, samplers
-                                      take it for one that failed
+completed without the metric          PRUNED, with the last value it reported; without any, or with
+                                      several objectives, samplers take it for one that failed
 removed before it ran                 PRUNED, and samplers take it for nothing
 stopped before its horizon            PRUNED, if :class:`InnerHorizonScheduler` said so
 ended by Ray while it was paused      the same, with the last result that it has reported; PRUNED
@@ -45,7 +45,7 @@ from bbo_plugins.optuna.study.continuations import (
     steps_taken,
 )
 from bbo_plugins.optuna.study.trials import mark_never_ran
-from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite, reported
+from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite, listed, reported
 from bbo_plugins.ray.tune.spaces import flattened
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
     """The half of :class:`~bbo_plugins.ray.BBOSearch` that records results."""
 
     # What is used of OptunaSearch beside its public methods; a test pins each.
-    _metric: Any  # name of the result, None before it is known
+    _metric: Any  # name of the result, or names in a list, None before it is known
     _ot_study: Any  # an optuna.Study, None before it is set up
     _ot_trials: dict[str, Trial | FrozenTrial]  # by Ray's name; the latter have ended
     # Our own, set up by BBOSearch.
@@ -124,28 +124,32 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         if not result and not error:
             result, was_dropped = self._ended_without_result(trial, latest)
             was_stopped = was_stopped or was_dropped
-        value, state = finite((result or {}).get(self._metric)), TrialState.FAIL
+        metrics = listed(self._metric)
+        found = [(result or {}).get(name) for name in metrics]
+        values, state = [*map(finite, found)], TrialState.FAIL
+        is_finite = None not in values
         if error:
-            value = None
             self._errored.add(trial_id)
-        elif (result or {}).get(self._metric) is None or (was_stopped and value is not None):
-            value, state = None, TrialState.PRUNED
+        elif None in found or (was_stopped and is_finite):
+            state = TrialState.PRUNED
             self._report(trial, result or {})
-        elif value is not None:
+        elif is_finite:
             state = TrialState.COMPLETE
             self._completed_at[trial_id] = (result or {}).get(TRAINING_ITERATION, -1)
         elif self._once.first_time("value"):
+            index = values.index(None)
             _logger.warning(
                 "BBOSearch: trial %s ended with %s = %r, which is no finite number. Such trials "
                 "count as failed.",
                 trial_id,
-                self._metric,
-                (result or {})[self._metric],
+                metrics[index],
+                found[index],
             )
         for name, field in reported(result or {}):
-            if name != self._metric:
+            if name not in metrics:
                 trial.set_user_attr(name, field)
-        self._ot_study.tell(trial, value, state=state)
+        told = values if state is TrialState.COMPLETE else None
+        self._ot_study.tell(trial, told, state=state)
 
     def _ended_without_result(
         self, trial: Trial | FrozenTrial, latest: dict[str, Any] | None
@@ -312,7 +316,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
     def _keep(self, trial_id: str, result: Mapping[str, Any]) -> None:
         """Keep a result, which may be a trial's last, and the length of the longest training."""
         kept = dict(reported(result))
-        for name in (self._metric, TRAINING_ITERATION):
+        for name in (*listed(self._metric), TRAINING_ITERATION):
             if name in result:
                 kept[name] = result[name]
         self._latest[trial_id] = kept
@@ -321,6 +325,9 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
             self._longest = max(self._longest, int(iteration))
 
     def _report(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        """Record an intermediate value, which Optuna has with one objective only."""
+        if isinstance(self._metric, list):
+            return
         value, step = finite(result.get(self._metric)), result.get(TRAINING_ITERATION)
         if value is not None and isinstance(step, numbers.Integral):
             # Not by Trial.report, which would keep the first value of a step that is done again.

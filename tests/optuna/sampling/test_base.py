@@ -278,7 +278,9 @@ def test_several_objectives_are_refused() -> None:
         lambda: sampler.sample_independent(study, trial, "x", BOX["x"]),
     ]
     for entry in entries:
-        with pytest.raises(ValueError, match=r"one objective for UHEBOSampler, but got 2.*NSGAII"):
+        with pytest.raises(
+            ValueError, match=r"one objective for UHEBOSampler, but got 2.*BBOSampler"
+        ):
             entry()
     assert all(not trial.params for trial in study.trials)
 

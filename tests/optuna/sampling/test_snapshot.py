@@ -385,7 +385,7 @@ def test_known_noise_is_asked_once_per_trial() -> None:
 
 
 @pytest.mark.parametrize(
-    "returned", [-1.0, math.nan, math.inf, None, "0.1", [0.1], 10**400, -(10**400)]
+    "returned", [-1.0, math.nan, math.inf, None, "0.1", [0.1, 0.1], 10**400, -(10**400)]
 )
 def test_invalid_noise_is_unknown(returned: Any) -> None:
     """What is no finite non-negative number is NaN, unknown, and counted."""

@@ -283,6 +283,16 @@ def test_pruned_trials_say_only_what_they_have() -> None:
     assert set(more.conditions) == {"z"}
 
 
+def test_a_pruned_trial_does_not_hide_a_parent() -> None:
+    """It had the child, but was cut off before it asked for one of two parents."""
+    rows = rows_of(conjunction, 60)[1:]
+    cut_off = next(row for row in rows_of(conjunction, 60, seed=1) if "x" in row.params)
+    cut_off.number, cut_off.state = 0, TrialState.PRUNED
+    cut_off.params = {name: cut_off.params[name] for name in ("a", "x")}
+    cut_off.distributions = {name: cut_off.distributions[name] for name in ("a", "x")}
+    assert agreement(conjunction, learned([*rows, cut_off])) == 1.0
+
+
 def test_latest_range_counts() -> None:
     """That of the trial with the highest number, whichever was read last."""
     rows = []

@@ -1,0 +1,285 @@
+"""One step of Bayesian optimization of several objectives: a Gaussian process for each.
+
+| symbol | meaning                                                                                |
+|--------|----------------------------------------------------------------------------------------|
+| k      | number of objectives that have varied so far                                           |
+| F      | front of the posterior means at the observed points, not of the (noisy) values, (f, k) |
+| r      | reference point, a tenth of their range below the worst of these means, (k,)           |
+| w      | weights of the objectives, at random on the simplex, (k,)                              |
+
+Up to four objectives, the logarithm of the expected improvement of the hypervolume that F dominates
+above r is maximized (:mod:`bbo_plugins.acquisition.hypervolume`). Of more, each step combines the
+values to one, the augmented Chebyshev distance from the best value of each objective,
+
+    s = -max_j w_j (1 - v_j) - 0.05 Σ_j w_j (1 - v_j),
+
+where v_j is 0 at the worst and 1 at the best value of the front, and goes on as with one objective.
+
+Sources: :mod:`bbo_plugins.acquisition.hypervolume`; Knowles (2006), "ParEGO: a hybrid algorithm
+with on-line landscape approximation for expensive multiobjective optimization problems".
+
+Deviations:
+
+* The reference point is below all feasible points, not below the front: a front that is still short
+  would keep the search away from its ends.
+* An objective that all trials have the same value of takes no part.
+* Constraints, pending and failed points count as in :mod:`bbo_plugins.methods.gp_bo`; a pending
+  point is in the front at its posterior means.
+* The map of the targets compresses what is far below the front only: the median may be in it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bbo_plugins.acquisition.functions import ConstrainedAcquisition, Derivatives, chain
+from bbo_plugins.acquisition.hypervolume import (
+    ExpectedHypervolumeImprovement,
+    front_of,
+    n_dominating,
+    reference_point,
+)
+from bbo_plugins.acquisition.maximize import maximize
+from bbo_plugins.acquisition.validity import fit_validity
+from bbo_plugins.gp.blas import one_blas_thread
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.likelihood import name_of
+from bbo_plugins.gp.surrogate import Surrogate
+from bbo_plugins.gp.targets import OutputTransform
+from bbo_plugins.methods import gp_bo, training_subset
+from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, Options
+from bbo_plugins.methods.observations import Suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bbo_plugins.acquisition.validity import Validity
+    from bbo_plugins.gp.posterior import GaussianProcess
+    from bbo_plugins.methods.observations import Observations
+    from bbo_plugins.space import SearchSpace
+    from bbo_plugins.space.dimension import FloatArray
+
+_MAX_HYPERVOLUME: Final = 4  # objectives; the boxes of more are too many
+_AUGMENTATION: Final = 0.05
+_N_ANCHORS: Final = 16
+
+
+@one_blas_thread()
+def suggest(
+    space: SearchSpace,
+    objectives: Sequence[Observations],
+    *,
+    rng: np.random.Generator,
+    options: Options = DEFAULT_OPTIONS,
+) -> Suggestion:
+    """Return the next point to evaluate.
+
+    A pure function of its arguments (``rng`` counts by its state). Where no model can be fitted it
+    returns a random point and says so in the notes; it does not raise for odd data.
+
+    Args:
+        space: The search space, d dimensions.
+        objectives: What is known of the study, once per objective: they differ in values and known
+            noise only. At least one point is evaluated.
+        rng: Source of randomness of the candidate points, and of the weights of many objectives.
+        options: As for one objective; of no effect are the acquisition function and its ``beta``.
+            The fits to continue are those of the objectives, then those of the constraints.
+
+    Returns:
+        The point, of shape (d,), and what the next step's fits start from. Its expected gain is a
+        hypervolume, a product of standard deviations of the transformed targets.
+    """
+    varying = [j for j, one in enumerate(objectives) if np.ptp(one.y) > 0.0] or [0]
+    if len(varying) > _MAX_HYPERVOLUME:
+        combined = combine([objectives[j] for j in varying], rng)
+        return gp_bo.suggest(space, combined, rng=rng, options=options)
+    try:
+        return _suggest_by_models(space, objectives, varying, rng, options)
+    except gp_bo.UNUSABLE as error:
+        return gp_bo.random_point(space, rng, error)
+
+
+@dataclass(frozen=True)
+class FrontAcquisition:
+    """log EHVI of the objectives' posteriors, weighted by the probability of feasibility.
+
+    Attributes:
+        improvement: The expected hypervolume improvement over a front.
+        objectives: Posteriors of the transformed objectives.
+        feasibility: The probability of feasibility alone, and that of validity.
+    """
+
+    improvement: ExpectedHypervolumeImprovement
+    objectives: tuple[GaussianProcess, ...]
+    feasibility: ConstrainedAcquisition
+
+    def value(self, X: FloatArray) -> FloatArray:
+        """Return the acquisition values at ``X`` (m, d), shape (m,)."""
+        predictions = [process.predict(X) for process in self.objectives]
+        mean, variance = map(np.column_stack, zip(*predictions, strict=True))
+        return self.improvement.log_value(mean, variance) + self.feasibility.value(X)
+
+    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
+        value, gradient = self.feasibility.value_and_gradient(X)
+        predictions = [process.predict_with_gradients(X) for process in self.objectives]
+        mean, variance = (np.column_stack([one[i] for one in predictions]) for i in (0, 1))
+        derivatives = self.improvement.derivatives(mean, variance)
+        for j, (_, _, *gradients) in enumerate(predictions):
+            of_objective = Derivatives(
+                derivatives.value, derivatives.by_mean[:, j], derivatives.by_variance[:, j]
+            )
+            gradient = gradient + chain(of_objective, *gradients)
+        return value + derivatives.value, gradient
+
+    def expected_gain(self, x: FloatArray) -> float:
+        """Return EHVI times the probabilities of feasibility and validity at ``x`` (d,)."""
+        alone = replace(self.feasibility, constraints=(), validity=None)
+        log_gain = float(replace(self, feasibility=alone).value(x[None, :])[0])
+        return math.exp(log_gain) * self.feasibility.expected_gain(x)
+
+
+def _suggest_by_models(
+    space: SearchSpace,
+    objectives: Sequence[Observations],
+    varying: Sequence[int],
+    rng: np.random.Generator,
+    options: Options,
+) -> Suggestion:
+    """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
+    features = FeatureMap.of(space)
+    failed, evaluated = objectives[0].still_failed, objectives[0].X
+    without_noise = all(one.repeats_agree for one in objectives)
+    objectives = _modeled(objectives, features)
+    n_models = len(objectives) + len(objectives[0].reported_constraints)
+    starts = [*options.warm_starts, *([None] * n_models)][:n_models]
+    surrogates = [
+        Surrogate.fit(
+            one.X,
+            one.y,
+            features,
+            transform=OutputTransform.fit(one.y, center=center),
+            noise_variance=one.noise_variance,
+            deterministic=options.deterministic,
+            warm_start=start,
+            criterion=options.criterion,
+        )
+        for one, center, start in zip(objectives, _centers(objectives), starts, strict=False)
+    ]
+    constraints = gp_bo.fit_constraints(objectives[0], features, starts[len(surrogates) :])
+    validity, notes = fit_validity(objectives[0].X, failed, features)
+    fitted, modeled = [*surrogates, *constraints], [surrogates[j] for j in varying]
+    known = space.snap(objectives[0].X)
+    means = np.column_stack([gp_bo.attainable(space, one.process)[1] for one in modeled])
+    acquisition = _acquisition(
+        modeled,
+        constraints,
+        objectives[0],
+        failed,
+        validity,
+        means[gp_bo.eligible(objectives[0], known, constraints)],
+    )
+    unrepeated = options.deterministic or (space.is_conditional and without_noise)
+    x, _ = maximize(
+        acquisition,
+        space,
+        rng=rng,
+        length_scales=np.min([m.process.hyperparameters.length_scales for m in modeled], axis=0),
+        anchors=gp_bo.anchors(space, known, _worth(means), _N_ANCHORS),
+        excluded=np.concatenate([evaluated, failed]) if unrepeated else failed,
+        pending=objectives[0].pending,
+    )
+    return Suggestion(
+        x=x,
+        warm_starts=tuple(model.warm_start for model in fitted),
+        notes=(*(note for model in fitted for note in model.notes), *notes),
+        expected_gain=acquisition.expected_gain(x),
+        criterion=name_of(options.criterion),
+    )
+
+
+def _acquisition(
+    surrogates: Sequence[Surrogate],
+    constraints: Sequence[Surrogate],
+    observations: Observations,
+    failed: FloatArray,
+    validity: Validity | None,
+    means: FloatArray,
+) -> FrontAcquisition | ConstrainedAcquisition:
+    """Bind the acquisition function to the posteriors after the fantasies.
+
+    Args:
+        surrogates: Models of the objectives.
+        constraints: Models of the constraints.
+        observations: What is known of the study but the values.
+        failed: Points at which an evaluation failed, shape (f, d).
+        validity: Model of where evaluations fail, None without one.
+        means: Posterior means at the points that may be in the front, shape (n, k); possibly none.
+    """
+    pending = observations.pending
+    models = gp_bo.constraint_models(constraints, pending)
+    processes = tuple(gp_bo.with_fantasies(one.process, failed, pending) for one in surrogates)
+    feasibility = ConstrainedAcquisition(None, processes[0], 0.0, 0.0, models, validity)
+    if not len(means) and models:
+        return feasibility
+    believed = np.column_stack([gp_bo.pending_values(process, pending) for process in processes])
+    values = np.concatenate([means, believed[gp_bo.feasible_pending(models, pending)]])
+    improvement = ExpectedHypervolumeImprovement.of(values, reference_point(values))
+    return FrontAcquisition(improvement, processes, feasibility)
+
+
+def _modeled(objectives: Sequence[Observations], features: FeatureMap) -> list[Observations]:
+    """Return the observations that the models are fitted to, the same ones for all objectives."""
+    Y = np.column_stack([one.y for one in objectives])
+    ranked = replace(objectives[0], y=_worth(Y))
+    rows = training_subset.indices(ranked, features)
+    return [one.take(rows) for one in objectives]
+
+
+def _centers(objectives: Sequence[Observations]) -> list[float | None]:
+    """Return the value around which each objective matters, None where no point is feasible.
+
+    It is the worst one of the front, unless the median is worse: what is better is not compressed.
+    """
+    Y = np.column_stack([one.y for one in objectives])[objectives[0].eligible]
+    if not len(Y):
+        return [None] * len(objectives)
+    worst: list[float] = front_of(Y).min(axis=0).tolist()
+    return [min(low, float(np.median(one.y))) for low, one in zip(worst, objectives, strict=True)]
+
+
+def _worth(Y: FloatArray) -> FloatArray:
+    """Return by what points ``Y`` (n, k) are compared, (n,): how few others dominate them."""
+    return -n_dominating(Y).astype(np.float64)
+
+
+def combine(objectives: Sequence[Observations], rng: np.random.Generator) -> Observations:
+    """Return the observations of one objective: the augmented Chebyshev distance by random weights.
+
+    Args:
+        objectives: The observations of k objectives.
+        rng: Source of the weights.
+    """
+    weights = rng.dirichlet(np.ones(len(objectives)))
+    centered = [*zip(objectives, _centers(objectives), strict=True)]
+    maps = [OutputTransform.fit(one.y, center=center) for one, center in centered]
+    of_objective = [*zip(maps, objectives, strict=True)]
+    Z = np.column_stack([transform.forward(one.y) for transform, one in of_objective])
+    eligible = objectives[0].eligible
+    front = front_of(Z[eligible] if eligible.any() else Z)
+    extent = np.ptp(front, axis=0)
+    scale = weights / np.where(extent > 0.0, extent, 1.0)
+    shortfall = scale * (front.max(axis=0) - Z)
+    largest = shortfall.max(axis=1)
+    y = -largest - _AUGMENTATION * shortfall.sum(axis=1)
+    known = [one.noise_variance for one in objectives if one.noise_variance is not None]
+    noise = None
+    if known:
+        slopes = scale * (_AUGMENTATION + (shortfall == largest[:, None]))
+        slopes *= np.column_stack([transform.derivative(one.y) for transform, one in of_objective])
+        noise = (np.square(slopes) * np.column_stack(known)).sum(axis=1)
+    return replace(objectives[0], y=y, noise_variance=noise)

@@ -1,0 +1,42 @@
+"""Visits to the branches of a study that a search has left.
+
+Which branch is best can look decided after a few trials of each, when the others had bad values of
+their own parameters. In every fifth trial, therefore, one parent that exists everywhere is held at
+the value that was tried least, as a user may hold it, if that is clearly less than its share. The
+model then suggests the other parameters, and what counts is the best that is known in that branch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from bbo_plugins.optuna.sampling.snapshot import Snapshot
+
+_EVERY = 5  # trials; odd, so that methods that alternate take turns
+_LEAST_SHARE = 0.5  # of an even share of the trials, below which a value is visited
+_MAX_VISITED = 16  # values of a parent that are visited
+
+
+def visiting(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with a parent held at its least tried value, if it is the turn."""
+    space, observations = snapshot.space, snapshot.observations
+    if not space.is_conditional or snapshot.configuration % _EVERY:
+        return snapshot
+    X = np.concatenate([observations.X, observations.pending, observations.still_failed])
+    least, held = _LEAST_SHARE, {}
+    for column in space.parents.tolist():
+        name, dimension = space.names[column], space.dimensions[column]
+        n = dimension.n_levels or 0
+        if name in space.conditions or not 1 < n <= _MAX_VISITED:
+            continue
+        counts = np.bincount(dimension.level_of(X[:, column]), minlength=n)
+        level = int(np.argmin(counts))
+        share = n * float(counts[level]) / len(X)
+        if share < least:
+            least = share
+            held = {name: dimension.decode(dimension.position_of(np.array([level]))[0])}
+    return replace(snapshot, space=space.held(held)) if held else snapshot

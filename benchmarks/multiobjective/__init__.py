@@ -1,0 +1,1 @@
+"""Several objectives: hypervolume that is missing."""

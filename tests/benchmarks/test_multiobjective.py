@@ -1,0 +1,98 @@
+"""The problems with several objectives: their hypervolumes, constraints and noise; the times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import optuna
+import pytest
+
+from bbo_plugins.acquisition.hypervolume import hypervolume
+from benchmarks.common.report import Report
+from benchmarks.common.studies import run_study
+from benchmarks.multiobjective.run import add_times
+from benchmarks.problems.multi_objective import ALL, CHOSEN_ON, HELD_OUT, problem_named
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+BOXES = {**CHOSEN_ON, **HELD_OUT}
+
+
+def _front(name: str) -> NDArray[np.float64]:
+    """Return points (n, d) of a problem that are, or contain, its front."""
+    line = np.linspace(0.0, 1.0, 400)[:, None]
+    grid = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, 25)] * 2), axis=-1).reshape(-1, 2)
+    if name == "bnh":
+        return np.vstack([3.0 * line * [1.0, 1.0], np.hstack([3.0 + 2.0 * line, 0 * line + 3.0])])
+    d = len(BOXES[name].low)
+    free = line if len(BOXES[name].reference) == 2 else grid
+    rest = 0.5 if name in {"dtlz2", "noisy_circle"} else 0.0
+    return np.hstack([free, np.full((len(free), d - free.shape[1]), rest)])
+
+
+@pytest.mark.parametrize("name", ["zdt3", "dtlz2", "bnh", "noisy_zdt1", "dtlz7", "noisy_circle"])
+def test_the_best_hypervolume_is_that_of_the_front(name: str) -> None:
+    """Many points of the front come close to it, and not above."""
+    case = BOXES[name]
+    values = np.array([case.function(x)[0] for x in _front(name)])
+    found = hypervolume(-values, -np.array(case.reference))
+    assert 0.93 * case.best < found <= case.best * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("name", BOXES)
+def test_regret_is_the_hypervolume_that_is_missing(name: str) -> None:
+    """Of feasible values without noise; it never grows, and some random points do not reach it."""
+    case, problem = BOXES[name], problem_named(name)
+    sampler = optuna.samplers.RandomSampler(seed=1)
+    trials, _ = run_study(problem, sampler, seed=0, n_trials=25)
+    regrets = problem.measured(trials)["regrets"]
+    assert (np.diff(regrets) <= 0.0).all()
+    assert 0.0 < regrets[-1] <= case.best
+    kept = []
+    for trial in trials:
+        x = np.array([trial.params[f"x{i}"] for i in range(len(case.low))], dtype=float)
+        values, limits = case.function(x)
+        assert (np.abs(np.array(values) - trial.values) > 0.0).any() == (case.noise_sd > 0.0)
+        if max(limits, default=0.0) <= 0.0:
+            kept.append(values)
+    known = hypervolume(-np.array(kept).reshape(len(kept), -1), -np.array(case.reference))
+    assert regrets[-1] == pytest.approx(case.best - known)
+
+
+def test_half_of_them_is_held_out() -> None:
+    """Two groups without a common problem, one of four objectives, a real task."""
+    assert not CHOSEN_ON.keys() & HELD_OUT.keys()
+    assert len(ALL) - len(CHOSEN_ON) >= len(CHOSEN_ON) >= 5
+    assert {len(case.reference) for case in BOXES.values()} == {2, 3, 4}
+
+
+@pytest.mark.slow
+def test_the_forest_is_smaller_and_worse_with_one_tree() -> None:
+    """And the trials of a random search are above the reference point of the task."""
+    problem = problem_named("forest_size")
+    trials, _ = run_study(problem, optuna.samplers.RandomSampler(seed=0), seed=0, n_trials=12)
+    regrets = problem.measured(trials)["regrets"]
+    assert 0.0 < regrets[-1] < regrets[0]
+    ordered = sorted(trials, key=lambda trial: trial.params["n_estimators"])
+    assert ordered[0].values[1] < ordered[-1].values[1]
+
+
+def test_times_are_those_of_late_trials(tmp_path: Path) -> None:
+    """Medians of the stated trials, by the number of objectives; short runs have none."""
+    report = Report(name="times", directory=tmp_path, command="", facts={})
+    late = [0.0] * 55 + [0.02] * 10
+    for problem, entrant, seconds in [
+        ("bnh", "bbo", late),
+        ("dtlz2", "bbo", [2.0 * each for each in late]),
+        ("bnh", "tpe", late[:40]),
+    ]:
+        report.record(problem=problem, entrant=entrant, seconds=seconds)
+    add_times(report, ["bnh", "dtlz2"], ["bbo", "tpe"])
+    (section,) = report.sections
+    assert "trials 55 to 64" in section
+    cells = [[c.strip() for c in row.split("|")[1:-1]] for row in section.splitlines()[4:]]
+    assert cells == [["2", "20"], ["3", "40"]]

@@ -1,0 +1,202 @@
+"""The step with several objectives: what it maximizes, and what must not change it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from bbo_plugins.acquisition.functions import ConstrainedAcquisition, ConstraintModel
+from bbo_plugins.acquisition.hypervolume import ExpectedHypervolumeImprovement, n_dominating
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.methods import gp_bo
+from bbo_plugins.methods.gp_bo import Options
+from bbo_plugins.methods.multi_objective import FrontAcquisition, _modeled, combine, suggest
+from tests.oracles.differences import numeric_gradients
+from tests.oracles.problems import (
+    mixed_space,
+    observe,
+    random_points,
+    random_process,
+    sample_prior,
+    unit_box,
+)
+
+if TYPE_CHECKING:
+    from bbo_plugins.methods.observations import Observations, Suggestion
+    from bbo_plugins.space import SearchSpace
+    from bbo_plugins.space.dimension import FloatArray
+
+
+def two_bowls(X: FloatArray) -> FloatArray:
+    """Return minus the squared distances from two places, (n, 2)."""
+    places = np.array([[0.2, 0.3], [0.8, 0.6]])
+    return -np.asarray(np.square(X[:, None, :2] - places).sum(axis=2))
+
+
+def known(Y: FloatArray, X: FloatArray, **given: Any) -> list[Observations]:
+    """Return the observations of values (n, k) at points (n, d)."""
+    return [observe(X, y, **given) for y in Y.T]
+
+
+def step(space: SearchSpace, objectives: list[Observations], **options: object) -> Suggestion:
+    """Return the suggestion with the seed 0, which must come from the models."""
+    found = suggest(
+        space,
+        objectives,
+        rng=np.random.default_rng(0),
+        options=Options(**options),  # type: ignore[arg-type]
+    )
+    assert not found.notes
+    return found
+
+
+def box(n: int, seed: int = 0) -> tuple[SearchSpace, FloatArray]:
+    """Return the unit square and n random points of it."""
+    space = unit_box(2)
+    return space, random_points(space, n, np.random.default_rng(seed))
+
+
+def test_the_front_is_found_between_the_two_optima() -> None:
+    """After twenty steps most points are near the line that connects the places."""
+    space, X = box(8)
+    warm_starts: tuple[object, ...] = ()
+    for _ in range(20):
+        found = step(space, known(two_bowls(X), X), warm_starts=warm_starts)
+        X, warm_starts = np.vstack([X, found.x]), found.warm_starts
+        assert len(warm_starts) == 2
+    direction = np.array([0.6, 0.3]) / np.hypot(0.6, 0.3)
+    away = X[8:] - [0.2, 0.3]
+    off_line = np.abs(away[:, 0] * direction[1] - away[:, 1] * direction[0])
+    along = away @ direction
+    assert (off_line < 0.05).sum() >= 15
+    assert np.histogram(along, bins=4, range=(0.0, np.hypot(0.6, 0.3)))[0].min() >= 2
+
+
+@pytest.mark.parametrize("constant", [0.0, 3.0])
+def test_an_objective_without_a_difference_changes_nothing(constant: float) -> None:
+    """Not one bit."""
+    space, X = box(10)
+    Y = two_bowls(X)
+    wide = np.column_stack([Y[:, 0], np.full(len(Y), constant), Y[:, 1]])
+    assert step(space, known(wide, X)).x.tolist() == step(space, known(Y, X)).x.tolist()
+
+
+def test_swapping_objectives_gives_the_same_point() -> None:
+    """Up to the order of sums."""
+    space, X = box(12)
+    Y = two_bowls(X)
+    one, other = (step(space, known(values, X)) for values in (Y, Y[:, ::-1]))
+    assert other.x == pytest.approx(one.x, abs=1e-6)
+    assert one.expected_gain == pytest.approx(other.expected_gain, rel=1e-6)
+
+
+def test_with_one_objective_that_varies_it_is_the_plain_step() -> None:
+    """Up to where the target's map has its center, and the anchors of the search."""
+    space, X = box(12)
+    y = two_bowls(X)[:, 0]
+    found = step(space, known(np.column_stack([y, np.zeros(12)]), X))
+    plain = gp_bo.suggest(space, observe(X, y), rng=np.random.default_rng(0))
+    assert found.x == pytest.approx(plain.x, abs=0.02)
+
+
+def test_gradients_agree_with_differences() -> None:
+    """Three objectives, a constraint and a model of failures, by the coordinates."""
+    space = unit_box(2)
+    processes = tuple(random_process(space, 9, seed) for seed in range(3))
+    front = np.column_stack([process.mean_at_observations for process in processes])
+    improvement = ExpectedHypervolumeImprovement.of(front, front.min(axis=0) - 0.1)
+    constraint = ConstraintModel(random_process(space, 9, 7), 0.2)
+    feasibility = ConstrainedAcquisition(None, processes[0], 0.0, 0.0, (constraint,))
+    acquisition = FrontAcquisition(improvement, processes, feasibility)
+    X = np.random.default_rng(3).random((6, 2))
+    value, gradient = acquisition.value_and_gradient(X)
+    assert value == pytest.approx(acquisition.value(X))
+    assert gradient == pytest.approx(
+        numeric_gradients(acquisition.value, X, step=1e-5), rel=1e-5, abs=1e-5
+    )
+
+
+def test_pending_and_failed_points_are_kept_away_from() -> None:
+    """The same point would be suggested without."""
+    space, X = box(12)
+    Y = two_bowls(X)
+    alone = step(space, known(Y, X)).x
+    pending = step(space, known(Y, X, pending=alone[None, :])).x
+    assert np.linalg.norm(pending - alone) > 0.02
+    failed = step(space, known(Y, X, failed=alone[None, :])).x
+    assert np.linalg.norm(failed - alone) > 0.02
+
+
+def test_a_constraint_is_kept() -> None:
+    """The side of the square on which the point would be without is infeasible."""
+    space, X = box(12)
+    Y = two_bowls(X)
+    side = np.sign(step(space, known(Y, X)).x[0] - 0.5)
+    found = step(space, known(Y, X, constraints=side * (X[:, :1] - 0.5)))
+    assert side * (found.x[0] - 0.5) < 0.05
+    assert len(found.warm_starts) == 3
+
+
+def test_without_a_feasible_point_the_probability_of_feasibility_counts() -> None:
+    """The search goes to where the constraint is violated least."""
+    space, X = box(10)
+    X[:, 0] *= 0.5
+    found = step(space, known(two_bowls(X), X, constraints=0.7 - X[:, :1]))
+    assert found.x[0] > 0.6
+
+
+def test_a_mixed_space_with_noise_and_three_objectives() -> None:
+    """A representable point, never one that was evaluated if nothing is noisy."""
+    space = mixed_space()
+    rng = np.random.default_rng(0)
+    X = random_points(space, 14, rng)
+    scales = np.full(len(space), 0.5)
+    counts = tuple(int(n) for n in space.n_categories)
+    Y = np.column_stack([sample_prior(X, scales, rng, n_categories=counts) for _ in range(3)])
+    objectives = known(Y, X, noise_variance=np.full(14, 0.01))
+    for deterministic in (False, True):
+        x = step(space, objectives, deterministic=deterministic).x
+        np.testing.assert_array_equal(space.snap(x[None, :])[0], x)
+        assert not deterministic or not (x == X).all(axis=1).any()
+
+
+def test_many_objectives_are_combined_by_random_weights() -> None:
+    """A point that dominates another one is better by any weights; the best one depends on them."""
+    space, X = box(12)
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((12, 6))
+    Y[1] = Y[0] - 0.3  # dominated
+    objectives = known(Y, X, noise_variance=np.full(12, 0.04))
+    best = set()
+    for seed in range(20):
+        combined = combine(objectives, np.random.default_rng(seed))
+        assert combined.y[0] > combined.y[1]
+        assert combined.noise_variance is not None
+        assert (combined.noise_variance > 0.0).all()
+        best.add(int(np.argmax(combined.y)))
+    assert best <= set(np.flatnonzero(n_dominating(Y) == 0).tolist())
+    assert len(best) > 3
+    assert step(space, objectives).x.shape == (2,)
+
+
+def test_many_trials_are_modeled_by_a_subset_with_the_front() -> None:
+    """The same ones for all objectives."""
+    space, X = box(1100)
+    Y = two_bowls(X)
+    kept = _modeled(known(Y, X), FeatureMap.of(space))
+    assert 900 <= len(kept[0].y) <= 1000
+    np.testing.assert_array_equal(kept[0].X, kept[1].X)
+    front = {row.tobytes() for row in X[n_dominating(Y) == 0]}
+    assert front <= {row.tobytes() for row in kept[0].X}
+
+
+def test_data_that_no_model_can_be_fitted_to_give_a_random_point() -> None:
+    """With a note, not an exception."""
+    space, X = box(3)
+    broken = replace(observe(X, np.array([0.0, 1.0, 2.0])), X=np.full_like(X, np.nan))
+    found = suggest(space, [broken, broken], rng=np.random.default_rng(0))
+    assert space.snap(found.x[None, :])[0].tolist() == found.x.tolist()
+    assert "the point is random" in found.notes[0]
