@@ -12,9 +12,9 @@ import optuna
 import pytest
 from optuna.trial import FrozenTrial, TrialState
 
-from bbo_plugins import InnerHorizon
+from bbo_plugins import InnerHorizon, UHEBOSampler
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
-from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna import BBOSampler, GOUCBSampler
 from bbo_plugins.optuna.study.proposal import Proposal
 from bbo_plugins.visualization._data.objective import NetworkModel, ProcessModel, posterior_of
 
