@@ -15,6 +15,7 @@ prior's location and says so in :attr:`Fit.note`; nothing here raises.
 The default prior is an independent normal distribution of each log hyperparameter,
 
     log ℓ_i ~ N(log(0.35 √d), 1),    log s² ~ N(0, 1),    log σ_n² ~ N(log 1e-3, 2²),
+    log τ₁², log τ₂² ~ N(log 0.1, 1.5²),
 
 for standardized targets and inputs in the unit cube. The location of the length-scales grows with
 √d, as distances in the cube do (Hvarfner, Hellsten & Nardi 2024, "Vanilla Bayesian Optimization
@@ -33,7 +34,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from bbo_plugins.gp.likelihood import MARGINAL, BoundCriterion, FitCriterion, Hyperparameters
+from bbo_plugins.gp.likelihood import (
+    MARGINAL,
+    BoundCriterion,
+    FitCriterion,
+    Hyperparameters,
+    is_noise_estimated,
+)
 from bbo_plugins.space.dimension import FloatArray
 
 if TYPE_CHECKING:
@@ -41,6 +48,7 @@ if TYPE_CHECKING:
 
 LENGTH_SCALE_LOCATION = 0.35
 NOISE_LOCATION = 1e-3
+TREND_LOCATION = 0.1
 _MAX_EVALUATIONS = 100
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale
 _TOLERANCE = 5e-4  # predicted gain in nats below which the search ends
@@ -75,7 +83,7 @@ class WarmStart:
 
     def hyperparameters(self, d: int) -> Hyperparameters | None:
         """Return the estimate, None if it is not one of ``d`` length-scales."""
-        is_fit = len(self.theta) in {d + 1, d + 2}
+        is_fit = d + 1 <= len(self.theta) <= d + 4  # with or without trend and noise
         return Hyperparameters.from_theta(self.theta, d) if is_fit else None
 
     def to_json(self) -> dict[str, Any]:
@@ -176,9 +184,9 @@ def fit_map(
     Returns:
         The estimate, and the state from which the next fit starts.
     """
-    prior = prior or default_prior(X.shape[1], features.n_together)
+    prior = prior or default_prior(X.shape[1], features.n_together, trend=features.trend)
     n, d = X.shape
-    p = d + 1 + int(fit_noise and (known_noise is None or bool(np.isnan(known_noise).any())))
+    p = len(prior.location) - int(not is_noise_estimated(known_noise, fit_noise=fit_noise))
     bound = criterion.bind(X, y, features, known_noise=known_noise, fit_noise=fit_noise)
     objective = _log_posterior(bound, prior, p)
     candidates = []
@@ -186,14 +194,14 @@ def fit_map(
         candidates.append(_maximize(objective, warm_start.theta, warm_start.inverse_hessian))
     if not candidates or warm_start is None or _is_poor(candidates[0].value, warm_start, n):
         if n <= _COARSE_SIZE:
-            candidates += _cold_optima(objective, prior, p)
+            candidates += _cold_optima(objective, prior, p, d)
         else:
             subset = np.linspace(0, n - 1, _COARSE_SIZE).astype(np.int64)
             known = None if known_noise is None else known_noise[subset]
             coarse = criterion.bind(
                 X[subset], y[subset], features, known_noise=known, fit_noise=fit_noise
             )
-            rough = _cold_optima(_log_posterior(coarse, prior, p), prior, p)
+            rough = _cold_optima(_log_posterior(coarse, prior, p), prior, p, d)
             best = max(rough, key=lambda optimum: optimum.value)
             ratio = _COARSE_SIZE / n  # the Hessian grows with the number of observations
             candidates.append(_maximize(objective, best.theta, best.inverse_hessian * ratio))
@@ -237,14 +245,13 @@ def _prior_covariance(prior: LogPrior, p: int) -> FloatArray:
     return np.diag(np.square(prior.scale[:p]))
 
 
-def _cold_optima(objective: _Objective, prior: LogPrior, p: int) -> list[_Optimum]:
+def _cold_optima(objective: _Objective, prior: LogPrior, p: int, d: int) -> list[_Optimum]:
     """Return the optimum reached from each cold start."""
-    d = len(prior.location) - 2
     optima = []
     for length_scale_shift, noise_shift in _COLD_STARTS:
         start = np.array(prior.location)
         start[:d] += length_scale_shift * prior.scale[:d]
-        start[d + 1] += noise_shift * prior.scale[d + 1]
+        start[-1] += noise_shift * prior.scale[-1]
         optima.append(_maximize(objective, start[:p], _prior_covariance(prior, p)))
     return optima
 
@@ -320,18 +327,21 @@ def _bfgs_update(H: FloatArray, s: FloatArray, y: FloatArray) -> FloatArray:
 
 
 class LogPrior(Protocol):
-    """A log density over log hyperparameters θ = (log ℓ_1..log ℓ_d, log s², log σ_n²)."""
+    """A log density over the q log hyperparameters θ of :mod:`bbo_plugins.gp.likelihood`.
+
+    The noise is always among them, so that q = d + 2, and d + 4 with a trend.
+    """
 
     @property
     def location(self) -> FloatArray:
-        """A point of high density, where a cold fit starts, shape (d + 2,)."""
+        """A point of high density, where a cold fit starts, shape (q,)."""
 
     @property
     def scale(self) -> FloatArray:
-        """A typical distance from the location, shape (d + 2,)."""
+        """A typical distance from the location, shape (q,)."""
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the log density (up to a constant) and its gradient at ``theta`` (d + 2,)."""
+        """Return the log density (up to a constant) and its gradient at ``theta`` (q,)."""
 
 
 @dataclass(frozen=True)
@@ -339,29 +349,34 @@ class NormalPrior:
     """Independent normal distributions over θ, the default of :func:`fit_map`.
 
     Attributes:
-        location: Means, shape (d + 2,).
-        scale: Standard deviations, shape (d + 2,).
+        location: Means, shape (q,).
+        scale: Standard deviations, shape (q,).
     """
 
     location: FloatArray
     scale: FloatArray
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the log density (without its constant) and its gradient at ``theta`` (d + 2,)."""
+        """Return the log density (without its constant) and its gradient at ``theta`` (q,)."""
         z = (theta - self.location) / self.scale
         return -0.5 * float(z @ z), -z / self.scale
 
 
-def default_prior(n_dimensions: int, n_together: Sequence[float] | None = None) -> NormalPrior:
+def default_prior(
+    n_dimensions: int, n_together: Sequence[float] | None = None, *, trend: bool = False
+) -> NormalPrior:
     """Return the prior of this module's docstring.
 
     Args:
         n_dimensions: Number of length-scales d.
         n_together: In place of d for each length-scale, how many dimensions vary together with it,
             shape (d,); None for d.
+        trend: Whether the kernel has a trend.
     """
     together = [n_dimensions] * n_dimensions if n_together is None else n_together
     length_scales = [math.log(LENGTH_SCALE_LOCATION * math.sqrt(n)) for n in together]
-    location = np.array([*length_scales, 0.0, math.log(NOISE_LOCATION)])
-    scale = np.array([1.0] * n_dimensions + [1.0, 2.0])
+    n_trend = 2 if trend else 0
+    trends = [math.log(TREND_LOCATION)] * n_trend
+    location = np.array([*length_scales, 0.0, *trends, math.log(NOISE_LOCATION)])
+    scale = np.array([1.0] * (n_dimensions + 1) + [1.5] * n_trend + [2.0])
     return NormalPrior(location=location, scale=scale)

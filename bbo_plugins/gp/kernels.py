@@ -1,4 +1,4 @@
-r"""Matérn-5/2 covariance with one length-scale per dimension (ARD), numeric and categorical.
+r"""Matérn-5/2 covariance with one length-scale per dimension (ARD), and a trend on request.
 
     k(x, x') = s² · (1 + √5 r + 5/3 r²) · exp(-√5 r),      r² = Σ_i d_i(x_i, x'_i)² / ℓ_i²
 
@@ -11,14 +11,26 @@ A categorical dimension is expanded to one-hot columns scaled by 1/√2, which t
 distance into a Euclidean one. Every R² is then a single matrix product in scaled coordinates,
 whatever the kinds of the dimensions.
 
+The trend is a polynomial of the second degree in the numeric dimensions with a random weight of
+each term, with t = 2x - 1 there:
+
+    k(x, x') = s² · (Matérn + τ₁² t·t' + τ₂² (t·t')²)
+
+It reaches as far as the space does, where the Matérn part forgets beyond a length-scale. A
+categorical dimension has no part in it, nor has a parameter where it is inactive: it is imputed
+at the middle of its range, t = 0.
+
 | symbol | shape   | meaning                                                       |
 |--------|---------|---------------------------------------------------------------|
 | X      | (n, d)  | points of the unit cube                                       |
 | F      | (n, D)  | their feature columns; D = d when no dimension is categorical |
+| T      | (n, c)  | t of the c numeric dimensions, in [-1, 1]                     |
+| P      | (n, m)  | t·t'                                                          |
+| τ₁, τ₂ | -       | scales of the trend's linear and quadratic part               |
 | ℓ      | (d,)    | length-scales, in units of the unit cube                      |
 | r²     | (n, m)  | scaled squared distances                                      |
 
-Source: Rasmussen & Williams (2006), Eq. (4.17) and section 5.1 (ARD).
+Source: Rasmussen & Williams (2006), Eq. (4.17), section 5.1 (ARD), and section 4.2.2 (the trend).
 """
 
 from __future__ import annotations
@@ -48,13 +60,15 @@ class FeatureMap:
         n_categories: Per dimension, the number of categories, or 0 for a numeric dimension.
         n_together: Per dimension, how many vary together with it: the priors of the length-scales
             depend on that; None if all d do.
+        trend: Whether the kernel that is fitted has a trend.
     """
 
     n_categories: tuple[int, ...]
     n_together: tuple[float, ...] | None = None
+    trend: bool = False
 
     @classmethod
-    def of(cls, space: SearchSpace) -> FeatureMap:
+    def of(cls, space: SearchSpace, *, trend: bool = False) -> FeatureMap:
         """Return the feature map of a search space.
 
         With a parameter that has a condition vary those that are active beside it, on average over
@@ -62,11 +76,11 @@ class FeatureMap:
         """
         n_categories = tuple(space.n_categories.tolist())
         if not space.is_conditional:
-            return cls(n_categories)
+            return cls(n_categories, trend=trend)
         together = (
             space.mean_n_active if n in space.conditions else len(space) for n in space.names
         )
-        return cls(n_categories, tuple(map(float, together)))
+        return cls(n_categories, tuple(map(float, together)), trend)
 
     @cached_property
     def dimension_of_column(self) -> IntArray:
@@ -113,6 +127,11 @@ class FeatureMap:
         scaled: FloatArray = self.columns(X) * (_SQRT_5 / length_scales)[self.dimension_of_column]
         return scaled
 
+    def trend_columns(self, X: FloatArray) -> FloatArray:
+        """Return t = 2x - 1 of the numeric dimensions of ``X`` (n, d), shape (n, c)."""
+        columns: FloatArray = 2.0 * (X[:, self.numeric] - _CENTER)
+        return columns
+
     def sum_by_dimension(self, per_column: FloatArray) -> FloatArray:
         """Add up a quantity per feature column (D,) to one per dimension (d,)."""
         if self.all_numeric:
@@ -120,6 +139,32 @@ class FeatureMap:
         summed = np.zeros(len(self.n_categories))
         np.add.at(summed, self.dimension_of_column, per_column)
         return summed
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The trend's kernel relative to s².
+
+    Attributes:
+        linear: τ₁².
+        quadratic: τ₂².
+    """
+
+    linear: float
+    quadratic: float
+
+    def kernel(self, P: FloatArray) -> FloatArray:
+        """Return τ₁² P + τ₂² P² at the inner products ``P`` (any shape)."""
+        K = self.quadratic * P
+        K += self.linear
+        K *= P
+        return K
+
+    def slope(self, P: FloatArray) -> FloatArray:
+        """Return the derivative of :meth:`kernel` with respect to ``P`` (any shape)."""
+        slope = (2.0 * self.quadratic) * P
+        slope += self.linear
+        return slope
 
 
 def left_factor(A: FloatArray) -> FloatArray:

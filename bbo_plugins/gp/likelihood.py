@@ -6,13 +6,14 @@ r"""Log marginal likelihood of a Gaussian process and its gradient in log hyperp
 with K = s² C(ℓ) + diag(σ²). One Cholesky factorization (dpotrf) and one inversion from it (dpotri)
 per evaluation; everything else is O(n² D): with M = K⁻¹ - αα^T restricted to its lower triangle, G
 = M ∘ slope, the derivative by log ℓ_i is a difference of two quadratic forms in G (one dsymm), and
-those by log s² and the noise need only tr M and αᵀK α = αᵀy. No array larger than n × n is formed
-and the n × n ones are allocated once. Other functions of K differ in the two formulas only; what is
-left is in the common base, :class:`BoundCriterion`.
+those by log s² and the noise need only tr M and αᵀK α = αᵀy. A trend's matrices P and P∘P do not
+depend on θ and are formed once; its two derivatives are their inner products with M. No array
+larger than n × n is formed and the n × n ones are allocated once. Other functions of K differ in
+the two formulas only; what is left is in the common base, :class:`BoundCriterion`.
 
-θ = (log ℓ_1, ..., log ℓ_d, log s², log ν) where the noise variance is σ_n² = floor + ν: the floor
-bounds σ_n² from below without a constraint for the optimizer. With ``fit_noise=False`` the last
-entry is absent and σ_n² = floor.
+θ = (log ℓ_1, ..., log ℓ_d, log s², log τ₁², log τ₂², log ν) where the noise variance is σ_n² =
+floor + ν: the floor bounds σ_n² from below without a constraint for the optimizer. Without a trend
+its two entries are absent; with ``fit_noise=False`` the last one is, and σ_n² = floor.
 
 Source: Rasmussen & Williams (2006), "Gaussian Processes for Machine Learning", section 5.4.1.
 """
@@ -29,6 +30,7 @@ from scipy.linalg import blas, lapack
 
 from bbo_plugins.gp.kernels import (
     FeatureMap,
+    Trend,
     left_factor,
     matern52_and_slope,
     right_factor,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 NOISE_FLOOR = 1e-6
 _SQRT_5 = math.sqrt(5.0)
 LOG_2PI = math.log(2.0 * math.pi)
+_N_TREND = 2  # hyperparameters of a trend
 
 
 @dataclass(frozen=True)
@@ -51,26 +54,35 @@ class Hyperparameters:
         length_scales: ℓ, shape (d,).
         signal_variance: s².
         noise_variance: σ_n², applied where an observation's noise is not known.
+        trend: The kernel's trend, None for a kernel without one.
     """
 
     length_scales: FloatArray
     signal_variance: float
     noise_variance: float
+    trend: Trend | None = None
 
     @classmethod
     def from_theta(cls, theta: FloatArray, n_dimensions: int) -> Hyperparameters:
         """Return the hyperparameters whose logarithms are given.
 
         Args:
-            theta: Log hyperparameters, shape (d + 2,), or (d + 1,) for noise at the floor.
+            theta: Log hyperparameters, shape (d + 2,), or (d + 1,) for noise at the floor; with two
+                more of a trend.
             n_dimensions: d.
         """
-        has_noise = len(theta) > n_dimensions + 1
+        d, n_others = n_dimensions, len(theta) - n_dimensions
         return cls(
-            length_scales=np.exp(theta[:n_dimensions]),
-            signal_variance=math.exp(theta[n_dimensions]),
-            noise_variance=NOISE_FLOOR + (math.exp(theta[n_dimensions + 1]) if has_noise else 0.0),
+            length_scales=np.exp(theta[:d]),
+            signal_variance=math.exp(theta[d]),
+            noise_variance=NOISE_FLOOR + (0.0 if n_others % 2 else math.exp(theta[-1])),
+            trend=_trend_at(theta, d) if n_others > _N_TREND else None,
         )
+
+
+def _trend_at(theta: FloatArray, n_dimensions: int) -> Trend:
+    linear, quadratic = theta[n_dimensions + 1 : n_dimensions + 1 + _N_TREND]
+    return Trend(math.exp(linear), math.exp(quadratic))
 
 
 def noise_diagonal(n: int, noise_variance: float, known: FloatArray | None) -> FloatArray:
@@ -84,6 +96,16 @@ def noise_diagonal(n: int, noise_variance: float, known: FloatArray | None) -> F
     if known is None:
         return np.full(n, noise_variance)
     return np.where(np.isnan(known), noise_variance, np.maximum(known, NOISE_FLOOR))
+
+
+def is_noise_estimated(known: FloatArray | None, *, fit_noise: bool) -> bool:
+    """Return whether there is an observation of unknown noise, and that is not at its floor.
+
+    Args:
+        known: Known noise variances, NaN where unknown, shape (n,), or None.
+        fit_noise: Whether unknown noise is estimated.
+    """
+    return fit_noise and (known is None or bool(np.isnan(known).any()))
 
 
 class BoundCriterion(ABC):
@@ -125,11 +147,16 @@ class BoundCriterion(ABC):
         self._relative_noise = np.ones(n)  # what each observation's noise variance is multiplied by
         self._factorized: tuple[FloatArray, FloatArray] | None = None
         self._R2, *self._buffers = (np.empty((n, n)) for _ in range(3))
+        self._trend_matrices: tuple[FloatArray, ...] = ()  # ∂(K/s²)/∂τ₁² and ∂(K/s²)/∂τ₂²
+        if features.trend:
+            T = features.trend_columns(X)
+            P = T @ T.T
+            self._trend_matrices = (P, P * P)
 
     @property
     def n_parameters(self) -> int:
         """Number of entries of θ."""
-        return self.n_dimensions + 1 + int(self.fit_noise)
+        return self.n_dimensions + 1 + len(self._trend_matrices) + int(self.fit_noise)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the value and its gradient at ``theta``, shape (n_parameters,).
@@ -142,11 +169,14 @@ class BoundCriterion(ABC):
             signal = math.exp(min(float(theta[d]), 700.0))
             excess_noise = math.exp(min(float(theta[-1]), 700.0)) if self.fit_noise else 0.0
             A = self._columns * (_SQRT_5 * np.exp(-theta[:d]))[self._features.dimension_of_column]
+            variances = np.exp(theta[d + 1 : d + 1 + len(self._trend_matrices)])
             correlation, slope = self._correlation_and_slope(A)
+            for variance, matrix in zip(variances, self._trend_matrices, strict=True):
+                correlation += np.multiply(matrix, variance, out=self._buffers[0])
             K = np.multiply(correlation, signal, out=correlation)
         noise = noise_diagonal(n, NOISE_FLOOR + excess_noise, self._known_noise)
         noise *= self._relative_noise
-        K[np.diag_indices(n)] = signal + noise
+        K[np.diag_indices(n)] = (K.diagonal() if self._trend_matrices else signal) + noise
         # K is symmetric, so its transpose is the Fortran-ordered array that LAPACK can overwrite.
         L, info = lapack.dpotrf(K.T, lower=1, clean=1, overwrite_a=1)
         outcome = self._value_and_contraction(L) if info == 0 else None
@@ -156,11 +186,15 @@ class BoundCriterion(ABC):
         self._factorized = (theta.copy(), L)
         M_diagonal = M.diagonal().copy()  # M itself is overwritten below
         gradient = np.empty(self.n_parameters)
+        gradient[d + 1 : d + 1 + len(variances)] = [
+            -0.5 * signal * variance * _trace_of_product(M, matrix)
+            for variance, matrix in zip(variances, self._trend_matrices, strict=True)
+        ]
         gradient[:d] = self._length_scale_gradient(M, slope, A, signal)
         gradient[d] = -0.5 * (trace - float(M_diagonal @ noise))  # tr(M (K - diag σ²))
         if self.fit_noise:
             by_noise = (M_diagonal * self._relative_noise)[self._noise_is_fitted]
-            gradient[d + 1] = -0.5 * excess_noise * float(by_noise.sum())
+            gradient[-1] = -0.5 * excess_noise * float(by_noise.sum())
         return value, gradient
 
     @abstractmethod
@@ -171,8 +205,8 @@ class BoundCriterion(ABC):
             L: Lower Cholesky factor of K, shape (n, n), zeros above the diagonal; to be kept.
 
         Returns:
-            The finite value, the lower triangle of M (n, n), and the trace; None where the value is
-            not finite.
+            The finite value, the lower triangle of M (n, n), Fortran-ordered with zeros above, and
+            the trace; None where the value is not finite.
         """
 
     def factor_at(self, theta: FloatArray) -> FloatArray | None:
@@ -206,6 +240,12 @@ class BoundCriterion(ABC):
         row_sums = products[:, -1]
         per_column = row_sums @ (A * A) - np.einsum("ij,ij->j", A, products[:, :-1])
         return -signal * self._features.sum_by_dimension(per_column)
+
+
+def _trace_of_product(M: FloatArray, S: FloatArray) -> float:
+    """Return tr(M S) from the lower triangle of M (n, n), zeros above, and a symmetric S (n, n)."""
+    lower = float(np.vdot(M.T, S))  # M.T has the memory order of S
+    return 2.0 * lower - float(M.diagonal() @ S.diagonal())
 
 
 class MarginalLikelihood(BoundCriterion):

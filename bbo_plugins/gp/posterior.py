@@ -1,8 +1,9 @@
 r"""The posterior of a Gaussian process, already factorized and immutable.
 
     mean(x) = k(x, X) α,                 α = K⁻¹ y                  R&W Eq. (2.25)
-    var(x)  = s² - |L⁻¹ k(X, x)|²,       L Lᵀ = K = s² C + diag σ²  R&W Eq. (2.26)
+    var(x)  = k(x, x) - |L⁻¹ k(X, x)|²,  L Lᵀ = K = s² C + diag σ²  R&W Eq. (2.26)
 
+The prior variance k(x, x) is s², and more with a trend: s² (1 + τ₁² q + τ₂² q²) with q = |t|².
 All values are those of the latent function (no observation noise added), in the units of ``y``.
 Up to a few hundred observations L⁻¹ is formed once, on first use: multiplying by it is about twice
 as fast as solving with L, and a search multiplies many times. Its error grows with the condition of
@@ -34,7 +35,7 @@ from bbo_plugins.gp.likelihood import Hyperparameters, noise_diagonal
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
-_VARIANCE_FLOOR = 1e-12  # relative to s²: below it a variance is rounding error
+_VARIANCE_FLOOR = 1e-12  # relative to the prior's: below it a variance is rounding error
 # Forming L⁻¹ pays for so many observations at most, and for so many columns at least.
 _MAX_INVERTED, _MIN_COLUMNS = 500, 64
 _BLOCK = 256  # points predicted at a time: their n columns should stay in the processor's cache
@@ -96,8 +97,7 @@ class GaussianProcess:
         noise = noise_diagonal(len(y), hyperparameters.noise_variance, known_noise)
         L, jitter = cholesky, 0.0
         if L is None:
-            K = _covariance(A, right_factor(A), hyperparameters.signal_variance)
-            np.fill_diagonal(K, hyperparameters.signal_variance)
+            K = _prior_covariance(A, features.trend_columns(X), hyperparameters)
             L, jitter = _factorize(K, noise, hyperparameters.signal_variance)
         alpha = lapack.dpotrs(L, y, lower=1)[0]
         return cls(X, y, hyperparameters, features, A, noise + jitter, L, alpha, jitter)
@@ -109,28 +109,29 @@ class GaussianProcess:
 
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return posterior mean and variance at ``X`` (m, d), each of shape (m,)."""
-        left = left_factor(self._scaled(X))
+        left, T = left_factor(self._scaled(X)), self.features.trend_columns(X)
         mean, squared_norms = np.empty((2, len(X)))
         for start in range(0, len(X), _BLOCK):
             block = slice(start, start + _BLOCK)
-            C = matern52(squared_distances(left[block], self._right_factor))
+            C = self._with_trend(
+                matern52(squared_distances(left[block], self._right_factor)), T[block]
+            )
             np.matmul(C, self.alpha, out=mean[block])
             V = self._multiply_inverse(C.T)
             squared_norms[block] = np.einsum("ij,ij->j", V, V)
-        return self._signal * mean, self._variance(squared_norms)
+        return self._signal * mean, self._variance(squared_norms, T)
 
     def predict_mean(self, X: FloatArray) -> FloatArray:
         """Return the posterior mean at ``X`` (m, d), shape (m,)."""
-        C = matern52(self._squared_distances(self._scaled(X)))
-        return self._signal * (C @ self.alpha)
+        return self._signal * (self.correlations(X) @ self.alpha)
 
     def predict_joint(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return posterior mean (m,) and covariance (m, m) at ``X`` (m, d)."""
-        A = self._scaled(X)
-        C = matern52(self._squared_distances(A))
+        A, T = self._scaled(X), self.features.trend_columns(X)
+        C = self.correlations(X)
         V = self._multiply_inverse(C.T)
-        covariance = _covariance(A, right_factor(A), self._signal) - self._signal**2 * (V.T @ V)
-        np.fill_diagonal(covariance, self._variance(np.einsum("ij,ij->j", V, V)))
+        covariance = _prior_covariance(A, T, self.hyperparameters) - self._signal**2 * (V.T @ V)
+        np.fill_diagonal(covariance, self._variance(np.einsum("ij,ij->j", V, V), T))
         return self._signal * (C @ self.alpha), covariance
 
     def predict_with_gradients(
@@ -141,9 +142,10 @@ class GaussianProcess:
         The gradients are with respect to the unit-cube coordinates; those of categorical dimensions
         are zero.
         """
-        signal = self._signal
+        signal, T = self._signal, self.features.trend_columns(X)
         B = self._scaled(X)
         C, slope = matern52_and_slope(self._squared_distances(B))
+        C = self._with_trend(C, T)
         V = self._multiply_inverse(C.T)
         W = self._multiply_inverse(V, transposed=True)  # K⁻¹ k / s², shape (n, m)
         mean_gradient, variance_gradient = np.zeros((2, *X.shape))
@@ -157,7 +159,17 @@ class GaussianProcess:
         variance_gradient[:, numeric] = (-2.0 * signal * scale) * (
             weights.sum(axis=1)[:, None] * B - weights @ A
         )
-        variance = self._variance(np.einsum("ij,ij->j", V, V))
+        trend = self.hyperparameters.trend
+        if trend is not None:  # dt/dx = 2
+            slope = trend.slope(T @ self._trend_columns.T)
+            mean_gradient[:, numeric] += (2.0 * signal) * (
+                (slope * self.alpha) @ self._trend_columns
+            )
+            of_prior = trend.slope(np.einsum("ij,ij->i", T, T))[:, None] * T
+            variance_gradient[:, numeric] += (4.0 * signal) * (
+                of_prior - signal * ((slope * W.T) @ self._trend_columns)
+            )
+        variance = self._variance(np.einsum("ij,ij->j", V, V), T)
         return signal * (C @ self.alpha), variance, mean_gradient, variance_gradient
 
     def condition_on(
@@ -176,11 +188,10 @@ class GaussianProcess:
         """
         n, m = len(self.y), len(y)
         A = self._scaled(X)
-        cross = matern52(self._squared_distances(A)) * self._signal
+        cross = self.correlations(X) * self._signal
         V = self._multiply_inverse(cross.T)
         noise = noise_diagonal(m, self.hyperparameters.noise_variance, known_noise) + self.jitter
-        K = _covariance(A, right_factor(A), self._signal)
-        np.fill_diagonal(K, self._signal)
+        K = _prior_covariance(A, self.features.trend_columns(X), self.hyperparameters)
         L = np.zeros((n + m, n + m), order="F")
         L[:n, :n] = self.L
         L[n:, :n] = V.T
@@ -197,6 +208,34 @@ class GaussianProcess:
             jitter=max(self.jitter, extra),
         )
 
+    def correlations(self, X: FloatArray) -> FloatArray:
+        """Return k(x, x_i) / s² of ``X`` (m, d) and the observations, shape (m, n)."""
+        C = matern52(self._squared_distances(self._scaled(X)))
+        return self._with_trend(C, self.features.trend_columns(X))
+
+    def prior_variance(self, X: FloatArray) -> FloatArray:
+        """Return k(x, x) at ``X`` (m, d), shape (m,)."""
+        return _prior_variance(self.features.trend_columns(X), self.hyperparameters)
+
+    def prior_correlation(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Return the correlation before any data of each point of ``X`` with that of ``Y``.
+
+        Args:
+            X: Points of the unit cube, shape (m, d).
+            Y: As many others.
+
+        Returns:
+            Shape (m,).
+        """
+        correlation = matern52(np.square(self._scaled(X) - self._scaled(Y)).sum(axis=1))
+        trend = self.hyperparameters.trend
+        if trend is not None:
+            T, S = map(self.features.trend_columns, (X, Y))
+            correlation += trend.kernel(np.einsum("ij,ij->i", T, S))
+            variances = self.prior_variance(X) * self.prior_variance(Y)
+            correlation *= self._signal / np.sqrt(variances)
+        return np.minimum(correlation, 1.0, out=correlation)
+
     @property
     def _signal(self) -> float:
         return self.hyperparameters.signal_variance
@@ -204,6 +243,10 @@ class GaussianProcess:
     @cached_property
     def _right_factor(self) -> FloatArray:
         return right_factor(self.A)
+
+    @cached_property
+    def _trend_columns(self) -> FloatArray:
+        return self.features.trend_columns(self.X)
 
     @cached_property
     def _inverse_factor(self) -> FloatArray:
@@ -216,6 +259,12 @@ class GaussianProcess:
     def _squared_distances(self, A: FloatArray) -> FloatArray:
         return squared_distances(left_factor(A), self._right_factor)
 
+    def _with_trend(self, C: FloatArray, T: FloatArray) -> FloatArray:
+        """Add the trend, if there is one, between ``T`` (m, c) and the observations to C (m, n)."""
+        if self.hyperparameters.trend is not None:
+            C += self.hyperparameters.trend.kernel(T @ self._trend_columns.T)
+        return C
+
     def _multiply_inverse(self, B: FloatArray, *, transposed: bool = False) -> FloatArray:
         """Return L⁻¹ B, or L⁻ᵀ B, for Fortran-ordered ``B`` (n, m), which is left intact."""
         known = "_inverse_factor" in self.__dict__
@@ -224,17 +273,30 @@ class GaussianProcess:
         product: FloatArray = multiply(1.0, factor, B, lower=1, trans_a=int(transposed))
         return product
 
-    def _variance(self, squared_norms: FloatArray) -> FloatArray:
-        """Return the posterior variances (m,) from |L⁻¹ k(X, x) / s²|², shape (m,)."""
-        signal = self._signal
-        variance: FloatArray = signal - signal**2 * squared_norms
-        np.maximum(variance, _VARIANCE_FLOOR * signal, out=variance)
+    def _variance(self, squared_norms: FloatArray, T: FloatArray) -> FloatArray:
+        """Return the posterior variances (m,) from |L⁻¹ k(X, x) / s²|² (m,) and ``T`` (m, c)."""
+        of_prior = _prior_variance(T, self.hyperparameters)
+        variance: FloatArray = of_prior - self._signal**2 * squared_norms
+        np.maximum(variance, _VARIANCE_FLOOR * of_prior, out=variance)
         return variance
 
 
-def _covariance(A: FloatArray, right: FloatArray, signal: float) -> FloatArray:
-    K = matern52(squared_distances(left_factor(A), right))
-    K *= signal
+def _prior_variance(T: FloatArray, hyperparameters: Hyperparameters) -> FloatArray:
+    """Return k(x, x) at points whose trend's columns are ``T`` (m, c), shape (m,)."""
+    signal, trend = hyperparameters.signal_variance, hyperparameters.trend
+    if trend is None:
+        return np.full(len(T), signal)
+    variance: FloatArray = signal * (1.0 + trend.kernel(np.einsum("ij,ij->i", T, T)))
+    return variance
+
+
+def _prior_covariance(A: FloatArray, T: FloatArray, hyperparameters: Hyperparameters) -> FloatArray:
+    """Return k(x, x') of points, from their scaled (n, D) and trend's (n, c) columns, (n, n)."""
+    K = matern52(squared_distances(left_factor(A), right_factor(A)))
+    if hyperparameters.trend is not None:
+        K += hyperparameters.trend.kernel(T @ T.T)
+    K *= hyperparameters.signal_variance
+    np.fill_diagonal(K, _prior_variance(T, hyperparameters))
     return K
 
 

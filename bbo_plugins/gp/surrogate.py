@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bbo_plugins.gp.fit import Fit, WarmStart, fit_map
-from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion, noise_diagonal
+from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion, is_noise_estimated, noise_diagonal
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.targets import OutputTransform
 
@@ -116,8 +116,8 @@ def estimate(
     Returns:
         The estimate.
     """
-    unknown = fit_noise and (known_noise is None or bool(np.isnan(known_noise).any()))
-    if not (unknown and criterion.borrows_noise):
+    estimated = is_noise_estimated(known_noise, fit_noise=fit_noise)
+    if not (estimated and criterion.borrows_noise):
         return fit_map(
             X,
             z,

@@ -18,13 +18,14 @@ Deviations:
 * Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`, under constraints with the
   median of the feasible ones where that is worse; slacks are linear around their border.
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
+* Under constraints the kernel has no trend: it leads out of what is feasible.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -70,6 +71,7 @@ class Options:
         beta: Multiplier of σ for "ucb".
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted.
+        trend: Whether the objective's kernel has a trend, where there are no constraints.
         criterion: What the objective's kernel hyperparameters are estimated by.
         warm_starts: The :attr:`Suggestion.warm_starts` of the latest step with this criterion.
         marginal_start: The first one of the latest step with the marginal likelihood, for a
@@ -79,6 +81,7 @@ class Options:
     acquisition: AcquisitionName = "logei"
     beta: float = 1.96
     deterministic: bool = False
+    trend: bool = False
     criterion: FitCriterion = MARGINAL
     warm_starts: Sequence[WarmStart | None] = ()
     marginal_start: WarmStart | None = None
@@ -136,7 +139,7 @@ def _suggest_by_model(
     surrogate = Surrogate.fit(
         observations.X,
         observations.y,
-        features,
+        replace(features, trend=options.trend and n_models == 1),
         transform=OutputTransform.fit(observations.y, center=observations.center),
         noise_variance=observations.noise_variance,
         deterministic=options.deterministic,

@@ -49,6 +49,7 @@ class VariantSampler(UHEBOSampler):
             seed=seed,
         )
         self._chosen_variant = VARIANTS[name]
+        self._trend = not literal
 
     def _variant(self) -> Variant:
         return self._chosen_variant

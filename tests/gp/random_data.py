@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 Noise: TypeAlias = Literal["fitted", "floor", "partly known", "known"]
 
 
-def random_theta(rng: np.random.Generator, d: int) -> FloatArray:
-    """Return random log length-scales, log signal variance and log excess noise, (d + 2,)."""
+def random_theta(rng: np.random.Generator, d: int, *, trend: bool = False) -> FloatArray:
+    """Return random logs of length-scales, signal variance, trend and noise, (d + 2 or d + 4,)."""
     scales = rng.uniform(math.log(0.1), math.log(3.0), size=d)
-    return np.concatenate([scales, [rng.uniform(-1.0, 2.0)], [rng.uniform(-6.0, 0.0)]])
+    others = [rng.uniform(-1.0, 2.0), rng.uniform(-6.0, 0.0)]
+    return np.concatenate([scales, others[:1], rng.uniform(-5.0, 1.0, 2 * trend), others[1:]])
 
 
 def random_data(

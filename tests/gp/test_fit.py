@@ -68,12 +68,12 @@ def _problem(
 
 
 def _log_posterior(
-    X: FloatArray, y: FloatArray, counts: tuple[int, ...], *, fit_noise: bool
+    X: FloatArray, y: FloatArray, counts: tuple[int, ...], *, fit_noise: bool, trend: bool = False
 ) -> Callable[[FloatArray], tuple[float, FloatArray]]:
     """Return likelihood plus prior, each with an oracle of its own elsewhere."""
-    likelihood = MarginalLikelihood(X, y, FeatureMap(counts), fit_noise=fit_noise)
+    likelihood = MarginalLikelihood(X, y, FeatureMap(counts, trend=trend), fit_noise=fit_noise)
     p = likelihood.n_parameters
-    prior = default_prior(len(counts))
+    prior = default_prior(len(counts), trend=trend)
     truncated = NormalPrior(prior.location[:p], prior.scale[:p])
 
     def value_and_gradient(theta: FloatArray) -> tuple[float, FloatArray]:
@@ -92,10 +92,14 @@ PROBLEMS = [
 
 
 def _best_of_many_starts(
-    objective: Callable[[FloatArray], tuple[float, FloatArray]], d: int, p: int
+    objective: Callable[[FloatArray], tuple[float, FloatArray]],
+    d: int,
+    p: int,
+    *,
+    trend: bool = False,
 ) -> float:
     """Return what L-BFGS-B finds from the prior's location and five draws from the prior."""
-    prior = default_prior(d)
+    prior = default_prior(d, trend=trend)
     location, scale = prior.location[:p], prior.scale[:p]
     rng = np.random.default_rng(1)
     starts = [location, *(location + scale * rng.standard_normal((5, p)))]
@@ -115,6 +119,36 @@ def test_fit_reaches_the_optimum_of_many_starts(name: str, n: int, d: int, fit_n
     assert p == d + 1 + int(fit_noise)
     assert fit.log_posterior > _best_of_many_starts(objective, d, p) - 1e-3
     assert fit.note is None
+
+
+@pytest.mark.parametrize(
+    "name, n, d", [("sample", 40, 3), ("mixed", 60, 6), ("branin", 80, 2), ("sphere", 30, 10)]
+)
+@pytest.mark.parametrize("fit_noise", [True, False])
+def test_fit_of_a_trend_reaches_the_optimum_of_many_starts(
+    name: str, n: int, d: int, fit_noise: bool
+) -> None:
+    """As without a trend, and no warm start of one kernel serves the other."""
+    X, y, counts = _problem(name, n, d)
+    features = FeatureMap(counts, trend=True)
+    fit = fit_map(X, y, features, fit_noise=fit_noise)
+    objective = _log_posterior(X, y, counts, fit_noise=fit_noise, trend=True)
+    p = len(fit.warm_start.theta)
+    assert p == d + 3 + int(fit_noise)
+    assert fit.log_posterior == pytest.approx(objective(fit.warm_start.theta)[0], rel=1e-10)
+    assert fit.log_posterior > _best_of_many_starts(objective, d, p, trend=True) - 1e-3
+    stored = WarmStart.from_json(json.loads(json.dumps(fit.warm_start.to_json())))
+    assert stored is not None
+    read = stored.hyperparameters(d)
+    assert read is not None
+    assert read.trend == fit.hyperparameters.trend
+    assert np.array_equal(read.length_scales, fit.hyperparameters.length_scales)
+    again = fit_map(X, y, features, fit_noise=fit_noise, warm_start=stored)
+    assert again.n_evaluations <= 3
+    assert again.log_posterior >= fit.log_posterior - 1e-9
+    plain = fit_map(X, y, FeatureMap(counts), fit_noise=fit_noise)
+    other = fit_map(X, y, FeatureMap(counts), fit_noise=fit_noise, warm_start=stored)
+    assert np.array_equal(other.warm_start.theta, plain.warm_start.theta)
 
 
 def test_fit_is_rarely_beaten_by_many_starts() -> None:

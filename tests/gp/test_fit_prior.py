@@ -21,6 +21,15 @@ def test_default_prior_has_the_documented_constants(d: int) -> None:
     np.testing.assert_allclose(prior.scale, [1.0] * d + [1.0, 2.0])
 
 
+def test_prior_of_a_trend_has_the_documented_constants() -> None:
+    """As decided: log τ₁², log τ₂² ~ N(log 0.1, 1.5²), before the noise, all else as without."""
+    prior, plain = default_prior(2, trend=True), default_prior(2)
+    np.testing.assert_allclose(prior.location[3:5], math.log(0.1))
+    np.testing.assert_allclose(prior.scale[3:5], 1.5)
+    np.testing.assert_array_equal(np.delete(prior.location, [3, 4]), plain.location)
+    np.testing.assert_array_equal(np.delete(prior.scale, [3, 4]), plain.scale)
+
+
 def test_log_density_is_the_normal_one_up_to_a_constant() -> None:
     """Differences of log densities agree with SciPy's; the gradient with a numeric one."""
     prior = NormalPrior(location=np.array([0.5, -2.0, 3.0]), scale=np.array([1.0, 0.3, 2.0]))

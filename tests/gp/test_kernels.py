@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import Matern
 
 from bbo_plugins.gp.kernels import (
     FeatureMap,
+    Trend,
     left_factor,
     matern52,
     matern52_and_slope,
@@ -120,3 +121,20 @@ def test_correlation_matrix_is_positive_semidefinite(counts: tuple[int, ...], se
     length_scales = 10.0 ** rng.uniform(-1.0, 1.0, size=len(counts))
     eigenvalues = np.linalg.eigvalsh(_correlation(X, X, length_scales, counts))
     assert eigenvalues.min() > -1e-10
+
+
+def test_trend_columns_are_those_of_numeric_dimensions() -> None:
+    """From -1 to 1 over the range, 0 at the middle, where an inactive parameter is; no category."""
+    X = np.array([[0.0, 0.9, 1.0], [0.5, 0.1, 0.25]])
+    columns = FeatureMap((0, 3, 0)).trend_columns(X)
+    np.testing.assert_allclose(columns, [[-1.0, 1.0], [0.0, -0.5]])
+
+
+def test_trend_is_a_polynomial_and_its_slope_the_derivative() -> None:
+    """τ₁² P + τ₂² P², entry by entry; the argument is left alone."""
+    trend, P = Trend(0.3, 0.7), np.array([[-2.0, 0.0], [0.5, 3.0]])
+    before = P.copy()
+    np.testing.assert_allclose(trend.kernel(P), 0.3 * P + 0.7 * P**2)
+    numeric = (trend.kernel(P + 1e-6) - trend.kernel(P - 1e-6)) / 2e-6
+    np.testing.assert_allclose(trend.slope(P), numeric, rtol=1e-8)
+    assert np.array_equal(P, before)

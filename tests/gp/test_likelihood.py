@@ -57,21 +57,22 @@ def test_value_and_gradient_agree_with_scikit_learn(n: int, d: int) -> None:
     counts=st.lists(st.sampled_from([0, 0, 1, 2, 5]), min_size=1, max_size=5).map(tuple),
     n=st.integers(1, 12),
     noise=st.sampled_from(["fitted", "floor", "partly known", "known"]),
+    trend=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=60)
+@settings(max_examples=100)
 def test_value_and_gradient_agree_with_the_dense_formula(
-    counts: tuple[int, ...], n: int, noise: Noise, seed: int
+    counts: tuple[int, ...], n: int, noise: Noise, trend: bool, seed: int
 ) -> None:
     """Mixed kinds and every way to state the noise: the dense value and its numeric gradient."""
     rng = np.random.default_rng(seed)
     d = len(counts)
-    features = FeatureMap(counts)
+    features = FeatureMap(counts, trend=trend)
     X, y, known = random_data(rng, features, n, noise)
     likelihood = MarginalLikelihood(X, y, features, known_noise=known, fit_noise=noise != "floor")
     has_noise_parameter = noise in {"fitted", "partly known"}
-    assert likelihood.n_parameters == d + 1 + int(has_noise_parameter)
-    theta = random_theta(rng, d)[: likelihood.n_parameters]
+    assert likelihood.n_parameters == d + 1 + 2 * trend + int(has_noise_parameter)
+    theta = random_theta(rng, d, trend=trend)[: likelihood.n_parameters]
     value, gradient = likelihood(theta)
     # Without noise on the diagonal the matrix is badly conditioned, for both sides.
     tolerance = 1e-5 if noise == "floor" else 1e-8
@@ -89,7 +90,22 @@ def test_theta_is_read_as_documented() -> None:
     np.testing.assert_allclose(full.length_scales, [0.2, 0.4])
     assert full.signal_variance == pytest.approx(3.0)
     assert full.noise_variance == pytest.approx(0.05 + NOISE_FLOOR)
+    assert full.trend is None
     assert Hyperparameters.from_theta(theta[:3], 2).noise_variance == NOISE_FLOOR
+
+
+def test_theta_of_a_trend_is_read_as_documented() -> None:
+    """Its two weights stand between the signal variance and the noise."""
+    theta = np.log([0.2, 0.4, 3.0, 0.5, 0.7, 0.05])
+    full, noise_free = (Hyperparameters.from_theta(part, 2) for part in (theta, theta[:5]))
+    for parameters in (full, noise_free):
+        np.testing.assert_allclose(parameters.length_scales, [0.2, 0.4])
+        assert parameters.signal_variance == pytest.approx(3.0)
+        assert parameters.trend is not None
+        assert parameters.trend.linear == pytest.approx(0.5)
+        assert parameters.trend.quadratic == pytest.approx(0.7)
+    assert full.noise_variance == pytest.approx(0.05 + NOISE_FLOOR)
+    assert noise_free.noise_variance == NOISE_FLOOR
 
 
 def test_known_noise_takes_the_place_of_the_fitted() -> None:

@@ -38,15 +38,19 @@ every_criterion = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.ke
 
 @every_criterion
 @pytest.mark.parametrize("fit_noise", [True, False])
-def test_gradient_agrees_with_differences_on_real_sizes(make: Make, fit_noise: bool) -> None:
+@pytest.mark.parametrize("trend", [True, False])
+def test_gradient_agrees_with_differences_on_real_sizes(
+    make: Make, fit_noise: bool, trend: bool
+) -> None:
     """A hundred points of a smooth function in a mixed space of six dimensions."""
     rng = np.random.default_rng(7)
     counts = (0, 4, 0, 0, 2, 0)
     X = rng.random((100, len(counts)))
     y = np.sin(5.0 * X[:, 0]) + (X[:, 1] > 0.5) + X[:, 2] * X[:, 3]
     weights = rng.uniform(0.0, 3.0, 100)
-    criterion = make(X, y - y.mean(), weights, FeatureMap(counts), fit_noise)
-    theta = random_theta(rng, len(counts))[: criterion.n_parameters]
+    features = FeatureMap(counts, trend=trend)
+    criterion = make(X, y - y.mean(), weights, features, fit_noise)
+    theta = random_theta(rng, len(counts), trend=trend)[: criterion.n_parameters]
     numeric = numeric_gradient(lambda t: criterion(t)[0], theta)
     np.testing.assert_allclose(criterion(theta)[1], numeric, rtol=1e-6)
 
@@ -56,10 +60,10 @@ def test_evaluations_do_not_disturb_one_another(make: Make) -> None:
     """Work arrays are shared between evaluations, results and inputs are not."""
     rng = np.random.default_rng(3)
     X, y, weights = rng.random((20, 3)), rng.standard_normal(20), rng.random(20)
-    first, second = random_theta(rng, 3), random_theta(rng, 3)
+    first, second = (random_theta(rng, 3, trend=True) for _ in range(2))
     inputs = (X, y, weights, first)
     before = [array.copy() for array in inputs]
-    criterion = make(X, y, weights, FeatureMap((0, 3, 0)), True)
+    criterion = make(X, y, weights, FeatureMap((0, 3, 0), trend=True), True)
     value, gradient = criterion(first)
     kept = gradient.copy()
     criterion(second)
@@ -73,19 +77,20 @@ def test_evaluations_do_not_disturb_one_another(make: Make) -> None:
 
 @every_criterion
 @given(
-    theta=st.lists(st.floats(-250.0, 250.0), min_size=4, max_size=4),
+    theta=st.lists(st.floats(-250.0, 250.0), min_size=6, max_size=6),
+    trend=st.booleans(),
     fit_noise=st.booleans(),
     twins=st.booleans(),
 )
 @settings(max_examples=300)
 def test_extreme_hyperparameters_give_a_value_or_minus_infinity(
-    make: Make, theta: list[float], fit_noise: bool, twins: bool
+    make: Make, theta: list[float], trend: bool, fit_noise: bool, twins: bool
 ) -> None:
     """However far a line search goes, there is no exception, no warning and no NaN."""
     rng = np.random.default_rng(11)
     X = np.full((6, 2), 0.25) if twins else rng.random((6, 2))
     y, weights = rng.standard_normal(6), np.array([0.0, 0.5, 1.0, 1.0, 1.5, 2.0])
-    criterion = make(X, y, weights, FeatureMap((0, 2)), fit_noise)
+    criterion = make(X, y, weights, FeatureMap((0, 2), trend=trend), fit_noise)
     value, gradient = criterion(np.array(theta)[: criterion.n_parameters])
     if math.isfinite(value):
         assert np.isfinite(gradient).all()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.kernels import FeatureMap, Trend
 from bbo_plugins.gp.likelihood import Hyperparameters
 from bbo_plugins.gp.posterior import GaussianProcess
 from tests.oracles import dense
@@ -25,12 +25,27 @@ COUNTS = st.lists(st.sampled_from([0, 0, 1, 2, 5]), min_size=1, max_size=5).map(
 
 
 def _hyperparameters(
-    rng: np.random.Generator, d: int, noise: float | None = None
+    rng: np.random.Generator, d: int, noise: float | None = None, *, trend: bool = False
 ) -> Hyperparameters:
     return Hyperparameters(
+        trend=Trend(*np.exp(rng.uniform(-4.0, 1.0, 2))) if trend else None,
         length_scales=10.0 ** rng.uniform(-0.7, 0.5, size=d),
         signal_variance=float(rng.uniform(0.3, 3.0)),
         noise_variance=float(rng.uniform(1e-3, 0.1)) if noise is None else noise,
+    )
+
+
+def _dense_covariance(
+    X: FloatArray, Z: FloatArray, parameters: Hyperparameters, counts: tuple[int, ...]
+) -> FloatArray:
+    trend = parameters.trend or Trend(0.0, 0.0)
+    return dense.covariance(
+        X,
+        Z,
+        parameters.length_scales,
+        parameters.signal_variance,
+        counts,
+        (trend.linear, trend.quadratic),
     )
 
 
@@ -70,24 +85,23 @@ def test_posterior_agrees_with_scikit_learn(n: int, d: int, known_noise: bool) -
     np.testing.assert_allclose(variance, np.diag(their_covariance), atol=1e-8)
 
 
-@given(counts=COUNTS, n=st.integers(1, 12), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=60)
+@given(counts=COUNTS, n=st.integers(1, 12), trend=st.booleans(), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=100)
 def test_posterior_agrees_with_the_dense_formula(
-    counts: tuple[int, ...], n: int, seed: int
+    counts: tuple[int, ...], n: int, trend: bool, seed: int
 ) -> None:
-    """Mixed kinds, repeated points and partly known noise."""
+    """Mixed kinds, repeated points and partly known noise, with and without a trend."""
     rng = np.random.default_rng(seed)
     d = len(counts)
     X = rng.random((n, d))
     X[-1] = X[0]
     y, new, known = rng.standard_normal(n), rng.random((4, d)), _partly_known(rng, n)
-    parameters = _hyperparameters(rng, d)
-    scales, signal = parameters.length_scales, parameters.signal_variance
+    parameters = _hyperparameters(rng, d, trend=trend)
     noise = np.where(np.isnan(known), parameters.noise_variance, known)
     expected_mean, expected_covariance = dense.posterior(
-        dense.covariance(X, X, scales, signal, counts) + np.diag(noise),
-        dense.covariance(new, X, scales, signal, counts),
-        dense.covariance(new, new, scales, signal, counts),
+        _dense_covariance(X, X, parameters, counts) + np.diag(noise),
+        _dense_covariance(new, X, parameters, counts),
+        _dense_covariance(new, new, parameters, counts),
         y,
     )
     process = GaussianProcess.from_data(X, y, parameters, FeatureMap(counts), known_noise=known)
@@ -96,14 +110,15 @@ def test_posterior_agrees_with_the_dense_formula(
     np.testing.assert_allclose(covariance, expected_covariance, atol=1e-8)
 
 
-@given(counts=COUNTS, seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=40)
-def test_all_predictions_agree(counts: tuple[int, ...], seed: int) -> None:
+@given(counts=COUNTS, trend=st.booleans(), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=60)
+def test_all_predictions_agree(counts: tuple[int, ...], trend: bool, seed: int) -> None:
     """Every method that predicts a mean or a variance predicts the same one."""
     rng = np.random.default_rng(seed)
     d = len(counts)
+    parameters = _hyperparameters(rng, d, trend=trend)
     process = GaussianProcess.from_data(
-        rng.random((8, d)), rng.standard_normal(8), _hyperparameters(rng, d), FeatureMap(counts)
+        rng.random((8, d)), rng.standard_normal(8), parameters, FeatureMap(counts)
     )
     new = rng.random((6, d))
     mean, variance = process.predict(new)
@@ -121,12 +136,14 @@ def test_all_predictions_agree(counts: tuple[int, ...], seed: int) -> None:
 
 
 @pytest.mark.parametrize("counts", [(0,), (0, 0, 0), (0, 3, 0, 2, 0), (4, 2), (0,) * 20])
-def test_gradients_agree_with_differences(counts: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("trend", [False, True])
+def test_gradients_agree_with_differences(counts: tuple[int, ...], trend: bool) -> None:
     """Gradients by the unit-cube coordinates; those of categorical dimensions are zero."""
     rng = np.random.default_rng(len(counts))
     d = len(counts)
+    parameters = _hyperparameters(rng, d, trend=trend)
     process = GaussianProcess.from_data(
-        rng.random((20, d)), rng.standard_normal(20), _hyperparameters(rng, d), FeatureMap(counts)
+        rng.random((20, d)), rng.standard_normal(20), parameters, FeatureMap(counts)
     )
     new = rng.uniform(0.01, 0.99, size=(10, d))
     categorical = np.array(counts) > 0
@@ -186,18 +203,24 @@ def test_conditioning_equals_a_full_refit(
         np.testing.assert_allclose(ours, theirs, atol=1e-7)
 
 
-@given(counts=COUNTS, n=st.integers(1, 10), m=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=60)
+@given(
+    counts=COUNTS,
+    n=st.integers(1, 10),
+    m=st.integers(1, 5),
+    trend=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=100)
 def test_conditioning_equals_a_full_refit_anywhere(
-    counts: tuple[int, ...], n: int, m: int, seed: int
+    counts: tuple[int, ...], n: int, m: int, trend: bool, seed: int
 ) -> None:
-    """Also when new points repeat old ones or one another."""
+    """Also when new points repeat old ones or one another, with and without a trend."""
     rng = np.random.default_rng(seed)
     d = len(counts)
     X, y = rng.random((n + m, d)), rng.standard_normal(n + m)
     X[-1] = X[0]
     known = _partly_known(rng, n + m)
-    parameters, features = _hyperparameters(rng, d), FeatureMap(counts)
+    parameters, features = _hyperparameters(rng, d, trend=trend), FeatureMap(counts)
     extended = GaussianProcess.from_data(
         X[:n], y[:n], parameters, features, known_noise=known[:n]
     ).condition_on(X[n:], y[n:], known_noise=known[n:])
@@ -220,6 +243,38 @@ def test_conditioning_leaves_the_parent_alone() -> None:
     assert len(child.y) == 13
     for name in arrays:
         assert np.array_equal(getattr(process, name), before[name]), name
+
+
+@pytest.mark.parametrize("trend", [False, True])
+def test_prior_correlation_is_the_dense_one(trend: bool) -> None:
+    """k(x, z) / √(k(x, x) k(z, z)), row by row; of a point with itself it is 1."""
+    rng = np.random.default_rng(12)
+    counts, parameters = (0, 3, 0), _hyperparameters(rng, 3, trend=trend)
+    X, Z = rng.random((2, 7, 3))
+    process = GaussianProcess.from_data(X, rng.standard_normal(7), parameters, FeatureMap(counts))
+    K, of_X, of_Z = (
+        _dense_covariance(A, B, parameters, counts).diagonal() for A, B in ((X, Z), (X, X), (Z, Z))
+    )
+    np.testing.assert_allclose(process.prior_variance(X), of_X, rtol=1e-12)
+    np.testing.assert_allclose(
+        process.prior_correlation(X, Z), K / np.sqrt(of_X * of_Z), rtol=1e-12
+    )
+    np.testing.assert_allclose(process.prior_correlation(X, X), 1.0, rtol=1e-12)
+    assert (process.prior_correlation(X, X) <= 1.0).all()
+
+
+def test_trend_reaches_where_the_length_scale_does_not() -> None:
+    """Data of a slope on one side of the cube say where it leads on the other."""
+    X = np.linspace(0.0, 0.5, 11)[:, None]
+    y, far = 2.0 * X[:, 0] - 1.0, np.array([[1.0]])
+    plain = Hyperparameters(np.array([0.1]), 1.0, 1e-4)
+    sloped = Hyperparameters(np.array([0.1]), 1.0, 1e-4, Trend(10.0, 1e-6))
+    forgets, extrapolates = (
+        GaussianProcess.from_data(X, y, parameters, FeatureMap((0,))).predict_mean(far)[0]
+        for parameters in (plain, sloped)
+    )
+    assert abs(forgets) < 0.01
+    assert extrapolates == pytest.approx(1.0, abs=0.2)
 
 
 def test_factor_and_weights_are_what_they_say() -> None:

@@ -217,3 +217,25 @@ def test_the_factor_of_such_a_fit_is_the_posteriors(
     new = np.random.default_rng(1).random((10, 2))
     for ours, theirs in zip(process.predict(new), fresh.predict(new), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)
+
+
+def test_trend_extrapolates() -> None:
+    """From points of one half of the cube the other half of a bowl is better known with a trend."""
+
+    def bowl(points: FloatArray) -> FloatArray:
+        values: FloatArray = 1.0 - np.square(points - np.array([0.7, 0.6, 0.3])).sum(axis=1)
+        return values
+
+    ratios = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, new = rng.random((30, 3)) * [0.5, 1.0, 1.0], rng.random((200, 3)) * [0.5, 1.0, 1.0]
+        new[:, 0] += 0.5
+        errors = []
+        for trend in (False, True):
+            surrogate = Surrogate.fit(X, bowl(X), FeatureMap((0, 0, 0), trend=trend))
+            mean = surrogate.transform.inverse(surrogate.process.predict_mean(new))
+            errors.append(float(np.abs(mean - bowl(new)).mean()))
+        ratios.append(errors[1] / errors[0])
+    assert max(ratios) < 1.0
+    assert float(np.median(ratios)) < 0.7

@@ -242,6 +242,19 @@ def test_warm_starts_are_optional_and_interchangeable_with_json() -> None:
     assert np.array_equal(ignored.x, first.x)
 
 
+def test_trend_is_a_choice_and_needs_an_objective_without_constraints() -> None:
+    """Two more hyperparameters where it is asked for; under constraints all is as without."""
+    X = np.random.default_rng(5).random((20, 3))
+    free = observe(X, smooth(X))
+    plain, trend = step(free), step(free, trend=True)
+    assert [len(fit.theta) for fit in plain.warm_starts] == [5]
+    assert [len(fit.theta) for fit in trend.warm_starts] == [7]
+    again = step(free, trend=True, warm_starts=trend.warm_starts)
+    np.testing.assert_allclose(again.x, trend.x, atol=1e-2)
+    bounded = observe(X, smooth(X), constraints=X[:, :1] - 0.5)
+    assert np.array_equal(step(bounded, trend=True).x, step(bounded).x)
+
+
 @pytest.mark.parametrize("acquisition", NAMES)
 @pytest.mark.parametrize("a, b", [(3.0, 10.0), (1e-9, 0.0), (1e9, -1e9), (0.5, 1e3)])
 def test_units_of_the_objective_do_not_matter(

@@ -57,7 +57,8 @@ class Parent(UHEBOSampler):
             snapshot.observations,
             rng=rng,
             options=gp_bo.Options(
-                warm_starts=[WarmStart.from_json(fit) for fit in snapshot.fits.get(name, ())]
+                trend=True,
+                warm_starts=[WarmStart.from_json(fit) for fit in snapshot.fits.get(name, ())],
             ),
         )
 

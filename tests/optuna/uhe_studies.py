@@ -29,7 +29,7 @@ SQUARE: dict[str, BaseDistribution] = {
     "y": FloatDistribution(0.0, 1.0),
 }
 N_STARTUP = 4
-SEED, N_WHOLE = 2, 14  # so many trials with it pull both arms and minimize both losses
+SEED, N_WHOLE = 5, 14  # so many trials with it pull both arms and minimize both losses
 RANDOM, MODEL = "random", "model"  # as they are stored
 EVERY_PAIR = Variant(likelihood.MARGINAL, on_stagnation=False, n_draws=1, reward="scaled")
 

@@ -46,15 +46,22 @@ def covariance(
     length_scales: FloatArray,
     signal_variance: float,
     n_categories: Sequence[int] | None = None,
+    trend: Sequence[float] = (0.0, 0.0),
 ) -> FloatArray:
-    """Return the kernel matrix between ``X`` (n, d) and ``Z`` (m, d), entry by entry, (n, m)."""
+    """Return the kernel matrix between ``X`` (n, d) and ``Z`` (m, d), entry by entry, (n, m).
+
+    ``trend`` has the weights τ₁² and τ₂² of its linear and its quadratic part.
+    """
     counts = [0] * X.shape[1] if n_categories is None else n_categories
-    return np.array(
-        [
-            [signal_variance * matern(scaled_distance(x, z, length_scales, counts)) for z in Z]
-            for x in X
-        ]
-    ).reshape(len(X), len(Z))
+
+    def kernel(x: FloatArray, z: FloatArray) -> float:
+        product = 0.0
+        for a, b, count in zip(x, z, counts, strict=True):
+            product += 0.0 if count else (2.0 * a - 1.0) * (2.0 * b - 1.0)
+        polynomial = trend[0] * product + trend[1] * product**2
+        return signal_variance * (matern(scaled_distance(x, z, length_scales, counts)) + polynomial)
+
+    return np.array([[kernel(x, z) for z in Z] for x in X]).reshape(len(X), len(Z))
 
 
 def noisy_covariance(
@@ -65,16 +72,18 @@ def noisy_covariance(
 ) -> FloatArray:
     """Return the covariance matrix (n, n) of noisy targets at ``X`` (n, d).
 
-    ``theta`` has log length-scales, log signal variance and, if noise is estimated, log excess
-    noise; ``known_noise`` (n,) is NaN where it is unknown.
+    ``theta`` has log length-scales, log signal variance, with a trend the logarithms of its two
+    weights and, if noise is estimated, log excess noise; ``known_noise`` (n,) is NaN where it is
+    unknown.
     """
     n, d = X.shape
-    excess = math.exp(theta[d + 1]) if len(theta) == d + 2 else 0.0
+    excess = math.exp(theta[-1]) if len(theta) in {d + 2, d + 4} else 0.0
+    trend = np.exp(theta[d + 1 : d + 3]).tolist() if len(theta) >= d + 3 else (0.0, 0.0)
     noise = np.full(n, NOISE_FLOOR + excess)
     if known_noise is not None:
         known = np.maximum(np.nan_to_num(known_noise), NOISE_FLOOR)
         noise = np.where(np.isnan(known_noise), noise, known)
-    K = covariance(X, X, np.exp(theta[:d]), math.exp(theta[d]), n_categories)
+    K = covariance(X, X, np.exp(theta[:d]), math.exp(theta[d]), n_categories, trend)
     return K + np.diag(noise)
 
 

@@ -122,13 +122,14 @@ def test_posterior_is_that_of_the_stored_estimate() -> None:
     theta, d = _stored_theta(study.trials[-1]), len(MIXED)
     counts = [int(n) for n in posterior.space.n_categories]
     z = _model(posterior).transform.forward(-np.array([trial.value for trial in study.trials]))
-    scales, signal, noise = np.exp(theta[:d]), math.exp(theta[d]), 1e-6 + math.exp(theta[d + 1])
+    scales, signal, noise = np.exp(theta[:d]), math.exp(theta[d]), 1e-6 + math.exp(theta[-1])
+    trend = np.exp(theta[d + 1 : d + 3]).tolist()
     X = posterior.space.encode([trial.params for trial in study.trials])
     new = posterior.space.snap(np.random.default_rng(0).random((20, d)))
     mean, covariance = dense.posterior(
-        dense.covariance(X, X, scales, signal, counts) + noise * np.eye(len(X)),
-        dense.covariance(new, X, scales, signal, counts),
-        dense.covariance(new, new, scales, signal, counts),
+        dense.covariance(X, X, scales, signal, counts, trend) + noise * np.eye(len(X)),
+        dense.covariance(new, X, scales, signal, counts, trend),
+        dense.covariance(new, new, scales, signal, counts, trend),
         z,
     )
     low, median, high = posterior.quantiles(new)
@@ -211,7 +212,7 @@ def test_estimates_by_the_marginal_likelihood_come_first(
 
 def test_a_stagnated_study_is_plotted_with_both_kinds_of_estimates() -> None:
     """Length-scales are read from either; the posterior has the noise of the ordinary one."""
-    study = uhe_studies.whole(uhe_studies.N_WHOLE - 4)
+    study = uhe_studies.whole(uhe_studies.N_WHOLE - 2)
     records = {record.number: record for record in suggestions_of(study)}
     kinds: dict[str | None, list[int]] = {}
     for trial in study.trials[uhe_studies.N_STARTUP :]:
@@ -222,7 +223,7 @@ def test_a_stagnated_study_is_plotted_with_both_kinds_of_estimates() -> None:
         theta = _stored_theta(trial)
         assert list(record.length_scales.values()) == pytest.approx(np.exp(theta[:2]).tolist())
         kinds.setdefault(record.loss, []).append(trial.number)
-        assert len(theta) == {"Marginal": 4, "WeightedLeaveOneOut": 3}[record.loss or ""]
+        assert len(theta) == {"Marginal": 6, "WeightedLeaveOneOut": 5}[record.loss or ""]
     last = kinds["Marginal"][-1]
     assert kinds["WeightedLeaveOneOut"][-1] > last  # so that the latest of all is another one
     expected = Hyperparameters.from_theta(np.array(_stored_theta(study.trials[last])), 2)
@@ -286,7 +287,9 @@ def test_best_is_the_best_feasible_trial() -> None:
 def test_closeness_is_the_share_of_uncertainty_removed() -> None:
     """Against the posterior sd at the projected point after one noise-free value at each trial."""
     posterior = _posterior(modeled_study())
-    scales = _model(posterior).process.hyperparameters.length_scales
+    estimate = _model(posterior).process.hyperparameters
+    assert estimate.trend is not None
+    trend = (estimate.trend.linear, estimate.trend.quadratic)
     counts = [int(n) for n in posterior.space.n_categories]
     x = posterior.X[posterior.best]
     for column in range(len(MIXED)):
@@ -295,9 +298,9 @@ def test_closeness_is_the_share_of_uncertainty_removed() -> None:
             moved = x.copy()
             moved[column] = point[column]
             both = np.array([point, moved])
-            C = dense.covariance(both, both, scales, 1.0, counts)
+            C = dense.covariance(both, both, estimate.length_scales, 1.0, counts, trend)
             _, left = dense.posterior(C[:1, :1], C[1:, :1], C[1:, 1:], np.zeros(1))
-            expected.append(1.0 - math.sqrt(max(left[0, 0], 0.0)))
+            expected.append(1.0 - math.sqrt(max(left[0, 0], 0.0) / C[1, 1]))
         actual = posterior.closeness(x, column)
         np.testing.assert_allclose(actual, expected, atol=1e-6)
         assert actual[posterior.best] == 1.0

@@ -17,17 +17,11 @@ from scipy.linalg import blas, lapack
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.gp.fit import WarmStart, fit_map
-from bbo_plugins.gp.kernels import (
-    FeatureMap,
-    left_factor,
-    matern52,
-    right_factor,
-    squared_distances,
-)
 from bbo_plugins.gp.likelihood import NOISE_FLOOR, Hyperparameters
 from bbo_plugins.gp.posterior import GaussianProcess
 
 if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FeatureMap
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
@@ -189,13 +183,13 @@ def predict_with_observed(process: GaussianProcess, X: FloatArray) -> tuple[Floa
         X: The other points, shape (m, d).
     """
     signal, noise = process.hyperparameters.signal_variance, process.noise
+    of_prior = process.prior_variance(X)
     inverse = lapack.dtrtri(process.L, lower=1)[0]  # L⁻¹, whose columns have the norms of K⁻¹
     variance_at_observed = noise - noise**2 * np.einsum("ij,ij->j", inverse, inverse)
-    A = process.features.scaled(X, process.hyperparameters.length_scales)
-    C = signal * matern52(squared_distances(left_factor(A), right_factor(process.A)))
+    C = signal * process.correlations(X)
     V = blas.dtrmm(1.0, inverse, C.T, lower=1)
     mean = np.concatenate([process.mean_at_observations, C @ process.alpha])
-    variance = np.concatenate([variance_at_observed, signal - np.einsum("ij,ij->j", V, V)])
+    variance = np.concatenate([variance_at_observed, of_prior - np.einsum("ij,ij->j", V, V)])
     return mean, np.maximum(variance, _VARIANCE_FLOOR * signal)
 
 

@@ -11,7 +11,7 @@ estimates the hyperparameters as if the data had been sampled uniformly.
 | γ       | -      | exploration rate of the bandit                                              |
 | ω, p, r | (2,)   | weights, probabilities of the two arms; r: reward of a round in [0, 1]      |
 | X', ŷ'  | (M, d) | uniform points and the labels of their nearest observations, ŷ' (M,)        |
-| θ       | (d+2,) | log hyperparameters: length-scales, signal variance, noise variance         |
+| θ       | (d+4,) | log hyperparameters: length-scales, signal variance, trend, noise variance  |
 
 | equation or step | function | file |
 |---|---|---|
@@ -39,6 +39,7 @@ with mean + √β_t · deviation as the acquisition function:
   steps taken at earlier, larger rates would give the first rounds the most say for ever.
 * The uniform points of Eq. (2) depend on d alone: data determine the result in any process.
 * "Nearest" is meant in the kernel's feature columns: there may be categorical dimensions.
+* The kernel has a trend (:mod:`bbo_plugins.gp.kernels`), unless the sampler runs the paper.
 * The acquisition function is log EI unless "ucb" is chosen: it needs no multiplier.
 
 Source: H. Ha, V. Nguyen, H. Tran-The, H. Zhang, X. Zhang, A. van den Hengel, "Provably Efficient

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbo_plugins.gp.kernels import matern52
 from bbo_plugins.methods.bilbo.algorithm import Options, trusted_sets
 from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel, training_data
 from bbo_plugins.methods.bilbo.search import Pair, Pairs, anchors_of, best_pair, best_pairs
@@ -215,9 +214,6 @@ class BilevelPosterior:
         That is, row by row, the share of the standard deviation at one point, before any data,
         that the value at the other removes: 1 - √(1 - ρ²) with their correlation ρ, shape (n,).
         """
-        process = self._by_name[name].process
-        scales, features = process.hyperparameters.length_scales, process.features
-        gaps = features.scaled(P, scales) - features.scaled(Q, scales)
-        correlation = np.minimum(matern52(np.square(gaps).sum(axis=1)), 1.0)
+        correlation = self._by_name[name].process.prior_correlation(P, Q)
         closeness: FloatArray = 1.0 - np.sqrt(1.0 - np.square(correlation))
         return closeness

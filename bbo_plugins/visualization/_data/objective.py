@@ -7,7 +7,7 @@ storage at the time of the call; nothing is written.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from bbo_plugins import errors
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.gp.kernels import FeatureMap, matern52
+from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate, transformed_noise
@@ -95,10 +95,7 @@ class ProcessModel:
 
     def correlation(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Return the prior correlation of each point of ``X`` (m, d) with that of ``Y`` (m, d)."""
-        scale = self.process.hyperparameters.length_scales
-        features = self.process.features
-        gaps = features.scaled(X, scale) - features.scaled(Y, scale)
-        return np.minimum(matern52(np.square(gaps).sum(axis=1)), 1.0)
+        return self.process.prior_correlation(X, Y)
 
 
 @dataclass(frozen=True)
@@ -412,6 +409,8 @@ def _model(
             options = GOUCBOptions(n_startup=0, deterministic=options.deterministic)
         return _network(space, training, features, warm_start, options)
     estimate = _latest_estimate(fitted)
+    if not isinstance(options, GOUCBOptions) and not training.reported_constraints:
+        features = replace(features, trend=options.trend)
     return _process(training, features, estimate, deterministic=options.deterministic)
 
 

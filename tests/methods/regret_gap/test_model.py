@@ -13,7 +13,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from bbo_plugins.gp.fit import fit_map
-from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.kernels import FeatureMap, Trend
 from bbo_plugins.gp.likelihood import NOISE_FLOOR, Hyperparameters
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods.regret_gap.model import (
@@ -186,12 +186,13 @@ def test_posterior_before_is_a_refit_without_the_newest_observation() -> None:
 
 
 @pytest.mark.parametrize("noise", [1e-6, 0.1])
-def test_prediction_covers_observed_and_new_points(noise: float) -> None:
+@pytest.mark.parametrize("trend", [None, Trend(0.2, 0.1)])
+def test_prediction_covers_observed_and_new_points(noise: float, trend: Trend | None) -> None:
     """Mean and variance equal those of the plain prediction, the observed points first."""
     space = mixed_space()
     rng = np.random.default_rng(8)
     X, new = random_points(space, 40, rng), random_points(space, 30, rng)
-    hyperparameters = Hyperparameters(np.full(len(space), 0.7), 1.3, noise)
+    hyperparameters = Hyperparameters(np.full(len(space), 0.7), 1.3, noise, trend)
     process = GaussianProcess.from_data(
         X, rng.standard_normal(40), hyperparameters, FeatureMap(categories_of(space))
     )

@@ -191,7 +191,7 @@ def test_beta_is_that_of_theorem_4(horizon: InnerHorizon) -> None:
     assert proposal is not None
     fit = WarmStart.from_json(proposal.fits[0])
     assert fit is not None
-    noise = math.exp(fit.theta[4])  # log ℓ (3), log s², log σ²
+    noise = math.exp(fit.theta[-1])  # log ℓ (3), log s², log τ₁², log τ₂², log σ²
     beta = math.sqrt(1.0 + 10.0 * 10 * noise)  # the tenth configuration
     by_theorem = study.ask(BOX)
     snapshot = _snapshot_for(study, by_theorem)
