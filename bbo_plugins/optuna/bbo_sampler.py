@@ -27,26 +27,20 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _LOG_EVERY = 10  # trials of the models
-_TURNS, _TURNS_CONSTRAINED = 2, 3  # trials of which the network suggests the last one
-
-
-class _ProcessArm(UHEBOSampler):
-    """The Gaussian process without a trend: to extrapolate is the network's part."""
-
-    _trend = False
+_TURNS = 3  # trials of which the network suggests the last one
 
 
 class BBOSampler(ModelSampler):
-    """One sampler for every ordinary study: a Gaussian process and a network alternate.
+    """One sampler for every ordinary study: a Gaussian process and a network take turns.
 
-    After a space-filling start-up, trials with an even number are suggested by a Gaussian process,
-    as by :class:`~bbo_plugins.optuna.UHEBOSampler` with ``estimation="map"`` but without its trend,
-    and those with an odd number by a network, as by :class:`~bbo_plugins.optuna.GOUCBSampler`. Both
-    models are fitted to all finished trials, so that each learns from what the other has found: the
-    Gaussian process searches the whole space, the network a trust region around the best trial.
-    Where one of them does not suit the objective, the other one still makes progress. Under
-    constraints, where the network is the weaker one, it suggests every third trial. Every ten
-    trials a line in the log (INFO) says how often each has improved on the best value.
+    After a space-filling start-up, two of three trials are suggested by a Gaussian process, as
+    by :class:`~bbo_plugins.optuna.UHEBOSampler` with ``estimation="map"``, and the third
+    (numbers 2, 5, 8, ...) by a network, as by :class:`~bbo_plugins.optuna.GOUCBSampler`. Both
+    models are fitted to all finished trials, so that each learns from what the other has found:
+    the Gaussian process searches the whole space, the network a trust region around the best
+    trial. Where one of them does not suit the objective, the other one still makes progress.
+    Every ten trials a line in the log (INFO) says how often each has improved on the best
+    value.
 
     A study with several objectives has a Gaussian process for each, and every trial is suggested by
     the expected improvement of the hypervolume that the trials dominate; with more than four, by
@@ -76,7 +70,7 @@ class BBOSampler(ModelSampler):
         horizon: The :class:`~bbo_plugins.InnerHorizon` by which the only objective trains. If it
             has a ``phi``, the noise variance of a value after n steps is known to be φ² / n, unless
             ``noise_func`` is given.
-        n_trials: Planned number of trials. Of no effect as long as the models alternate.
+        n_trials: Planned number of trials. Of no effect: the turns do not depend on it.
         independent_sampler: Sampler for the start-up and for parameters the models do not cover.
             None for a space-filling start-up and uniform draws.
         warn_independent_sampling: Whether to warn, once per parameter, when a parameter is not
@@ -119,7 +113,7 @@ class BBOSampler(ModelSampler):
         seed: int | None = None,
     ) -> None:
         """Check and keep the arguments."""
-        self._process_arm = _ProcessArm(
+        self._process_arm = UHEBOSampler(
             estimation="map",
             horizon=horizon,
             noise_func=noise_func,
@@ -149,7 +143,7 @@ class BBOSampler(ModelSampler):
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         if len(snapshot.objectives) > 1:
             return self._suggest_for_front(snapshot, rng)
-        by_network = _is_by_network(snapshot.configuration, snapshot)
+        by_network = _is_by_network(snapshot.configuration)
         arm = self._network_arm if by_network else self._process_arm
         return arm._suggest(snapshot, rng)
 
@@ -178,7 +172,7 @@ class BBOSampler(ModelSampler):
         values = np.where(past.finished & ~np.isnan(past.values), past.values, -np.inf)
         best = np.maximum.accumulate(np.concatenate([[-np.inf], values[:-1]]))
         improving = past.numbers[(values > best) & (past.numbers >= first)].tolist()
-        n_network = sum(_is_by_network(each, snapshot) for each in improving)
+        n_network = sum(map(_is_by_network, improving))
         _logger.info(
             "%s: of %d trials since start-up, %d by the Gaussian process and %d by the network "
             "improved on the best value.",
@@ -189,7 +183,6 @@ class BBOSampler(ModelSampler):
         )
 
 
-def _is_by_network(number: int, snapshot: Snapshot) -> bool:
+def _is_by_network(number: int) -> bool:
     """Return whether the network suggests the trial of this number."""
-    turns = _TURNS_CONSTRAINED if snapshot.constraints else _TURNS
-    return number % turns == turns - 1
+    return number % _TURNS == _TURNS - 1

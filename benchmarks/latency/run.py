@@ -2,10 +2,8 @@
 
 Each entrant has its own in-memory study that holds the same complete trials. Per step each is asked
 once, in alternating order; the asked trial ends as one that never ran, from which nobody learns
-anything, and the history's next trial is added, so that all histories grow alike. A further trial
-that never ran makes the numbers of the asked ones odd and even by turns, as by that ``bbo`` chooses
-its model. Two steps before the counted ones warm the entrants up; a first suggestion of a fresh
-entrant is reported as "cold".
+anything, and the history's next trial is added, so that all histories grow alike. Two steps before
+the counted ones warm the entrants up; a first suggestion of a fresh entrant is reported as "cold".
 What counts is ``study.ask`` with all parameters suggested, on one thread.
 
 One setting is measured once more the way users run it: in a process that finds no thread variable
@@ -195,7 +193,6 @@ def measure(
             if log is not None and entrant.name == TARGET_PEER:
                 log.add(setting.problem, seed, study.sampler, trials[:n_known], trial.params)
             abandon(study, trial)
-            abandon(study, study.ask())
             study.add_trial(trials[n_known])
     return timings
 

@@ -1,4 +1,4 @@
-"""BBOSampler in studies: its two arms alternate, and nothing else."""
+"""BBOSampler in studies: its two arms take turns, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import optuna
 import pytest
 from optuna.trial import FrozenTrial, TrialState
 
-from bbo_plugins import InnerHorizon
+from bbo_plugins import InnerHorizon, UHEBOSampler
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler
-from bbo_plugins.optuna.bbo_sampler import _ProcessArm
 from bbo_plugins.optuna.study.proposal import Proposal
 from bbo_plugins.visualization._data.objective import NetworkModel, ProcessModel, posterior_of
 
@@ -61,31 +60,22 @@ def test_each_arm_suggests_what_its_own_sampler_does(given: dict[str, Any]) -> N
     study.optimize(box, n_trials=N_STARTUP + 5)
     known = {"n_startup_trials": N_STARTUP, "seed": 3, **given}
     for _ in range(4):
-        arms: list[BaseSampler] = [_ProcessArm(estimation="map", **known), GOUCBSampler(**known)]
-        number, turns = len(study.trials), 3 if given else 2
-        alone = optuna.create_study(sampler=arms[number % turns == turns - 1])
+        arms: list[BaseSampler] = [UHEBOSampler(estimation="map", **known), GOUCBSampler(**known)]
+        alone = optuna.create_study(sampler=arms[len(study.trials) % 3 == 2])
         alone.add_trials(study.trials)
         alone.optimize(box, n_trials=1)
         study.optimize(box, n_trials=1)
         assert study.trials[-1].params == alone.trials[-1].params
 
 
-def test_arms_alternate_by_number_and_continue_their_own_fits(
+def test_arms_take_turns_by_number_and_continue_their_own_fits(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Even trials have a Gaussian process, odd ones a network; no stored fit is misread.
-
-    Under constraints every third trial has the network.
-    """
+    """Every third trial has a network, the others a Gaussian process; no stored fit is misread."""
     study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=0))
     study.optimize(box, n_trials=N_STARTUP + 8)
     by_network = [loss == FIT_NAME for loss in losses(study)[N_STARTUP:]]
-    assert by_network == [number % 2 == 1 for number in range(N_STARTUP, N_STARTUP + 8)]
-    constrained = BBOSampler(n_startup_trials=N_STARTUP, seed=0, constraints_func=limit)
-    study = optuna.create_study(sampler=constrained)
-    study.optimize(box, n_trials=N_STARTUP + 7)
-    by_network = [loss == FIT_NAME for loss in losses(study)[N_STARTUP:]]
-    assert by_network == [number % 3 == 2 for number in range(N_STARTUP, N_STARTUP + 7)]
+    assert by_network == [number % 3 == 2 for number in range(N_STARTUP, N_STARTUP + 8)]
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 
@@ -124,13 +114,13 @@ def test_failed_and_running_trials_are_accounted_for() -> None:
 
 
 def test_workers_in_step_get_both_arms_and_points_apart() -> None:
-    """Of eight trials asked for at once either arm suggests four, knowing the other's."""
+    """Of eight trials asked for at once either arm suggests some, knowing the other's."""
     study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=4))
     study.optimize(box, n_trials=9)
     running = [study.ask() for _ in range(8)]
     points = [[trial.suggest_float(name, 0.0, 1.0) for name in "xy"] for trial in running]
     by_network = [loss == FIT_NAME for loss in losses(study)[-8:]]
-    assert by_network == [True, False] * 4
+    assert by_network == [number % 3 == 2 for number in range(9, 17)]
     distances = [math.dist(a, b) for a, b in itertools.combinations(points, 2)]
     assert min(distances) > 0.005
 
@@ -145,8 +135,8 @@ def test_the_log_says_which_arm_improved(caplog: pytest.LogCaptureFixture) -> No
     expected = []
     for n in (10, 20):
         better = [i for i in range(N_STARTUP, N_STARTUP + n) if values[i] < min(values[:i])]
-        odd = sum(number % 2 for number in better)
-        expected.append((n, len(better) - odd, odd))
+        third = sum(number % 3 == 2 for number in better)
+        expected.append((n, len(better) - third, third))
     assert [args[1:] for args in said if isinstance(args, tuple)] == expected
 
 

@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
 
-_EVERY = 5  # trials; odd, so that methods that alternate take turns
+_EVERY = 5  # trials; prime to the turns of models, so that all of them make visits
 _LEAST_SHARE = 0.5  # of an even share of the trials, below which a value is visited
 _MAX_VISITED = 16  # values of a parent that are visited
 
