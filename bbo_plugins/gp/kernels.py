@@ -17,8 +17,7 @@ each term, with t = 2x - 1 there:
     k(x, x') = s² · (Matérn + τ₁² t·t' + τ₂² (t·t')²)
 
 It reaches as far as the space does, where the Matérn part forgets beyond a length-scale. A
-categorical dimension has no part in it, nor has a parameter where it is inactive: it is imputed
-at the middle of its range, t = 0.
+categorical dimension has no part in it, nor has an inactive parameter, imputed at t = 0.
 
 | symbol | shape   | meaning                                                       |
 |--------|---------|---------------------------------------------------------------|

@@ -18,7 +18,8 @@ Deviations:
 * Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`, under constraints with the
   median of the feasible ones where that is worse; slacks are linear around their border.
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
-* Under constraints the kernel has no trend: it leads out of what is feasible.
+* With constraints the kernel has no trend, which leads out of what is feasible, nor with
+  conditional parameters, where it brings nothing.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
@@ -71,7 +72,8 @@ class Options:
         beta: Multiplier of σ for "ucb".
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted.
-        trend: Whether the objective's kernel has a trend, where there are no constraints.
+        trend: Whether the objective's kernel has a trend, if there are neither constraints nor
+            conditions.
         criterion: What the objective's kernel hyperparameters are estimated by.
         warm_starts: The :attr:`Suggestion.warm_starts` of the latest step with this criterion.
         marginal_start: The first one of the latest step with the marginal likelihood, for a
@@ -139,7 +141,7 @@ def _suggest_by_model(
     surrogate = Surrogate.fit(
         observations.X,
         observations.y,
-        replace(features, trend=options.trend and n_models == 1),
+        replace(features, trend=options.trend and n_models == 1 and not space.is_conditional),
         transform=OutputTransform.fit(observations.y, center=observations.center),
         noise_variance=observations.noise_variance,
         deterministic=options.deterministic,

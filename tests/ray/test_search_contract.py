@@ -315,8 +315,8 @@ def test_concurrent_suggestions_differ(make_search: Callable[..., BBOSearch]) ->
     for number in range(6):
         _run(search, str(number))
     points = [search.suggest(str(number)) for number in range(10, 14)]
-    xs = [point["x"] for point in points if isinstance(point, dict)]
-    assert len(set(xs)) == 4
+    places = [(point["x"], point["nested"]["k"]) for point in points if isinstance(point, dict)]
+    assert len(set(places)) == 4
 
 
 def test_finished_is_rays_word() -> None:

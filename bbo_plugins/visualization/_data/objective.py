@@ -409,7 +409,8 @@ def _model(
             options = GOUCBOptions(n_startup=0, deterministic=options.deterministic)
         return _network(space, training, features, warm_start, options)
     estimate = _latest_estimate(fitted)
-    if not isinstance(options, GOUCBOptions) and not training.reported_constraints:
+    plain = bool(training.reported_constraints) or space.is_conditional
+    if not isinstance(options, GOUCBOptions) and not plain:
         features = replace(features, trend=options.trend)
     return _process(training, features, estimate, deterministic=options.deterministic)
 
