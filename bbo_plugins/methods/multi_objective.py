@@ -25,6 +25,7 @@ Deviations:
 * An objective that all trials have the same value of takes no part.
 * Constraints, pending and failed points count as in :mod:`bbo_plugins.methods.gp_bo`; a pending
   point is in the front at its posterior means.
+* The kernels have no trend, which has been tried with one objective only.
 * The map of the targets compresses what is far below the front only: the median may be in it.
 """
 
