@@ -2,7 +2,7 @@
 
 Reads what ``regret``, ``conditional`` and ``constrained`` have stored under ``--out`` and writes
 ``regret-light.svg`` and ``regret-dark.svg`` there. Every panel has the geometric mean over problems
-of the median over seeds, in units of a random point's median regret, of the problems that all drawn
+of the median over seeds, in units of a random point's median regret, of the runs that all drawn
 entrants have. What has a real objective, whose minimum nobody knows, is left out.
 """
 
@@ -64,14 +64,14 @@ def curves_of(
     comparison = Comparison.of(read_records(results), entrants, problems)
     rows: dict[str, list[Floats]] = {entrant: [] for entrant in entrants}
     for problem, runs in comparison.curves.items():
-        long = {
-            entrant: [c[:N_TRIALS] for c in runs.get(entrant, {}).values() if len(c) >= N_TRIALS]
+        long = [
+            {seed: c[:N_TRIALS] for seed, c in runs.get(entrant, {}).items() if len(c) >= N_TRIALS}
             for entrant in entrants
-        }
-        if all(long.values()):
-            for entrant, curves in long.items():
-                median = np.median(curves, axis=0) / comparison.scales[problem]
-                rows[entrant].append(np.log(median))
+        ]
+        if seeds := set.intersection(*map(set, long)):
+            for entrant, curves in zip(entrants, long, strict=True):
+                median = np.median([curves[seed] for seed in seeds], axis=0)
+                rows[entrant].append(np.log(median / comparison.scales[problem]))
     n_problems = len(rows[entrants[0]])
     if not n_problems:
         return {}, 0
