@@ -18,15 +18,15 @@ Deviations:
 * Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`, under constraints with the
   median of the feasible ones where that is worse; slacks are linear around their border.
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
-* With constraints the kernel has no trend, which leads out of what is feasible, nor with
-  conditional parameters, where it brings nothing.
+* The kernel has no trend with constraints, as it leads out of what is feasible; with conditional
+  parameters, where it brings nothing; and beside pending points, with which it was not measured.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -73,7 +73,7 @@ class Options:
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted.
         trend: Whether the objective's kernel has a trend, if there are neither constraints nor
-            conditions.
+            conditions nor pending points.
         criterion: What the objective's kernel hyperparameters are estimated by.
         warm_starts: The :attr:`Suggestion.warm_starts` of the latest step with this criterion.
         marginal_start: The first one of the latest step with the marginal likelihood, for a
@@ -128,6 +128,16 @@ def random_point(space: SearchSpace, rng: np.random.Generator, error: Exception)
     return Suggestion(x, notes=notes)
 
 
+def objective_features(
+    space: SearchSpace, observations: Observations, options: Options
+) -> FeatureMap:
+    """Return the feature map of the objective's kernel, which says whether it has a trend."""
+    plain = not (
+        observations.reported_constraints or space.is_conditional or len(observations.pending)
+    )
+    return FeatureMap.of(space, trend=options.trend and plain)
+
+
 def _suggest_by_model(
     space: SearchSpace, observations: Observations, rng: np.random.Generator, options: Options
 ) -> Suggestion:
@@ -141,7 +151,7 @@ def _suggest_by_model(
     surrogate = Surrogate.fit(
         observations.X,
         observations.y,
-        replace(features, trend=options.trend and n_models == 1 and not space.is_conditional),
+        objective_features(space, observations, options),
         transform=OutputTransform.fit(observations.y, center=observations.center),
         noise_variance=observations.noise_variance,
         deterministic=options.deterministic,

@@ -94,7 +94,7 @@ def suggest(
         The point, of shape (d,), and what the next step's fits start from. Its expected gain is a
         hypervolume, a product of standard deviations of the transformed targets.
     """
-    varying = [j for j, one in enumerate(objectives) if np.ptp(one.y) > 0.0] or [0]
+    varying = [j for j, one in enumerate(objectives) if one.y.min() < one.y.max()] or [0]
     if len(varying) > _MAX_HYPERVOLUME:
         combined = combine([objectives[j] for j in varying], rng)
         return gp_bo.suggest(space, combined, rng=rng, options=options)

@@ -383,6 +383,20 @@ def test_a_range_that_depends_on_another_parameter() -> None:
     assert study.best_value == 0.0
 
 
+def test_a_branch_that_always_fails_is_given_up() -> None:
+    """It is not visited for being tried least."""
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=8, seed=0))
+
+    def objective(trial: Trial) -> float:
+        if trial.suggest_categorical("kind", ["a", "b"]) == "b":
+            trial.suggest_float("y", 0.0, 1.0)
+            raise optuna.TrialPruned
+        return trial.suggest_float("x", 0.0, 1.0)
+
+    study.optimize(objective, n_trials=50)
+    assert all(trial.params["kind"] == "a" for trial in study.trials[30:])
+
+
 @pytest.mark.filterwarnings("ignore:Choices for a categorical distribution")
 def test_choices_that_cannot_be_hashed() -> None:
     """Optuna takes lists and dicts as choices, with a warning; parents may have them."""

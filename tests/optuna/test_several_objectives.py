@@ -82,7 +82,7 @@ def dominated(study: Study, *, feasible: bool = False) -> float:
 
 
 def test_a_front_is_found_that_random_search_does_not_find() -> None:
-    """Of what no trial can dominate, 1 %, with 30 trials; ten times that is left at random."""
+    """With 30 trials less than 1 % is left of what a trial can dominate; twice that at random."""
     lost = []
     for one in (sampler(), RandomSampler(seed=0)):
         study = study_of(one)
@@ -166,7 +166,7 @@ def test_a_resumed_study_and_a_pickled_sampler_go_on_the_same(
         assert {params["x"] for params in params_of(whole)} == {0.5}
 
 
-def test_the_order_and_the_signs_of_objectives_do_not_matter() -> None:
+def test_the_signs_of_objectives_do_not_matter() -> None:
     """Minimizing a value is maximizing its negative."""
     one = study_of(sampler())
     one.optimize(bowls, n_trials=10)

@@ -66,7 +66,7 @@ def _result(config: dict[str, Any], **fields: Any) -> dict[str, Any]:
         ({"metric": ["a", 3], "mode": ["min"] * 2}, TypeError, "metric must be the name"),
         ({"metric": ["a", "b"], "mode": ["min", "up"]}, ValueError, "mode must be one of"),
         (
-            {"metric": ["a"] * 2, "mode": ["min"] * 2, "terminator": RegretGapTerminator()},
+            {"metric": ["a", "b"], "mode": ["min"] * 2, "terminator": RegretGapTerminator()},
             ValueError,
             "terminator must be None with several objectives",
         ),

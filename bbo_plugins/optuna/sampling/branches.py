@@ -4,6 +4,7 @@ Which branch is best can look decided after a few trials of each, when the other
 their own parameters. In every fifth trial, therefore, one parent that exists everywhere is held at
 the value that was tried least, as a user may hold it, if that is clearly less than its share. The
 model then suggests the other parameters, and what counts is the best that is known in that branch.
+A value all of whose trials have failed or are infeasible is not visited again.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _EVERY = 5  # trials; prime to the turns of models, so that all of them make visits
 _LEAST_SHARE = 0.5  # of an even share of the trials, below which a value is visited
 _MAX_VISITED = 16  # values of a parent that are visited
+_MAX_FUTILE = 3  # trials of a value after which it is given up, if none is feasible with a value
 
 
 def visiting(snapshot: Snapshot) -> Snapshot:
@@ -27,16 +29,21 @@ def visiting(snapshot: Snapshot) -> Snapshot:
     if not space.is_conditional or snapshot.configuration % _EVERY:
         return snapshot
     X = np.concatenate([observations.X, observations.pending, observations.still_failed])
+    useful = observations.X[observations.eligible]
     least, held = _LEAST_SHARE, {}
     for column in space.parents.tolist():
         name, dimension = space.names[column], space.dimensions[column]
         n = dimension.n_levels or 0
         if name in space.conditions or not 1 < n <= _MAX_VISITED:
             continue
-        counts = np.bincount(dimension.level_of(X[:, column]), minlength=n)
-        level = int(np.argmin(counts))
+        counts, successes = (
+            np.bincount(dimension.level_of(points[:, column]), minlength=n)
+            for points in (X, useful)
+        )
+        is_futile = (successes == 0) & (counts >= _MAX_FUTILE)
+        level = int(np.argmin(np.where(is_futile, len(X), counts)))
         share = n * float(counts[level]) / len(X)
-        if share < least:
+        if share < least and not is_futile[level]:
             least = share
             held = {name: dimension.decode(dimension.position_of(np.array([level]))[0])}
     return replace(snapshot, space=space.held(held)) if held else snapshot

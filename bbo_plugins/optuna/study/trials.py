@@ -322,18 +322,22 @@ def _unknown(n: int) -> tuple[float, ...]:
 
 def _values_of(trial: FrozenTrial, n: int) -> tuple[float, ...]:
     """Return the n values of a complete trial, or the one a pruned trial reported last; or NaN."""
-    if trial.state not in _OBSERVED:
+    is_pruned = trial.state is TrialState.PRUNED
+    if trial.state not in _OBSERVED or (is_pruned and n > 1):  # Optuna has no reports of several
         return _unknown(n)
     values = trial.values or []
-    if trial.state is TrialState.PRUNED and trial.last_step is not None:
+    if is_pruned and trial.last_step is not None:
         values = [trial.intermediate_values[trial.last_step]]
-    usable = trial.state is TrialState.COMPLETE or all(map(math.isfinite, values))
+    usable = not is_pruned or all(map(math.isfinite, values))
     return tuple(map(float, values)) if usable and len(values) == n else _unknown(n)
 
 
 def _variances(returned: Any, n: int) -> tuple[float, ...]:
     """Return the n variances that ``noise_func`` returned, NaN for what is none."""
-    listed = list(returned) if isinstance(returned, Sequence | np.ndarray) else [returned]
+    is_listed = isinstance(returned, Sequence) or (
+        isinstance(returned, np.ndarray) and returned.ndim > 0
+    )
+    listed = list(returned) if is_listed else [returned]
     return tuple(map(_variance, listed)) if len(listed) == n else _unknown(n)
 
 

@@ -45,14 +45,17 @@ def check_objectives(metric: object, mode: object) -> None:
         TypeError: One is no string.
         ValueError: There are not as many modes as metrics, or a mode is not one of the two.
     """
-    if not isinstance(metric, list | tuple) and not isinstance(mode, list | tuple):
+    n_lists = sum(isinstance(one, list | tuple) for one in (metric, mode))
+    if n_lists == 0:
         check_objective(metric, mode, "BBOSearch")
         return
     metrics, modes = listed(metric), listed(mode)
-    if len(metrics) != len(modes) or not metrics:
+    if n_lists == 1 or len(metrics) != len(modes) or not metrics:
         rule = "a list of modes, one for each of a list of metrics"
         raise ValueError(errors.rule_message("mode", rule, mode))
     _check_each(metrics, modes)
+    if len(set(metrics)) < len(metrics):
+        raise ValueError(errors.rule_message("metric", "a list of different names", metric))
 
 
 def _check_each(metrics: Iterable[object], modes: Iterable[object]) -> None:

@@ -130,7 +130,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         is_finite = None not in values
         if error:
             self._errored.add(trial_id)
-        elif None in found or (was_stopped and is_finite):
+        elif any(one is None for one in found) or (was_stopped and is_finite):
             state = TrialState.PRUNED
             self._report(trial, result or {})
         elif is_finite:

@@ -7,7 +7,7 @@ storage at the time of the call; nothing is written.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,7 +25,7 @@ from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate, transformed_noise
 from bbo_plugins.gp.targets import OutputTransform
-from bbo_plugins.methods import training_subset
+from bbo_plugins.methods import gp_bo, training_subset
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
@@ -409,9 +409,8 @@ def _model(
             options = GOUCBOptions(n_startup=0, deterministic=options.deterministic)
         return _network(space, training, features, warm_start, options)
     estimate = _latest_estimate(fitted)
-    plain = bool(training.reported_constraints) or space.is_conditional
-    if not isinstance(options, GOUCBOptions) and not plain:
-        features = replace(features, trend=options.trend)
+    if not isinstance(options, GOUCBOptions):
+        features = gp_bo.objective_features(space, training, options)
     return _process(training, features, estimate, deterministic=options.deterministic)
 
 

@@ -187,7 +187,7 @@ def test_invalid_noise_warns_once(returned: float, caplog: pytest.LogCaptureFixt
     started(UHEBOSampler(n_startup_trials=2, seed=0, noise_func=lambda _: returned), n=6)
     (warning,) = warnings_in(caplog)
     assert (
-        "noise_func must return a finite non-negative variance, but did not for 1 trial;" in warning
+        "noise_func must return a finite non-negative variance, but did not for 1 trial " in warning
     )
 
 
