@@ -512,8 +512,9 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
         super()._log_snapshot(snapshot)
         if snapshot.n_invalid_noise and self._once.first_time("noise"):
             _logger.warning(
-                "%s: noise_func must return a finite non-negative variance, but did not for %s (with "
-                "several objectives, one for each); noise without a variance counts as unknown.",
+                "%s: noise_func must return a finite non-negative variance, but did not for %s "
+                "(with several objectives, one for each); noise without a variance counts as "
+                "unknown.",
                 self,
                 _counted(snapshot.n_invalid_noise, "trial"),
             )
