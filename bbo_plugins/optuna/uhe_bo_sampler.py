@@ -132,8 +132,6 @@ class UHEBOSampler(ModelSampler):
             print(study.best_params)
     """
 
-    _trend = True  # whether the objective's kernel has one
-
     def __init__(
         self,
         *,
@@ -204,7 +202,7 @@ class UHEBOSampler(ModelSampler):
             acquisition=self._acquisition,
             beta=math.sqrt(beta) if self._estimation == _PAPER else beta,
             deterministic=self._deterministic,
-            trend=self._trend and self._estimation != _PAPER,
+            trend=self._estimation != _PAPER,
         )
 
     def _beta_of(self, snapshot: Snapshot) -> float:

@@ -15,9 +15,11 @@ the hyperparameters is ours.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from bbo_plugins.gp.likelihood import MARGINAL
+from bbo_plugins.methods.gp_bo import Options
 from bbo_plugins.methods.uhe_bo.algorithm import Variant
 from bbo_plugins.optuna import UHEBOSampler
 from benchmarks.common.criteria import LiteralLoss
@@ -49,7 +51,13 @@ class VariantSampler(UHEBOSampler):
             seed=seed,
         )
         self._chosen_variant = VARIANTS[name]
-        self._trend = not literal
+        self._is_literal = literal
+
+    @property
+    def model_options(self) -> Options:
+        """The sampler's; the paper's kernel has no trend."""
+        options = super().model_options
+        return replace(options, trend=False) if self._is_literal else options
 
     def _variant(self) -> Variant:
         return self._chosen_variant

@@ -32,18 +32,14 @@ _WALL = 10.0  # in scales of the default prior: so far a hyperparameter goes nea
 
 
 @dataclass(frozen=True)
-class GammaPrior:
-    """Independent Gamma(shape, rate) distributions of all hyperparameters.
+class _StartedAsOurs:
+    """A prior whose fits start where those of the package's default prior do.
 
     Attributes:
         n_dimensions: Number of length-scales, d.
-        shape: Shape of each.
-        rate: Rate of each.
     """
 
     n_dimensions: int
-    shape: float
-    rate: float
 
     @property
     def location(self) -> FloatArray:
@@ -54,6 +50,19 @@ class GammaPrior:
     def scale(self) -> FloatArray:
         """How far from there its other starts are, shape (d + 2,)."""
         return default_prior(self.n_dimensions).scale
+
+
+@dataclass(frozen=True)
+class GammaPrior(_StartedAsOurs):
+    """Independent Gamma(shape, rate) distributions of all hyperparameters.
+
+    Attributes:
+        shape: Shape of each.
+        rate: Rate of each.
+    """
+
+    shape: float
+    rate: float
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the log density of θ, but for a constant, and its gradient (d + 2,)."""
@@ -63,24 +72,8 @@ class GammaPrior:
 
 
 @dataclass(frozen=True)
-class Uninformative:
-    """A prior so wide that the marginal likelihood alone decides wherever it can.
-
-    Attributes:
-        n_dimensions: Number of length-scales, d.
-    """
-
-    n_dimensions: int
-
-    @property
-    def location(self) -> FloatArray:
-        """Where a fit starts, shape (d + 2,)."""
-        return default_prior(self.n_dimensions).location
-
-    @property
-    def scale(self) -> FloatArray:
-        """How far from there its other starts are, shape (d + 2,)."""
-        return default_prior(self.n_dimensions).scale
+class Uninformative(_StartedAsOurs):
+    """A prior so wide that the marginal likelihood alone decides wherever it can."""
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the log density of θ, but for a constant, and its gradient (d + 2,)."""

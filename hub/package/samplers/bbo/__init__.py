@@ -1,4 +1,4 @@
-"""BBO: Gaussian Process and Network by Turns, from the package bbo-plugins."""
+"""BBO: a Gaussian Process and a Network Take Turns, from the package bbo-plugins."""
 
 from bbo_plugins.optuna import BBOSampler
 
