@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from optuna.distributions import FloatDistribution, IntDistribution
 
 import bbo_plugins.visualization as ours
-from bbo_plugins.optuna.study.distributions import dimension_of
+from bbo_plugins.optuna.study.parameters import dimension_of
 from bbo_plugins.visualization import matplotlib
 from bbo_plugins.visualization._data.axes import ParameterAxis
 from bbo_plugins.visualization._data.objective import posterior_of

@@ -122,7 +122,6 @@ class StudyCompletions:
         self._generation = generation
         self._complete: dict[int, Completion] = {}
         self._read: set[int] = set()  # numbers of all complete trials
-        self._n_settled = 0
         # For each first trial of a configuration the first one that has completed; for each of
         # these the others, by number.
         self._counted: dict[int, int] = {}
@@ -139,14 +138,13 @@ class StudyCompletions:
         is_same = self._generation in {0, trials.generation}
         if self._generation != trials.generation:
             self._forget(trials.generation)
-        first = trials.continuations.first
-        for row in trials.rows[self._n_settled :]:
+        first = trials.first
+        for row in trials.rows:
             if row.complete and row.number not in self._read:
                 self._read.add(row.number)
                 completion = _completion(row)
                 if completion is not None:
                     self._add(completion, first.get(row.number, row.number))
-        self._n_settled = trials.n_settled
         return self._complete, is_same
 
     def _add(self, completion: Completion, first: int) -> None:

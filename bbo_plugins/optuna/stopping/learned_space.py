@@ -2,7 +2,7 @@
 
 It has all parameters that any of the trials has, each with its latest range; a value outside of
 that is placed at the nearest end. One that some trial lacks has a condition
-(:mod:`bbo_plugins.optuna.study.conditions`). A parameter whose values are not of one kind, as a
+(:mod:`bbo_plugins.optuna.study.parameters`). A parameter whose values are not of one kind, as a
 number and then a category, has no common scale and is left out.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from operator import is_
 from typing import TYPE_CHECKING
 
-from bbo_plugins.optuna.study.conditions import ParameterLearner, conditions_among
+from bbo_plugins.optuna.study.parameters import ParameterLearner, conditions_among
 from bbo_plugins.optuna.study.points import PlacedTrials
 
 if TYPE_CHECKING:

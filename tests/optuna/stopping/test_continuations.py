@@ -15,9 +15,7 @@ from bbo_plugins.optuna import PromotionCallback, RegretGapTerminator, UHEBOSamp
 from bbo_plugins.optuna.stopping.completions import StudyCompletions, in_order
 from bbo_plugins.optuna.stopping.cross_validation import report_cross_validation_scores
 from bbo_plugins.optuna.stopping.progress import StoredRecords
-from bbo_plugins.optuna.study import continuations
-from bbo_plugins.optuna.study import trials as study_trials
-from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, Continuations
+from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, first_trials
 from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.stopping.studies import UNIT_SQUARE, add, assert_same, converging, new_study
 
@@ -167,23 +165,6 @@ def test_unfinished_sources_are_no_configuration_of_their_own() -> None:
     assert [c.number for c in reader.latest(list(complete.values()))] == [3]
 
 
-def test_settled_trials_are_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The work of a call is that of the trials which are new."""
-    looked: list[int] = []
-    original = continuations.note_first
-
-    def counted(first: dict[int, int], trial: Any) -> int:
-        looked.append(trial.number)
-        return original(first, trial)
-
-    monkeypatch.setattr(study_trials, "note_first", counted)
-    study, latest, reader = new_study(), dict[int, int](), StudyCompletions()
-    for event in EVENTS:
-        _add(study, event, latest)
-        reader.read(study)
-    assert looked == list(range(len(EVENTS)))
-
-
 def test_growing_search_is_stopped_by_its_configurations() -> None:
     """Terminator and promotion together: a record per configuration, and one of them ends it."""
     horizon = InnerHorizon.growing(constant=1.0)
@@ -196,7 +177,7 @@ def test_growing_search_is_stopped_by_its_configurations() -> None:
     study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=5, seed=0))
     study.optimize(objective, n_trials=90, callbacks=[terminator, PromotionCallback(horizon)])
     trials = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
-    n = len(trials) - sum(t.number in Continuations.of(study.trials).first for t in trials)
+    n = len(trials) - sum(t.number in first_trials(study.trials) for t in trials)
     records = terminator.history(study)
     assert [record.n_trials for record in records] == list(range(1, n + 1))
     assert len(trials) < 90

@@ -78,18 +78,7 @@ def test_claim_of_a_dead_worker_runs_out(claim: float, free: bool) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize(
-    "value",
-    [
-        "now",
-        None,
-        [1],
-        {},
-        math.nan,
-        pytest.param(10**400, id="huge"),
-        pytest.param(-(10**400), id="past"),
-    ],
-)
+@pytest.mark.parametrize("value", ["now", None, math.nan])
 def test_malformed_claims_are_none(value: Any) -> None:
     """What is no time claims nothing."""
     study = optuna.create_study()
