@@ -83,6 +83,11 @@ def constrained(make: Callable[..., BaseSampler], form: str) -> Study:
     return study
 
 
+def params_of(study: Study) -> list[dict[str, Any]]:
+    """Return the parameters of all trials."""
+    return [trial.params for trial in study.trials]
+
+
 def points(trials: list[Any]) -> Any:
     """Return trials of the box as an array (n, 3)."""
     return np.array([[trial.params[name] for name in BOX] for trial in trials])

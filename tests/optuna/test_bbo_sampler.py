@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
-import math
-import pickle
 from typing import TYPE_CHECKING, Any
 
 import optuna
@@ -47,11 +44,6 @@ def losses(study: optuna.Study) -> list[str | None]:
     return [one.loss if one else None for one in proposals]
 
 
-def params_of(study: optuna.Study) -> list[dict[str, Any]]:
-    """Return the parameters of all trials."""
-    return [trial.params for trial in study.trials]
-
-
 @pytest.mark.parametrize("given", [{}, {"constraints_func": limit, "noise_func": noise}])
 def test_each_arm_suggests_what_its_own_sampler_does(given: dict[str, Any]) -> None:
     """The next trial of the same study, by the number's arm alone, is the same, bit for bit."""
@@ -76,29 +68,6 @@ def test_arms_take_turns_by_number_and_continue_their_own_fits(
     by_network = [loss == FIT_NAME for loss in losses(study)[N_STARTUP:]]
     assert by_network == [number % 3 == 2 for number in range(N_STARTUP, N_STARTUP + 8)]
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
-
-
-def test_a_resumed_study_and_a_pickled_sampler_go_on_the_same() -> None:
-    """Nothing is kept in the sampler."""
-    whole = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=5))
-    whole.optimize(box, n_trials=12)
-    sampler = pickle.loads(pickle.dumps(whole.sampler))  # noqa: S301 - our own
-    resumed = optuna.create_study(sampler=sampler)
-    resumed.add_trials(whole.trials[:7])
-    resumed.optimize(box, n_trials=5)
-    assert params_of(resumed) == params_of(whole)
-
-
-def test_workers_in_step_get_both_arms_and_points_apart() -> None:
-    """Of eight trials asked for at once either arm suggests some, knowing the other's."""
-    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=4))
-    study.optimize(box, n_trials=9)
-    running = [study.ask() for _ in range(8)]
-    points = [[trial.suggest_float(name, 0.0, 1.0) for name in "xy"] for trial in running]
-    by_network = [loss == FIT_NAME for loss in losses(study)[-8:]]
-    assert by_network == [number % 3 == 2 for number in range(9, 17)]
-    distances = [math.dist(a, b) for a, b in itertools.combinations(points, 2)]
-    assert min(distances) > 0.005
 
 
 def test_the_log_says_which_arm_improved(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,6 +17,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, BILBOSampler, GOUCBSampler, UHEBOSampler
+from tests.optuna.studies import params_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,11 +51,6 @@ def tree(trial: Trial) -> float:
 def small_sampler(name: str, seed: int = 0, **more: Any) -> BaseSampler:
     """Return a sampler whose model takes over after four trials."""
     return SAMPLERS[name](n_startup_trials=4, seed=seed, **more)
-
-
-def params_of(study: optuna.Study) -> list[dict[str, Any]]:
-    """Return the parameters of all trials."""
-    return [trial.params for trial in study.trials]
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

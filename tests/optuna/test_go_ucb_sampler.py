@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import optuna
@@ -10,24 +10,12 @@ import pytest
 
 from bbo_plugins.optuna import GOUCBSampler
 from bbo_plugins.optuna.study.proposal import Proposal
-from tests.optuna.studies import BOX, quadratic
-
-if TYPE_CHECKING:
-    from optuna.study import Study
+from tests.optuna.studies import BOX, started
 
 
 def sampler(seed: int | None = 7, **arguments: Any) -> GOUCBSampler:
     """Return a sampler with a small network that takes over early."""
     return GOUCBSampler(**{"hidden_units": 5, "n_startup_trials": 4, "seed": seed, **arguments})
-
-
-def started(n: int, **arguments: Any) -> Study:
-    """Return a study with ``n`` finished trials in the box."""
-    study = optuna.create_study(sampler=sampler(**arguments))
-    for _ in range(n):
-        trial = study.ask(BOX)
-        study.tell(trial, quadratic(trial.params))
-    return study
 
 
 @pytest.mark.parametrize(
@@ -52,7 +40,7 @@ def test_start_up_takes_the_root_of_the_planned_trials(arguments: dict[str, Any]
 
 def test_fits_are_stored_and_continued() -> None:
     """The trial holds the network, small enough for every storage, and the next one uses it."""
-    study = started(7, hidden_units=25)
+    study = started(sampler(hidden_units=25), 7)
     trial = study.trials[-1]
     proposal = Proposal.from_attributes(trial.system_attrs)
     assert proposal is not None
@@ -74,4 +62,4 @@ def test_fits_are_stored_and_continued() -> None:
 
 def test_optimum_is_found() -> None:
     """Twenty trials after the start-up come close to the minimum of a bowl."""
-    assert started(24).best_value < 1e-4
+    assert started(sampler(), 24).best_value < 1e-4

@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from bbo_plugins.acquisition.hypervolume import hypervolume
 from bbo_plugins.optuna import BBOSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from tests.optuna.studies import warnings_in
+from tests.optuna.studies import params_of, warnings_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,11 +67,6 @@ def study_of(sampler: BaseSampler, *directions: str) -> Study:
 def sampler(**given: Any) -> BBOSampler:
     """Return a sampler with a short start-up."""
     return BBOSampler(**{"n_startup_trials": N_STARTUP, "seed": 3, **given})
-
-
-def params_of(study: Study) -> list[dict[str, Any]]:
-    """Return the parameters of all trials."""
-    return [trial.params for trial in study.trials]
 
 
 def dominated(study: Study, *, feasible: bool = False) -> float:

@@ -10,7 +10,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
 from tests.optuna.studies import BOX, points, quadratic, started
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
         UHEBOSampler(n_startup_trials=3, seed=0),
         UHEBOSampler(n_startup_trials=3, acquisition="ucb", estimation="map", seed=0),
         GOUCBSampler(n_startup_trials=4, hidden_units=5, seed=7),
+        BBOSampler(n_startup_trials=4, seed=4),
     ],
-    ids=["start-up", "uhe", "map", "go-ucb"],
+    ids=["start-up", "uhe", "map", "go-ucb", "bbo"],
 )
 def test_asks_without_tells_are_well_apart(sampler: ModelSampler) -> None:
     """Four trials that run at once are at least 0.05 apart in the unit cube."""

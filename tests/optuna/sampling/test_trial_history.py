@@ -99,14 +99,6 @@ def test_records_without_a_fit_or_a_loss_are_passed_over() -> None:
     assert fits(study) == {"A": ("a",)}
 
 
-def test_the_fits_of_constraints_are_continued_for_the_same_ones_only() -> None:
-    """Of other constraints, only the objective's fit is of use, for each loss by itself."""
-    study = optuna.create_study()
-    add(study, record(fits=("a", "k"), loss="A", constraints=("k",)))
-    add(study, record(fits=("b", "l"), loss="B", constraints=("l",)))
-    assert fits(study, constraints=("k",)) == {"A": ("a", "k"), "B": ("b",)}
-
-
 # ------------------------------------------------------------------------------ arms, expectations
 
 
