@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 from optuna.trial import FixedTrial
 
-<<<<<<< HEAD
-from benchmarks.common.report import Report
 from benchmarks.common.smac_peer import config_space, parameters_of
-from benchmarks.common.tables import Comparison
-from benchmarks.conditional.tables import ConditionalTables
-=======
-from benchmarks.conditional.smac_peer import config_space, parameters_of
->>>>>>> j_bench
 from benchmarks.problems.conditional import PROBLEMS, REAL, SYNTHETIC
 
 _BEST_OF_FORTY = np.random.default_rng(0).uniform(0.1, 0.9, 4).tolist()
@@ -116,7 +109,7 @@ def test_smac_knows_which_parameters_exist(name: str) -> None:
 
 def test_published_ratios_are_those_of_the_published_medians() -> None:
     """Every problem has its row, and the table of all benchmarks counts the ratios there."""
-    page = (ROOT / "docs" / "conditional.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "results" / "conditional.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\w+) \(\d+\) \|(.*)\| (\S+) \|$", page, re.MULTILINE)
     assert {name for name, *_ in rows} == PROBLEMS.keys()
     n_met = 0
