@@ -20,7 +20,7 @@ import numpy as np
 from optuna.distributions import FloatDistribution
 
 from bbo_plugins.methods.bilbo import algorithm as bilbo
-from bbo_plugins.methods.bilbo.problem import BilevelProblem
+from bbo_plugins.methods.bilbo.model import BilevelProblem
 from benchmarks.bilevel.entrants import STRATEGIES, Campaign, can_nest, problem_of
 from benchmarks.bilevel.problems import TASKS
 from benchmarks.bilevel.task import LOWER, UPPER, BilevelTask
