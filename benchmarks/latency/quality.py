@@ -174,7 +174,7 @@ def compare(
     process = GaussianProcess.from_data(X, captured.y, theirs, features)
     beta = gp_bo.DEFAULT_OPTIONS.beta
     log_ei = ConstrainedAcquisition("logei", process, captured.incumbent, beta)
-    point = _search(log_ei, space, X, np.random.default_rng([seed, len(trials)]))
+    point = _search(log_ei, process, space, X, np.random.default_rng([seed, len(trials)]))
     values = log_ei.value(np.stack([point, space.encode([suggested])[0]]))
     return Comparison(
         fit_ours=fit_ours,
@@ -187,10 +187,13 @@ def compare(
 
 
 def _search(
-    acquisition: ConstrainedAcquisition, space: SearchSpace, X: FloatArray, rng: np.random.Generator
+    acquisition: ConstrainedAcquisition,
+    process: GaussianProcess,
+    space: SearchSpace,
+    X: FloatArray,
+    rng: np.random.Generator,
 ) -> FloatArray:
     """Return the point (d,) that our search finds, with the settings of ``gp_bo.suggest``."""
-    process = acquisition.objective
     best_first = np.argsort(-process.predict_mean(X), kind="stable")
     point, _ = maximize(
         acquisition,
