@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-import pickle
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
-from bbo_plugins.optuna.study.continuations import STEPS_MADE, continued_from, steps_of, steps_taken
+from bbo_plugins.optuna.study.continuations import STEPS_MADE, steps_of, steps_taken
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
@@ -21,7 +20,6 @@ from ray.tune.schedulers import (
     ASHAScheduler,
     FIFOScheduler,
     HyperBandForBOHB,
-    HyperBandScheduler,
     PopulationBasedTraining,
     PopulationBasedTrainingReplay,
     ResourceChangingScheduler,
@@ -52,12 +50,6 @@ def _add(scheduler: InnerHorizonScheduler, controller: Any, n: int) -> list[Tria
     for trial in trials:
         scheduler.on_trial_add(controller, trial)
     return trials
-
-
-def _copy(scheduler: InnerHorizonScheduler) -> InnerHorizonScheduler:
-    copy = pickle.loads(pickle.dumps(scheduler))  # noqa: S301 - what we have just written
-    assert isinstance(copy, InnerHorizonScheduler)
-    return copy
 
 
 def _report(scheduler: InnerHorizonScheduler, controller: Any, trial: Trial, done: Any) -> str:
@@ -361,40 +353,6 @@ def test_large_chunks_are_part_of_the_total(has_checkpoints: bool) -> None:
     assert made == 1_000
 
 
-def test_large_chunks_leave_less_for_continuations() -> None:
-    """A promotion sees the steps of the trial that makes room for it, which Tune still holds."""
-    horizon = InnerHorizon.growing(constant=4.0, total_steps=42)
-    scheduler, controller = InnerHorizonScheduler(horizon), _controller()
-    scheduler.set_search_properties("loss", "min")
-    first, second = _add(scheduler, controller, 2)
-    first.run_metadata.last_result = {"sgd_steps": 4}
-    scheduler._values["0"] = -1.0
-    first.set_status(Trial.PAUSED)
-    scheduler._with_base.discard("0")
-    assert _report(scheduler, controller, second, 30) == PAUSE
-    assert first.config["inner_horizon"] == 4 + 42 - 4 - 30
-    assert controller.search_alg.is_finished()
-
-
-def test_steps_are_told_to_the_search_algorithm() -> None:
-    """The study says which steps each trial makes, which is what a sampler goes by."""
-    search = BBOSearch({"x": tune.uniform(0.0, 2.0)}, "loss", "min", seed=0)
-    controller = _controller(search=search)
-    scheduler = InnerHorizonScheduler(InnerHorizon.growing(promote=1))
-    scheduler.set_search_properties("loss", "min")
-    for number in range(2):
-        search.suggest(str(number))
-        trial = _trial(str(number))
-        scheduler.on_trial_add(controller, trial)
-        result = {"loss": number, "sgd_steps": 4 * (number + 1) ** 2, "should_checkpoint": True}
-        assert scheduler.on_trial_result(controller, trial, result) == PAUSE
-        trial.run_metadata.last_result = result
-        trial.set_status(Trial.PAUSED)
-    trials = search._ot_study.trials
-    assert [steps_of(trial) for trial in trials] == [range(4), range(16), range(4, 16)]
-    assert [continued_from(trial) for trial in trials] == [None, None, 0]
-
-
 def test_trial_stopped_by_the_stopper_is_pruned() -> None:
     """Below its horizon its value is not that of a whole training; that of other trials is."""
     search = BBOSearch({"x": tune.uniform(0.0, 2.0)}, "loss", "min", seed=0)
@@ -581,26 +539,6 @@ def test_scheduler_can_be_saved_and_restored(tmp_path: Path, wrap: Any) -> None:
     assert len(after._trials) == 2
     assert after.on_trial_result(_controller(), bad, {**result, "loss": 2.0}) == STOP
     assert after.on_trial_result(_controller(), good, {**result, "steps": 30}) == STOP
-
-
-def test_base_scheduler_that_cannot_be_saved_is_the_given_one(tmp_path: Path) -> None:
-    """HyperBand knows its trials as objects, which a restored experiment has no more."""
-    InnerHorizonScheduler(n_outer=6, base_scheduler=HyperBandScheduler()).save(str(tmp_path / "s"))
-    base = HyperBandScheduler()
-    restored = InnerHorizonScheduler(base_scheduler=base)
-    restored.restore(str(tmp_path / "s"))
-    assert restored._base is base
-    restored.set_search_properties("loss", "min")
-    (trial,) = _add(restored, _controller(), 1)
-    assert trial.config["inner_horizon"] == 48
-
-
-def test_scheduler_can_be_pickled() -> None:
-    """Tune pickles it with the tuner, for a restore."""
-    scheduler = InnerHorizonScheduler(InnerHorizon.growing(), base_scheduler=FIFOScheduler())
-    (trial,) = _add(_copy(scheduler), _controller(), 1)
-    assert trial.config["inner_horizon"] == 4
-    assert "GrowingHorizon" in scheduler.debug_string()
 
 
 def test_trials_beyond_the_base_schedulers_end_are_not_passed_on() -> None:
