@@ -13,7 +13,7 @@ import hashlib
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -232,6 +232,42 @@ class ObjectiveProblem:
             for t in trials
         ]
         return digest_of(self.name, self.minimum, self.directions, seen)
+
+
+@dataclass(frozen=True)
+class BoxFunction:
+    """Functions of a box, to be minimized, with or without constraints, as an Optuna objective.
+
+    Attributes:
+        function: Returns the value or values and the constraints, kept where none is above zero,
+            at a point (d,).
+        low: Lower ends of the box.
+        high: Upper ends.
+        integers: Coordinates that are integers.
+        noise_sd: Standard deviation of the noise of every value.
+    """
+
+    function: Callable[[Vector], tuple[float | Sequence[float], Sequence[float]]]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    integers: tuple[int, ...] = field(default=(), kw_only=True)
+    noise_sd: float = field(default=0.0, kw_only=True)
+
+    def __call__(self, trial: Trial) -> list[float]:
+        """Suggest a point; return the values there, and set the constraints."""
+        x = [
+            trial.suggest_int(f"x{i}", int(low), int(high))
+            if i in self.integers
+            else trial.suggest_float(f"x{i}", low, high)
+            for i, (low, high) in enumerate(zip(self.low, self.high, strict=True))
+        ]
+        found, constraints = self.function(np.array(x, dtype=np.float64))
+        for i, constraint in enumerate(constraints):
+            trial.set_constraint(f"c{i}", float(constraint))
+        values = np.atleast_1d(np.array(found, dtype=np.float64))
+        noise = np.random.default_rng(trial.number).standard_normal(len(values))
+        noisy: list[float] = (values + self.noise_sd * noise).tolist()
+        return noisy
 
 
 def is_feasible(trial: FrozenTrial) -> bool:

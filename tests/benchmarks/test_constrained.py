@@ -15,7 +15,7 @@ def test_the_minimum_is_feasible_and_locally_least(name: str) -> None:
     case, problem = ALL[name], problem_named(name)
     best = np.array(case.argmin)
     low, high = np.array(case.low, dtype=float), np.array(case.high, dtype=float)
-    value, constraints = case.function(best)
+    value, constraints = float(np.asarray(case.function(best)[0])), case.function(best)[1]
     assert value == problem.minimum
     sizes = np.maximum(np.abs(case.function(0.5 * (low + high))[1]), 1.0)
     assert (np.array(constraints) <= 1e-6 * sizes).all()
@@ -24,7 +24,7 @@ def test_the_minimum_is_feasible_and_locally_least(name: str) -> None:
     points = np.clip(best + steps * (high - low), low, high)
     points[:, list(case.integers)] = points[:, list(case.integers)].round()
     found = [case.function(point) for point in points]
-    feasible = [v for v, limits in found if max(limits) <= 0.0]
+    feasible = [float(np.asarray(v)) for v, limits in found if max(limits) <= 0.0]
     assert min(feasible, default=np.inf) > value - 1e-6 * max(abs(value), 1.0)
 
 

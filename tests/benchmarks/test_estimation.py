@@ -92,8 +92,6 @@ def made_up(design: str, estimate: str, ratios: list[float], n: int = 100) -> di
         "seed": 0,
         "estimate": estimate,
         "length_scale_ratios": ratios,
-        "noise_ratio": 2.0,
-        "signal_variance": 1.0,
     }
 
 

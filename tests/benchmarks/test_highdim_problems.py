@@ -10,7 +10,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 from benchmarks.highdim.problems import CASES, UNROTATED
 from benchmarks.problems import formulas
-from benchmarks.problems.breast_cancer import SIDE, TASKS, Task, _data
+from benchmarks.problems.breast_cancer import SIDE, TASKS, Task, data
 from benchmarks.problems.formulas import Vector
 from benchmarks.problems.problem import (
     BOX_HIGH,
@@ -107,7 +107,7 @@ def test_tuning_value_is_a_cross_validated_error() -> None:
 
     task = TASKS[2]
     params = from_unit(task.box, np.array([0.1, 0.3, 0.0, *[0.4] * 8]))
-    X, y, fold_of = _data()
+    X, y, fold_of = data()
     model = GradientBoostingClassifier(random_state=0, **task.decoded(params))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
