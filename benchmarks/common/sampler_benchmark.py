@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from benchmarks.common.options import add_count, add_effort, add_names
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS, Entrant, available
-from benchmarks.common.studies import StudyProblem, planned, run_studies
+from benchmarks.common.studies import planned, run_studies
 from benchmarks.common.tables import CheckpointTables, Comparison, add_seconds
+from benchmarks.problems.problem import StudyProblem
 
 
 def add_study_arguments(
