@@ -138,6 +138,7 @@ class Observations:
             complete=self.complete[rows],
             noise_variance=None if noise is None else noise[rows],
             constraints=None if constraints is None else constraints[rows],
+            failed=self.still_failed,
         )
 
 

@@ -149,6 +149,18 @@ SAMPLERS = by_name(
             distribution="botorch",
         ),
         Entrant(
+            name="hebo",
+            target="benchmarks.common.hebo_peer:HEBOSampler",
+            requires=("hebo", "pandas", "torch"),
+            distribution="hebo",
+        ),
+        Entrant(
+            name="smac",
+            target="benchmarks.common.smac_peer:SMACSampler",
+            requires=("smac", "ConfigSpace"),
+            distribution="smac",
+        ),
+        Entrant(
             name="turbo",
             target="benchmarks.common.turbo:TuRBOSampler",
             requires=_BOTORCH,

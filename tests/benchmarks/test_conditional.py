@@ -9,8 +9,8 @@ import pytest
 from optuna.trial import FixedTrial
 
 from benchmarks.common.report import Report
+from benchmarks.common.smac_peer import config_space, parameters_of
 from benchmarks.common.tables import Comparison
-from benchmarks.conditional.smac_peer import config_space, parameters_of
 from benchmarks.conditional.tables import ConditionalTables
 from benchmarks.problems.conditional import PROBLEMS, REAL, SYNTHETIC
 

@@ -8,7 +8,7 @@ import numpy as np
 import optuna
 import pytest
 
-from benchmarks.common import botorch_peer
+from benchmarks.common import botorch_peer, hebo_peer
 from benchmarks.common.histories import history
 from benchmarks.latency.quality import CapturingGPSampler, OptunaPrior, compare, search_space
 from benchmarks.problems.functions import PROBLEMS
@@ -37,6 +37,18 @@ def test_botorch_encoding_round_trips(name: str) -> None:
     for corner in (np.zeros(len(encoded)), np.ones(len(encoded))):
         for key, value in botorch_peer.decode(space, corner).items():
             assert space[key]._contains(space[key].to_internal_repr(value))
+
+
+@pytest.mark.parametrize(
+    "name", ["mixed_sphere6", "mixed_interaction5", "stepped_ackley5", "log_sphere5"]
+)
+def test_hebo_encoding_round_trips(name: str) -> None:
+    """HEBO is told values that decode to the same parameters."""
+    space = PROBLEMS[name].space
+    for point in np.random.default_rng(0).random((20, len(space))):
+        for key, value in from_unit(space, point).items():
+            again = hebo_peer.decoded(space[key], hebo_peer.coded(space[key], value))
+            assert again == (pytest.approx(value, rel=1e-9) if isinstance(value, float) else value)
 
 
 def test_optuna_prior_gradient() -> None:

@@ -17,6 +17,7 @@ from bbo_plugins.acquisition.functions import (
     ConstraintModel,
 )
 from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.gp.posterior import GaussianProcess
 from tests.oracles import normal
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, random_process, unit_box
@@ -188,6 +189,7 @@ def test_limit_of_a_constraint_is_zero_slack() -> None:
     c = X[:, 0] - 0.3
     acquisition, _ = bound_acquisition(observe(X, smooth(X), constraints=c[:, None]))
     (model,) = acquisition.constraints
+    assert isinstance(model.process, GaussianProcess)
     feasible = model.process.y >= model.limit
     assert np.array_equal(feasible, c <= 0.0)
     new = np.array([[0.05, 0.5], [0.9, 0.5]])

@@ -10,16 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bbo_plugins.acquisition.functions import ConstrainedAcquisition, ConstraintModel
 from bbo_plugins.acquisition.maximize import maximize_in_region
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods.go_ucb import algorithm
-from bbo_plugins.methods.go_ucb.algorithm import (
-    GOUCBOptions,
-    UpperConfidenceBound,
-    length_after,
-    suggest,
-)
-from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork
+from bbo_plugins.methods.go_ucb.algorithm import GOUCBOptions, length_after, suggest, upper_bound
+from bbo_plugins.methods.go_ucb.surrogate import NetworkPosterior, NetworkSurrogate, WarmNetwork
 from bbo_plugins.space import CLOSE, Dimension, SearchSpace
 from tests.oracles import normal
 from tests.oracles.differences import numeric_gradients
@@ -77,7 +73,7 @@ def _optimize(
 
 def _bound(
     space: SearchSpace, n_constraints: int, *, objective: bool = True
-) -> UpperConfidenceBound:
+) -> ConstrainedAcquisition:
     rng = np.random.default_rng(0)
     features = FeatureMap(tuple(space.n_categories.tolist()))
     X = random_points(space, 15, rng)
@@ -85,13 +81,10 @@ def _bound(
         NetworkSurrogate.fit(X, rng.standard_normal(15), features, rng=rng, hidden_units=4)
         for _ in range(1 + n_constraints)
     ]
-    return UpperConfidenceBound(
-        features,
-        models[0].ball if objective else None,
-        1.5,
-        0.3,
-        tuple((model.ball, limit) for model, limit in zip(models[1:], (0.2, -0.4), strict=False)),
-    )
+    first, *others = (NetworkPosterior(model.ball, features) for model in models)
+    limits = zip(others, (0.2, -0.4), strict=False)
+    constraints = tuple(ConstraintModel(model, limit) for model, limit in limits)
+    return upper_bound(first, 1.5, 0.3, constraints, only_feasibility=not objective)
 
 
 @pytest.mark.parametrize("objective", [True, False])
@@ -113,39 +106,38 @@ def test_values_and_gradients_agree(n_constraints: int, objective: bool) -> None
 
 def test_multiplier_is_the_root_of_beta(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ball's squared radius β makes √β standard deviations."""
-    seen: list[UpperConfidenceBound] = []
+    seen: list[ConstrainedAcquisition] = []
 
-    def watched(acquisition: UpperConfidenceBound, *arguments: Any, **options: Any) -> FloatArray:
+    def watched(acquisition: ConstrainedAcquisition, *arguments: Any, **options: Any) -> FloatArray:
         seen.append(acquisition)
         return maximize_in_region(acquisition, *arguments, **options)
 
     monkeypatch.setattr("bbo_plugins.methods.go_ucb.algorithm.maximize_in_region", watched)
     X = np.random.default_rng(0).random((6, 2))
     _step(observe(X, _hill(X)), beta=9.0)
-    assert [acquisition.multiplier for acquisition in seen] == [3.0]
+    assert [acquisition.beta for acquisition in seen] == [3.0]
 
 
 def test_value_is_the_linearized_maximum_over_the_ball() -> None:
     """Without constraints: output plus √β posterior standard deviations."""
     acquisition = _bound(unit_box(2), 0)
     X = np.random.default_rng(1).random((5, 2))
-    assert acquisition.objective is not None
-    mean, variance = acquisition.objective.predict(2.0 * X - 1.0)
+    assert isinstance(acquisition.objective, NetworkPosterior)
+    mean, variance = acquisition.objective.ball.predict(2.0 * X - 1.0)
     np.testing.assert_allclose(acquisition.value(X), mean + 1.5 * np.sqrt(variance))
 
 
 def test_value_under_constraints_is_the_weighed_expected_improvement() -> None:
     """With √β standard deviations; a unit of the objective's would matter otherwise."""
-    acquisition = _bound(unit_box(2), 2)
+    acquisition, plain = _bound(unit_box(2), 2), _bound(unit_box(2), 0)
     X = np.random.default_rng(1).random((5, 2))
-    assert acquisition.objective is not None
     expected = [
         normal.log_expected_improvement(float(mean), 1.5**2 * float(variance), 0.3)
-        for mean, variance in zip(*acquisition.objective.predict(2.0 * X - 1.0), strict=True)
+        for mean, variance in zip(*plain.objective.predict(X), strict=True)
     ]
-    for ball, limit in acquisition.constraints:
-        mean, variance = ball.predict(2.0 * X - 1.0)
-        for i, z in enumerate((mean - limit) / np.sqrt(variance)):
+    for model in acquisition.constraints:
+        mean, variance = model.process.predict(X)
+        for i, z in enumerate((mean - model.limit) / np.sqrt(variance)):
             expected[i] += normal.log_cdf(float(z))[0]
     np.testing.assert_allclose(acquisition.value(X), expected, rtol=1e-9)
 
@@ -209,8 +201,8 @@ def test_workers_at_one_time_have_different_balls(monkeypatch: pytest.MonkeyPatc
     """Beside pending points √β is drawn by the trial's generator; else it is the given one."""
     seen: list[float] = []
 
-    def watched(acquisition: UpperConfidenceBound, *arguments: Any, **options: Any) -> FloatArray:
-        seen.append(acquisition.multiplier)
+    def watched(acquisition: ConstrainedAcquisition, *arguments: Any, **options: Any) -> FloatArray:
+        seen.append(acquisition.beta)
         return maximize_in_region(acquisition, *arguments, **options)
 
     monkeypatch.setattr("bbo_plugins.methods.go_ucb.algorithm.maximize_in_region", watched)

@@ -154,8 +154,8 @@ def test_scales_of_a_linear_function_are_found() -> None:
     theta, noise = TYPICAL.copy(), NoiseModel.around(0, U, np.full(80, np.nan))
     network = network_with(theta, 4, 3)
     w = np.concatenate([np.zeros(network.n_skip), 0.1 * rng.standard_normal(18)])
-    regression = fit(network, U, z, noise.variances(theta), w, max_iterations=30)
-    evidence = ScaleEvidence(network.at(regression.w), theta, U, z, noise)
+    w = fit(network, U, z, noise.variances(theta), w, max_iterations=30)
+    evidence = ScaleEvidence(network.at(w), theta, U, z, noise)
     found = maximize(evidence, theta, fixed_noise=False, max_evaluations=100)
     assert found[2] < TYPICAL[2]
     assert 0.03 < float(np.median(noise.variances(found))) < 0.27
