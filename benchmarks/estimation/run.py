@@ -8,8 +8,7 @@ estimated noise variance over the true one.  Ours are the losses of
 the default prior and, as ``literal-gamma``, the paper's with its own priors; the peer is
 scikit-learn's maximum likelihood, without a prior.
 
-The prediction error of the paper's Fig. 4 is part of ``python -m benchmarks regret --paper``, whose
-runs it needs.
+The prediction error of the paper's Fig. 4 is part of ``python -m benchmarks papers uhe_bo``.
 """
 
 import argparse

@@ -39,7 +39,7 @@ Group: TypeAlias = Literal["deceptive", "smooth", "mixed", "noisy", "paper", "ta
 GROUPS: tuple[Group, ...] = get_args(Group)
 BOX_LOW, BOX_HIGH = -5.0, 5.0
 N_STARTUP = 10
-_DIGITS = 9  # of values and coordinates that are stored
+_DIGITS = 9  # of values that are stored
 _FINGERPRINT_POINTS = 16
 _SCALE_POINTS = 512
 
@@ -64,6 +64,8 @@ class Problem:
         noise_sd: Standard deviation of the noise.
         group: What it is reported with.
         definition: What identifies it where evaluating it for that would take long.
+        fold_scores: Returns the scores on the folds that the value is the mean of; None where the
+            value is no cross-validated score.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Problem:
     noise_sd: float = 0.0
     group: Group = "smooth"
     definition: str | None = None
+    fold_scores: Callable[[Params], list[float]] | None = None
     directions: ClassVar[Sequence[Direction]] = ("minimize",)
 
     @property
@@ -117,13 +120,12 @@ class Problem:
         return self.observe(trial.params, seed=seed, number=trial.number)
 
     def measured(self, trials: Sequence[FrozenTrial]) -> dict[str, Any]:
-        """Return observed values and regrets; with the paper's problems, the points as well."""
+        """Return observed values and regrets."""
         values = [float(f"{trial.value:.{_DIGITS}g}") for trial in trials]
-        regrets = self.regrets((trial.params, trial.value) for trial in trials)
-        if self.group != "paper":
-            return {"values": values, "regrets": regrets}
-        points = [to_unit(self.space, trial.params).round(_DIGITS).tolist() for trial in trials]
-        return {"values": values, "regrets": regrets, "points": points}
+        return {
+            "values": values,
+            "regrets": self.regrets((trial.params, trial.value) for trial in trials),
+        }
 
     @functools.cached_property
     def random_regrets(self) -> Vector:
@@ -135,6 +137,11 @@ class Problem:
     def scale(self) -> float:
         """Median regret of a random point: the unit in which regrets are called negligible."""
         return float(np.median(self.random_regrets))
+
+    @property
+    def largest_regret(self) -> float:
+        """The largest regret of a random point: the range of the regret."""
+        return float(self.random_regrets.max())
 
     @functools.cached_property
     def fingerprint(self) -> str:

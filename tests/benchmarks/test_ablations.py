@@ -10,7 +10,7 @@ from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
 from benchmarks.common import ablations
-from benchmarks.common.criteria import LiteralLoss
+from benchmarks.common.ablations import LiteralLoss
 from benchmarks.problems.gp_samples import draw
 
 FEATURES = FeatureMap((0, 0))
