@@ -320,23 +320,3 @@ def test_unusable_model_is_no_signal() -> None:
     assert found.record.value == math.inf
     assert not found.record.is_below
     assert "no model could be used" in found.notes[0]
-
-
-@pytest.mark.parametrize(
-    "X, y",
-    [
-        (np.zeros((3, 1)), np.zeros(3)),
-        (np.zeros((0, 2)), np.zeros(0)),
-        (np.zeros((3, 2)), np.zeros((3, 1))),
-    ],
-)
-def test_shapes_have_to_agree(X: FloatArray, y: FloatArray) -> None:
-    """The message states both shapes."""
-    with pytest.raises(ValueError, match=r"X and y must have shapes \(n, 2\) and \(n,\)"):
-        evaluate(unit_box(2), X, y, rule=RELATIVE)
-
-
-def test_values_have_to_be_finite() -> None:
-    """A NaN is an error, not a record."""
-    with pytest.raises(ValueError, match="y must be finite"):
-        evaluate(unit_box(1), np.zeros((2, 1)), np.array([0.0, math.nan]), rule=RELATIVE)
