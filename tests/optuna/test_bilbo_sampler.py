@@ -358,25 +358,6 @@ def test_trials_without_a_value_teach_nothing(state: TrialState) -> None:
     assert after.solution().feasible
 
 
-def test_no_solution_lies_where_the_lower_level_fails() -> None:
-    """Beyond x = 0.6, where F is best, f has no value: it is not continued there."""
-    sampler = sampler_of(0)
-
-    def failing(trial: Trial) -> float:
-        query = trial.suggest_categorical("query", sampler.functions)
-        x, z = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("z", 0.0, 1.0)
-        if query == "upper":
-            return (x - 0.85) ** 2 + 0.3 * (z - 0.2) ** 2
-        return math.nan if x > 0.6 else 3.0 * (z - x) ** 2
-
-    study = optuna.create_study(sampler=sampler)
-    study.optimize(failing, n_trials=45)
-    assert any(trial.state is TrialState.FAIL for trial in study.trials)
-    assert sampler.solution(study).upper_params["x"] < 0.66
-    trusted = [t for t in study.trials if max(t.system_attrs.get("constraints", [1.0])) <= 0.0]
-    assert all(trial.params["x"] < 0.66 for trial in trusted)
-
-
 def test_the_regret_bound_is_that_of_the_trusted_set() -> None:
     """On a grid: the pessimistic value of the solution against the most optimistic of P⁺."""
     sampler = sampler_of(many_responses=True)

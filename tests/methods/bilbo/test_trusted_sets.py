@@ -20,7 +20,6 @@ from tests.oracles.bilevel import (
     box_problem,
     draw,
     grid_problem,
-    known_model,
     posterior,
     random_model,
     sets_by_definition,
@@ -82,26 +81,6 @@ def test_the_search_agrees_with_the_definitions(
         slack = np.minimum(bounds["c"][1], bounds["k"][1])
         assert pair.tier == 2
         assert pair.value == pytest.approx(slack.max(), abs=1e-6)
-
-
-def test_trust_ends_where_the_definition_says() -> None:
-    """A response joins P⁺ exactly when ε makes up for what u_f lacks to l_f of the best one."""
-    problem = grid_problem(1, 8)
-    points = problem.space.enumerate()
-    values = np.array([0.0, 0.7, 0.2, 1.0, 0.4, -0.3, 0.9, 0.5])
-    lower = known_model("lower", points, values, noise=1e-3, length_scale=0.05)
-    mean, sd = posterior(lower, points)
-    best = int(np.argmax(mean + sd))
-    gaps = (mean - sd)[best] - (mean + sd)
-    assert (gaps > 0.05).sum() >= 2
-    for j in np.flatnonzero(gaps > 0.05):
-        wanted = np.where(np.arange(8) == j, 1.0, 0.0)
-        upper = known_model("upper", points, wanted, noise=1e-6, length_scale=0.05)
-        for epsilon, inside in ((gaps[j] + 1e-4, True), (gaps[j] - 1e-4, False)):
-            trusted = TrustedSets(BilevelModel(upper, lower), 1.0, epsilon, many_responses=True)
-            rng = np.random.default_rng(0)
-            pair = best_pair(trusted, problem, rng=rng, anchors=NO_ANCHORS)
-            assert bool((pair.point == points[j]).all()) is inside
 
 
 @pytest.mark.parametrize("many", [True, False])

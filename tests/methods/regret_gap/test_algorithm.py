@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -301,14 +299,6 @@ def test_repeated_proposals_are_kept_and_end_a_study() -> None:
 
 
 # ----------------------------------------------------------------------------------------- records
-
-
-def test_record_survives_json() -> None:
-    """With and without a signal, a stored record is the record."""
-    X, y = _history(13)
-    for values in (y, np.ones(25)):
-        record = evaluate(unit_box(2), X, values, rule=StoppingRule(threshold="median")).record
-        assert StoppingRecord(**json.loads(json.dumps(asdict(record)))) == record
 
 
 def test_unusable_model_is_no_signal() -> None:
