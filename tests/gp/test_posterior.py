@@ -219,20 +219,6 @@ def test_prior_correlation_is_the_dense_one(trend: bool) -> None:
     assert (process.prior_correlation(X, X) <= 1.0).all()
 
 
-def test_trend_reaches_where_the_length_scale_does_not() -> None:
-    """Data of a slope on one side of the cube say where it leads on the other."""
-    X = np.linspace(0.0, 0.5, 11)[:, None]
-    y, far = 2.0 * X[:, 0] - 1.0, np.array([[1.0]])
-    plain = Hyperparameters(np.array([0.1]), 1.0, 1e-4)
-    sloped = Hyperparameters(np.array([0.1]), 1.0, 1e-4, Trend(10.0, 1e-6))
-    forgets, extrapolates = (
-        GaussianProcess.from_data(X, y, parameters, FeatureMap((0,))).predict_mean(far)[0]
-        for parameters in (plain, sloped)
-    )
-    assert abs(forgets) < 0.01
-    assert extrapolates == pytest.approx(1.0, abs=0.2)
-
-
 @pytest.mark.parametrize("known_noise", [False, True])
 def test_mean_at_the_observations_is_the_prediction_there(known_noise: bool) -> None:
     """The short cut y - diag(σ²) α, before and after conditioning, also with jitter."""

@@ -187,20 +187,6 @@ def test_known_points_are_not_repeated_without_noise() -> None:
     assert len(np.unique(X, axis=0)) == 10
 
 
-def test_best_corner_is_not_repeated_where_there_are_other_points() -> None:
-    """With noise a point may be repeated in a finite space only, where none teaches the same."""
-    finite = SearchSpace({"a": Dimension.int(0, 2), "b": Dimension.categorical(["u", "v"])})
-    repeats = []
-    for space in (unit_box(1), finite):
-        X = random_points(space, 4, np.random.default_rng(1))
-        for i in range(6):
-            x = _step(observe(X, X[:, 0]), space, seed=i).x
-            X = np.concatenate([X, x[None, :]])
-        repeats.append(10 - len(np.unique(X, axis=0)))
-        assert X[:, 0].max() > 0.8  # where the best point is
-    assert repeats[0] == 0 < repeats[1]
-
-
 def test_failed_points_are_avoided() -> None:
     """A point that failed is not suggested again, and its surroundings lose their appeal."""
     rng = np.random.default_rng(0)
@@ -236,17 +222,6 @@ def test_feasible_points_are_looked_for_first() -> None:
     constraints = X.sum(axis=1, keepdims=True) - 0.6
     x = _step(observe(X, _hill(X, top=0.9), constraints=constraints), n_startup=12).x
     assert x.sum() < X.sum(axis=1).min()
-
-
-def test_known_noise_is_used() -> None:
-    """An outlier that is known to be noisy does not attract the search."""
-    X = np.concatenate([np.random.default_rng(0).uniform(0.4, 1.0, (20, 4)), np.full((1, 4), 0.05)])
-    y = np.append(_hill(X[:-1]), 1.0)
-    noise = np.full(21, np.nan)
-    noise[-1] = 100.0
-    trusted = _step(observe(X, y), n_startup=21, beta=0.01).x
-    doubted = _step(observe(X, y, noise_variance=noise), n_startup=21, beta=0.01).x
-    assert np.linalg.norm(doubted - 0.7) < np.linalg.norm(trusted - 0.7)
 
 
 def test_warm_start_is_continued() -> None:

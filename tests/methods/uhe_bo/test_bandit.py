@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.observations import NO_ARM, TrialHistory
 from bbo_plugins.methods.uhe_bo.bandit import (
     RewardRule,
     Round,
@@ -20,11 +19,14 @@ from bbo_plugins.methods.uhe_bo.bandit import (
     replay,
 )
 from tests.oracles import exp3 as oracle
+from tests.oracles.arms import past_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from bbo_plugins.methods.observations import TrialHistory
 
     FloatArray = NDArray[np.float64]
 
@@ -43,14 +45,7 @@ PLAYED = st.lists(st.tuples(st.none() | st.integers(0, 1), REWARDS), max_size=40
 
 
 def _table(trials: oracle.Trials) -> TrialHistory:
-    rows = [(n, *trials[n]) for n in sorted(trials)]
-    return TrialHistory(
-        numbers=np.array([row[0] for row in rows], dtype=np.int64),
-        arms=np.array([NO_ARM if row[1] is None else row[1] for row in rows], dtype=np.int64),
-        finished=np.array([row[2] for row in rows], dtype=np.bool_),
-        values=np.array([math.nan if row[3] is None else row[3] for row in rows]),
-        expected_gains=np.full(len(rows), math.nan),
-    )
+    return past_of({n: (*row, None) for n, row in trials.items()})
 
 
 # ------------------------------------------------------------------------------ weights and rates
