@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bbo_plugins.acquisition.functions import ConstrainedAcquisition, ConstraintModel
@@ -232,25 +232,6 @@ def test_warm_start_is_continued() -> None:
     warm, again = (_step(observe(X, _hill(X)), warm_starts=stored) for _ in range(2))
     np.testing.assert_array_equal(warm.x, again.x)
     assert warm.warm_starts[0].n_cold == 25
-
-
-@settings(deadline=None, max_examples=15)
-@given(st.integers(0, 10**6), st.integers(1, 25))
-def test_anything_representable_is_answered(seed: int, n: int) -> None:
-    """Random mixed data with repeats, noise, failures and pending points never raise."""
-    rng = np.random.default_rng(seed)
-    space = mixed_space()
-    X = random_points(space, n, rng)
-    X[rng.random(n) < 0.2] = X[0]
-    y = np.exp(rng.normal(0.0, 5.0, n)) * rng.choice([-1.0, 1.0], n)
-    observations = observe(
-        X,
-        y,
-        complete=rng.random(n) < 0.8,
-        pending=random_points(space, 2, rng),
-        failed=random_points(space, 1, rng),
-    )
-    _step(observations, space, seed=seed, n_startup=3)
 
 
 def test_what_cannot_be_fitted_is_said() -> None:

@@ -176,27 +176,3 @@ def test_pairs_and_rewards_agree_with_the_rules_taken_one_by_one(
     assert [one.reward for one in found] == [
         None if reward is None else pytest.approx(reward, abs=1e-14) for _, reward in expected
     ]
-
-
-def test_improvement_when_earlier_trials_are_still_running() -> None:
-    """Only what has finished is compared; when the rest finishes, the reward may go."""
-    trials: oracle.Trials = {
-        0: (None, True, 1.0),
-        1: (None, False, None),
-        2: (1, False, 50.0),  # an intermediate value, say
-        3: (None, True, 9.0),
-        4: (0, True, 2.0),
-        5: (None, True, 1.5),
-    }
-
-    def rounds() -> tuple[Round, ...]:
-        return pair_rewards(_table(trials), number=6, first=2, rule="improvement")
-
-    trials[3] = (None, False, None)
-    assert rounds() == (Round(1, None), Round(0, 1.0))
-    trials[3] = (None, True, 9.0)  # the pair is not complete, but this value is to be beaten
-    assert rounds() == (Round(1, None), Round(0, 0.0))
-    trials[2] = (1, True, 0.0)
-    assert rounds() == (Round(1, 1.0), Round(0, 0.0))
-    trials[1] = (None, True, 10.0)
-    assert rounds() == (Round(1, 0.0), Round(0, 0.0))
