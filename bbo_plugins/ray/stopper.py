@@ -9,7 +9,6 @@ checkpoints contain it, and after a restore it goes on from there.
 from __future__ import annotations
 
 import logging
-import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,7 +21,7 @@ from ray.tune.stopper import Stopper
 from bbo_plugins import errors
 from bbo_plugins.methods.regret_gap import algorithm as stopping
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
-from bbo_plugins.optuna.stopping.learned_space import LearnedSpace
+from bbo_plugins.optuna.stopping.completions import LearnedSpace
 from bbo_plugins.optuna.study.distributions import is_single
 from bbo_plugins.optuna.study.trials import TrialRow
 from bbo_plugins.ray.tune.conversions import MODES, STOPPED_EARLY, check_objective, maximized
@@ -255,11 +254,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
             del self._records[n - 1 :]
         space, X = self._space.place([row for _, row in self._ended.values()])
         if not len(space):  # a define-by-run function may ask for a single value at first
-            self._records.append(
-                StoppingRecord(
-                    n_trials=n, value=math.inf, threshold=-math.inf, terms={}, terminate=False
-                )
-            )
+            self._records.append(StoppingRecord(n_trials=n))
             return
         found = stopping.evaluate(
             space,
