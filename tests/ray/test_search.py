@@ -11,7 +11,7 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna import BBOSampler, RegretGapTerminator, UHEBOSampler
+from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
@@ -61,15 +61,6 @@ def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], messag
     """Each message names the argument, the rule and the value."""
     with pytest.raises(error, match=message):
         BBOSearch(**arguments)
-
-
-def test_default_sampler_is_seeded() -> None:
-    """The seed decides, a seed of 0 included; without one, searches differ."""
-    first = suggested(make_search(seed=0), "a")
-    assert first == suggested(make_search(seed=0), "a")
-    assert first != suggested(make_search(seed=1), "a")
-    assert suggested(make_search(seed=None), "a") != suggested(make_search(seed=None), "a")
-    assert isinstance(make_search()._ot_study.sampler, BBOSampler)
 
 
 def test_objective_may_come_from_the_tuner() -> None:

@@ -18,7 +18,6 @@ from ray.tune.search import ConcurrencyLimiter
 from ray.tune.search.optuna import OptunaSearch
 
 from bbo_plugins.ray import BBOSearch
-from bbo_plugins.ray.tune.restoring import FIXED_PARAMS
 from tests.ray import searches
 from tests.ray.searches import suggested, trials_of
 
@@ -82,24 +81,6 @@ def test_private_attributes_relied_on_are_there() -> None:
     assert search._ot_trials == {}
     search.suggest("a")
     assert isinstance(search._ot_trials["a"], optuna.Trial)
-
-
-def test_trials_are_asked_for_as_in_optuna() -> None:
-    """The pieces of Study.ask that we put together ourselves do what they do there."""
-    study: Any = optuna.create_study()
-    assert study._pop_waiting_trial_id() is None
-    study.enqueue_trial({"x": 0.5})
-    storage_id = study._pop_waiting_trial_id()
-    assert study._pop_waiting_trial_id() is None
-    (stored,) = study.get_trials(deepcopy=False, states=[TrialState.RUNNING])
-    assert stored._trial_id == storage_id
-    assert stored.system_attrs == {FIXED_PARAMS: {"x": 0.5}}
-    study._thread_local.cached_all_trials = None
-    assert study._get_trials(use_cache=True) == study._thread_local.cached_all_trials
-    study.ask()
-    assert study._thread_local.cached_all_trials is None
-    trial = optuna.Trial(study, storage_id)
-    assert trial._suggest("x", optuna.distributions.FloatDistribution(0.0, 1.0)) == 0.5
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None, "missing"])
@@ -175,6 +156,15 @@ def test_saved_search_goes_on_in_a_blank_one(
     assert _run(restored, "next") == _run(search, "next")
     assert restored.metric == "loss"
     assert restored.mode == "min"
+
+
+def test_repeated_steps_keep_the_latest_value(make_search: Callable[..., BBOSearch]) -> None:
+    """A trial that is retried from a checkpoint reports some steps twice."""
+    search = make_search()
+    search.suggest("a")
+    for loss in (3.0, 2.0):
+        search.on_trial_result("a", {"loss": loss, "training_iteration": 1})
+    assert trials_of(search)[0].intermediate_values == {1: 2.0}
 
 
 def test_notifications_count_once(make_search: Callable[..., BBOSearch]) -> None:
