@@ -149,6 +149,18 @@ SAMPLERS = by_name(
             requires=_BOTORCH,
             distribution="botorch",
         ),
+        Entrant(
+            name="smac",
+            target="benchmarks.common.smac_peer:SMACSampler",
+            requires=("smac", "ConfigSpace"),
+            distribution="smac",
+        ),
+        Entrant(
+            name="hebo",
+            target="benchmarks.common.hebo_peer:HEBOSampler",
+            requires=("hebo", "torch", "pandas"),
+            distribution="HEBO",
+        ),
     )
 )
 

@@ -29,12 +29,7 @@ ENTRANTS = by_name(
             requires=("torch",),
             distribution="optuna",
         ),
-        Entrant(
-            name="smac",
-            target="benchmarks.conditional.smac_peer:SMACSampler",
-            requires=("smac", "ConfigSpace"),
-            distribution="smac",
-        ),
+        SAMPLERS["smac"],
         SAMPLERS["random"],
     )
 )

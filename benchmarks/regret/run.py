@@ -36,7 +36,10 @@ QUICK_PROBLEMS = {
 KINDS: dict[str, dict[str, Any]] = {
     "regret": {
         "problems": tuple(name for name, problem in PROBLEMS.items() if problem.group != "paper"),
-        "samplers": ("bbo", "ours-uhe", "ours-map", "go-ucb", "gpsampler", "tpe", "random"),
+        "samplers": (
+            *("bbo", "ours-uhe", "ours-map", "go-ucb"),
+            *("gpsampler", "hebo", "smac", "tpe", "random"),
+        ),
         "seeds": 10,
     },
     "regret-paper": {
