@@ -33,8 +33,12 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods.bilbo import algorithm as bilbo
 from bbo_plugins.methods.bilbo import solution
-from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
-from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
+from bbo_plugins.methods.bilbo.model import (
+    BilevelModel,
+    BilevelProblem,
+    FunctionData,
+    FunctionModel,
+)
 from bbo_plugins.methods.bilbo.search import Pairs, best_of_table
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets
 from bbo_plugins.optuna.study.distributions import dimension_of

@@ -1,54 +1,55 @@
-"""HEBO behind Optuna's sampler interface, by its suggest/observe API, with its own defaults.
+"""HEBO behind Optuna's sampler interface, with its own defaults.
 
-Its pins ask for an environment of its own. It begins with the start-up points of the benchmark in
-place of its own random ones.
+Its random start is replaced by the start-up points that every entrant of a benchmark begins with.
+HEBO 0.3.6 pins NumPy below 1.25 and GPy; it runs with newer ones when installed with ``--no-deps``
+beside ``catboost``, ``disjoint-set``, ``gpy``, ``gpytorch``, ``pandas<3`` and ``pymoo``.
 """
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from benchmarks.common.peer import Floats, Peer, Points, Space, from_positions, limits, to_positions
 
 
 class HEBOSampler(Peer):
-    """HEBO for one study from its first trial on, which is to be minimized."""
-
-    def __init__(self, *, seed: int, n_startup_trials: int = 10) -> None:
-        """Make HEBO at the first suggestion."""
-        super().__init__(seed=seed, n_startup_trials=n_startup_trials)
-        self._hebo: Any = None
-        self._n_told = 0
+    """HEBO without constraints; it is told all complete trials at every suggestion."""
 
     def suggest(self, y: Floats, points: Points, number: int, space: Space) -> dict[str, Any]:
-        """Tell HEBO what it has not been told yet, and ask it."""
-        del number
+        """Return one suggestion of a HEBO that knows the complete trials."""
         pandas = importlib.import_module("pandas")
-        if self._hebo is None:
-            self._hebo = self._made(space)
-        told = [to_positions(space, point) for point in points[self._n_told :]]
-        self._hebo.observe(pandas.DataFrame(told), -y[self._n_told :, None])
-        self._n_told = len(y)
-        (row,) = self._hebo.suggest(n_suggestions=1).to_dict("records")
-        return from_positions(space, row)
-
-    def _made(self, space: Space) -> Any:
-        design = importlib.import_module("hebo.design_space.design_space").DesignSpace()
-        design.parse([parameter(name, distribution) for name, distribution in space.items()])
-        # It draws from the global generators.
-        np.random.seed(self._seed)  # noqa: NPY002
-        importlib.import_module("torch").manual_seed(self._seed)
-        make = importlib.import_module("hebo.optimizers.hebo").HEBO
-        return make(design, rand_sample=self._n_startup_trials, scramble_seed=self._seed)
+        torch = importlib.import_module("torch")
+        design_space = importlib.import_module("hebo.design_space.design_space").DesignSpace()
+        hebo = importlib.import_module("hebo.optimizers.hebo").HEBO
+        seed = (self._seed * 100_003 + number) % 2**31
+        np.random.seed(seed)  # noqa: NPY002 - HEBO and pymoo draw from the global generator
+        torch.manual_seed(seed)
+        torch.set_num_threads(1)
+        design_space.parse([parameter(name, each) for name, each in space.items()])
+        # At least two points are asked for by HEBO before its model may be fitted.
+        optimizer = hebo(design_space, rand_sample=2, scramble_seed=seed)
+        optimizer.observe(pandas.DataFrame([coded(space, each) for each in points]), -y[:, None])
+        (suggested,) = optimizer.suggest(1).to_dict("records")
+        return from_positions(space, suggested)
 
 
 def parameter(name: str, distribution: BaseDistribution) -> dict[str, Any]:
-    """Return a parameter as HEBO's design space reads it."""
+    """Return HEBO's description of a parameter; categories and levels of a step are counted."""
     low, high, log = limits(distribution)
     if isinstance(distribution, CategoricalDistribution):
-        return {"name": name, "type": "cat", "categories": list(range(high + 1))}
-    whole = isinstance(distribution, IntDistribution) or isinstance(high, int)
-    kind = ("pow_int" if log else "int") if whole else ("pow" if log else "num")
+        return {"name": name, "type": "cat", "categories": [str(i) for i in range(high + 1)]}
+    if log:
+        kind = "pow_int" if isinstance(high, int) else "pow"
+        return {"name": name, "type": kind, "lb": low, "ub": high, "base": 10}
+    kind = "int" if isinstance(high, int) else "num"
     return {"name": name, "type": kind, "lb": low, "ub": high}
+
+
+def coded(space: Space, point: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a point as HEBO is told it: a category's index as text."""
+    told = to_positions(space, point)
+    texts = {n: str(told[n]) for n, d in space.items() if isinstance(d, CategoricalDistribution)}
+    return told | texts

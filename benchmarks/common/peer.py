@@ -113,6 +113,6 @@ def _parameter(distribution: BaseDistribution, value: Any) -> Any:
         return distribution.choices[int(value)]
     assert isinstance(distribution, FloatDistribution | IntDistribution)
     step = _step(distribution)
-    number = value if step is None else distribution.low + step * int(value)
+    number = value if step is None else distribution.low + step * round(value)
     number = min(max(number, distribution.low), distribution.high)
-    return int(number) if isinstance(distribution, IntDistribution) else float(number)
+    return round(number) if isinstance(distribution, IntDistribution) else float(number)

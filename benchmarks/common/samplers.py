@@ -144,10 +144,10 @@ SAMPLERS = by_name(
             distribution="botorch",
         ),
         Entrant(
-            name="turbo",
-            target="benchmarks.common.turbo:TuRBOSampler",
-            requires=_BOTORCH,
-            distribution="botorch",
+            name="hebo",
+            target="benchmarks.common.hebo_peer:HEBOSampler",
+            requires=("hebo", "pandas", "torch"),
+            distribution="hebo",
         ),
         Entrant(
             name="smac",
@@ -156,10 +156,10 @@ SAMPLERS = by_name(
             distribution="smac",
         ),
         Entrant(
-            name="hebo",
-            target="benchmarks.common.hebo_peer:HEBOSampler",
-            requires=("hebo", "torch", "pandas"),
-            distribution="HEBO",
+            name="turbo",
+            target="benchmarks.common.turbo:TuRBOSampler",
+            requires=_BOTORCH,
+            distribution="botorch",
         ),
     )
 )

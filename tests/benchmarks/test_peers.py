@@ -45,6 +45,7 @@ def test_positions_round_trip(name: str) -> None:
             assert low <= value <= high
             assert isinstance(value, int) == (hebo_peer.parameter(key, space[key])["type"] in WHOLE)
         assert peer.from_positions(space, told) == params
+        assert peer.from_positions(space, hebo_peer.coded(space, params)) == params
 
 
 @pytest.mark.parametrize("name", ["hebo", "smac"])
