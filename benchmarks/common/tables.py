@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from benchmarks.common.report import Report
-from benchmarks.common.studies import StudyProblem, regret_curve
+from benchmarks.common.studies import regret_curve
+from benchmarks.problems.problem import StudyProblem
 
 RELATIVE_FLOOR = 1e-6
 NOTHING = 10.0

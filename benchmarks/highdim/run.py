@@ -17,7 +17,7 @@ from benchmarks.common.options import add_names
 from benchmarks.common.report import Report
 from benchmarks.common.sampler_benchmark import add_study_arguments
 from benchmarks.common.samplers import Entrant, available
-from benchmarks.common.studies import StudyProblem, planned, run_studies
+from benchmarks.common.studies import planned, run_studies
 from benchmarks.common.tables import add_seconds
 from benchmarks.highdim.entrants import (
     BBO,
@@ -32,6 +32,7 @@ from benchmarks.highdim.entrants import (
 from benchmarks.highdim.problems import CASES, PARTS, problem_named
 from benchmarks.highdim.tables import add_cumulative, add_moved_tables
 from benchmarks.problems.hpo_tables import is_missing
+from benchmarks.problems.problem import StudyProblem
 
 DESCRIPTION = "Regret of GO-UCB and its peers with 7 to 100 parameters."
 MOVED_PARTS = tuple(f"d{dimension}" for dimension in PARTS)

@@ -91,10 +91,3 @@ def test_known_points_are_not_repeated() -> None:
     box, center = unit_box(3), np.full(3, 0.5)
     x = _search(box, center, TrustRegion(center, 0.8), pending=center[None, :])
     assert np.linalg.norm(x - center) >= CLOSE
-
-
-def test_box_is_cut_off_at_the_cube() -> None:
-    """Half a length to each side of the center, but not beyond the walls."""
-    region = TrustRegion(np.array([0.5, 0.1, 0.95]), 0.4)
-    np.testing.assert_allclose(region.low, [0.3, 0.0, 0.75])
-    np.testing.assert_allclose(region.high, [0.7, 0.3, 1.0])

@@ -25,8 +25,6 @@ FIRST = algorithm._FIRST
 SUCCESSES, FAILURES = algorithm._N_SUCCESSES, algorithm._N_FAILURES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from bbo_plugins.methods.observations import Observations, Suggestion
     from bbo_plugins.space.dimension import FloatArray
 
@@ -50,22 +48,6 @@ def _step(
 def _hill(X: FloatArray, top: float = 0.7) -> FloatArray:
     values: FloatArray = -np.square(X - top).sum(axis=1)
     return values
-
-
-def _optimize(
-    function: Callable[[FloatArray], float], d: int, n: int, **options: Any
-) -> tuple[FloatArray, FloatArray]:
-    """Return points (n, d) and values (n,) of a short run, ten random points first."""
-    X = np.random.default_rng(0).random((10, d))
-    y = np.array([function(x) for x in X])
-    state: tuple[WarmNetwork, ...] = ()
-    for i in range(n - 10):
-        suggestion = _step(observe(X, y), seed=i, n_startup=10, warm_starts=state, **options)
-        assert not suggestion.notes
-        state = suggestion.warm_starts
-        X = np.concatenate([X, suggestion.x[None, :]])
-        y = np.append(y, function(suggestion.x))
-    return X, y
 
 
 # ------------------------------------------------------------------------------ the acquisition
@@ -104,20 +86,6 @@ def test_values_and_gradients_agree(n_constraints: int, objective: bool) -> None
     )
 
 
-def test_multiplier_is_the_root_of_beta(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ball's squared radius β makes √β standard deviations."""
-    seen: list[ConstrainedAcquisition] = []
-
-    def watched(acquisition: ConstrainedAcquisition, *arguments: Any, **options: Any) -> FloatArray:
-        seen.append(acquisition)
-        return maximize_in_region(acquisition, *arguments, **options)
-
-    monkeypatch.setattr("bbo_plugins.methods.go_ucb.algorithm.maximize_in_region", watched)
-    X = np.random.default_rng(0).random((6, 2))
-    _step(observe(X, _hill(X)), beta=9.0)
-    assert [acquisition.beta for acquisition in seen] == [3.0]
-
-
 def test_value_is_the_linearized_maximum_over_the_ball() -> None:
     """Without constraints: output plus √β posterior standard deviations."""
     acquisition = _bound(unit_box(2), 0)
@@ -151,13 +119,6 @@ def test_suggestion_is_a_function_of_its_arguments() -> None:
     first, again, other = (_step(observe(X, _hill(X)), seed=seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first.x, again.x)
     assert not np.array_equal(first.x, other.x)
-
-
-def test_optimum_of_a_hill_is_found() -> None:
-    """In eight dimensions, 30 evaluations come close to the top of a hill off the center."""
-    _, y = _optimize(lambda x: float(_hill(x[None, :])[0]), 8, 30)
-    assert y[:10].max() < -0.3
-    assert y.max() > -1e-3
 
 
 def test_optimum_of_a_mixed_space_is_found() -> None:
@@ -249,15 +210,6 @@ def test_failed_points_are_avoided() -> None:
     failed = np.concatenate([x[None, :], x + 0.03 * rng.standard_normal((8, 2))])
     moved = _step(observe(X, y, failed=np.clip(failed, 0.0, 1.0))).x
     assert np.linalg.norm(moved - x) > 0.03
-
-
-def test_failure_at_a_point_that_was_evaluated_does_not_count() -> None:
-    """The failure was an accident then: the suggestion is the one without it."""
-    X = np.random.default_rng(0).random((15, 2))
-    y = _hill(X)
-    undisturbed = _step(observe(X, y)).x
-    after = _step(observe(X, y, failed=X[[int(y.argmax())]])).x
-    np.testing.assert_array_equal(after, undisturbed)
 
 
 def test_constraints_are_kept_to() -> None:
@@ -369,12 +321,6 @@ def test_running_trials_excuse_failures() -> None:
     y = np.concatenate([[1.0, 0.0], np.zeros(4 * FAILURES)])
     assert length_after(y[:-1], 2, n_pending=3) == FIRST
     assert length_after(y, 2, n_pending=3) == 0.5 * FIRST
-
-
-def test_improvements_are_on_the_best_value() -> None:
-    """Better than the previous value but not than the best one is a failure."""
-    y = np.array([10.0, *[0.0, 5.0] * FAILURES])
-    assert length_after(y[: 1 + FAILURES], 1) == 0.5 * FIRST
 
 
 @given(
