@@ -24,7 +24,8 @@ from bbo_plugins.optuna.study.continuations import (
     GOAL,
     STEPS,
     STEPS_MADE,
-    Continuations,
+    first_trials,
+    index_of,
     steps_taken,
 )
 
@@ -135,13 +136,13 @@ def test_study_trains_what_a_plain_loop_would(sign: float) -> None:
             direction="minimize" if sign > 0 else "maximize",
         ),
     )
-    continuations = Continuations.of(trials)
-    new = [trial for trial in trials if trial.number not in continuations.first]
+    first_of = first_trials(trials)
+    new = [trial for trial in trials if trial.number not in first_of]
     assert all(trial.state is TrialState.COMPLETE for trial in trials)
     runs = _expected_runs(horizon, [trial.params["x"] for trial in new])
-    first = [continuations.first.get(number, number) for number, _, _ in training.made]
+    first = [first_of.get(number, number) for number, _, _ in training.made]
     made = [
-        (continuations.index(root), start, stop)
+        (index_of(root, first_of), start, stop)
         for root, (_, start, stop) in zip(first, training.made, strict=True)
     ]
     assert made == runs
@@ -154,12 +155,12 @@ def test_best_configurations_end_with_equal_training() -> None:
     """After the last trial and its continuations, the best three have had the same steps."""
     training = Training(GROWING)
     _, trials = _trained(training, n_trials=40)
-    continuations = Continuations.of(trials)
+    first_of = first_trials(trials)
     latest: dict[int, FrozenTrial] = {}
     for trial in trials:
         if trial.state is TrialState.COMPLETE:
-            latest[continuations.first.get(trial.number, trial.number)] = trial
-    waiting = {continuations.first[t.number] for t in trials if t.state is TrialState.WAITING}
+            latest[first_of.get(trial.number, trial.number)] = trial
+    waiting = {first_of[t.number] for t in trials if t.state is TrialState.WAITING}
     best = sorted(latest, key=lambda number: latest[number].values[0])[:3]
     goal = len(latest) ** 2
     for number in set(best) - waiting:
@@ -425,7 +426,7 @@ def test_malformed_attributes_mark_nothing(value: Any) -> None:
         _add(study, 0.1 * number, 1.0)
     _add(study, 0.9, 1.0, user_attrs={CONTINUED_FROM: value, GOAL: value, STEPS: value})
     assert continued_from(study.trials[7]) is None
-    assert Continuations.of(study.trials).first == {}
+    assert first_trials(study.trials) == {}
     assert PromotionCallback(GROWING).promote(study) != [7]
 
 

@@ -11,7 +11,7 @@ from optuna.trial import TrialState
 from bbo_plugins.methods.bilbo import algorithm as bilbo
 from bbo_plugins.optuna import bilbo_sampler
 from bbo_plugins.optuna.sampling.base import ModelSampler
-from bbo_plugins.optuna.study.distributions import space_of as space_from
+from bbo_plugins.optuna.study.parameters import space_of as space_from
 from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
 from tests.reliability.front_door import (
     BILEVEL,

@@ -18,7 +18,7 @@ from optuna.trial import TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
-from bbo_plugins.optuna.study.continuations import Continuations, steps_of
+from bbo_plugins.optuna.study.continuations import first_trials, index_of, steps_of
 from bbo_plugins.optuna.study.trials import TrialRow
 from bbo_plugins.visualization._data.objective import check_single_objective
 from bbo_plugins.visualization._data.panels import (
@@ -168,12 +168,12 @@ def _panels(
 def _of_study(study: Study, horizon: InnerHorizon | None) -> tuple[list[Course], dict[int, int]]:
     """Return the courses of a study's configurations, and the steps of new ones by index."""
     trials = study.get_trials(deepcopy=False)
-    continuations = Continuations.of(trials)
+    first_of = first_trials(trials)
     points: dict[int, dict[int, float]] = {}
     recorded: dict[int, int] = {}
     for trial in trials:
-        first = continuations.first.get(trial.number, trial.number)
-        index, made = continuations.index(first), steps_of(trial)
+        first = first_of.get(trial.number, trial.number)
+        index, made = index_of(first, first_of), steps_of(trial)
         n_steps = None if made is None else made.stop
         if n_steps is None and horizon is not None:
             n_steps = horizon.steps(index)
