@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbo_plugins import errors
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -129,7 +127,10 @@ class Observations:
         return float(min(np.median(self.y), np.median(self.y[self.eligible])))
 
     def take(self, rows: IntArray) -> Observations:
-        """Return these observations with the evaluated points at ``rows`` (k,) only."""
+        """Return these observations with the evaluated points at ``rows`` (k,) only.
+
+        Failed points that have been evaluated since are left out, as :attr:`still_failed` does.
+        """
         noise, constraints = self.noise_variance, self.constraints
         return replace(
             self,
@@ -154,9 +155,6 @@ class TrialHistory:
             without one. Not looked at where ``finished`` is False. Shape (n,).
         expected_gains: Improvement that a model expected of the trial when it suggested it, NaN for
             a trial that no model suggested, shape (n,).
-
-    Raises:
-        ValueError: The shapes disagree, the numbers do not increase or an arm is below ``NO_ARM``.
     """
 
     numbers: NDArray[np.int64]
@@ -164,18 +162,6 @@ class TrialHistory:
     finished: NDArray[np.bool_]
     values: FloatArray
     expected_gains: FloatArray
-
-    def __post_init__(self) -> None:
-        """Check shapes and order."""
-        shape = (self.numbers.size,)
-        for name, array in vars(self).items():
-            if array.shape != shape:
-                message = f"{name} must have shape {shape}, but got {array.shape}."
-                raise ValueError(message)
-        if (np.diff(self.numbers) <= 0).any():
-            raise ValueError(errors.rule_message("numbers", "increasing", self.numbers))
-        if (self.arms < NO_ARM).any():
-            raise ValueError(errors.rule_message("arms", f"at least {NO_ARM}", self.arms))
 
     def first_suggested(self, number: int) -> int:
         """Return the first trial that an arm or a model suggested, ``number`` if none before it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import optuna
 from optuna.study import Study, StudyDirection
@@ -29,7 +29,7 @@ from bbo_plugins.optuna.study.continuations import (
     steps_taken,
 )
 from bbo_plugins.optuna.study.lock import StudyLock
-from bbo_plugins.optuna.study.trials import TrialRow
+from bbo_plugins.optuna.study.trials import TrialRow, check_one_objective
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,7 +153,7 @@ class PromotionCallback:
             TypeError: ``study`` is not a study.
             ValueError: The study has more than one objective.
         """
-        _check_study(study)
+        check_one_objective(study)
         if not self._due(study):
             return []
         with self._lock.held(study) as alone:
@@ -171,7 +171,7 @@ class PromotionCallback:
             TypeError: ``study`` is not a study.
             ValueError: The study has more than one objective.
         """
-        _check_study(study)
+        check_one_objective(study)
         trials = study.get_trials(deepcopy=False)
         self._warn_of_unrecorded(trials)
         return self._horizon.within_budget(1, spent=_spent(trials, self._horizon)) == 0
@@ -329,9 +329,3 @@ def _spent(trials: Sequence[FrozenTrial], horizon: InnerHorizon) -> int:
 def _is_unrecorded(trial: FrozenTrial) -> bool:
     """Return whether the steps of a complete trial are not known."""
     return trial.state is TrialState.COMPLETE and steps_of(trial) is None
-
-
-def _check_study(study: Any) -> None:
-    errors.check_instance("study", study, Study, "an Optuna study")
-    if len(study.directions) != 1:
-        raise ValueError(f"study must have one objective, but got {len(study.directions)}.")

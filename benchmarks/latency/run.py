@@ -32,7 +32,7 @@ from benchmarks.common.options import add_count, add_names, positive_int
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS, Entrant, available, quiet
 from benchmarks.common.tables import verdict
-from benchmarks.common.timing import Timing, ratio_of, timed
+from benchmarks.common.timing import Timing, in_fresh_process, ratio_of, timed
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.problem import N_STARTUP, Problem
 
@@ -158,19 +158,15 @@ def measure_beside_busy(
     """Time every entrant as :func:`measure` does, in a new process beside busy ones."""
     environment = {k: v for k, v in os.environ.items() if k not in THREAD_VARIABLES}
     words = [setting.problem, setting.n, seed, n_steps, *(e.name for e in entrants)]
-    command = [sys.executable, "-m", "benchmarks.latency.run", *map(str, words)]
+    code = "import sys; from benchmarks.latency.run import print_timings as p; p(*sys.argv[1:])"
     with busy_processes():
-        done = subprocess.run(  # noqa: S603 - our own module with our own interpreter
-            command, check=True, stdout=subprocess.PIPE, text=True, env=environment
-        )
-    found = json.loads(done.stdout)
+        found = in_fresh_process(code, *map(str, words), environment=environment)
     return {kind + BESIDE: [Timing(**one) for one in timings] for kind, timings in found.items()}
 
 
-def main(words: Sequence[str]) -> None:
+def print_timings(problem: str, n: str, seed: str, n_steps: str, *names: str) -> None:
     """Print the timings that :func:`measure_beside_busy` asks a new process for."""
     quiet()
-    problem, n, seed, n_steps, *names = words
     entrants = [SAMPLERS[name] for name in names]
     found = measure(Setting(problem, int(n)), entrants, seed=int(seed), n_steps=int(n_steps))
     print(json.dumps({kind: [asdict(one) for one in timings] for kind, timings in found.items()}))
@@ -243,7 +239,3 @@ def run(options: argparse.Namespace, report: Report) -> None:
                 for one in fresh:
                     report.record(kind=kind, **asdict(setting), **asdict(one))
     add_ratio_table(report, found, [entrant.name for entrant in entrants])
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,23 +10,10 @@ import pytest
 from bbo_plugins.acquisition.maximize import TrustRegion, maximize_in_region
 from bbo_plugins.space import CLOSE, Dimension, SearchSpace
 from tests.oracles.problems import mixed_space, unit_box
+from tests.oracles.search import Hill
 
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
-
-
-@dataclass(frozen=True)
-class _Hill:
-    """Minus the squared distance from a point."""
-
-    top: FloatArray
-
-    def value(self, X: FloatArray) -> FloatArray:
-        values: FloatArray = -np.square(X - self.top).sum(axis=1)
-        return values
-
-    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self.value(X), -2.0 * (X - self.top)
 
 
 def _search(
@@ -41,7 +27,7 @@ def _search(
 ) -> FloatArray:
     nothing = np.empty((0, len(space)))
     x = maximize_in_region(
-        _Hill(top),
+        Hill(top),
         space,
         region,
         rng=np.random.default_rng(seed),
@@ -91,10 +77,3 @@ def test_known_points_are_not_repeated() -> None:
     box, center = unit_box(3), np.full(3, 0.5)
     x = _search(box, center, TrustRegion(center, 0.8), pending=center[None, :])
     assert np.linalg.norm(x - center) >= CLOSE
-
-
-def test_box_is_cut_off_at_the_cube() -> None:
-    """Half a length to each side of the center, but not beyond the walls."""
-    region = TrustRegion(np.array([0.5, 0.1, 0.95]), 0.4)
-    np.testing.assert_allclose(region.low, [0.3, 0.0, 0.75])
-    np.testing.assert_allclose(region.high, [0.7, 0.3, 1.0])

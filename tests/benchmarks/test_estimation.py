@@ -1,26 +1,14 @@
 """The estimation benchmark: exact sample paths, biased histories, estimates, and its tables."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from benchmarks.common.report import Report
 from benchmarks.estimation import estimators
-from benchmarks.estimation import run as estimation
 from benchmarks.problems import gp_samples
 from benchmarks.problems.hpo_tables import is_missing
 
 LENGTH_SCALES = gp_samples.LENGTH_SCALES[2]
-
-
-def test_correlation_is_scikit_learns() -> None:
-    """The covariance that paths are drawn from is another implementation's Matérn-5/2."""
-    kernels = pytest.importorskip("sklearn.gaussian_process.kernels")
-    X, Z = np.random.default_rng(0).random((2, 9, 2))
-    expected = kernels.Matern(LENGTH_SCALES, nu=2.5)(X, Z)
-    np.testing.assert_allclose(gp_samples.matern52(X, Z, LENGTH_SCALES), expected, atol=1e-12)
 
 
 def test_paths_have_their_covariance_however_they_are_asked() -> None:
@@ -34,16 +22,6 @@ def test_paths_have_their_covariance_however_they_are_asked() -> None:
     expected = gp_samples.matern52(X, X, LENGTH_SCALES)
     # Standard error of a covariance of standard normal numbers: at most sqrt(2 / 1500) = 0.037.
     np.testing.assert_allclose(np.cov(np.array(values).T), expected, atol=0.15)
-
-
-def test_a_path_does_not_forget() -> None:
-    """Asked again, a path repeats its values; its observations scatter about them."""
-    path = gp_samples.SamplePath(LENGTH_SCALES, np.random.default_rng(2))
-    X = np.random.default_rng(3).random((50, 2))
-    first = path(X)
-    np.testing.assert_allclose(path(X), first, atol=1e-3)
-    noise = path.observe(X) - first
-    assert np.var(noise) == pytest.approx(gp_samples.NOISE_VARIANCE, rel=0.5)
 
 
 def nearest(X: np.ndarray) -> np.ndarray:
@@ -81,37 +59,3 @@ def test_a_good_estimate_is_near_the_truth(name: str) -> None:
     np.testing.assert_allclose(np.log(found.length_scales / LENGTH_SCALES), 0.0, atol=np.log(4 / 3))
     assert found.signal_variance == pytest.approx(1.0, rel=0.7)
     assert found.noise_variance < 20.0 * gp_samples.NOISE_VARIANCE
-
-
-def made_up(design: str, estimate: str, ratios: list[float], n: int = 100) -> dict[str, Any]:
-    """Return a record."""
-    return {
-        "design": design,
-        "dimension": 2,
-        "n": n,
-        "seed": 0,
-        "estimate": estimate,
-        "length_scale_ratios": ratios,
-        "noise_ratio": 2.0,
-        "signal_variance": 1.0,
-    }
-
-
-def test_tables_and_goal(report: Report) -> None:
-    """Medians are over seeds and axes; each biased design of the largest n has to meet the goal."""
-    good = {design: [0.9, 1.1] for design in gp_samples.DESIGNS}
-    bad = good | {"GP-UCB run": [0.5, 0.7]}
-    records = [made_up(design, "marginal", ratios) for design, ratios in good.items()]
-    records += [made_up(design, "literal", ratios) for design, ratios in bad.items()]
-    records += [
-        made_up(design, name, [9.0, 9.0], n=25)
-        for design in good
-        for name in ("marginal", "literal")
-    ]
-    estimation.add_tables(report, records, ["marginal", "literal"])
-    text = report.text().replace(" ", "")
-    assert "|2|GP-UCBrun|100|1[0.95,1.1]|0.6[0.55,0.65]|" in text
-    assert "|2|GP-UCBrun|25|9[9,9]|9[9,9]|" in text
-    assert "|marginal|1|1|1|1|1.11|met|" in text
-    assert "|literal|1|1|0.6|0.9|" in text
-    assert text.count("MISSED") == 1

@@ -9,7 +9,6 @@ import optuna
 import pytest
 
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, report_cross_validation_scores
-from benchmarks.common.histories import history
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
 from benchmarks.common.studies import planned
@@ -138,22 +137,6 @@ def test_halves_are_fixed() -> None:
     for name, half in by_hand.items():
         assert half_of(name) == half_of(f"noisy_{name}") == half
         assert zlib.crc32(name.encode()) % 2 == (half == "held-out")
-
-
-def test_a_suggested_trial_is_taken_over() -> None:
-    """Given what our sampler leaves with a trial, the terminator fits nothing."""
-    trials = history(PROBLEMS[cost.PROBLEM], 30, 0)
-    study = optuna.create_study(sampler=SAMPLERS[cost.SAMPLER].build(0))
-    study.add_trials(trials[:29])
-    terminator = RegretGapTerminator()
-    terminator.evaluate(study)
-    other = optuna.create_study()
-    other.add_trials(study.trials)
-    study.add_trial(cost._suggested(study, trials[29]))
-    other.add_trial(trials[29])
-    shared, own = terminator.evaluate(study), RegretGapTerminator().evaluate(other)
-    assert shared.n_trials == own.n_trials == 30
-    assert shared.value != own.value
 
 
 def test_cost_ratios_by_hand() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -159,50 +158,6 @@ def test_gradients_agree_with_differences(counts: tuple[int, ...], trend: bool) 
     np.testing.assert_allclose(variance_gradient, numeric_variance, atol=1e-7)
 
 
-def test_gradients_are_finite_at_the_observed_points() -> None:
-    """The kernel's gradient is smooth at distance zero; no division by a distance."""
-    rng = np.random.default_rng(2)
-    X = rng.random((10, 3))
-    process = GaussianProcess.from_data(
-        X, rng.standard_normal(10), _hyperparameters(rng, 3), FeatureMap((0, 0, 3))
-    )
-    for array in process.predict_with_gradients(X):
-        assert np.isfinite(array).all()
-
-
-@pytest.mark.parametrize("d", [1, 20])
-@pytest.mark.parametrize("batches", [(1,), (5,), (1, 1, 1, 1), (3, 1, 4)])
-@pytest.mark.parametrize("known_noise", [False, True])
-def test_conditioning_equals_a_full_refit(
-    d: int, batches: tuple[int, ...], known_noise: bool
-) -> None:
-    """Extending the factor, once or in steps, gives the posterior of all observations at once."""
-    rng = np.random.default_rng(d + sum(batches))
-    n, counts = 30, (0,) * (d - 1) + ((3,) if d > 1 else (0,))
-    total = n + sum(batches)
-    X, y, new = rng.random((total, d)), rng.standard_normal(total), rng.random((15, d))
-    known = _partly_known(rng, total) if known_noise else None
-    parameters, features = _hyperparameters(rng, d), FeatureMap(counts)
-
-    def part(start: int, stop: int) -> FloatArray | None:
-        return None if known is None else known[start:stop]
-
-    process = GaussianProcess.from_data(X[:n], y[:n], parameters, features, known_noise=part(0, n))
-    start = n
-    for m in batches:
-        stop = start + m
-        process = process.condition_on(X[start:stop], y[start:stop], known_noise=part(start, stop))
-        start = stop
-    refit = GaussianProcess.from_data(X, y, parameters, features, known_noise=known)
-    _assert_same_posterior(process, refit, new)
-    np.testing.assert_allclose(process.L, refit.L, atol=1e-8)
-    np.testing.assert_allclose(process.alpha, refit.alpha, rtol=1e-6, atol=1e-8)
-    for ours, theirs in zip(
-        process.predict_with_gradients(new), refit.predict_with_gradients(new), strict=True
-    ):
-        np.testing.assert_allclose(ours, theirs, atol=1e-7)
-
-
 @given(
     counts=COUNTS,
     n=st.integers(1, 10),
@@ -263,36 +218,6 @@ def test_prior_correlation_is_the_dense_one(trend: bool) -> None:
     assert (process.prior_correlation(X, X) <= 1.0).all()
 
 
-def test_trend_reaches_where_the_length_scale_does_not() -> None:
-    """Data of a slope on one side of the cube say where it leads on the other."""
-    X = np.linspace(0.0, 0.5, 11)[:, None]
-    y, far = 2.0 * X[:, 0] - 1.0, np.array([[1.0]])
-    plain = Hyperparameters(np.array([0.1]), 1.0, 1e-4)
-    sloped = Hyperparameters(np.array([0.1]), 1.0, 1e-4, Trend(10.0, 1e-6))
-    forgets, extrapolates = (
-        GaussianProcess.from_data(X, y, parameters, FeatureMap((0,))).predict_mean(far)[0]
-        for parameters in (plain, sloped)
-    )
-    assert abs(forgets) < 0.01
-    assert extrapolates == pytest.approx(1.0, abs=0.2)
-
-
-def test_factor_and_weights_are_what_they_say() -> None:
-    """L Lᵀ = K with a zero upper triangle, α = K⁻¹ y, and the noise on the diagonal of K."""
-    rng = np.random.default_rng(8)
-    counts = (0, 3)
-    X, y = rng.random((12, 2)), rng.standard_normal(12)
-    parameters = _hyperparameters(rng, 2)
-    process = GaussianProcess.from_data(X, y, parameters, FeatureMap(counts))
-    K = dense.covariance(X, X, parameters.length_scales, parameters.signal_variance, counts)
-    K += parameters.noise_variance * np.eye(12)
-    np.testing.assert_allclose(process.L @ process.L.T, K, atol=1e-12)
-    np.testing.assert_allclose(process.L, np.linalg.cholesky(K), atol=1e-10)
-    np.testing.assert_allclose(K @ process.alpha, y, atol=1e-10)
-    np.testing.assert_allclose(process.noise, np.full(12, parameters.noise_variance))
-    assert process.jitter == 0.0
-
-
 @pytest.mark.parametrize("known_noise", [False, True])
 def test_mean_at_the_observations_is_the_prediction_there(known_noise: bool) -> None:
     """The short cut y - diag(σ²) α, before and after conditioning, also with jitter."""
@@ -306,55 +231,6 @@ def test_mean_at_the_observations_is_the_prediction_there(known_noise: bool) -> 
         X[:4], np.ones(4), known_noise=None if known is None else known[:4]
     )
     np.testing.assert_allclose(child.mean_at_observations, child.predict_mean(child.X), atol=1e-10)
-
-
-def _precise_posterior(
-    X: FloatArray, y: FloatArray, parameters: Hyperparameters, new: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance at ``new`` with 50 digits; numeric dimensions only."""
-    with mpmath.workdps(50):
-
-        def kernel(A: FloatArray, B: FloatArray) -> Any:
-            K = mpmath.matrix(len(A), len(B))
-            for i, a in enumerate(A):
-                for j, b in enumerate(B):
-                    terms = zip(a, b, parameters.length_scales, strict=True)
-                    r2 = sum(
-                        ((mpmath.mpf(s) - mpmath.mpf(t)) / mpmath.mpf(u)) ** 2 for s, t, u in terms
-                    )
-                    r = mpmath.sqrt(5 * r2)
-                    K[i, j] = parameters.signal_variance * (1 + r + r * r / 3) * mpmath.exp(-r)
-            return K
-
-        K = kernel(X, X)
-        for i in range(len(X)):
-            K[i, i] += mpmath.mpf(parameters.noise_variance)
-        inverse = K**-1
-        cross = kernel(new, X)
-        mean = cross * inverse * mpmath.matrix(y.tolist())
-        reduction = cross * inverse * cross.T
-        variance = [parameters.signal_variance - reduction[i, i] for i in range(len(new))]
-        return np.array([float(m) for m in mean]), np.array([float(v) for v in variance])
-
-
-@pytest.mark.parametrize("noise", [1e-6, 1e-4])
-def test_nearly_interpolating_posterior_keeps_its_digits(noise: float) -> None:
-    """A smooth function without noise, the worst conditioned fit there is, against 50 digits.
-
-    The variance is about 1e-6 of s² here: what matters is its absolute error, far below that.
-    """
-    rng = np.random.default_rng(4)
-    X, new = rng.random((25, 2)), rng.random((6, 2))
-    y = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2
-    parameters = Hyperparameters(np.array([2.0, 3.0]), 4.0, noise)
-    mean, variance = _precise_posterior(X, y, parameters, new)
-    process = GaussianProcess.from_data(X, y, parameters, FeatureMap((0, 0)))
-    np.testing.assert_allclose(process.predict(new)[0], mean, atol=1e-8)
-    np.testing.assert_allclose(process.predict(new)[1], variance, atol=1e-9)
-    half = GaussianProcess.from_data(X[:12], y[:12], parameters, FeatureMap((0, 0)))
-    extended = half.condition_on(X[12:], y[12:])
-    np.testing.assert_allclose(extended.predict(new)[0], mean, atol=1e-8)
-    np.testing.assert_allclose(extended.predict(new)[1], variance, atol=1e-9)
 
 
 def test_variance_stays_positive_at_the_data_of_a_noise_free_process() -> None:

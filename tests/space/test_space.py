@@ -426,10 +426,3 @@ def test_distances_are_euclidean_with_categories_one_apart() -> None:
     Y = space.encode([{"x": 0.4, "c": "a"}])
     np.testing.assert_allclose(space.distances(X, Y), [[0.3], [math.hypot(0.1, 1.0)]])
     assert space.distances(X, np.empty((0, 2))).shape == (2, 0)
-
-
-def test_held_dimension_snaps_to_its_value() -> None:
-    """Whatever the coordinate, the value held is what is left to suggest."""
-    dimension = Dimension.int(1, 5).held(4)
-    np.testing.assert_array_equal(dimension.snap([0.0, 0.3, 1.0]), np.full(3, dimension.held_at))
-    assert dimension.decode(float(dimension.snap([0.1])[0])) == 4

@@ -22,10 +22,7 @@ from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.optuna.study.proposal import PREFIX, Proposal
-from bbo_plugins.visualization._data.lengthscales import plot_lengthscales
 from bbo_plugins.visualization._data.objective import StudyPosterior, posterior_of, suggestions_of
-from bbo_plugins.visualization._data.panels import Line, Points
-from tests.optuna import uhe_studies
 from tests.oracles import dense
 from tests.visualization.studies import MIXED, N_STARTUP, N_TRIALS, loss, modeled_study, sampler
 
@@ -193,38 +190,6 @@ def test_estimates_by_the_marginal_likelihood_come_first(
     np.testing.assert_allclose(estimate.length_scales, [0.2 + 0.1 * expected, 3.0])
     noisy = losses[expected] in {None, "Marginal"}
     assert estimate.noise_variance == pytest.approx(1e-6 + 0.1 * noisy)
-
-
-def test_a_stagnated_study_is_plotted_with_both_kinds_of_estimates() -> None:
-    """Length-scales are read from either; the posterior has the noise of the ordinary one."""
-    study = uhe_studies.whole(uhe_studies.N_WHOLE - 2)
-    records = {record.number: record for record in suggestions_of(study)}
-    kinds: dict[str | None, list[int]] = {}
-    for trial in study.trials[uhe_studies.N_STARTUP :]:
-        record = records[trial.number]
-        if record.arm == uhe_studies.RANDOM:
-            assert record.length_scales == {}
-            continue
-        theta = _stored_theta(trial)
-        assert list(record.length_scales.values()) == pytest.approx(np.exp(theta[:2]).tolist())
-        kinds.setdefault(record.loss, []).append(trial.number)
-        assert len(theta) == {"Marginal": 6, "WeightedLeaveOneOut": 5}[record.loss or ""]
-    last = kinds["Marginal"][-1]
-    assert kinds["WeightedLeaveOneOut"][-1] > last  # so that the latest of all is another one
-    expected = Hyperparameters.from_theta(np.array(_stored_theta(study.trials[last])), 2)
-    actual = _process(_posterior(study)).hyperparameters
-    np.testing.assert_allclose(actual.length_scales, expected.length_scales)
-    assert actual.noise_variance == pytest.approx(expected.noise_variance)
-    (panel,) = plot_lengthscales(study).panels
-    lines = [item for item in panel.items if isinstance(item, Line)]
-    apart = [
-        item
-        for item in panel.items
-        if isinstance(item, Points) and not item.label.startswith("bandit")
-    ]
-    assert [list(line.x) for line in lines] == [kinds["Marginal"]] * len(lines)
-    assert [list(points.x) for points in apart[:-1]] == [kinds["WeightedLeaveOneOut"]] * len(lines)
-    assert apart[-1].label == "hollow: by weighted leave one out"
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")

@@ -19,8 +19,12 @@ import numpy as np
 from bbo_plugins import errors
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.methods.bilbo.model import BilevelModel, failed_points
-from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
+from bbo_plugins.methods.bilbo.model import (
+    BilevelModel,
+    BilevelProblem,
+    FunctionData,
+    failed_points,
+)
 from bbo_plugins.methods.bilbo.search import anchors_of, best_pair, best_response, most_feasible
 from bbo_plugins.methods.bilbo.solution import TOLERANCE, solve, verification
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets, smallest_bound
@@ -31,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.methods.bilbo.problem import BilevelProblem
     from bbo_plugins.methods.bilbo.search import Pair
     from bbo_plugins.space.dimension import FloatArray
 
@@ -134,32 +137,27 @@ def suggest(
 
     Returns:
         The query; a space-filling one with a note where no model can be fitted.
-
-    Raises:
-        ValueError: ``data`` lacks a function, has an unknown one, or points of other dimension.
     """
     options = options or Options()
-    _check_data(problem, data)
     counts = {name: len(of.y) + len(of.pending) for name, of in data.items()}
     rarest = min(problem.functions, key=counts.__getitem__)
     unseen = [name for name in problem.functions if not len(data[name].y)]
     if counts[rarest] < options.n_initial or unseen:
         name = rarest if counts[rarest] < options.n_initial else unseen[0]
-        return Query(_far_point(problem, data[name], rng), function=name, reason="start")
+        return Query(_far_point(problem, _asked(data[name]), rng), function=name, reason="start")
     n_queries = max(counts.values()) if options.coupled else sum(counts.values())
     try:
         model = BilevelModel.fit(problem, data, warm_starts)
         chosen = query(problem, model, options, rng, n_queries=n_queries)
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
         note = f"no model could be used ({errors.reason_of(error)}), so the query fills the space"
-        point = _far_point(problem, data[rarest], rng)
+        point = _far_point(problem, _asked(data[rarest]), rng)
         return Query(point, notes=(note,), function=rarest, reason="fallback")
     chosen = replace(chosen, notes=model.notes)
     failed = failed_points(data)
     if len(failed) and (problem.space.distances(chosen.x[None], failed) < CLOSE).any():
         # Where a query failed none is made again.
-        everything = FunctionData(X=model.observed, y=np.zeros(len(model.observed)), pending=failed)
-        point = _far_point(problem, everything, rng)
+        point = _far_point(problem, np.concatenate([model.observed, failed]), rng)
         near = bool(model.margin_to_failure(point[None], point[None])[0] < 0.0)
         return replace(chosen, x=point, reason="exploration", near_failure=near, regret_bounds={})
     return chosen
@@ -319,22 +317,15 @@ def trusted_sets(model: BilevelModel, options: Options) -> TrustedSets:
     return TrustedSets(model, math.sqrt(options.beta), options.epsilon, options.many_responses)
 
 
-def _far_point(problem: BilevelProblem, data: FunctionData, rng: np.random.Generator) -> FloatArray:
-    """Return a joint point (d,) far from all where the function was or is being observed."""
+def _asked(data: FunctionData) -> FloatArray:
+    """Return where a function was or is being observed, joint points (n, d)."""
+    return np.concatenate([data.X, data.pending])
+
+
+def _far_point(problem: BilevelProblem, known: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return a joint point (d,) far from all those that are known (n, d)."""
     space = problem.space
     points = space.snap(shifted_sobol(_N_FAR, len(space), rng))
-    known = np.concatenate([data.X, data.pending])
     farthest = int(np.argmax(space.distances(points, known).min(axis=1))) if len(known) else 0
     point: FloatArray = points[farthest]
     return point
-
-
-def _check_data(problem: BilevelProblem, data: Mapping[str, FunctionData]) -> None:
-    if set(data) != set(problem.functions):
-        rule = f"of the functions {problem.functions}"
-        raise ValueError(errors.rule_message("data", rule, tuple(data)))
-    d = len(problem.space)
-    for name, of in data.items():
-        if of.X.shape[1] != d:
-            message = f"the points of {name!r} must have {d} coordinates, but got {of.X.shape[1]}."
-            raise ValueError(message)

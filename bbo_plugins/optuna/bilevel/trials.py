@@ -45,7 +45,7 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
 from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, notes_of
 from bbo_plugins.optuna.study.parameters import conditions_among
-from bbo_plugins.optuna.study.proposal import is_finite, of_version
+from bbo_plugins.optuna.study.proposal import of_version
 from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
 from bbo_plugins.space import CLOSE, SearchSpace
 
@@ -95,14 +95,11 @@ def doubt(trial: FrozenTrial, roles: Roles, fixed: Mapping[str, Any]) -> float:
     is_trusted = stored.get("reason") == "optimism" and not stored.get("near_failure")
     fits = roles.fits(trial.distributions, coupled=False)
     is_upper = fits and trial.params[roles.query_param] == roles.upper
-    bounds = stored.get("bounds")
-    if not is_trusted or not is_upper or not isinstance(bounds, dict):
+    is_chosen = fixed.keys().isdisjoint(roles.lower_params)
+    bounds: Mapping[str, float] = stored.get("bounds", {})
+    if not (is_trusted and is_upper and is_chosen and bounds):
         return 1.0
-    if not fixed.keys().isdisjoint(roles.lower_params):
-        return 1.0
-    others: list[Any] = [bounds.get(name) for name in roles.functions if name != roles.upper]
-    is_known = all(is_finite(bound) and bound >= 0.0 for bound in others)
-    return max(others) - _TRUSTED_BOUND if is_known else 1.0
+    return max(bounds[name] for name in roles.functions if name != roles.upper) - _TRUSTED_BOUND
 
 
 @dataclass(frozen=True, kw_only=True)

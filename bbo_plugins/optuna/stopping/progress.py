@@ -127,7 +127,7 @@ class StudyProgress:
     def read_records(self, study: Study) -> None:
         """Take over the records that workers have stored."""
         attributes = attributes_of(study)
-        self._settings_are_stored = self._settings.key in attributes
+        self._settings_are_stored = attributes.get(self._settings.key) == self._settings.content
         complete = {completion[0].number: completion for completion in self.order}
         self.records = records_of(attributes, self._settings, complete)
         self.warm_start = stored_warm_start(attributes, self._settings) or self.warm_start

@@ -20,6 +20,8 @@ _Kept = TypeVar("_Kept")
 class PerStudy(Generic[_Kept]):
     """One object for each of the latest few studies of each storage. Safe to share among threads.
 
+    A copy or a pickle starts without any.
+
     Args:
         make: Makes the object of a study that has none yet.
     """
@@ -31,6 +33,10 @@ class PerStudy(Generic[_Kept]):
         self._of_storage: weakref.WeakKeyDictionary[BaseStorage, OrderedDict[int, _Kept]] = (
             weakref.WeakKeyDictionary()
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave out what is kept."""
+        return type(self), (self._make,)
 
     def of(self, study: Study) -> _Kept:
         """Return the object of ``study``."""

@@ -264,6 +264,18 @@ class TrialReader:
         return row
 
 
+def check_one_objective(study: Any) -> None:
+    """Check that ``study`` is one, and has one objective.
+
+    Raises:
+        TypeError: It is not a study.
+        ValueError: It has several objectives.
+    """
+    errors.check_instance("study", study, Study, "an Optuna study")
+    if len(study.directions) != 1:
+        raise ValueError(f"study must have one objective, but got {len(study.directions)}.")
+
+
 def signs_of(study: Study) -> tuple[float, ...]:
     """Return what each value of ``study`` is multiplied by to be maximized: 1 or -1."""
     return tuple(

@@ -237,7 +237,7 @@ class StudyPosterior:
     def outlier_limit(self) -> float:
         """The value beyond which, on the worse side, values are far away from most others."""
         transform = OutputTransform.fit(self.sign * self.values)
-        return self.sign * (transform.median - _OUTLYING * transform.scale) * transform.prescale
+        return self.sign * (transform.median - _OUTLYING * transform.scale)
 
 
 def _correlation(

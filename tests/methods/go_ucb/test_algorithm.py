@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bbo_plugins.acquisition.functions import ConstrainedAcquisition, ConstraintModel
@@ -25,8 +25,6 @@ FIRST = algorithm._FIRST
 SUCCESSES, FAILURES = algorithm._N_SUCCESSES, algorithm._N_FAILURES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from bbo_plugins.methods.observations import Observations, Suggestion
     from bbo_plugins.space.dimension import FloatArray
 
@@ -50,22 +48,6 @@ def _step(
 def _hill(X: FloatArray, top: float = 0.7) -> FloatArray:
     values: FloatArray = -np.square(X - top).sum(axis=1)
     return values
-
-
-def _optimize(
-    function: Callable[[FloatArray], float], d: int, n: int, **options: Any
-) -> tuple[FloatArray, FloatArray]:
-    """Return points (n, d) and values (n,) of a short run, ten random points first."""
-    X = np.random.default_rng(0).random((10, d))
-    y = np.array([function(x) for x in X])
-    state: tuple[WarmNetwork, ...] = ()
-    for i in range(n - 10):
-        suggestion = _step(observe(X, y), seed=i, n_startup=10, warm_starts=state, **options)
-        assert not suggestion.notes
-        state = suggestion.warm_starts
-        X = np.concatenate([X, suggestion.x[None, :]])
-        y = np.append(y, function(suggestion.x))
-    return X, y
 
 
 # ------------------------------------------------------------------------------ the acquisition
@@ -104,20 +86,6 @@ def test_values_and_gradients_agree(n_constraints: int, objective: bool) -> None
     )
 
 
-def test_multiplier_is_the_root_of_beta(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ball's squared radius β makes √β standard deviations."""
-    seen: list[ConstrainedAcquisition] = []
-
-    def watched(acquisition: ConstrainedAcquisition, *arguments: Any, **options: Any) -> FloatArray:
-        seen.append(acquisition)
-        return maximize_in_region(acquisition, *arguments, **options)
-
-    monkeypatch.setattr("bbo_plugins.methods.go_ucb.algorithm.maximize_in_region", watched)
-    X = np.random.default_rng(0).random((6, 2))
-    _step(observe(X, _hill(X)), beta=9.0)
-    assert [acquisition.beta for acquisition in seen] == [3.0]
-
-
 def test_value_is_the_linearized_maximum_over_the_ball() -> None:
     """Without constraints: output plus √β posterior standard deviations."""
     acquisition = _bound(unit_box(2), 0)
@@ -151,13 +119,6 @@ def test_suggestion_is_a_function_of_its_arguments() -> None:
     first, again, other = (_step(observe(X, _hill(X)), seed=seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first.x, again.x)
     assert not np.array_equal(first.x, other.x)
-
-
-def test_optimum_of_a_hill_is_found() -> None:
-    """In eight dimensions, 30 evaluations come close to the top of a hill off the center."""
-    _, y = _optimize(lambda x: float(_hill(x[None, :])[0]), 8, 30)
-    assert y[:10].max() < -0.3
-    assert y.max() > -1e-3
 
 
 def test_optimum_of_a_mixed_space_is_found() -> None:
@@ -226,20 +187,6 @@ def test_known_points_are_not_repeated_without_noise() -> None:
     assert len(np.unique(X, axis=0)) == 10
 
 
-def test_best_corner_is_not_repeated_where_there_are_other_points() -> None:
-    """With noise a point may be repeated in a finite space only, where none teaches the same."""
-    finite = SearchSpace({"a": Dimension.int(0, 2), "b": Dimension.categorical(["u", "v"])})
-    repeats = []
-    for space in (unit_box(1), finite):
-        X = random_points(space, 4, np.random.default_rng(1))
-        for i in range(6):
-            x = _step(observe(X, X[:, 0]), space, seed=i).x
-            X = np.concatenate([X, x[None, :]])
-        repeats.append(10 - len(np.unique(X, axis=0)))
-        assert X[:, 0].max() > 0.8  # where the best point is
-    assert repeats[0] == 0 < repeats[1]
-
-
 def test_failed_points_are_avoided() -> None:
     """A point that failed is not suggested again, and its surroundings lose their appeal."""
     rng = np.random.default_rng(0)
@@ -249,15 +196,6 @@ def test_failed_points_are_avoided() -> None:
     failed = np.concatenate([x[None, :], x + 0.03 * rng.standard_normal((8, 2))])
     moved = _step(observe(X, y, failed=np.clip(failed, 0.0, 1.0))).x
     assert np.linalg.norm(moved - x) > 0.03
-
-
-def test_failure_at_a_point_that_was_evaluated_does_not_count() -> None:
-    """The failure was an accident then: the suggestion is the one without it."""
-    X = np.random.default_rng(0).random((15, 2))
-    y = _hill(X)
-    undisturbed = _step(observe(X, y)).x
-    after = _step(observe(X, y, failed=X[[int(y.argmax())]])).x
-    np.testing.assert_array_equal(after, undisturbed)
 
 
 def test_constraints_are_kept_to() -> None:
@@ -286,17 +224,6 @@ def test_feasible_points_are_looked_for_first() -> None:
     assert x.sum() < X.sum(axis=1).min()
 
 
-def test_known_noise_is_used() -> None:
-    """An outlier that is known to be noisy does not attract the search."""
-    X = np.concatenate([np.random.default_rng(0).uniform(0.4, 1.0, (20, 4)), np.full((1, 4), 0.05)])
-    y = np.append(_hill(X[:-1]), 1.0)
-    noise = np.full(21, np.nan)
-    noise[-1] = 100.0
-    trusted = _step(observe(X, y), n_startup=21, beta=0.01).x
-    doubted = _step(observe(X, y, noise_variance=noise), n_startup=21, beta=0.01).x
-    assert np.linalg.norm(doubted - 0.7) < np.linalg.norm(trusted - 0.7)
-
-
 def test_warm_start_is_continued() -> None:
     """The state changes the fit, hence the point; after a round trip through JSON nothing does."""
     X = np.random.default_rng(0).random((30, 3))
@@ -305,25 +232,6 @@ def test_warm_start_is_continued() -> None:
     warm, again = (_step(observe(X, _hill(X)), warm_starts=stored) for _ in range(2))
     np.testing.assert_array_equal(warm.x, again.x)
     assert warm.warm_starts[0].n_cold == 25
-
-
-@settings(deadline=None, max_examples=15)
-@given(st.integers(0, 10**6), st.integers(1, 25))
-def test_anything_representable_is_answered(seed: int, n: int) -> None:
-    """Random mixed data with repeats, noise, failures and pending points never raise."""
-    rng = np.random.default_rng(seed)
-    space = mixed_space()
-    X = random_points(space, n, rng)
-    X[rng.random(n) < 0.2] = X[0]
-    y = np.exp(rng.normal(0.0, 5.0, n)) * rng.choice([-1.0, 1.0], n)
-    observations = observe(
-        X,
-        y,
-        complete=rng.random(n) < 0.8,
-        pending=random_points(space, 2, rng),
-        failed=random_points(space, 1, rng),
-    )
-    _step(observations, space, seed=seed, n_startup=3)
 
 
 def test_what_cannot_be_fitted_is_said() -> None:
@@ -369,12 +277,6 @@ def test_running_trials_excuse_failures() -> None:
     y = np.concatenate([[1.0, 0.0], np.zeros(4 * FAILURES)])
     assert length_after(y[:-1], 2, n_pending=3) == FIRST
     assert length_after(y, 2, n_pending=3) == 0.5 * FIRST
-
-
-def test_improvements_are_on_the_best_value() -> None:
-    """Better than the previous value but not than the best one is a failure."""
-    y = np.array([10.0, *[0.0, 5.0] * FAILURES])
-    assert length_after(y[: 1 + FAILURES], 1) == 0.5 * FIRST
 
 
 @given(

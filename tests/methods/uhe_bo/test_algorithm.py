@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import itertools
 import json
 import math
 from dataclasses import replace
@@ -13,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import kstest
 
 from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.methods import gp_bo
@@ -29,7 +26,7 @@ from bbo_plugins.methods.uhe_bo.algorithm import (
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.arms import Row, first_of, past_of, random_probability
-from tests.oracles.problems import mixed_space, observe, random_points, unit_box
+from tests.oracles.problems import observe, unit_box
 from tests.oracles.steps import NAMES, assert_valid, smooth
 
 if TYPE_CHECKING:
@@ -189,43 +186,30 @@ def expecting(*gains: float | None, before: float | None = SMALL) -> dict[int, R
     [
         pytest.param({}, True, id="stagnated"),
         pytest.param(expecting(before=uhe_bo._SMALL_GAIN), False, id="expects just enough"),
-        pytest.param(expecting(LARGE, LARGE), False, id="expects something"),
-        pytest.param(expecting(LARGE, SMALL), True, id="expects nothing of the latest"),
         pytest.param(expecting(SMALL, LARGE), True, id="expected nothing of the one before"),
         pytest.param(expecting(SMALL, LARGE, LARGE), False, id="only the latest two count"),
         pytest.param(expecting(SMALL, None, LARGE, None), True, id="the latest two that have one"),
-        pytest.param(expecting(SMALL, LARGE, None, LARGE), False, id="but not those before"),
-        pytest.param(expecting(SMALL, None, before=None), True, id="a single expectation, small"),
         pytest.param(expecting(LARGE, None, before=None), False, id="a single one, not small"),
         pytest.param(
             dict.fromkeys((LAST - 1, LAST), (None, False, None, LARGE)),
             False,
             id="expects something of running trials",
         ),
-        pytest.param({LAST: (0, True, 1.0, None)}, True, id="random trials have no expectation"),
         pytest.param(
             dict.fromkeys(range(FIRST, REST), (None, True, 3.0, None)), False, id="no model so far"
         ),
         pytest.param({LAST: (None, True, 3.0 + RISE, SMALL)}, False, id="has just improved"),
         pytest.param(
-            {REST - uhe_bo._N_RECENT: (None, True, 3.0 + RISE, SMALL)}, False, id="recently"
-        ),
-        pytest.param(
             {REST - uhe_bo._N_RECENT - 1: (None, True, 3.0 + RISE, SMALL)}, True, id="before that"
         ),
         pytest.param({LAST: (None, True, 3.0 + 1e-9, SMALL)}, True, id="by nothing to speak of"),
-        pytest.param({LAST: (None, True, -9.0, SMALL)}, True, id="bad values are no matter"),
         pytest.param({LAST: (None, True, None, SMALL)}, True, id="a failure is no improvement"),
-        pytest.param({LAST: (None, True, math.inf, SMALL)}, True, id="nor is an infinite value"),
         pytest.param({LAST: (None, False, 9.0, SMALL)}, True, id="nor what has not finished"),
         pytest.param({REST + 1: (None, True, 9.0, LARGE)}, True, id="later trials are not seen"),
         pytest.param(
             dict.fromkeys(range(uhe_bo._N_RECENT, REST), (None, True, None, SMALL)),
             False,
             id="too few values to tell",
-        ),
-        pytest.param(
-            dict.fromkeys(range(1, REST), (None, True, None, SMALL)), False, id="a single value"
         ),
         pytest.param(
             dict.fromkeys(range(REST), (None, True, None, SMALL)), True, id="no value at all"
@@ -242,18 +226,6 @@ def test_the_default_waits_until_the_search_has_come_to_rest(
 ) -> None:
     """Next to nothing is expected, and next to nothing has been found by the latest trials."""
     assert is_asked(stagnated() | change, REST) is expected
-
-
-def test_rest_does_not_depend_on_the_units_of_the_objective() -> None:
-    """Neither a shift nor a scale of the values changes the decision."""
-    for rise, expected in ((0.0, True), (RISE, False)):
-        for scale, shift in ((1.0, 0.0), (1e-200, 0.0), (1e200, 0.0), (1e3, -1e5)):
-            rows = stagnated() | {LAST: (None, True, 3.0 + rise, SMALL)}
-            moved = {
-                n: (arm, finished, scale * float(value or 0.0) + shift, gain)
-                for n, (arm, finished, value, gain) in rows.items()
-            }
-            assert is_asked(moved, REST) is expected
 
 
 def test_the_papers_loss_is_minimized_for_every_trial_that_a_model_suggests() -> None:
@@ -354,42 +326,6 @@ def test_arms_are_pulled_with_the_probabilities_of_exp3(
             assert ask(rows, number, variant, seed=draw[1], n_trials=n_trials).arm == arm
 
 
-@pytest.mark.parametrize("favored, n_seeds", [(RANDOM_ARM, 300), (MODEL_ARM, 80)])
-def test_frequencies_of_the_arms_are_the_replayed_probabilities(favored: int, n_seeds: int) -> None:
-    """The paper's variant, 300 or 80 generators: within four standard errors of the reference."""
-    rows: dict[int, Row] = {n: (None, True, float(n), None) for n in range(FIRST)}
-    for n in range(FIRST, FIRST + 20, 2):
-        rows |= {n: (favored, True, 2.0, SMALL), n + 1: (None, True, 1.0, SMALL)}
-    number, n_trials = FIRST + 20, FIRST + 30
-    p = random_probability(rows, number, LITERAL, n_trials)
-    arms = [ask(rows, number, LITERAL, seed=s, n_trials=n_trials).arm for s in range(n_seeds)]
-    frequency = arms.count(RANDOM_ARM) / n_seeds
-    assert abs(p - 0.5) > 0.2  # so that a fair coin, or the arms exchanged, would be noticed
-    assert abs(frequency - p) < 4.0 * math.sqrt(p * (1.0 - p) / n_seeds)
-
-
-def test_planned_trials_set_the_rate() -> None:
-    """The longer the study, the less is spent on the arm that has never paid; unknown is between.
-
-    The number counts the start-up, which is no part of the bandit's T.
-    """
-    rows: dict[int, Row] = {n: (None, True, float(n), None) for n in range(FIRST)}
-    for n in range(FIRST, FIRST + 12, 2):
-        rows |= {n: (MODEL_ARM, True, 3.0, SMALL), n + 1: (None, True, 3.0, SMALL)}
-    number = FIRST + 12
-    plans = (FIRST + 8, FIRST + 13, FIRST + 15, 200)
-    probabilities = [random_probability(rows, number, EVERY_PAIR, plan) for plan in plans]
-    for (low, first_plan), (high, second_plan) in itertools.pairwise(
-        sorted(zip(probabilities, plans, strict=True))
-    ):
-        seed = next(seed for draw, seed in DRAWS if low < draw < high)
-        arms = [
-            ask(rows, number, EVERY_PAIR, seed=seed, n_trials=t).arm
-            for t in (first_plan, second_plan)
-        ]
-        assert arms == [MODEL_ARM, RANDOM_ARM]
-
-
 # -------------------------------------------------------------------------------- the random point
 
 
@@ -416,25 +352,6 @@ def explore(
     return np.array([step.x for step in steps])
 
 
-HELD: dict[str, Any] = {"float": 3.0, "choice": "b", "many": 7}
-FINITE = SearchSpace({"a": Dimension.int(1, 5), "b": Dimension.categorical("xyz")})
-SPACES = {
-    "box": unit_box(3),
-    "mixed": mixed_space(),
-    "held": mixed_space().held(HELD),
-    "finite": FINITE,
-    "choices": SearchSpace({name: Dimension.categorical("abcd") for name in "pq"}),
-}
-
-
-def test_the_papers_arm_is_uniform() -> None:
-    """One draw, wherever the observations are: Kolmogorov and Smirnov have no objection."""
-    points = explore(400, n_draws=1)
-    for column in points.T:
-        assert kstest(column, "uniform").pvalue > 0.01
-    assert abs(12.0 * np.prod(points - 0.5, axis=1).mean()) < 0.2  # their correlation
-
-
 @pytest.mark.parametrize("kind", ["observed", "pending", "failed"])
 @pytest.mark.parametrize("held", [None, 0.0, 0.4], ids=["free", "held at a wall", "held inside"])
 def test_random_points_keep_away_from_what_is_known(kind: str, held: float | None) -> None:
@@ -453,15 +370,6 @@ def test_random_points_keep_away_from_what_is_known(kind: str, held: float | Non
         for n in (1, EXPLORE_WHEN_STAGNATED.n_draws)
     ]
     assert gaps[1] > 1.25 * gaps[0]
-
-
-def test_random_points_prefer_choices_that_are_unknown() -> None:
-    """A choice that has been tried everywhere is left to the others."""
-    space = SearchSpace({"x": Dimension.float(0.0, 1.0), "c": Dimension.categorical("abc")})
-    X = space.encode([{"x": x, "c": "b"} for x in np.linspace(0.05, 0.95, 10)])
-    choices = [space.decode(x)["c"] for x in explore(60, space, observe(X, smooth(X)))]
-    assert choices.count("b") < 0.1 * len(choices)
-    assert min(choices.count("a"), choices.count("c")) > 0.25 * len(choices)
 
 
 @pytest.mark.parametrize("n_draws", [1, EXPLORE_WHEN_STAGNATED.n_draws])
@@ -489,56 +397,3 @@ def test_finite_spaces_are_exhausted_before_anything_repeats(
 
 
 # ---------------------------------------------------------------------------------------- any study
-
-
-@given(
-    rows=st.dictionaries(
-        st.integers(0, 30),
-        st.tuples(
-            st.none() | st.integers(0, 1),
-            st.booleans(),
-            st.none() | st.floats(allow_nan=False),
-            st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.just(0.0),
-        ),
-        max_size=25,
-    ),
-    number=st.integers(0, 32),
-    n_trials=st.none() | st.integers(1, 60),
-    variant=st.sampled_from(
-        [
-            EXPLORE_WHEN_STAGNATED,
-            MAP_ONLY,
-            LITERAL,
-            Variant(explores=False),
-            Variant(reward="scaled"),
-        ]
-    ),
-    kind=st.sampled_from([*SPACES]),
-    seed=st.integers(0, 99),
-)
-@settings(max_examples=60)
-def test_any_table_of_trials_gives_a_valid_suggestion(
-    rows: dict[int, Row], number: int, n_trials: int | None, variant: Variant, kind: str, seed: int
-) -> None:
-    """Infinite, huge and tiny values, any arms and expectations: a point, always the same one."""
-    space = SPACES[kind]
-    X = random_points(space, 4, np.random.default_rng(seed))
-    rows.pop(number, None)
-    observations, past = observe(X, smooth(X)), past_of(rows)
-    before = copy.deepcopy((observations, past))
-    step, again = (
-        ask(
-            rows,
-            number,
-            variant,
-            seed=seed,
-            space=space,
-            observations=observations,
-            n_trials=n_trials,
-        )
-        for _ in range(2)
-    )
-    assert state(step) == state(again)
-    assert (step.arm, step.criterion) == (again.arm, again.criterion)
-    assert repr((observations, past)) == repr(before)
-    assert (step.criterion is None) == (step.arm == RANDOM_ARM)
