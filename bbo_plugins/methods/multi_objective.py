@@ -44,7 +44,7 @@ from bbo_plugins.acquisition.hypervolume import (
     n_dominating,
     reference_point,
 )
-from bbo_plugins.acquisition.maximize import maximize
+from bbo_plugins.acquisition.maximize import clearance_of, maximize
 from bbo_plugins.acquisition.validity import fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
@@ -193,6 +193,7 @@ def _suggest_by_models(
         anchors=gp_bo.anchors(space, known, _worth(means), _N_ANCHORS),
         excluded=np.concatenate([evaluated, failed]) if unrepeated else failed,
         pending=objectives[0].pending,
+        clearance=clearance_of(objectives[0].pending, objectives[0].X, space),
     )
     return Suggestion(
         x=x,
