@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler, RegretGapStopper
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 
 # A new public name gets a row here, one in __all__, and an import in the block above, from which
 # type checkers and editors learn what __getattr__ will find.

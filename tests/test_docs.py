@@ -38,6 +38,16 @@ def test_block_runs(block: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     exec(compile(block, "docs", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own
 
 
+def test_gallery_shows_every_example() -> None:
+    """Each script is named, and the pictures are small."""
+    gallery = (PAGES[0].parent / "gallery.md").read_text(encoding="utf-8")
+    scripts = sorted((PAGES[0].parents[1] / "examples").glob("[!_]*.py"))
+    assert [s.name for s in scripts if f"`python examples/{s.name}`" not in gallery] == []
+    pictures = [PAGES[0].parent / name for name in re.findall(r"\]\((images/[^)]*)\)", gallery)]
+    assert len(pictures) == len(scripts) - 1  # that for Ray draws none
+    assert all(0 < picture.stat().st_size < 60_000 for picture in pictures)
+
+
 @pytest.mark.slow
 def test_workers_on_one_new_sqlite_file(tmp_path: Path) -> None:
     """The page's program, with SQLite, in the page's shell commands: no worker dies."""

@@ -44,6 +44,7 @@ def test_package_has_the_files_of_the_registry(package: str) -> None:
     assert (folder / "LICENSE").read_text(encoding="utf-8") == (ROOT / "../../LICENSE").read_text(
         encoding="utf-8"
     )
+    assert (folder / "requirements.txt").read_text(encoding="utf-8") == "bbo-plugins\n"
     readme = (folder / "README.md").read_text(encoding="utf-8")
     front = re.match(r"---\n(.*?)\n---\n", readme, flags=re.DOTALL)
     assert front is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -92,3 +93,17 @@ def test_addresses_are_those_of_the_readme_and_the_citation() -> None:
     known = "\n".join(texts).replace("arXiv:", "https://arxiv.org/abs/")
     assert PROJECT["urls"]
     assert all(url in known for url in PROJECT["urls"].values())
+
+
+def test_links_of_the_readme_become_absolute() -> None:
+    """Each relative link names a file; a package index gets none of them."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    relative = re.compile(r'(?:\]\(|\bsrc(?:set)?=")(?!https?:|#)([^)"#]+)')
+    assert relative.findall(readme)
+    assert all((ROOT / path).is_file() for path in relative.findall(readme))
+    absolute = runpy.run_path(str(ROOT / ".ci" / "absolute_links.py"))["absolute"]
+    changed = absolute(readme, "owner/name", "v1.2.3")
+    assert not relative.findall(changed)
+    for path in relative.findall(readme):
+        assert f"/{path}" in changed
+    assert "https://raw.githubusercontent.com/owner/name/v1.2.3/docs/images/" in changed

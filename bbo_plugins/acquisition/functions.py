@@ -38,7 +38,6 @@ import numpy as np
 from scipy import special
 
 if TYPE_CHECKING:
-    from bbo_plugins.gp.posterior import GaussianProcess
     from bbo_plugins.space.dimension import FloatArray
 
 AcquisitionName = Literal["logei", "ei", "ucb"]
@@ -192,6 +191,18 @@ def chain(
     )
 
 
+class Posterior(Protocol):
+    """What a model predicts over the unit cube: a Gaussian of independent points."""
+
+    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance at ``X`` (m, d), each of shape (m,)."""
+
+    def predict_with_gradients(
+        self, X: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return mean (m,), variance (m,) and their gradients (m, d) at ``X`` (m, d)."""
+
+
 class Weight(Protocol):
     """A probability p by which an acquisition function is multiplied, as p to ``exponent``."""
 
@@ -215,7 +226,7 @@ class ConstraintModel:
         limit: t, the transformed slack from which on a point is feasible.
     """
 
-    process: GaussianProcess
+    process: Posterior
     limit: float
 
 
@@ -233,7 +244,7 @@ class ConstrainedAcquisition:
     """
 
     kind: AcquisitionName | None
-    objective: GaussianProcess
+    objective: Posterior
     incumbent: float
     beta: float
     constraints: tuple[ConstraintModel, ...] = ()

@@ -8,7 +8,7 @@ mean (with one more point of either label). With its posterior mean μ and varia
     P(x is valid) = Φ((μ(x) + m) / √(σ²(x) + σ_n² + τ²)).
 
 Acquisition functions are multiplied by it; expected improvement by its power
-:attr:`Validity.exponent`, one for each failure up to a limit. Far from all points it is the same
+:attr:`Validity.exponent`, one for each failure up to 20. Far from all points it is the same
 everywhere and changes no ranking. The hyperparameters are the maximum a posteriori as for values.
 So an accident among successes is explained as noise σ_n², and a region of failures by the
 length-scales.
@@ -34,6 +34,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from bbo_plugins.acquisition import functions
+from bbo_plugins.errors import reason_of
 from bbo_plugins.gp.fit import fit_map
 from bbo_plugins.gp.posterior import GaussianProcess
 
@@ -64,7 +65,7 @@ def fit_validity(
     try:
         return Validity.of(X, failed, features), ()
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
-        reason = str(error) or type(error).__name__
+        reason = reason_of(error)
         note = f"no model of where evaluations fail could be fitted ({reason}), so none is used"
         return None, (note,)
 
@@ -77,11 +78,13 @@ class Validity:
         process: Posterior of the label less m.
         mean: m.
         variance: σ_n² + τ².
+        exponent: Power of P that multiplies expected improvement.
     """
 
     process: GaussianProcess
     mean: float
     variance: float
+    exponent: int
 
     @classmethod
     def of(cls, X: FloatArray, failed: FloatArray, features: FeatureMap) -> Validity | None:
@@ -108,12 +111,8 @@ class Validity:
         process = GaussianProcess.from_data(
             points, labels - mean, fit.hyperparameters, features, cholesky=fit.cholesky
         )
-        return cls(process, mean, fit.hyperparameters.noise_variance + _LABEL_VARIANCE)
-
-    @property
-    def exponent(self) -> int:
-        """Power of P that multiplies expected improvement: the failures that are modeled, or 20."""
-        return min(int((self.process.y < -self.mean).sum()), _LARGEST_EXPONENT)
+        variance = fit.hyperparameters.noise_variance + _LABEL_VARIANCE
+        return cls(process, mean, variance, min(len(failed), _LARGEST_EXPONENT))
 
     def log_probability(self, X: FloatArray) -> FloatArray:
         """Return log P(valid) at ``X`` (m, d), shape (m,)."""

@@ -26,7 +26,6 @@ number of parameters that do. The constants are a choice of this project.
 from __future__ import annotations
 
 import base64
-import binascii
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,6 +63,21 @@ _COLD_STARTS = ((0.0, 0.0), (-1.0, -1.0), (1.0, 1.0))
 _Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
+def pack(values: FloatArray, kind: str) -> str:
+    """Return the base64 of ``values`` (n,) as floats of this kind, "<f4" or "<f2"."""
+    return base64.b64encode(values.astype(kind).tobytes()).decode("ascii")
+
+
+def unpack(text: str, kind: str) -> FloatArray:
+    """Return the values (n,) that :func:`pack` was given, rounded to this kind.
+
+    Raises:
+        TypeError: ``text`` is no text.
+        ValueError: It is no base64 of such floats.
+    """
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype=kind).astype(np.float64)
+
+
 @dataclass(frozen=True)
 class WarmStart:
     """The state from which the next fit starts.
@@ -88,10 +102,10 @@ class WarmStart:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready form; the inverse Hessian is packed as base64 of float32."""
-        packed = self.inverse_hessian[np.tril_indices(len(self.theta))].astype("<f4")
+        triangle = self.inverse_hessian[np.tril_indices(len(self.theta))]
         return {
             "theta": self.theta.tolist(),
-            "inverse_hessian": base64.b64encode(packed.tobytes()).decode("ascii"),
+            "inverse_hessian": pack(triangle, "<f4"),
             "log_posterior_per_point": self.log_posterior_per_point,
             "n_points": self.n_points,
         }
@@ -105,10 +119,8 @@ class WarmStart:
             theta = np.array(stored["theta"], dtype=np.float64)
             per_point = float(stored["log_posterior_per_point"])
             n_points = int(stored["n_points"])
-            packed = np.frombuffer(
-                base64.b64decode(stored["inverse_hessian"], validate=True), dtype="<f4"
-            ).astype(np.float64)
-        except (KeyError, TypeError, ValueError, OverflowError, binascii.Error):
+            packed = unpack(stored["inverse_hessian"], "<f4")
+        except (KeyError, TypeError, ValueError, OverflowError):
             return None
         p = len(theta) if theta.ndim == 1 else 0
         sane = (

@@ -89,6 +89,11 @@ class Surrogate:
             notes.append("the covariance matrix needed jitter on its diagonal to be factorized")
         return cls(process, transform, fit.warm_start, tuple(notes))
 
+    @property
+    def limit(self) -> float:
+        """0 in transformed units: from there on the slack of a constraint is feasible."""
+        return float(self.transform.forward(np.zeros(1))[0])
+
 
 def estimate(
     X: FloatArray,

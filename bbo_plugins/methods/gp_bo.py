@@ -26,8 +26,8 @@ Deviations:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from bbo_plugins.acquisition.functions import (
     ConstrainedAcquisition,
     ConstraintModel,
 )
-from bbo_plugins.acquisition.maximize import clearance_of, maximize
+from bbo_plugins.acquisition.maximize import Acquisition, clearance_of, maximize
 from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity, fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
@@ -140,87 +140,193 @@ def _suggest_by_model(
     space: SearchSpace, observations: Observations, rng: np.random.Generator, options: Options
 ) -> Suggestion:
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
-    features = FeatureMap.of(space)
-    failed, evaluated = observations.still_failed, observations.X
-    without_noise = observations.repeats_agree
-    observations = training_subset.modeled(observations, features)
-    n_models = 1 + len(observations.reported_constraints)
-    starts = [*options.warm_starts, *([None] * n_models)][:n_models]
-    surrogate = Surrogate.fit(
-        observations.X,
-        observations.y,
-        objective_features(space, observations, options),
-        transform=OutputTransform.fit(observations.y, center=observations.center),
-        noise_variance=observations.noise_variance,
-        deterministic=options.deterministic,
-        warm_start=starts[0],
-        criterion=options.criterion,
-        marginal_start=options.marginal_start,
+    training = training_subset.modeled(observations, FeatureMap.of(space))
+    features = objective_features(space, training, options)
+    models = Models.fit(space, [training], [training.center], features, options)
+    acquisition = _acquisition(models, options)
+    known = models.anchors(space, models.means[:, 0], _N_ANCHORS)
+    return maximized(space, [observations], models, acquisition, known, rng, options)
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models of a step; :meth:`fit` builds them.
+
+    Attributes:
+        objectives: Models of the k objectives.
+        constraints: Models of the constraints.
+        validity: Model of where evaluations fail, None without one.
+        training: What they are fitted to, n points; the values are those of the first objective.
+        known: The observed points, moved into the space, shape (n, d). Only in a space with a held
+            dimension do they move: what counts there is the best of the slice.
+        means: Posterior means of the objectives there, shape (n, k).
+        warm_starts: For each model, what its next fit starts from.
+        notes: Fallbacks taken while fitting, in words.
+    """
+
+    objectives: tuple[Surrogate, ...]
+    constraints: tuple[Surrogate, ...]
+    validity: Validity | None
+    training: Observations
+    known: FloatArray
+    means: FloatArray
+    warm_starts: tuple[WarmStart, ...]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def fit(
+        cls,
+        space: SearchSpace,
+        objectives: Sequence[Observations],
+        centers: Sequence[float | None],
+        features: FeatureMap,
+        options: Options,
+    ) -> Models:
+        """Fit a model to each objective and constraint, and one to where evaluations fail.
+
+        Args:
+            space: The search space, d dimensions.
+            objectives: What the models are fitted to, once per objective.
+            centers: The value around which each objective matters, or None.
+            features: The feature map of the objectives' kernels.
+            options: Noise, criterion and warm starts.
+        """
+        training, plain = objectives[0], replace(features, trend=False)
+        n_models = len(objectives) + len(training.reported_constraints)
+        starts = [*options.warm_starts, *([None] * n_models)][:n_models]
+        fitted = tuple(
+            Surrogate.fit(
+                one.X,
+                one.y,
+                features,
+                transform=OutputTransform.fit(one.y, center=center),
+                noise_variance=one.noise_variance,
+                deterministic=options.deterministic,
+                warm_start=start,
+                criterion=options.criterion,
+                marginal_start=options.marginal_start,
+            )
+            for one, center, start in zip(objectives, centers, starts, strict=False)
+        )
+        constraints = fit_constraints(training, plain, starts[len(objectives) :])
+        validity, notes = fit_validity(training.X, training.still_failed, plain)
+        known = space.snap(training.X)
+        in_place = np.array_equal(known, training.X)
+        means = [
+            one.process.mean_at_observations if in_place else one.process.predict_mean(known)
+            for one in fitted
+        ]
+        together = (*fitted, *constraints)
+        return cls(
+            fitted,
+            constraints,
+            validity,
+            training,
+            known,
+            np.column_stack(means),
+            tuple(model.warm_start for model in together),
+            (*(note for model in together for note in model.notes), *notes),
+        )
+
+    @property
+    def eligible(self) -> NDArray[np.bool_]:
+        """Which observed points (n,) may be the incumbent; where one had to move, by the models."""
+        if not self.constraints or np.array_equal(self.known, self.training.X):
+            return self.training.eligible
+        eligible = self.training.complete.copy()
+        for model in self.constraints:
+            eligible &= model.process.predict_mean(self.known) >= model.limit
+        return eligible
+
+    def anchors(self, space: SearchSpace, worth: FloatArray, n: int) -> FloatArray:
+        """Return n of the observed points, the best ones by ``worth`` (n,).
+
+        In a space with conditions the best one of each set of parameters is among them.
+        """
+        order = np.argsort(-worth, kind="stable")
+        best = order[:n]
+        if space.is_conditional:
+            _, first = np.unique(space.active(self.known[order]), axis=0, return_index=True)
+            best = np.concatenate([best, order[np.sort(first)[:_N_BRANCHES]]])
+        return self.known[best]
+
+    def with_fantasies(
+        self,
+    ) -> tuple[list[GaussianProcess], tuple[ConstraintModel, ...], FloatArray]:
+        """Return the posteriors after failures and at pending points.
+
+        Returns:
+            Those of the objectives and of the constraints, and the objectives' values (f, k) at
+            the pending points that are believed feasible.
+        """
+        failed, pending = self.training.still_failed, self.training.pending
+        objectives = [
+            condition_on_pending(penalize_failures(one.process, failed[-LATEST_FAILED:]), pending)
+            for one in self.objectives
+        ]
+        feasible, constraints = np.ones(len(pending), dtype=bool), []
+        for model in self.constraints:
+            process, limit = condition_on_pending(model.process, pending), model.limit
+            feasible &= pending_values(process, pending) >= limit
+            constraints.append(ConstraintModel(process, limit))
+        values = np.column_stack([pending_values(one, pending) for one in objectives])
+        return objectives, tuple(constraints), values[feasible]
+
+
+class StepAcquisition(Acquisition, Protocol):
+    """An acquisition function that knows what an evaluation brings."""
+
+    def expected_gain(self, x: FloatArray) -> float:
+        """Return the improvement that is expected at ``x`` (d,)."""
+
+
+def maximized(
+    space: SearchSpace,
+    objectives: Sequence[Observations],
+    models: Models,
+    acquisition: StepAcquisition,
+    anchors: FloatArray,
+    rng: np.random.Generator,
+    options: Options,
+) -> Suggestion:
+    """Return the best point by an acquisition function.
+
+    Args:
+        space: The search space, d dimensions.
+        objectives: What is known of the study, once per objective.
+        models: The models behind the acquisition function.
+        acquisition: The acquisition function.
+        anchors: Points near which candidates are looked for, shape (a, d).
+        rng: Source of randomness of the candidate points.
+        options: Noise and criterion.
+    """
+    known, failed = objectives[0], models.training.still_failed
+    unrepeated = options.deterministic or (
+        space.is_conditional and all(one.repeats_agree for one in objectives)
     )
-    constraints = fit_constraints(observations, features, starts[1:])
-    fitted = [surrogate, *constraints]
-    known, mean = attainable(space, surrogate.process)
-    validity, notes = fit_validity(observations.X, failed, features)
-    acquisition = _acquisition(
-        surrogate,
-        constraints,
-        observations,
-        failed,
-        validity,
-        incumbents=mean[eligible(observations, known, constraints)],
-        options=options,
-    )
-    unrepeated = options.deterministic or (space.is_conditional and without_noise)
+    scales = [one.process.hyperparameters.length_scales for one in models.objectives]
     x, _ = maximize(
         acquisition,
         space,
         rng=rng,
-        length_scales=surrogate.process.hyperparameters.length_scales,
-        anchors=anchors(space, known, mean, _N_ANCHORS),
-        excluded=np.concatenate([evaluated, failed]) if unrepeated else failed,
-        pending=observations.pending,
-        clearance=clearance_of(observations.pending, evaluated, space),
+        length_scales=np.min(scales, axis=0),
+        anchors=anchors,
+        excluded=np.concatenate([known.X, failed]) if unrepeated else failed,
+        pending=known.pending,
+        clearance=clearance_of(known.pending, known.X, space),
     )
     return Suggestion(
         x=x,
-        warm_starts=tuple(model.warm_start for model in fitted),
-        notes=(*(note for model in fitted for note in model.notes), *notes),
+        warm_starts=models.warm_starts,
+        notes=models.notes,
         expected_gain=acquisition.expected_gain(x),
         criterion=name_of(options.criterion),
     )
 
 
-def attainable(space: SearchSpace, process: GaussianProcess) -> tuple[FloatArray, FloatArray]:
-    """Return the observed points (n, d), moved into ``space``, and the posterior means there (n,).
-
-    Only in a space with a held dimension do they move: what counts there is the best of the slice.
-    """
-    points = space.snap(process.X)
-    if np.array_equal(points, process.X):
-        return points, process.mean_at_observations
-    return points, process.predict_mean(points)
-
-
-def anchors(space: SearchSpace, known: FloatArray, worth: FloatArray, n: int) -> FloatArray:
-    """Return n of the observed points, and the best of each set of parameters.
-
-    Args:
-        space: The search space.
-        known: The observed points, shape (k, d).
-        worth: What they are compared by, the larger the better, shape (k,).
-        n: How many.
-    """
-    order = np.argsort(-worth, kind="stable")
-    best = order[:n]
-    if space.is_conditional:
-        _, first = np.unique(space.active(known[order]), axis=0, return_index=True)
-        best = np.concatenate([best, order[np.sort(first)[:_N_BRANCHES]]])
-    return known[best]
-
-
 def fit_constraints(
     observations: Observations, features: FeatureMap, warm_starts: Sequence[WarmStart | None]
-) -> list[Surrogate]:
+) -> tuple[Surrogate, ...]:
     """Fit one surrogate to the slack -c of each constraint, on the trials that report it."""
     models = []
     for values, warm_start in zip(observations.reported_constraints, warm_starts, strict=True):
@@ -235,88 +341,22 @@ def fit_constraints(
                 warm_start=warm_start,
             )
         )
-    return models
+    return tuple(models)
 
 
-def eligible(
-    observations: Observations, known: FloatArray, constraints: Sequence[Surrogate]
-) -> NDArray[np.bool_]:
-    """Return which observed points (n,) may be the incumbent.
-
-    Where an observed point had to move to ``known`` (n, d), the constraints' models judge.
-    """
-    if not constraints or np.array_equal(known, observations.X):
-        return observations.eligible
-    eligible = observations.complete.copy()
-    for model in constraints:
-        eligible &= model.process.predict_mean(known) >= _limit(model)
-    return eligible
-
-
-def _limit(constraint: Surrogate) -> float:
-    """Return the transformed slack from which on a point is feasible."""
-    return float(constraint.transform.forward(np.zeros(1))[0])
-
-
-def _acquisition(
-    surrogate: Surrogate,
-    constraints: Sequence[Surrogate],
-    observations: Observations,
-    failed: FloatArray,
-    validity: Validity | None,
-    *,
-    incumbents: FloatArray,
-    options: Options,
-) -> ConstrainedAcquisition:
-    """Bind the acquisition function to the posteriors after the fantasies.
-
-    Args:
-        surrogate: Model of the objective.
-        constraints: Models of the constraints.
-        observations: What is known of the study.
-        failed: Points at which an evaluation failed, shape (f, d).
-        validity: Model of where evaluations fail, None without one.
-        incumbents: Posterior means at the points that may be the incumbent; possibly none.
-        options: Which acquisition function.
-    """
-    pending = observations.pending
-    models = constraint_models(constraints, pending)
-    process = with_fantasies(surrogate.process, failed, pending)
-    if not len(incumbents) and models:
-        return ConstrainedAcquisition(None, process, 0.0, options.beta, models, validity)
-    pending_mean = pending_values(process, pending)[feasible_pending(models, pending)]
-    if not len(incumbents):
-        incumbents = surrogate.process.mean_at_observations
-    # Algorithm 1 of Fu et al. (2024): the best predictive mean over the points evaluated so far.
-    incumbent = float(np.concatenate([incumbents, pending_mean]).max())
+def _acquisition(models: Models, options: Options) -> ConstrainedAcquisition:
+    """Bind the acquisition function to the posteriors after the fantasies."""
+    (process,), constraints, believed = models.with_fantasies()
+    kind, incumbent, means = None, 0.0, models.means[:, 0]
+    eligible = models.eligible
+    if eligible.any() or not constraints:
+        kind = options.acquisition
+        # Algorithm 1 of Fu et al. (2024): the best predictive mean over the points evaluated so far
+        means = means[eligible] if eligible.any() else means
+        incumbent = float(np.concatenate([means, believed[:, 0]]).max())
     return ConstrainedAcquisition(
-        options.acquisition, process, incumbent, options.beta, models, validity
+        kind, process, incumbent, options.beta, constraints, models.validity
     )
-
-
-def constraint_models(
-    constraints: Sequence[Surrogate], pending: FloatArray
-) -> tuple[ConstraintModel, ...]:
-    """Return the constraints' posteriors given their means at the pending points (p, d)."""
-    return tuple(
-        ConstraintModel(condition_on_pending(model.process, pending), _limit(model))
-        for model in constraints
-    )
-
-
-def feasible_pending(models: Sequence[ConstraintModel], pending: FloatArray) -> NDArray[np.bool_]:
-    """Return which of the pending points (p, d) are feasible by the constraints' means, (p,)."""
-    feasible = np.ones(len(pending), dtype=bool)
-    for model in models:
-        feasible &= pending_values(model.process, pending) >= model.limit
-    return feasible
-
-
-def with_fantasies(
-    process: GaussianProcess, failed: FloatArray, pending: FloatArray
-) -> GaussianProcess:
-    """Return an objective's posterior after failures (f, d) and at pending points (p, d)."""
-    return condition_on_pending(penalize_failures(process, failed[-LATEST_FAILED:]), pending)
 
 
 def penalize_failures(process: GaussianProcess, failed: FloatArray) -> GaussianProcess:

@@ -44,23 +44,17 @@ from bbo_plugins.acquisition.hypervolume import (
     n_dominating,
     reference_point,
 )
-from bbo_plugins.acquisition.maximize import clearance_of, maximize
-from bbo_plugins.acquisition.validity import fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import name_of
-from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.gp.targets import OutputTransform
 from bbo_plugins.methods import gp_bo, training_subset
-from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, Options
-from bbo_plugins.methods.observations import Suggestion
+from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, Models, Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bbo_plugins.acquisition.validity import Validity
     from bbo_plugins.gp.posterior import GaussianProcess
-    from bbo_plugins.methods.observations import Observations
+    from bbo_plugins.methods.observations import Observations, Suggestion
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
@@ -153,85 +147,28 @@ def _suggest_by_models(
 ) -> Suggestion:
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
     features = FeatureMap.of(space)
-    failed, evaluated = objectives[0].still_failed, objectives[0].X
-    without_noise = all(one.repeats_agree for one in objectives)
-    objectives = _modeled(objectives, features)
-    n_models = len(objectives) + len(objectives[0].reported_constraints)
-    starts = [*options.warm_starts, *([None] * n_models)][:n_models]
-    surrogates = [
-        Surrogate.fit(
-            one.X,
-            one.y,
-            features,
-            transform=OutputTransform.fit(one.y, center=center),
-            noise_variance=one.noise_variance,
-            deterministic=options.deterministic,
-            warm_start=start,
-            criterion=options.criterion,
-        )
-        for one, center, start in zip(objectives, _centers(objectives), starts, strict=False)
-    ]
-    constraints = gp_bo.fit_constraints(objectives[0], features, starts[len(surrogates) :])
-    validity, notes = fit_validity(objectives[0].X, failed, features)
-    fitted, modeled = [*surrogates, *constraints], [surrogates[j] for j in varying]
-    known = space.snap(objectives[0].X)
-    means = np.column_stack([gp_bo.attainable(space, one.process)[1] for one in modeled])
-    acquisition = _acquisition(
-        modeled,
-        constraints,
-        objectives[0],
-        failed,
-        validity,
-        means[gp_bo.eligible(objectives[0], known, constraints)],
+    training = _modeled(objectives, features)
+    models = Models.fit(space, training, _centers(training), features, options)
+    models = replace(
+        models,
+        objectives=tuple(models.objectives[j] for j in varying),
+        means=models.means[:, varying],
     )
-    unrepeated = options.deterministic or (space.is_conditional and without_noise)
-    x, _ = maximize(
-        acquisition,
-        space,
-        rng=rng,
-        length_scales=np.min([m.process.hyperparameters.length_scales for m in modeled], axis=0),
-        anchors=gp_bo.anchors(space, known, _worth(means), _N_ANCHORS),
-        excluded=np.concatenate([evaluated, failed]) if unrepeated else failed,
-        pending=objectives[0].pending,
-        clearance=clearance_of(objectives[0].pending, objectives[0].X, space),
-    )
-    return Suggestion(
-        x=x,
-        warm_starts=tuple(model.warm_start for model in fitted),
-        notes=(*(note for model in fitted for note in model.notes), *notes),
-        expected_gain=acquisition.expected_gain(x),
-        criterion=name_of(options.criterion),
-    )
+    anchors = models.anchors(space, _worth(models.means), _N_ANCHORS)
+    acquisition = _acquisition(models)
+    return gp_bo.maximized(space, objectives, models, acquisition, anchors, rng, options)
 
 
-def _acquisition(
-    surrogates: Sequence[Surrogate],
-    constraints: Sequence[Surrogate],
-    observations: Observations,
-    failed: FloatArray,
-    validity: Validity | None,
-    means: FloatArray,
-) -> FrontAcquisition | ConstrainedAcquisition:
-    """Bind the acquisition function to the posteriors after the fantasies.
-
-    Args:
-        surrogates: Models of the objectives.
-        constraints: Models of the constraints.
-        observations: What is known of the study but the values.
-        failed: Points at which an evaluation failed, shape (f, d).
-        validity: Model of where evaluations fail, None without one.
-        means: Posterior means at the points that may be in the front, shape (n, k); possibly none.
-    """
-    pending = observations.pending
-    models = gp_bo.constraint_models(constraints, pending)
-    processes = tuple(gp_bo.with_fantasies(one.process, failed, pending) for one in surrogates)
-    feasibility = ConstrainedAcquisition(None, processes[0], 0.0, 0.0, models, validity)
-    if not len(means) and models:
+def _acquisition(models: Models) -> FrontAcquisition | ConstrainedAcquisition:
+    """Bind the acquisition function to the posteriors after the fantasies."""
+    processes, constraints, believed = models.with_fantasies()
+    feasibility = ConstrainedAcquisition(None, processes[0], 0.0, 0.0, constraints, models.validity)
+    means = models.means[models.eligible]
+    if not len(means) and constraints:
         return feasibility
-    believed = np.column_stack([gp_bo.pending_values(process, pending) for process in processes])
-    values = np.concatenate([means, believed[gp_bo.feasible_pending(models, pending)]])
+    values = np.concatenate([means, believed])
     improvement = ExpectedHypervolumeImprovement.of(values, reference_point(values))
-    return FrontAcquisition(improvement, processes, feasibility)
+    return FrontAcquisition(improvement, tuple(processes), feasibility)
 
 
 def _modeled(objectives: Sequence[Observations], features: FeatureMap) -> list[Observations]:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbo_plugins import errors
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -143,6 +141,7 @@ class Observations:
             complete=self.complete[rows],
             noise_variance=None if noise is None else noise[rows],
             constraints=None if constraints is None else constraints[rows],
+            failed=self.still_failed,
             n_beside=None if self.n_beside is None else self.n_beside[rows],
         )
 
@@ -159,9 +158,6 @@ class TrialHistory:
             without one. Not looked at where ``finished`` is False. Shape (n,).
         expected_gains: Improvement that a model expected of the trial when it suggested it, NaN for
             a trial that no model suggested, shape (n,).
-
-    Raises:
-        ValueError: The shapes disagree, the numbers do not increase or an arm is below ``NO_ARM``.
     """
 
     numbers: NDArray[np.int64]
@@ -169,18 +165,6 @@ class TrialHistory:
     finished: NDArray[np.bool_]
     values: FloatArray
     expected_gains: FloatArray
-
-    def __post_init__(self) -> None:
-        """Check shapes and order."""
-        shape = (self.numbers.size,)
-        for name, array in vars(self).items():
-            if array.shape != shape:
-                message = f"{name} must have shape {shape}, but got {array.shape}."
-                raise ValueError(message)
-        if (np.diff(self.numbers) <= 0).any():
-            raise ValueError(errors.rule_message("numbers", "increasing", self.numbers))
-        if (self.arms < NO_ARM).any():
-            raise ValueError(errors.rule_message("arms", f"at least {NO_ARM}", self.arms))
 
     def first_suggested(self, number: int) -> int:
         """Return the first trial that an arm or a model suggested, ``number`` if none before it."""

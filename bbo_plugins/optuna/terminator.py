@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import math
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -206,8 +205,9 @@ class RegretGapTerminator:
         with self._up_to_date(study) as progress:
             if not progress.order:
                 return False
-            newest = progress.order[-1]
-            return progress.final(newest.number, newest.started_at) is not None
+            newest = progress.order[-1][0].trial
+            started = seconds_of(newest.datetime_start, unknown=-math.inf)
+            return progress.final(newest.number, started) is not None
 
     def evaluate(self, study: Study) -> StoppingRecord:
         """Return the record of the latest completion; its value is infinite without any signal.
@@ -220,7 +220,7 @@ class RegretGapTerminator:
         """
         with self._up_to_date(study) as progress:
             n = len(progress.order)
-            return progress.records[n].record if n else _no_signal(0)
+            return progress.records[n].record if n else StoppingRecord(n_trials=0)
 
     def history(self, study: Study) -> list[StoppingRecord]:
         """Return the stored records of a terminator with these settings, the oldest first.
@@ -247,13 +247,13 @@ class RegretGapTerminator:
         with progress.lock:
             progress.read_trials(study)
             missing = self._missing(progress)
-            others = [progress.order[n - 1].number for n in missing] not in ([], [own])
+            others = [progress.order[n - 1][0].number for n in missing] not in ([], [own])
             if progress.once.first_time("read") or others:
                 progress.read_records(study)
                 missing = self._missing(progress)
             start = progress.warm_start
             for n in missing:
-                stored = StoredRecord(progress.order[n - 1].number, self._made(progress, n))
+                stored = StoredRecord(progress.order[n - 1][0].number, self._made(progress, n))
                 self._log(stored, progress, n)
                 progress.add(study, stored)
             if progress.warm_start is not None and progress.warm_start is not start:
@@ -294,7 +294,7 @@ class RegretGapTerminator:
                     "RegretGapTerminator cannot stop this study: its complete trials have no "
                     "parameter of more than one value, so there is nothing to model."
                 )
-            return _no_signal(n)
+            return StoppingRecord(n_trials=n)
         if completed.n_infinite and progress.once.first_time("infinite"):
             _logger.warning(
                 "RegretGapTerminator: the study has infinite values; each counts as the largest or "
@@ -322,7 +322,7 @@ class RegretGapTerminator:
                 _logger.warning("RegretGapTerminator, completion %d: %s.", n, note)
         if found.warm_start is not None:  # rounded as another worker will read it
             progress.warm_start = WarmStart.from_json(found.warm_start.to_json())
-        return _storable(found.record)
+        return found.record
 
 
 def _check_study(study: Study) -> None:
@@ -335,19 +335,6 @@ def _check_study(study: Study) -> None:
         )
     if directions[0] is StudyDirection.NOT_SET:
         raise ValueError("study must be one whose direction is set, but it is not.")
-
-
-def _no_signal(n: int) -> StoppingRecord:
-    return StoppingRecord(
-        n_trials=n, value=math.inf, threshold=-math.inf, terms={}, terminate=False
-    )
-
-
-def _storable(record: StoppingRecord) -> StoppingRecord:
-    """Return ``record``, without a signal if a number in it has overflowed."""
-    if all(map(math.isfinite, (record.value, *record.terms.values()))):
-        return record
-    return replace(record, value=math.inf, terms={}, terminate=False)
 
 
 def _reason(rule: StoppingRule, final: StoredRecord) -> str:

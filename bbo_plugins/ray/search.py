@@ -10,7 +10,6 @@ get into the study is in :mod:`bbo_plugins.ray.tune.recording`, what a restore d
 from __future__ import annotations
 
 import logging
-import uuid
 import warnings
 from itertools import repeat, takewhile
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -26,7 +25,7 @@ from bbo_plugins import errors
 from bbo_plugins.optuna.bbo_sampler import BBOSampler
 from bbo_plugins.optuna.terminator import RegretGapTerminator
 from bbo_plugins.ray.tune.conversions import check_objectives, check_points, finite, listed
-from bbo_plugins.ray.tune.recording import OWNER_KEY, Messages, owner_of
+from bbo_plugins.ray.tune.recording import OWNER_KEY, owner_of
 from bbo_plugins.ray.tune.restoring import FIXED_PARAMS, RestoringSearch
 from bbo_plugins.ray.tune.spaces import example_of_domain, flattened, read_space, replayed
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
-
-    from bbo_plugins.ray.tune.spaces import Tree
 
 _logger = logging.getLogger(__name__)
 
@@ -167,16 +164,7 @@ class BBOSearch(RestoringSearch):
                 rule = "None with several objectives, as RegretGapTerminator has one"
                 raise ValueError(errors.rule_message("terminator", rule, terminator))
         self._terminator = terminator
-        self._once = Messages()
-        self._owner = uuid.uuid4().hex
-        self._tree: Tree | None = None  # the space, unless it is a function
         self._constants: dict[str, Any] = {}  # of ``space``, to be added to each suggestion
-        self._open: set[str] = set()
-        self._errored: set[str] = set()
-        self._stopped_early: set[str] = set()
-        self._completed_at: dict[str, int] = {}
-        self._latest: dict[str, dict[str, Any]] = {}
-        self._longest = 0
         self._points: list[dict[str, Any]] = []
         self._max_concurrent: int | None = None
         super().__init__(
@@ -358,8 +346,7 @@ class BBOSearch(RestoringSearch):
         while self._points:
             point = self._points.pop(0)
             if not any(
-                trial.system_attrs.get(FIXED_PARAMS) == point
-                and (owner_of(trial) or (None,))[0] != self._owner
+                trial.system_attrs.get(FIXED_PARAMS) == point and owner_of(trial)[0] != self._owner
                 for trial in study.get_trials(deepcopy=False)
             ):
                 return point
@@ -470,13 +457,13 @@ def _reason(terminator: object, study: Study) -> str:
     if not isinstance(terminator, RegretGapTerminator):
         return ""
     records = terminator.history(study)
-    while records and not records[-1].terminate:
-        records.pop()
-    if not records:
+    last = max((index for index, record in enumerate(records) if record.terminate), default=None)
+    if last is None:
         return ""
-    n_agreeing = sum(1 for _ in takewhile(lambda record: record.is_below, reversed(records)))
+    below = takewhile(lambda record: record.is_below, records[last::-1])
     criterion = terminator.settings.rule.criterion.replace("-", " ")
     return (
-        f" after {records[-1].n_trials} complete trials: the {criterion} was at most its threshold "
-        f"for {n_agreeing} in a row, at last {records[-1].value:.4g} <= {records[-1].threshold:.4g}"
+        f" after {records[last].n_trials} complete trials: the {criterion} was at most its "
+        f"threshold for {len([*below])} in a row, at last {records[last].value:.4g} <= "
+        f"{records[last].threshold:.4g}"
     )

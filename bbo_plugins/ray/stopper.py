@@ -9,23 +9,23 @@ checkpoints contain it, and after a restore it goes on from there.
 from __future__ import annotations
 
 import logging
-import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import create_trial
 from ray.tune.result import DONE
 from ray.tune.stopper import Stopper
 
 from bbo_plugins import errors
 from bbo_plugins.methods.regret_gap import algorithm as stopping
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
-from bbo_plugins.optuna.stopping.learned_space import LearnedSpace
+from bbo_plugins.optuna.stopping.completions import LearnedSpace
 from bbo_plugins.optuna.study.distributions import is_single
 from bbo_plugins.optuna.study.trials import TrialRow
 from bbo_plugins.ray.tune.conversions import MODES, STOPPED_EARLY, check_objective, maximized
-from bbo_plugins.ray.tune.spaces import Tree, example_of_domain, read_space, replayed
+from bbo_plugins.ray.tune.spaces import example_of_domain, read_space, replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -110,19 +110,8 @@ class _Observed:
 
     def as_row(self, number: int) -> TrialRow:
         """Return the same as a complete trial of a study."""
-        trial = FrozenTrial(
-            number=number,
-            state=TrialState.COMPLETE,
-            value=self.value,
-            datetime_start=None,
-            datetime_complete=None,
-            params=self.params,
-            distributions=self.distributions,
-            user_attrs={},
-            system_attrs={},
-            intermediate_values={},
-            trial_id=number,
-        )
+        trial = create_trial(params=self.params, distributions=self.distributions, value=self.value)
+        trial.number = number
         return TrialRow.read(trial)
 
 
@@ -205,7 +194,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         errors.check_instance("metric", metric, str, "the name of a result")
         self._metric = metric
         self._mode = errors.check_word("mode", mode, MODES)
-        self._asked: Tree | Callable[[Any], Any] = _searchable(space)
+        self._read = _reader(space)
         self._space = LearnedSpace()
         self._graceful = errors.check_bool("graceful", graceful)
         seed = terminator_kwargs.pop("seed", None)
@@ -265,11 +254,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
             del self._records[n - 1 :]
         space, X = self._space.place([row for _, row in self._ended.values()])
         if not len(space):  # a define-by-run function may ask for a single value at first
-            self._records.append(
-                StoppingRecord(
-                    n_trials=n, value=math.inf, threshold=-math.inf, terms={}, terminate=False
-                )
-            )
+            self._records.append(StoppingRecord(n_trials=n))
             return
         found = stopping.evaluate(
             space,
@@ -299,37 +284,31 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         value = maximized(result, self._metric, self._mode)
         if value is None:
             return None
-        config = result.get("config") or {}
         try:
-            if isinstance(self._asked, Tree):
-                params, distributions = self._asked.read(config), self._asked.distributions
-                distributions = {name: distributions[name] for name in params}
-            else:
-                params, distributions = replayed(self._asked, config)
-        except (KeyError, ValueError) as error:
+            params, distributions = self._read(result.get("config") or {})
+        except ValueError as error:
             if not self._warned:
                 self._warned = True
-                what = error.args[0] if isinstance(error, KeyError) else f"parameters ({error})"
                 _logger.warning(
-                    "RegretGapStopper passes over trials whose config has no %s in the range "
-                    "of the search space.",
-                    what,
+                    "RegretGapStopper passes over trials whose config is no point of the search "
+                    "space: %s",
+                    error,
                 )
             return None
         return _Observed(params, distributions, value)
 
 
-def _searchable(space: Any) -> Tree | Callable[[Any], Any]:
-    """Return the space as a tree, or the define-by-run function that it is.
+def _reader(space: Any) -> Callable[[Any], tuple[dict[str, Any], dict[str, BaseDistribution]]]:
+    """Return what reads parameters and distributions, both by name, from the config of a trial.
 
     Raises:
         ValueError: There is nothing to search, or a domain that cannot be searched.
     """
     if callable(space):
-        return space  # type: ignore[no-any-return]
+        return partial(replayed, space)
     tree = read_space("space", space)
     if all(is_single(distribution) for distribution in tree.distributions.values()):
         example = example_of_domain(tree.constants)
         rule = f"a search space with at least one domain of more than one value, {example}"
         raise ValueError(errors.rule_message("space", rule, space))
-    return tree
+    return tree.read

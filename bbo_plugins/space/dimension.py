@@ -26,10 +26,7 @@ Float: TypeAlias = float
 Int: TypeAlias = int
 Number: TypeAlias = float | int
 
-_MAX_LEVELS = 2**50
-_MAX_LOG_INT = 2**44
-_MAX_EXACT_INT = 2**53  # up to here float64 arithmetic on integers is exact
-_MAX_LOG1P_RATIO = 1e300  # beyond this, (v - low) / low may overflow
+_MAX_LEVELS = 2**44  # more than these a coordinate may not tell apart
 _NAN_KEY = (float, "nan")  # of every NaN choice, as NaN is not equal to itself
 
 
@@ -140,6 +137,10 @@ class Dimension:
             raise ValueError(errors.rule_message("low", rule, self.low))
         if self.log and self.low < (1 if self.kind == "int" else math.ulp(0.0)):
             raise ValueError(errors.rule_message("low", "positive on a log scale", self.low))
+        extent = Float(self.high) - Float(self.low)
+        if not math.isfinite(extent / self.low if self.log else extent):
+            rule = f"so near to low ({self.low!r}) that the range does not overflow"
+            raise ValueError(errors.rule_message("high", rule, self.high))
         if self.log and self.step is not None and (self.kind == "float" or self.step != 1):
             raise ValueError(errors.rule_message("step", "left out on a log scale", self.step))
         self._set_levels()
@@ -162,28 +163,23 @@ class Dimension:
             if self.kind == "float":  # the value after the last may round to high as well
                 half_gap = Fraction(math.ulp(self.high)) / 2
                 steps += low + (steps + 1) * step < Fraction(self.high) + half_gap
-            few = steps < _MAX_LEVELS and not (self.log and self.high > _MAX_LOG_INT)
+            few = steps < _MAX_LEVELS
             self._set(_steps=steps)
             self._set(high=self._value_of_level(steps))
         self._set(_steps=steps, n_levels=steps + 1 if few else None)
 
     def _set_scale(self) -> None:
         """Precompute base and span of the scale."""
-        low, high = Float(self.low), Float(self.high)
-        if self.n_levels is not None:
-            self._set(_scale="log grid" if self.log and self.n_levels > 1 else "grid")
-            if self._scale == "log grid":
-                base = low - 0.5
-                self._set(_base=base, _span=math.log1p((high - low + 1.0) / base))
+        extent = Float(self.high) - Float(self.low)
+        if self.n_levels == 1 or (self.n_levels is not None and not self.log):
+            self._set(_scale="grid")
+        elif self.n_levels is not None:
+            base = self.low - 0.5
+            self._set(_scale="log grid", _base=base, _span=math.log1p((extent + 1.0) / base))
         elif self.log:
-            # log1p keeps narrow ranges exact; plain logarithms keep wide ones from overflowing.
-            narrow = high / _MAX_LOG1P_RATIO < low
-            span = math.log1p((high - low) / low) if narrow else math.log(high) - math.log(low)
-            self._set(_scale="log", _base=low if narrow else 0.0, _span=span)
+            self._set(_scale="log", _base=Float(self.low), _span=math.log1p(extent / self.low))
         else:
-            half = not math.isfinite(high - low)
-            span = high / 2.0 - low / 2.0 if half else high - low
-            self._set(_scale="linear", _base=0.5 if half else 1.0, _span=span)
+            self._set(_scale="linear", _span=extent)
 
     @property
     def is_categorical(self) -> bool:
@@ -220,34 +216,17 @@ class Dimension:
         if self.kind == "categorical":
             choice_levels = [self._find_choice(value) for value in values]
             return self._positions(np.asarray(choice_levels, dtype=np.float64))
-        if self.kind == "int" and max(-self.low, self.high) > _MAX_EXACT_INT:
-            # Subtract before converting: float64 would merge neighbors so far from zero.
-            offset = np.asarray([Int(v) - self.low for v in values], dtype=np.float64)
-        elif self._scale == "linear":
-            offset = np.asarray(values, dtype=np.float64) * self._base - self.low * self._base
-        else:
-            clipped = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
-            offset = clipped - Float(self.low)
+        low, high = Float(self.low), Float(self.high)
+        offset = np.clip(np.asarray(values, dtype=np.float64), low, high) - low
         if np.isnan(offset).any():
             raise ValueError(errors.rule_message("values", "numbers without NaN", values))
-        return self._position_of_offset(offset)
-
-    def _position_of_offset(self, offset: FloatArray) -> FloatArray:
-        """Return the coordinates of values given as distances from ``low``."""
         if self._scale == "linear":
-            return np.clip(offset / self._span, 0.0, 1.0)
+            return np.asarray(offset / self._span)
         if self._scale == "log":
-            low = Float(self.low)
-            if self._base > 0.0:
-                logarithm = np.log1p(offset / self._base)
-            else:
-                # Where the offset is all of the value up to rounding, adding low back is harmless.
-                logarithm = np.log(offset + low) - math.log(low)
-            u = np.clip(logarithm / self._span, 0.0, 1.0)
+            u = np.clip(np.log1p(offset / self._base) / self._span, 0.0, 1.0)
             # NumPy and math may round the logarithm of the highest value differently.
-            return np.where(offset >= Float(self.high) - low, 1.0, u)
-        step = 1.0 if self.step is None else Float(self.step)
-        return self._positions(np.clip(np.rint(offset / step), 0.0, self._steps))
+            return np.where(offset >= high - low, 1.0, u)
+        return self._positions(np.rint(offset / (self.step or 1)))
 
     def decode(self, u: Float) -> Any:
         """Return the value at coordinate ``u``, as a Python int, float, or the choice itself."""
@@ -257,15 +236,12 @@ class Dimension:
         if u in {0.0, 1.0}:
             return self.high if u else self.low
         if self._scale == "linear" and self.step is not None:
-            return self._value_of_level(round(Fraction(u) * self._steps))
+            return self._value_of_level(min(round(u * self._steps), self._steps))
         low, high = Float(self.low), Float(self.high)
         if self._scale == "linear":
-            value = (low * self._base + u * self._span) / self._base
-        elif self._base > 0.0:
-            value = low + self._base * math.expm1(u * self._span)
+            value = low + u * self._span
         else:
-            log_low = math.log(low)
-            value = math.exp(min(log_low + u * self._span, math.log(high)))
+            value = low + self._base * math.expm1(u * self._span)
         value = min(max(value, low), high)
         return value if self.kind == "float" else min(max(round(value), self.low), self.high)
 

@@ -1,8 +1,9 @@
 """Plots of studies, drawn by plotly; :mod:`bbo_plugins.visualization.matplotlib` has the same ones.
 
-For each plot, one file of ``_data/`` computes what it shows, as panels of lines, bands, bars,
+For each plot, a function of one file of ``_data/`` says what it shows, as panels of lines, bands,
 points and heat maps, without any plotting package. Two drawers, ``_draw_plotly.py`` and
-``_draw_matplotlib.py``, draw any list of panels, so that both pictures show the same numbers.
+``_draw_matplotlib.py``, draw any list of panels, so that both pictures show the same numbers. The
+public functions have signature and docstring of the function that says what they show.
 Importing this package loads no plotting package: the first use of a name does.
 """
 

@@ -6,16 +6,16 @@ import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from matplotlib import pyplot as plt
-from matplotlib.colors import to_rgba
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
-from bbo_plugins.visualization._data.bilevel import bilevel_plot
-from bbo_plugins.visualization._data.horizon import horizon_plot
-from bbo_plugins.visualization._data.lengthscales import lengthscales_plot
-from bbo_plugins.visualization._data.panels import Band, Bars, HeatMap, Line, Points
-from bbo_plugins.visualization._data.posterior import DEFAULT_POINTS, posterior_plot
-from bbo_plugins.visualization._data.regret_gap import regret_gap_plot
-from bbo_plugins.visualization._style import BAND_OPACITY, BARS, BLUE, COLORMAP, GRAY, N_CONTOURS
+from bbo_plugins.visualization._data.bilevel import plot_bilevel as bilevel
+from bbo_plugins.visualization._data.horizon import plot_horizon as horizon
+from bbo_plugins.visualization._data.lengthscales import plot_lengthscales as lengthscales
+from bbo_plugins.visualization._data.panels import Band, HeatMap, Line, Points
+from bbo_plugins.visualization._data.posterior import plot_posterior as posterior
+from bbo_plugins.visualization._data.regret_gap import plot_regret_gap as regret_gap
+from bbo_plugins.visualization._lazy import drawn
+from bbo_plugins.visualization._style import BAND_OPACITY, BLUE, COLORMAP, GRAY, N_CONTOURS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,235 +24,13 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
-    from optuna.study import Study
 
-    from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
-    from bbo_plugins.optuna import BILBOSampler, RegretGapTerminator
     from bbo_plugins.visualization._data.panels import Axis, Item, Plot
     from bbo_plugins.visualization._style import Layout
 
 _SINGLE_SIZE = (6.4, 4.8)  # inches, at least
 _WIDE = 8.0  # inches; three labels of a legend fit in a row
 _MAX_LABEL_LENGTH = 24  # characters of all choices together that fit in one line
-
-
-def plot_bilevel(
-    study: Study, sampler: BILBOSampler, params: Sequence[str] | None = None
-) -> NDArray[np.object_]:
-    """Plot what the models of a bilevel study know of both levels, around the solution.
-
-    See :func:`bbo_plugins.visualization.plot_bilevel`.
-
-    Args:
-        study: A study of ``sampler``.
-        sampler: The sampler.
-        params: Parameters to draw, one or two of each level; None for those in which the levels'
-            objectives vary most.
-
-    Returns:
-        An array (n,) with the axes of each panel.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: There is no solution yet, the study does not fit the sampler, or ``params`` is
-            not possible.
-
-    Example:
-        .. code-block:: python
-
-            import optuna
-            from bbo_plugins import BILBOSampler
-            from bbo_plugins.visualization.matplotlib import plot_bilevel
-
-            sampler = BILBOSampler(["x"], ["z"], seed=0)
-
-
-            def objective(trial):
-                query = trial.suggest_categorical("query", sampler.functions)
-                x, z = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("z", 0.0, 1.0)
-                return (x - 0.8) ** 2 + z**2 if query == "upper" else (z - x) ** 2
-
-
-            study = optuna.create_study(sampler=sampler)
-            study.optimize(objective, n_trials=12)
-            axes = plot_bilevel(study, sampler)
-            axes[0].figure.savefig("bilevel.png")
-    """
-    return draw(bilevel_plot(study, sampler, params))
-
-
-def plot_horizon(
-    results: object,
-    *,
-    horizon: InnerHorizon | None = None,
-    metric: str | None = None,
-    mode: Literal["min", "max"] = "min",
-    steps: str = "sgd_steps",
-) -> Axes | NDArray[np.object_]:
-    """Plot how long each configuration was trained, and what came of it.
-
-    See :func:`bbo_plugins.visualization.plot_horizon`.
-
-    Args:
-        results: A study whose objective asks :func:`~bbo_plugins.optuna.inner_steps`, or what
-            ``Tuner.fit`` of Ray Tune returns.
-        horizon: The horizon to be drawn; None for what the study has recorded, and for none of
-            Ray's results. Also the steps of trials that have not recorded any.
-        metric: The reported value; only for the results of Ray, which need it.
-        mode: "min" or "max", which of Ray's values are the better ones.
-        steps: The reported number of steps, of Ray's results.
-
-    Returns:
-        An array (2,) with the axes of the steps and of the values. Empty axes, with a warning in
-        the log, if nothing is known.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: The study has several objectives, or ``metric`` or ``steps`` is not reported.
-
-    Example:
-        .. code-block:: python
-
-            import optuna
-            from bbo_plugins import InnerHorizon, PromotionCallback, inner_steps
-            from bbo_plugins.visualization.matplotlib import plot_horizon
-
-            horizon = InnerHorizon.growing(total_steps=300)
-
-
-            def objective(trial):
-                rate, weight = trial.suggest_float("rate", 0.01, 1.0), 0.0
-                for _ in inner_steps(
-                    trial, horizon
-                ):  # a continuation would load a checkpoint first
-                    weight -= rate * (weight - 1.0)
-                return abs(weight - 1.0)
-
-
-            study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-            study.optimize(objective, callbacks=[PromotionCallback(horizon)])
-            axes = plot_horizon(study)
-            axes[0].figure.savefig("horizon.png")
-    """
-    plot = horizon_plot(results, horizon=horizon, metric=metric, mode=mode, steps=steps)
-    return _one_or_all(draw(plot))
-
-
-def plot_lengthscales(study: Study) -> Axes:
-    """Plot the length-scale of each parameter that was estimated before each trial.
-
-    See :func:`bbo_plugins.visualization.plot_lengthscales`.
-
-    Args:
-        study: A study whose trials a sampler of this package suggested.
-
-    Returns:
-        The axes; empty ones, with a warning in the log, if no estimate is stored.
-
-    Raises:
-        TypeError: ``study`` is not a study.
-
-    Example:
-        .. code-block:: python
-
-            import optuna
-            from bbo_plugins import UHEBOSampler
-            from bbo_plugins.visualization.matplotlib import plot_lengthscales
-
-            study = optuna.create_study(sampler=UHEBOSampler(seed=0))
-            study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0) ** 2, n_trials=14)
-            axes = plot_lengthscales(study)
-            axes.figure.savefig("lengthscales.png")
-    """
-    axes: Axes = draw(lengthscales_plot(study))[0]
-    return axes
-
-
-def plot_posterior(
-    study: Study,
-    params: Sequence[str] | None = None,
-    *,
-    at: int | None = None,
-    n_points: int = DEFAULT_POINTS,
-) -> Axes | NDArray[np.object_]:
-    """Plot the model of the objective along one parameter at a time, through one trial.
-
-    See :func:`bbo_plugins.visualization.plot_posterior`.
-
-    Args:
-        study: A study with one objective.
-        params: Parameters to draw; None for all, of more than nine those along which the
-            median varies most.
-        at: Number of the complete trial that the slices go through; None for the best.
-        n_points: Number of points along a parameter with many values.
-
-    Returns:
-        The axes of a single parameter, or an array (n,) with the axes of each of several. Empty
-        axes, with a warning in the log, if there is nothing to model yet.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: The study has several objectives, a name is not one of the model's parameters,
-            or there is no such trial.
-
-    Example:
-        .. code-block:: python
-
-            import optuna
-            from bbo_plugins import UHEBOSampler
-            from bbo_plugins.visualization.matplotlib import plot_posterior
-
-            study = optuna.create_study(sampler=UHEBOSampler(seed=0))
-            study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0) ** 2, n_trials=14)
-            axes = plot_posterior(study)
-            axes.figure.savefig("posterior.png")
-    """
-    return _one_or_all(draw(posterior_plot(study, params, at=at, n_points=n_points)))
-
-
-def plot_regret_gap(
-    study: Study, terminator: RegretGapTerminator | None = None
-) -> Axes | NDArray[np.object_]:
-    """Plot what a terminator has recorded: its criterion, the terms, the threshold and the stop.
-
-    See :func:`bbo_plugins.visualization.plot_regret_gap`.
-
-    Args:
-        study: A study that a :class:`~bbo_plugins.optuna.RegretGapTerminator` has looked at.
-        terminator: One with the settings whose records are to be seen; None for those that cover
-            most of the study.
-
-    Returns:
-        An array (2,) with the axes of the criterion and of the objective. Empty axes, with a
-        warning in the log, if no records are stored.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: The study has several objectives.
-
-    Example:
-        .. code-block:: python
-
-            import optuna
-            from bbo_plugins import RegretGapTerminator
-            from bbo_plugins.visualization.matplotlib import plot_regret_gap
-
-            study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-            terminator = RegretGapTerminator()
-            study.optimize(
-                lambda trial: trial.suggest_float("x", 0.0, 1.0) ** 2,
-                n_trials=14,
-                callbacks=[terminator],
-            )
-            axes = plot_regret_gap(study)
-            axes[0].figure.savefig("regret_gap.png")
-    """
-    return _one_or_all(draw(regret_gap_plot(study, terminator)))
-
-
-def _one_or_all(axes: NDArray[np.object_]) -> Axes | NDArray[np.object_]:
-    """Return the axes of a single panel, of several all of them."""
-    return axes if len(axes) > 1 else axes[0]
 
 
 def draw(plot: Plot) -> NDArray[np.object_]:
@@ -287,7 +65,7 @@ def draw(plot: Plot) -> NDArray[np.object_]:
         if layout.share == "y" and index % n_columns:
             axes.set_ylabel("")
         axes.set_title(panel.title, fontsize="medium")
-        if panel.grid:
+        if not any(isinstance(item, HeatMap) for item in panel.items):
             axes.grid(visible=True, alpha=0.3)
     if layout.stacked:
         every[0].set_title(plot.title, fontsize="large")
@@ -323,17 +101,6 @@ def _draw_item(axes: Axes, item: Item) -> Artist:
     if isinstance(item, Band):
         look: dict[str, Any] = {"color": BLUE, "alpha": BAND_OPACITY, "linewidth": 0}
         return axes.fill_between(item.x, item.low, item.high, **look, label=item.label)
-    if isinstance(item, Bars):
-        return axes.errorbar(  # type: ignore[return-value]  # a container, which legends take too
-            item.x,
-            item.middle,
-            yerr=[item.middle - item.low, item.high - item.middle],
-            fmt=BARS.marker.matplotlib,
-            markersize=BARS.size[1],
-            capsize=4,
-            color=BARS.color,
-            label=item.label,
-        )
     draw_rule = axes.axvline if item.vertical else axes.axhline
     look = {"color": GRAY, "linewidth": item.width, "linestyle": ":"}
     return draw_rule(item.at, **look, label=item.label or None)
@@ -358,37 +125,36 @@ def _draw_line(axes: Axes, line: Line) -> Artist:
 
 def _draw_points(axes: Axes, points: Points) -> Artist:
     style = points.style
-    marker, size, zorder = style.marker.matplotlib, style.size[1], 2.0 if points.clip else 3.0
     edge = style.edge or style.color
-    if points.opacity is None:
-        (artist,) = axes.plot(
-            points.x,
-            points.y,
-            linestyle="none",
-            marker=marker,
-            markersize=size,
-            markerfacecolor=style.color or "none",
-            markeredgecolor=edge,
-            markeredgewidth=style.edge_width,
-            alpha=style.opacity,
-            zorder=zorder,
-            clip_on=points.clip,
-            transform=axes.get_xaxis_transform() if points.at_bottom else axes.transData,
-            label=points.label,
-        )
-        return artist
-    look: dict[str, Any] = {"s": size**2, "marker": marker, "linewidths": style.edge_width}
-    alphas = points.opacity.tolist()
-    axes.scatter(
-        points.x,
-        points.y,
-        facecolors=[to_rgba(style.color or "none", alpha) for alpha in alphas],
-        edgecolors=[to_rgba(edge or "none", alpha) for alpha in alphas],
-        zorder=zorder,
-        clip_on=points.clip,
-        **look,
+    if points.opacity is not None:
+        look: dict[str, Any] = {"s": style.size[1] ** 2, "marker": style.marker.matplotlib}
+        look |= {"facecolors": style.color or "none", "edgecolors": edge or "none"}
+        look |= {"linewidths": style.edge_width, "clip_on": points.clip}
+        opacity: Any = points.opacity
+        zorder = 2.0 if points.clip else 3.0
+        axes.scatter(points.x, points.y, alpha=opacity, zorder=zorder, **look)
+        return axes.scatter([], [], label=points.label, **look)
+    look = {
+        "linestyle": "none",
+        "marker": style.marker.matplotlib,
+        "markersize": style.size[1],
+        "markerfacecolor": style.color or "none",
+        "markeredgecolor": edge,
+        "markeredgewidth": style.edge_width,
+        "alpha": style.opacity,
+        "zorder": 2.0 if points.clip else 3.0,
+        "clip_on": points.clip,
+        "label": points.label,
+    }
+    if points.interval is None:
+        (line,) = axes.plot(points.x, points.y, **look)
+        return line
+    low, high = points.interval
+    ends = [points.y - low, high - points.y]
+    bars: Artist = axes.errorbar(  # type: ignore[assignment]  # a container, good for legends
+        points.x, points.y, ends, capsize=4, ecolor=style.color, **look
     )
-    return axes.scatter([], [], facecolors=style.color, edgecolors=edge, label=points.label, **look)
+    return bars
 
 
 def _draw_heat_map(axes: Axes, heat: HeatMap) -> Artist:
@@ -472,3 +238,30 @@ def _label_log_axis(axes: Axes, name: str, low: float, high: float) -> None:
         axis.set_major_locator(_RoomyLocator(name))
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axis.set_minor_formatter(NullFormatter())
+
+
+def _draw_one_or_all(plot: Plot) -> Axes | NDArray[np.object_]:
+    """Draw a plot, and return the axes of its only panel, or those (n,) of several."""
+    axes = draw(plot)
+    return axes if len(axes) > 1 else axes[0]
+
+
+def _draw_one(plot: Plot) -> Axes:
+    """Draw a plot of one panel, and return its axes."""
+    axes: Axes = draw(plot)[0]
+    return axes
+
+
+_PACKAGE = "bbo_plugins.visualization.matplotlib"
+_ONE = {
+    "bbo_plugins.visualization import": f"{_PACKAGE} import",
+    "figure = ": "axes = ",
+    "figure.write_html": "axes.figure.savefig",
+    ".html": ".png",
+}
+_ALL = {**_ONE, "figure.write_html": "axes[0].figure.savefig"}
+plot_bilevel = drawn(bilevel, draw, _PACKAGE, _ALL)
+plot_horizon = drawn(horizon, _draw_one_or_all, _PACKAGE, _ALL)
+plot_lengthscales = drawn(lengthscales, _draw_one, _PACKAGE, _ONE)
+plot_posterior = drawn(posterior, _draw_one_or_all, _PACKAGE, _ONE)
+plot_regret_gap = drawn(regret_gap, _draw_one_or_all, _PACKAGE, _ALL)

@@ -1,12 +1,49 @@
-"""Names whose plotting package is loaded when they are first used."""
+"""Public names: plots with their drawer, whose package is loaded when they are first used."""
 
 from __future__ import annotations
 
+import inspect
 import sys
+from functools import wraps
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from bbo_plugins.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_Arguments = ParamSpec("_Arguments")
+_Plot = TypeVar("_Plot")
+_Figure = TypeVar("_Figure")
+
+
+def drawn(
+    plot: Callable[_Arguments, _Plot],
+    draw: Callable[[_Plot], _Figure],
+    package: str,
+    words: Mapping[str, str],
+) -> Callable[_Arguments, _Figure]:
+    """Return the public function of ``package`` that draws what ``plot`` returns.
+
+    Args:
+        plot: Its signature and its docstring, with plotly's example, are those of the function.
+        draw: How its plot is drawn.
+        package: Where the function is looked up.
+        words: What stands in place of parts of the example.
+    """
+
+    @wraps(plot)
+    def public(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Figure:
+        return draw(plot(*args, **kwargs))
+
+    for old, new in words.items():
+        public.__doc__ = (public.__doc__ or "").replace(old, new)
+    public.__module__ = package
+    figure = inspect.signature(draw).return_annotation
+    signature = inspect.signature(plot).replace(return_annotation=figure)
+    vars(public)["__signature__"] = signature
+    return public
 
 
 def resolve(package: str, name: str, *, module: str, library: str) -> Any:

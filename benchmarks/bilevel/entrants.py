@@ -13,8 +13,8 @@ trusted-rand  the BILBO paper's TrustedRand, with means in place of bounds: a ra
 nested        the BILBO paper's Nested: GP-UCB on F over x; for each x the lower level is solved by
               SLSQP (SciPy) on noisy values with finite differences of step ``NESTED_STEP`` of the
               box, from a random start; the solution is the best posterior mean among visited x.
-              Every value that SLSQP asks for is a query; a solve goes on after a checkpoint, and
-              the one that the end interrupts is lost. Not for constraints or categories.
+              Every value that SLSQP asks for is a query; the solve that the end interrupts is
+              lost. Judged at the end alone. Not for constraints or categories.
 ============  ====================================================================================
 """
 
@@ -33,8 +33,12 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods.bilbo import algorithm as bilbo
 from bbo_plugins.methods.bilbo import solution
-from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
-from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
+from bbo_plugins.methods.bilbo.model import (
+    BilevelModel,
+    BilevelProblem,
+    FunctionData,
+    FunctionModel,
+)
 from bbo_plugins.methods.bilbo.search import Pairs, best_of_table
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets
 from bbo_plugins.optuna.study.distributions import dimension_of
@@ -193,13 +197,22 @@ def _random_trusted(pairs: Pairs, rng: np.random.Generator) -> int:
     return int(rng.choice(np.flatnonzero(pairs.tier == pairs.tier.min())))
 
 
+class _OutOfQueriesError(Exception):
+    pass
+
+
 def nested(campaign: Campaign, n: int) -> Array:
     """Optimize F over x by GP-UCB with the lower level solved by SLSQP at each x."""
     problem, rng = campaign.problem, np.random.default_rng([campaign.seed, 2])
     d_x, d_z = problem.n_upper, len(problem.lower_space)
     visited: list[Array] = []
     values: list[float] = []
-    query = _Replay(campaign, n)
+
+    def query(function: str, point: Array) -> float:
+        if campaign.n_queries >= n:
+            raise _OutOfQueriesError
+        return campaign.observe(function, point)
+
     while True:
         x = rng.random(d_x) if len(visited) < N_INITIAL else _ucb_argmax(visited, values, d_x, rng)
         try:
@@ -215,32 +228,6 @@ def nested(campaign: Campaign, n: int) -> Array:
     mean, _ = model.predict(np.array(visited)[:, :d_x])
     best: Array = visited[int(np.argmax(mean))]
     return best
-
-
-class _OutOfQueriesError(Exception):
-    pass
-
-
-class _Replay:
-    """The queries of a run that starts over: those it made before are answered as they were.
-
-    SLSQP cannot be interrupted, so that Nested goes on after a checkpoint by doing again what it
-    did, which its seed determines.
-    """
-
-    def __init__(self, campaign: Campaign, n: int) -> None:
-        self._campaign, self._n = campaign, n
-        self._answered = dict.fromkeys(campaign.problem.functions, N_INITIAL)
-
-    def __call__(self, function: str, point: Array) -> float:
-        """Return what is maximized; raises once ``n`` queries of the run have been made."""
-        campaign, position = self._campaign, self._answered[function]
-        if position == len(campaign.values[function]):
-            if campaign.n_queries >= self._n:
-                raise _OutOfQueriesError
-            campaign.observe(function, point)
-        self._answered[function] = position + 1
-        return campaign.values[function][position]
 
 
 def _upper_model(visited: list[Array], values: list[float], d_x: int) -> FunctionModel:
@@ -260,7 +247,7 @@ def _ucb_argmax(
     return best
 
 
-def _solve_lower(query: _Replay, x: Array, start: Array) -> Array:
+def _solve_lower(query: Callable[[str, Array], float], x: Array, start: Array) -> Array:
     """Return SLSQP's answer (d_z,) to ``x``."""
 
     def loss(z: Array) -> float:

@@ -6,22 +6,17 @@ response to the same x, and by how much each constraint is violated; noise-free,
 units, better than the optimum counted as zero. Observations have noise of deviation 0.01 in those
 units.
 
-Infeasible problems are run for their declaration only. A second part measures the processor time of
-one ask against the number of grid points, where the space is enumerated, and where it is not.
+Infeasible problems are run for their declaration only.
 """
 
 import argparse
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from optuna.distributions import FloatDistribution
 
-from bbo_plugins.methods.bilbo import algorithm as bilbo
-from bbo_plugins.methods.bilbo.problem import BilevelProblem
-from benchmarks.bilevel.entrants import STRATEGIES, Campaign, can_nest, problem_of
+from benchmarks.bilevel.entrants import STRATEGIES, Campaign, can_nest
 from benchmarks.bilevel.problems import TASKS
 from benchmarks.bilevel.task import LOWER, UPPER, BilevelTask
 from benchmarks.common.options import add_count, add_effort, add_names
@@ -29,21 +24,11 @@ from benchmarks.common.report import Report, file_digest, package_digest
 from benchmarks.common.runs import Execute, Run, by_processes, completed
 from benchmarks.common.tables import quartiles
 
-DESCRIPTION = "Regret of bilevel optimization against function queries, and seconds per ask."
+DESCRIPTION = "Regret of bilevel optimization against function queries."
 FIRST_SEED = 100  # the method's choices were made on lower ones
 N_CHECKPOINTS = 5
-SIZES = {
-    "problems": tuple(TASKS),
-    "entrants": tuple(STRATEGIES),
-    "seeds": 5,
-    "grids": (10, 32, 100, 316),
-}
-QUICK = {
-    "problems": ("branin-goldstein", "branin-infeasible"),
-    "queries": 24,
-    "seeds": 1,
-    "grids": (10, 32),
-}
+SIZES = {"problems": tuple(TASKS), "entrants": tuple(STRATEGIES), "seeds": 5}
+QUICK = {"problems": ("branin-goldstein", "branin-infeasible"), "queries": 24, "seeds": 1}
 # Modules that decide what a run records, besides the package.
 _DECISIVE = tuple(f"benchmarks.bilevel.{part}" for part in ("entrants", "problems", "smd", "task"))
 
@@ -80,7 +65,7 @@ def execute(run: Search) -> dict[str, Any]:
     task = TASKS[run.task]
     campaign = Campaign(task, run.seed)
     strategy, curve = STRATEGIES[run.entrant], []
-    for n in checkpoints(run.n_queries):
+    for n in [run.n_queries] if run.entrant == "nested" else checkpoints(run.n_queries):
         if n <= campaign.n_queries:
             continue
         solution = strategy(campaign, n)
@@ -126,7 +111,6 @@ def run(options: argparse.Namespace, report: Report) -> None:
             report.skip(f"nested on {task.name}", "it handles neither constraints nor categories")
     _add_regret_tables(report, records)
     _add_declarations(report, records)
-    _add_ask_times(report, sizes=options.grids)
 
 
 def total(point: dict[str, Any]) -> float:
@@ -208,40 +192,3 @@ def _declaration(record: dict[str, Any]) -> str:
     if record["declared"] is None:
         return "never"
     return f"{record['declared']}{'' if record['declared_at_end'] else ' (withdrawn)'}"
-
-
-def _add_ask_times(report: Report, *, sizes: Sequence[int]) -> None:
-    """Add the processor time of one ask against the number of points that are enumerated."""
-    task = TASKS["branin-goldstein"]
-    campaign = Campaign(task, 0)
-    STRATEGIES["ours"](campaign, 60)
-    data = campaign.data()
-    rows: list[list[object]] = []
-    for size in (*sizes, None):
-        problem = campaign.problem if size is None else _on_grid(task, size)
-        seconds = []
-        for seed in range(3):
-            start = time.process_time()
-            bilbo.suggest(
-                problem, data, rng=np.random.default_rng(seed), warm_starts=campaign.warm_starts
-            )
-            seconds.append(time.process_time() - start)
-        what = "continuous" if size is None else f"{size} x {size} = {size**2}"
-        rows.append([what, f"{np.median(seconds):.3f}"])
-    report.table(
-        "Processor seconds of one ask after 60 queries (Branin/Goldstein-Price), median of 3",
-        ["points", "seconds"],
-        rows,
-    )
-
-
-def _on_grid(task: BilevelTask, size: int) -> BilevelProblem:
-    """Return the task's problem with ``size`` values of each parameter."""
-    levels = [
-        {
-            name: FloatDistribution(0.0, float(size - 1), step=1.0)
-            for name in (task.upper_space if level == 0 else task.lower_space)
-        }
-        for level in range(2)
-    ]
-    return problem_of(replace(task, upper_space=levels[0], lower_space=levels[1]))

@@ -7,21 +7,16 @@ one-hot coordinates and the largest is taken.
 """
 
 import importlib
-import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import CategoricalDistribution
 
 from benchmarks.common.peer import Floats, Peer, Points, Space
+from benchmarks.problems.problem import from_unit, to_unit
 
 NUM_RESTARTS = 10
 RAW_SAMPLES = 512
@@ -62,56 +57,27 @@ def _suggest(x: NDArray[np.float64], y: NDArray[np.float64], *, seed: int) -> ND
     return np.asarray(candidate.detach().numpy()[0], dtype=np.float64)
 
 
-def _bounds(distribution: BaseDistribution) -> tuple[float, float, bool]:
-    """Return the modeled interval (half a step wider if discrete) and whether it is a log one."""
-    if not isinstance(distribution, FloatDistribution | IntDistribution):
-        message = f"distribution must be numeric, but got {distribution!r}."
-        raise TypeError(message)
-    half = 0.5 * (distribution.step or 0.0)
-    low, high = distribution.low - half, distribution.high + half
-    return (math.log(low), math.log(high), True) if distribution.log else (low, high, False)
-
-
-def encode(space: Mapping[str, BaseDistribution], params: Mapping[str, Any]) -> list[float]:
+def encode(space: Space, params: Mapping[str, Any]) -> list[float]:
     """Return unit-cube coordinates: one per numeric parameter, one per categorical choice."""
     coordinates: list[float] = []
-    for name, distribution in space.items():
+    for (name, distribution), u in zip(space.items(), to_unit(space, params), strict=True):
         if isinstance(distribution, CategoricalDistribution):
             chosen = distribution.to_internal_repr(params[name])
             coordinates += [float(i == chosen) for i in range(len(distribution.choices))]
         else:
-            low, high, log = _bounds(distribution)
-            coordinates.append(
-                ((math.log(params[name]) if log else params[name]) - low) / (high - low)
-            )
+            coordinates.append(float(u))
     return coordinates
 
 
-def decode(space: Mapping[str, BaseDistribution], point: NDArray[np.float64]) -> dict[str, Any]:
+def decode(space: Space, point: Floats) -> dict[str, Any]:
     """Return the parameters nearest to a point of the unit cube."""
-    params: dict[str, Any] = {}
-    rest: Sequence[float] = point.tolist()
-    for name, distribution in space.items():
+    unit, rest = [], point
+    for distribution in space.values():
         if isinstance(distribution, CategoricalDistribution):
             n = len(distribution.choices)
-            params[name] = distribution.choices[int(np.argmax(rest[:n]))]
+            unit.append((float(np.argmax(rest[:n])) + 0.5) / n)
             rest = rest[n:]
-            continue
-        low, high, log = _bounds(distribution)
-        value = low + rest[0] * (high - low)
-        params[name] = _representable(distribution, math.exp(value) if log else value)
-        rest = rest[1:]
-    return params
-
-
-def _representable(distribution: BaseDistribution, value: float) -> float | int:
-    """Return the representable value nearest to ``value``."""
-    if not isinstance(distribution, FloatDistribution | IntDistribution):
-        message = f"distribution must be numeric, but got {distribution!r}."
-        raise TypeError(message)
-    low, high, step = distribution.low, distribution.high, distribution.step
-    if step is not None:
-        n_levels = round((high - low) / step)
-        value = low + step * min(max(round((value - low) / step), 0), n_levels)
-    clipped = min(max(value, low), high)
-    return int(clipped) if isinstance(distribution, IntDistribution) else float(clipped)
+        else:
+            unit.append(float(rest[0]))
+            rest = rest[1:]
+    return from_unit(space, np.array(unit))

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from benchmarks.common.options import add_count, add_effort, add_names
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS, Entrant, available
-from benchmarks.common.studies import StudyProblem, planned, run_studies
-from benchmarks.common.tables import CheckpointTables, Comparison
+from benchmarks.common.studies import planned, run_studies
+from benchmarks.common.tables import CheckpointTables, Comparison, add_seconds
+from benchmarks.problems.problem import StudyProblem
 
 
 def add_study_arguments(
@@ -75,3 +76,5 @@ class SamplerBenchmark:
         names = [entrant.name for entrant in entrants]
         comparison = Comparison.of(records, names, problems, self.groups)
         self.tables.add(report, comparison, first=self.first)
+        counts = {name: f"{len(p.directions)} objectives" for name, p in problems.items()}
+        add_seconds(report, records, names, counts)

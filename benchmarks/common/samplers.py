@@ -35,8 +35,6 @@ class Entrant:
         arguments: Its own arguments, which go before what a benchmark knows.
         requires: The modules that have to be there besides Optuna and this package.
         distribution: The package whose release identifies it, unless it is ours.
-        baseline: The entrant that differs from it in the estimation only; they are compared by
-            group.
         knows_budget: Whether its suggestions depend on the planned number of trials.
     """
 
@@ -45,7 +43,6 @@ class Entrant:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     requires: tuple[str, ...] = ()
     distribution: str = _OURS
-    baseline: str | None = None
     knows_budget: bool = False
 
     @property
@@ -91,26 +88,24 @@ def by_name(entrants: Iterable[Entrant]) -> Mapping[str, Entrant]:
 
 
 def _estimations(acquisition: str) -> tuple[Entrant, Entrant]:
-    """Return our first sampler with both estimations, the plain one being the other's baseline."""
+    """Return our first sampler with both estimations."""
     suffix = "" if acquisition == "logei" else f"-{acquisition}"
     target = "bbo_plugins.optuna:UHEBOSampler"
     uhe, plain = (
         {"acquisition": acquisition, "estimation": estimation} for estimation in ("uhe", "map")
     )
-    baseline = f"ours-map{suffix}"
     return (
-        Entrant(name=f"ours-uhe{suffix}", target=target, arguments=uhe, baseline=baseline),
-        Entrant(name=baseline, target=target, arguments=plain),
+        Entrant(name=f"ours-uhe{suffix}", target=target, arguments=uhe),
+        Entrant(name=f"ours-map{suffix}", target=target, arguments=plain),
     )
 
 
-def _ablation(name: str, *, baseline: str = "ours-map") -> Entrant:
+def _ablation(name: str) -> Entrant:
     """Return a part of UHE-BO alone, or the paper's literal settings."""
     return Entrant(
         name=name,
         target="benchmarks.common.ablations:VariantSampler",
         arguments={"name": name},
-        baseline=baseline,
         knows_budget=name == "uhe-literal",
     )
 
@@ -135,7 +130,7 @@ SAMPLERS = by_name(
         _ablation("uhe-loss-only"),
         _ablation("uhe-arm-only"),
         _ablation("uhe-both"),
-        _ablation("uhe-literal", baseline="ours-map-ucb"),
+        _ablation("uhe-literal"),
         Entrant(name="go-ucb", target="bbo_plugins.optuna:GOUCBSampler"),
         _peer("gpsampler", "GPSampler", "torch", "scipy"),
         _peer("tpe", "TPESampler"),
@@ -147,6 +142,18 @@ SAMPLERS = by_name(
             target="benchmarks.common.botorch_peer:BoTorchSampler",
             requires=_BOTORCH,
             distribution="botorch",
+        ),
+        Entrant(
+            name="hebo",
+            target="benchmarks.common.hebo_peer:HEBOSampler",
+            requires=("hebo", "pandas", "torch"),
+            distribution="hebo",
+        ),
+        Entrant(
+            name="smac",
+            target="benchmarks.common.smac_peer:SMACSampler",
+            requires=("smac", "ConfigSpace"),
+            distribution="smac",
         ),
         Entrant(
             name="turbo",

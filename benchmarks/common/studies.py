@@ -1,9 +1,8 @@
 """Studies of problems by samplers: the runner of every benchmark whose entrants are samplers.
 
-Every entrant meets the same start-up points, the same noise and the same budget by seed.  A
-problem is anything with the attributes of :class:`StudyProblem`; ``benchmarks.problems.problem``
-has one for functions of a fixed space and one for any Optuna objective (conditional parameters,
-constraints, several objectives).  Tables of what is measured are made by
+Every entrant meets the same start-up points, the same noise and the same budget by seed.  Problems
+are those of ``benchmarks.problems.problem``: functions of a fixed space, or any Optuna objective
+(conditional parameters, constraints, several objectives).  Tables of what is measured are made by
 ``benchmarks.common.tables``.
 
 A benchmark of this kind is its problems, its entrants and one call of :func:`run_studies`.
@@ -14,58 +13,16 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import optuna
-from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, Trial
 
 from benchmarks.common.report import Report
 from benchmarks.common.runs import Record, Run, by_processes, completed
 from benchmarks.common.samplers import Entrant, quiet
-from benchmarks.problems.problem import Direction
-
-
-class StudyProblem(Protocol):
-    """What can be run as a study."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in options, records and tables."""
-
-    @property
-    def space(self) -> Mapping[str, BaseDistribution]:
-        """The search space; empty if the objective suggests its parameters itself."""
-
-    @property
-    def directions(self) -> Sequence[Direction]:
-        """Direction of each value."""
-
-    @property
-    def n_trials(self) -> int:
-        """The budget, start-up trials included."""
-
-    @property
-    def n_startup(self) -> int:
-        """Number of start-up trials."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Digest of the definition: results of an older one are not reused."""
-
-    @property
-    def scale(self) -> float:
-        """Median regret of a random point: the unit in which regrets are called negligible."""
-
-    def startup_points(self, seed: int, n_points: int) -> Sequence[Mapping[str, Any]]:
-        """Return the parameters that every entrant begins with."""
-
-    def objective(self, trial: Trial, *, seed: int) -> float | Sequence[float]:
-        """Return what the sampler is told of a trial."""
-
-    def measured(self, trials: Sequence[FrozenTrial]) -> Mapping[str, Any]:
-        """Return what is stored of a study; ``regrets`` has the regret after each trial."""
+from benchmarks.problems.problem import StudyProblem
 
 
 @dataclass(frozen=True, kw_only=True)

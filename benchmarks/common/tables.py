@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from benchmarks.common.report import Report
-from benchmarks.common.studies import StudyProblem, regret_curve
+from benchmarks.common.studies import regret_curve
+from benchmarks.problems.problem import StudyProblem
 
 RELATIVE_FLOOR = 1e-6
 NOTHING = 10.0
@@ -69,6 +70,32 @@ def mean_and_error(values: Sequence[float]) -> str:
     """Return the mean and its standard error as a cell."""
     error = float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else math.nan
     return f"{np.mean(values):.3g} ± {error:.1g}"
+
+
+def add_seconds(
+    report: Report,
+    records: Iterable[Mapping[str, Any]],
+    entrants: Sequence[str],
+    group_of: Mapping[str, str],
+) -> None:
+    """Add CPU time per suggestion by group: context only, as runs are not made in turn.
+
+    Args:
+        report: What to add to.
+        records: Those of studies.
+        entrants: The columns.
+        group_of: The row of each problem.
+    """
+    found: dict[str, dict[str, list[float]]] = {}
+    for record in records:
+        of_group = found.setdefault(group_of[record["problem"]], {})
+        of_group.setdefault(record["entrant"], []).append(float(np.mean(record["seconds"])))
+    rows = [
+        [group, *(f"{1e3 * np.mean(by[name]):.1f}" if name in by else "" for name in entrants)]
+        for group, by in found.items()
+    ]
+    if rows:
+        report.table("CPU ms per suggestion, start-up included", ["of", *entrants], rows)
 
 
 def verdict(met: bool) -> str:  # noqa: FBT001 - a word for a truth value
@@ -252,12 +279,13 @@ class CheckpointTables:
 
     Attributes:
         name: What the tables' titles begin with.
-        trials: After how many; the last one is the end of the longest run, whatever it is.
+        trials: After how many; the last one is the end of the longest run, whatever it is; None
+            for the end of each run alone, where problems have budgets of their own.
         group: What the groups are called in a heading, in the singular and in the plural.
     """
 
     name: str
-    trials: Sequence[int]
+    trials: Sequence[int] | None
     group: tuple[str, str] = ("group", "groups")
 
     def add(
@@ -273,7 +301,7 @@ class CheckpointTables:
         Args:
             report: What to add to.
             comparison: The regrets.
-            first: The entrants that are compared in pairs with all others.
+            first: The entrants that are compared in pairs with each other and with all others.
             ranked: Which entrants are ranked among each other, by what they are called; by default
                 all entrants.
         """
@@ -293,9 +321,14 @@ class CheckpointTables:
     def add_medians(self, report: Report, comparison: Comparison) -> None:
         """Add the table of medians and quartiles."""
         rows = [
-            [problem, *self._if_grouped(comparison, comparison.groups.get(problem)), t, *cells]
+            [
+                problem,
+                *self._if_grouped(comparison, comparison.groups.get(problem)),
+                t or "all",
+                *cells,
+            ]
             for problem in comparison.curves
-            for t in comparison.checkpoints(self.trials)
+            for t in self.checkpoints(comparison)
             if (cells := comparison.median_cells(problem, t))
         ]
         report.table(
@@ -315,12 +348,12 @@ class CheckpointTables:
         """Add the table of mean ranks among ``names``, who are called ``whom``."""
         chosen = [name for name in comparison.entrants if name in names]
         rows: list[list[object]] = []
-        for t in comparison.checkpoints(self.trials):
+        for t in self.checkpoints(comparison):
             for group in comparison.subsets:
                 ranks, n_runs = mean_ranks(comparison.cells(t, group), chosen)
                 if ranks is not None and len(chosen) > 1:
                     cells = [f"{rank:.2f}" for rank in ranks]
-                    rows.append([t, *self._if_grouped(comparison, group), n_runs, *cells])
+                    rows.append([t or "all", *self._if_grouped(comparison, group), n_runs, *cells])
         if rows:
             groups = self._if_grouped(comparison, self.group[1])
             headers = ["trials", *groups, "problems x seeds", *chosen]
@@ -331,8 +364,9 @@ class CheckpointTables:
         rows: list[list[object]] = []
         mine = [name for name in first if name in comparison.entrants]
         others = [name for name in comparison.entrants if name not in mine]
-        for own, other in [(own, other) for own in mine for other in others]:
-            for t in comparison.checkpoints(self.trials):
+        pairs = [(own, other) for i, own in enumerate(mine) for other in [*mine[i + 1 :], *others]]
+        for own, other in pairs:
+            for t in self.checkpoints(comparison):
                 for group in comparison.subsets:
                     cells = comparison.cells(t, group)
                     pair = paired(cells, own, other)
@@ -341,7 +375,13 @@ class CheckpointTables:
                     lost = behind(cells, own, other) if group == ALL else {}
                     names = ", ".join(f"{name} ({by:.2g}x)" for name, by in lost.items())
                     groups = self._if_grouped(comparison, group)
-                    row = [f"{own} against {other}", t, *groups, pair.counts, pair.interval()]
+                    row = [
+                        f"{own} against {other}",
+                        t or "all",
+                        *groups,
+                        pair.counts,
+                        pair.interval(),
+                    ]
                     rows.append([*row, names])
         if not rows:
             return
@@ -353,8 +393,11 @@ class CheckpointTables:
             "regret ratio [95% over problems]",
             "behind by median",
         ]
-        whose = "ours" if len(mine) == 1 else "the first"
-        report.table(f"{self.name}: paired comparison, below 1 {whose} is better", headers, rows)
+        report.table(f"{self.name}: paired comparison, below 1 the first is better", headers, rows)
+
+    def checkpoints(self, comparison: Comparison) -> Sequence[int | None]:
+        """Return after how many trials the tables are; None for the end of each run."""
+        return [None] if self.trials is None else comparison.checkpoints(self.trials)
 
     @staticmethod
     def _if_grouped(comparison: Comparison, cell: str | None) -> list[str]:

@@ -1,11 +1,14 @@
-"""Times of entrants that are asked in turn, and the ratios of one's to another's."""
+"""Measurements: times of entrants that are asked in turn, and what a fresh interpreter measures."""
 
 import gc
+import json
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
@@ -27,6 +30,18 @@ def timed(call: Callable[[], Result]) -> tuple[Result, float, float]:
     wall, cpu = time.perf_counter(), time.process_time()
     result = call()
     return result, time.perf_counter() - wall, time.process_time() - cpu
+
+
+def in_fresh_process(code: str, *words: str, environment: Mapping[str, str] | None = None) -> Any:
+    """Return what Python code, given some words, prints as JSON in an interpreter of its own."""
+    done = subprocess.run(  # noqa: S603 - our own interpreter and our own text
+        [sys.executable, "-c", code, *words],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    return json.loads(done.stdout)
 
 
 @dataclass(frozen=True)

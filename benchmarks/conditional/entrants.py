@@ -12,7 +12,6 @@ def gpsampler_with_tpe(*, seed: int, n_startup_trials: int) -> BaseSampler:
 
 
 OURS = ("bbo", "ours-uhe", "ours-map", "go-ucb")
-TPES = ("tpe", "tpe-group")
 ENTRANTS = by_name(
     (
         *(SAMPLERS[name] for name in OURS),
@@ -30,12 +29,7 @@ ENTRANTS = by_name(
             requires=("torch",),
             distribution="optuna",
         ),
-        Entrant(
-            name="smac",
-            target="benchmarks.conditional.smac_peer:SMACSampler",
-            requires=("smac", "ConfigSpace"),
-            distribution="smac",
-        ),
+        SAMPLERS["smac"],
         SAMPLERS["random"],
     )
 )

@@ -9,8 +9,8 @@ import argparse
 
 from benchmarks.common.report import Report
 from benchmarks.common.sampler_benchmark import SamplerBenchmark
+from benchmarks.common.tables import CheckpointTables
 from benchmarks.conditional.entrants import ENTRANTS, OURS
-from benchmarks.conditional.tables import ConditionalTables
 from benchmarks.problems.conditional import PROBLEMS, REAL
 from benchmarks.problems.hpo_tables import is_missing
 from benchmarks.problems.problem import ObjectiveProblem
@@ -33,7 +33,7 @@ def problem_named(name: str) -> ObjectiveProblem:
 BENCHMARK = SamplerBenchmark(
     problems=tuple(PROBLEMS),
     problem_named=problem_named,
-    tables=ConditionalTables(name="conditional", trials=(30, 60)),
+    tables=CheckpointTables(name="conditional", trials=(30, 60)),
     first=OURS[:2],
     entrants=ENTRANTS,
     groups={name: problem.group for name, problem in PROBLEMS.items()},

@@ -13,7 +13,7 @@ from bbo_plugins.gp import likelihood, surrogate
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import FitCriterion, Hyperparameters
 from bbo_plugins.methods.uhe_bo import losses
-from benchmarks.common.criteria import ImportanceWeighted, LiteralLoss, Thinned
+from benchmarks.common.ablations import LiteralLoss
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -24,8 +24,6 @@ LOSSES: Mapping[str, FitCriterion] = MappingProxyType(
         "marginal": likelihood.MARGINAL,
         "literal": losses.NearestNeighborPseudoData(),
         "literal-gamma": LiteralLoss(),
-        "weighted": ImportanceWeighted(),
-        "thinned": Thinned(),
         "weighted-loo": losses.WeightedLeaveOneOut(),
     }
 )

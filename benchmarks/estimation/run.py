@@ -2,14 +2,12 @@
 
 Each estimate sees the first n observations of the same histories: n points drawn uniformly; half of
 them drawn near the path's maximum instead; real runs of our sampler (MAP estimate, log EI and
-GP-UCB) on the path.  What is reported is the estimated length-scale over the true one, and the
-estimated noise variance over the true one.  Ours are the losses of
-``bbo_plugins.methods.uhe_bo.losses`` with
-the default prior and, as ``literal-gamma``, the paper's with its own priors; the peer is
-scikit-learn's maximum likelihood, without a prior.
+GP-UCB) on the path.  What is reported is the estimated length-scale over the true one.  Ours are
+the losses of ``bbo_plugins.methods.uhe_bo.losses`` with the default prior and, as
+``literal-gamma``, the paper's with its own priors; the peer is scikit-learn's maximum likelihood,
+without a prior.
 
-The prediction error of the paper's Fig. 4 is part of ``python -m benchmarks regret --paper``, whose
-runs it needs.
+The prediction error of the paper's Fig. 4 is part of ``python -m benchmarks papers uhe_bo``.
 """
 
 import argparse
@@ -23,7 +21,7 @@ from benchmarks.common.options import add_names
 from benchmarks.common.report import Report
 from benchmarks.common.tables import quartiles, verdict
 from benchmarks.estimation.estimators import LOSSES, PEER, estimate
-from benchmarks.problems.gp_samples import BIASED, DESIGNS, LENGTH_SCALES, NOISE_VARIANCE, draw
+from benchmarks.problems.gp_samples import BIASED, DESIGNS, LENGTH_SCALES, draw
 from benchmarks.problems.hpo_tables import is_missing
 
 DESCRIPTION = "Hyperparameters recovered from i.i.d. and biased samples of a known process."
@@ -60,8 +58,6 @@ def measure(
                     "seed": seed,
                     "estimate": name,
                     "length_scale_ratios": ratios.tolist(),
-                    "noise_ratio": found.noise_variance / NOISE_VARIANCE,
-                    "signal_variance": found.signal_variance,
                 }
             )
     return records
@@ -89,12 +85,12 @@ def run(options: argparse.Namespace, report: Report) -> None:
 def add_tables(
     report: Report, records: Sequence[Mapping[str, Any]], estimates: Sequence[str]
 ) -> None:
-    """Add the tables of length-scales and of the noise to the report, and which goals are met."""
+    """Add the table of length-scales to the report, and which goals are met."""
     if not records:
         report.note("Nothing was measured.")
         return
     settings = sorted({(r["dimension"], list(DESIGNS).index(r["design"]), r["n"]) for r in records})
-    length_rows, noise_rows = [], []
+    length_rows = []
     for dimension, design_index, n in settings:
         design = list(DESIGNS)[design_index]
         chosen = [r for r in records if _setting(r) == (dimension, design, n)]
@@ -102,18 +98,12 @@ def add_tables(
         length_rows.append(
             [*head, *(quartiles(_length_ratios(chosen, name)) for name in estimates)]
         )
-        noise_rows.append([*head, *(quartiles(_noise_ratios(chosen, name)) for name in estimates)])
     n_seeds = len({record["seed"] for record in records})
     headers = ["d", "history", "n", *estimates]
     report.table(
         f"Estimated / true length-scale: median [quartiles] over {n_seeds} seeds and all axes",
         headers,
         length_rows,
-    )
-    report.table(
-        f"Estimated / true noise variance: median [quartiles] over {n_seeds} seeds",
-        headers,
-        noise_rows,
     )
     _add_goal(report, records, estimates)
 
@@ -154,7 +144,3 @@ def _setting(record: Mapping[str, Any]) -> tuple[int, str, int]:
 
 def _length_ratios(records: Sequence[Mapping[str, Any]], name: str) -> list[float]:
     return [ratio for r in records if r["estimate"] == name for ratio in r["length_scale_ratios"]]
-
-
-def _noise_ratios(records: Sequence[Mapping[str, Any]], name: str) -> list[float]:
-    return [record["noise_ratio"] for record in records if record["estimate"] == name]

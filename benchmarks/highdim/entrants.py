@@ -24,8 +24,8 @@ OURS = "ours"
 BBO = "bbo"
 UHE_BO = "uhe-bo"
 LITERAL = ("literal", "literal-exact")
-EXPENSIVE = ("gpsampler", "turbo")
-PEERS = ("gpsampler", "turbo", "tpe", "cma-es", "random")
+EXPENSIVE = ("gpsampler", "hebo", "smac", "turbo")
+PEERS = ("gpsampler", "hebo", "smac", "turbo", "tpe", "cma-es", "random")
 CROSSOVER_PARTS = ("d10", "d20", "d30", "hpo")
 
 

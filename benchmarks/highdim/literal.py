@@ -43,7 +43,6 @@ import numpy as np
 from scipy import optimize
 from scipy.special import expit
 
-from bbo_plugins import errors
 from bbo_plugins.methods.go_ucb.regression import factorize, solve
 
 if TYPE_CHECKING:
@@ -140,12 +139,6 @@ class DualBall:
         center = start + gradients.T @ solve(L, targets - gradients @ start)  # Eq. (5)
         return cls(center, gradients, L, regularization, beta)
 
-    def widths(self, gradients: FloatArray) -> FloatArray:
-        """Return ‖g‖ in the norm of Σ_t⁻¹ of ``gradients`` (m, d_w), shape (m,)."""
-        squared = np.einsum("ij,ji->i", gradients, self.precondition(gradients))
-        widths: FloatArray = np.sqrt(np.maximum(squared, 0.0))
-        return widths
-
     def precondition(self, gradients: FloatArray) -> FloatArray:
         """Return Σ_t⁻¹ g of ``gradients`` (m, d_w) as columns, shape (d_w, m)."""
         J = self.gradients
@@ -215,15 +208,11 @@ class LiteralGOUCB:
         bounds: Lower and upper ends of the box, shape (d, 2).
         n_rounds: T, at least 2.
         rng: Source of Phase I, the weights before the oracle, and where the ascents start.
-        n_startup: n, at least 1; None for √T rounded up.
+        n_startup: n, at least 1.
         hidden_units: h.
         value_bound: F; None for the largest absolute value in Phase I.
         exact: Whether Eq. (2) and step 5 of Phase II are solved instead of followed for the paper's
             numbers of steps.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An argument has a value outside its range.
     """
 
     def __init__(
@@ -232,23 +221,16 @@ class LiteralGOUCB:
         *,
         n_rounds: int,
         rng: np.random.Generator,
-        n_startup: int | None = None,
+        n_startup: int,
         hidden_units: int = 25,
         value_bound: float | None = None,
         exact: bool = False,
     ) -> None:
-        """Check and keep the arguments."""
-        self._low, self._high = _box(bounds)
-        self._n_rounds = errors.check_int("n_rounds", n_rounds, minimum=2)
-        if n_startup is None:
-            n_startup = math.ceil(math.sqrt(self._n_rounds))
-        self._n_startup = errors.check_int("n_startup", n_startup, minimum=1)
-        hidden_units = errors.check_int("hidden_units", hidden_units, minimum=1)
+        """Keep the arguments."""
+        self._low, self._high = np.array(bounds, dtype=np.float64).T
+        self._n_rounds, self._n_startup = n_rounds, n_startup
         self.network = PlainNetwork(len(self._low), hidden_units)
-        self._bound = (
-            None if value_bound is None else errors.check_positive("value_bound", value_bound)
-        )
-        self._exact = errors.check_bool("exact", exact)
+        self._bound, self._exact = value_bound, exact
         self._rng = rng
         self._seen: list[tuple[FloatArray, float]] = []  # Phase I
         self._start = np.empty(0)  # ŵ_0
@@ -260,13 +242,7 @@ class LiteralGOUCB:
         return math.sqrt(self._n_rounds) * math.log(self._n_rounds) ** 2
 
     def ball(self) -> DualBall:
-        """Return Ball_t of round t = 1 + the number of finished ones of Phase II, Eqs. (3) to (6).
-
-        Raises:
-            ValueError: Phase I has not ended.
-        """
-        if len(self._seen) < self._n_startup:
-            raise ValueError(f"there is no ball before the {self._n_startup} rounds of Phase I.")
+        """Return Ball_t, t being 1 + the number of finished rounds of Phase II; Eqs. (3) to (6)."""
         t, d_w = len(self._history) + 1, self.network.n_parameters
         bound = self._bound
         if bound is None:
@@ -282,22 +258,14 @@ class LiteralGOUCB:
 
     def ask(self) -> FloatArray:
         """Return the next point to evaluate, shape (d,)."""
-        x = self._rng.uniform(self._low, self._high)
+        x: FloatArray = self._rng.uniform(self._low, self._high)
         if len(self._seen) < self._n_startup:
             return x
         ball = self.ball()
         return self._alternate(x, ball) if self._exact else self._ascend(x, ball)
 
     def tell(self, x: FloatArray, y: float) -> None:
-        """Take the value ``y`` that was observed at ``x`` (d,).
-
-        Raises:
-            ValueError: ``x`` is not a point of the box, or ``y`` is not finite.
-        """
-        x = np.array(x, dtype=np.float64)
-        if x.shape != self._low.shape or not ((x >= self._low) & (x <= self._high)).all():
-            raise ValueError(errors.rule_message("x", "a point of the box", x))
-        y = errors.check_finite("y", y)
+        """Take the value ``y`` that was observed at ``x`` (d,)."""
         if len(self._seen) < self._n_startup:
             self._seen.append((x, y))
             if len(self._seen) == self._n_startup:
@@ -359,18 +327,3 @@ class LiteralGOUCB:
                 break
             best = value
         return x
-
-
-def _box(bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper ends, both (d,).
-
-    Raises:
-        ValueError: ``bounds`` is no box.
-    """
-    ends = np.array(bounds, dtype=np.float64)
-    if ends.ndim != 2 or ends.shape[1] != 2 or not len(ends):
-        raise ValueError(f"bounds must have the shape (d, 2), but has {ends.shape}.")
-    low, high = ends.T
-    if not (np.isfinite(ends).all() and (low < high).all()):
-        raise ValueError(errors.rule_message("bounds", "finite and increasing", bounds))
-    return low, high

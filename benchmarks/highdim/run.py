@@ -1,4 +1,4 @@
-"""GO-UCB in many dimensions: simple and cumulative regret, and seconds per suggestion.
+"""GO-UCB in many dimensions: simple and cumulative regret.
 
 A longer run that is stored counts as a shorter one, so that the benchmark can be run in pieces: by
 ``--parts``, ``--problems``, ``--samplers``, ``--trials``, ``--minutes``. The tables are made from
@@ -6,7 +6,8 @@ all stored runs of what is asked for, and say how many there are.
 
 Seeds begin at 100: smaller ones were used while the sampler was made. GPSampler and TuRBO take
 minutes per run and get fewer seeds where there are 50 or 100 parameters. Two parts, of 10 and 30
-parameters, are for the choice between our own samplers, and have no one else.
+parameters, are for the choice between our own samplers, and have no one else. Suggestion times in
+turn are measured by ``python -m benchmarks latency --samplers go-ucb gpsampler``.
 """
 
 import argparse
@@ -16,7 +17,8 @@ from benchmarks.common.options import add_names
 from benchmarks.common.report import Report
 from benchmarks.common.sampler_benchmark import add_study_arguments
 from benchmarks.common.samplers import Entrant, available
-from benchmarks.common.studies import StudyProblem, planned, run_studies
+from benchmarks.common.studies import planned, run_studies
+from benchmarks.common.tables import add_seconds
 from benchmarks.highdim.entrants import (
     BBO,
     ENTRANTS,
@@ -28,13 +30,13 @@ from benchmarks.highdim.entrants import (
     competes,
 )
 from benchmarks.highdim.problems import CASES, PARTS, problem_named
-from benchmarks.highdim.speed import add_speed
-from benchmarks.highdim.tables import add_cumulative, add_moved_tables, add_seconds_table
+from benchmarks.highdim.tables import add_cumulative, add_moved_tables
 from benchmarks.problems.hpo_tables import is_missing
+from benchmarks.problems.problem import StudyProblem
 
-DESCRIPTION = "Regret and suggestion time of GO-UCB and its peers with 7 to 100 parameters."
+DESCRIPTION = "Regret of GO-UCB and its peers with 7 to 100 parameters."
 MOVED_PARTS = tuple(f"d{dimension}" for dimension in PARTS)
-ALL_PARTS = ("paper", *MOVED_PARTS, "hpo", "speed")
+ALL_PARTS = ("paper", *MOVED_PARTS, "hpo")
 FIRST_SEED = 100
 # Per part: seeds of all entrants, and of those that take minutes per run.
 SEEDS = {
@@ -85,7 +87,7 @@ def seeds_of(problem: StudyProblem, entrant: Entrant, options: argparse.Namespac
 def run(options: argparse.Namespace, report: Report) -> None:
     """Run what is not stored yet, then report on everything asked for."""
     parts = [case.part for name, case in CASES.items() if name in options.problems]
-    asked = [part for part in options.parts if part in {*parts, "speed"}]
+    asked = [part for part in options.parts if part in parts]
     if is_missing() and "hpo" in asked:
         report.skip("the tuning tasks", "not installed: scikit-learn")
         asked.remove("hpo")
@@ -107,6 +109,4 @@ def run(options: argparse.Namespace, report: Report) -> None:
     for part in MOVED_PARTS:
         add_moved_tables(report, records, names, part)
     add_cumulative(report, records, names, "hpo", what.format("tuning tasks (error rate)"))
-    add_seconds_table(report, records, names)
-    if "speed" in asked:
-        add_speed(report, names, quick=options.quick, record=options.minutes != 0)
+    add_seconds(report, records, names, {name: case.part for name, case in CASES.items()})

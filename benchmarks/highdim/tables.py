@@ -38,23 +38,6 @@ def add_moved_tables(
     tables.add(report, comparison, first=[BBO, OURS], ranked=by_whom)
 
 
-def add_seconds_table(
-    report: Report, records: Sequence[Mapping[str, Any]], samplers: Sequence[str]
-) -> None:
-    """Add CPU time per suggestion by part: context only, as runs are not made in turn."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for record in records:
-        case = CASES[record["problem"]]
-        of_entrant = found.setdefault(case.part, {}).setdefault(record["entrant"], [])
-        of_entrant.append(float(np.mean(record["seconds"][case.problem.n_startup :])))
-    rows = [
-        [part, *(f"{1e3 * np.mean(by[name]):.1f}" if name in by else "" for name in samplers)]
-        for part, by in found.items()
-    ]
-    if rows:
-        report.table("CPU ms per suggestion, over the runs", ["part", *samplers], rows)
-
-
 def wald(values: Sequence[float]) -> str:
     """Format a mean, the paper's error bar (1.96 standard errors), and the number of values."""
     if len(values) == 1:

@@ -1,7 +1,7 @@
 """The ways of spending a total number of SGD steps that the ``horizon`` benchmark compares.
 
-Ours train by an :class:`~bbo_plugins.InnerHorizon`: one that grows, with or without promotion or
-with noise known to be φ² / N, or a fixed one, N = B / T. The peers are Optuna's pruners at their
+Ours train by an :class:`~bbo_plugins.InnerHorizon`: one that grows, also with noise known to be
+φ² / N, or a fixed one, N = B / T. The peers are Optuna's pruners at their
 own defaults with Optuna's default sampler: a trial trains for up to R steps, reports its validation
 loss 64 times on the way, and is pruned or not. All start and stop trainings at the same places:
 what has been trained is never trained again, every step of every trial counts, and the last trial
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, SuccessiveHalvingPruner
-from optuna.samplers import BaseSampler, TPESampler
+from optuna.samplers import TPESampler
 
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, UHEBOSampler, continued_from, inner_steps
@@ -26,12 +26,7 @@ from benchmarks.horizon.tasks import Task, Training
 N_REPORTS = 64  # of a peer's full training
 FULL_TRAININGS = 10  # of the peers that the budget would allow: R = B / 10
 OUTERS = (5, 10, 20, 40, 80)
-# T and N of the table in section 5 of Fu et al. (2024), the latter divided by five.
-PAPER_TRIALS = {
-    20: (20, 100, 200, 400, 600),
-    40: (100, 200, 400, 600, 800),
-    60: (200, 400, 600, 800, 1_200),
-}
+PAPER_OUTERS = (20, 40, 60)  # T in section 5 of Fu et al. (2024)
 PHIS = (0.3, 1.0, 3.0)
 
 
@@ -120,15 +115,10 @@ class Bench:
 
 
 def by_horizon(
-    task: Task,
-    total: int,
-    seed: int,
-    *,
-    horizon: Callable[[Task, int], InnerHorizon],
-    **options: Any,
+    task: Task, total: int, seed: int, *, horizon: Callable[[int], InnerHorizon], **options: Any
 ) -> Outcome:
     """Train by a horizon, with our sampler."""
-    plan, bench = horizon(task, total), Bench(task, seed)
+    plan, bench = horizon(total), Bench(task, seed)
 
     def objective(trial: optuna.Trial) -> float:
         source = continued_from(trial)
@@ -147,7 +137,6 @@ def by_pruner(
     seed: int,
     *,
     pruner: Callable[[], BasePruner],
-    sampler: Callable[[int], BaseSampler] = lambda seed: TPESampler(seed=seed),
     full_trainings: int = FULL_TRAININGS,
 ) -> Outcome:
     """Train up to R steps unless pruned."""
@@ -168,39 +157,28 @@ def by_pruner(
                 raise optuna.TrialPruned
         return value
 
-    study = optuna.create_study(sampler=sampler(seed), pruner=pruner())
+    study = optuna.create_study(sampler=TPESampler(seed=seed), pruner=pruner())
     study.optimize(objective)
     return bench.outcome()
 
 
-def growing(task: Task, total: int, **options: Any) -> InnerHorizon:
-    """Return the growing horizon, for any task."""
-    del task
+def growing(total: int, **options: Any) -> InnerHorizon:
+    """Return the growing horizon."""
     return InnerHorizon.growing(total_steps=total, **options)
 
 
-def rule(task: Task, total: int) -> InnerHorizon:
-    """Return the rule for a known budget."""
-    return InnerHorizon.from_budget(total, loss="nonconvex", n_params=len(task.space))
-
-
-def fixed(task: Task, total: int, *, n_outer: int) -> InnerHorizon:
+def fixed(total: int, *, n_outer: int) -> InnerHorizon:
     """Return N = B / T."""
-    del task
     return InnerHorizon(n_outer=n_outer, constant=total // n_outer / n_outer)
 
 
-def _ours(name: str, acquisition: str, horizon: Callable[[Task, int], InnerHorizon]) -> Method:
+def _ours(name: str, acquisition: str, horizon: Callable[[int], InnerHorizon]) -> Method:
     run = functools.partial(by_horizon, horizon=horizon, acquisition=acquisition)
     return Method(name, run, ours=True)
 
 
 def _peer(name: str, **options: Any) -> Method:
     return Method(name, functools.partial(by_pruner, **options), ours=False)
-
-
-def _our_sampler(seed: int) -> BaseSampler:
-    return UHEBOSampler(seed=seed)
 
 
 def _hyperband() -> BasePruner:
@@ -213,15 +191,13 @@ PEERS: dict[str, Callable[[], BasePruner]] = {
     "median": MedianPruner,
 }
 OURS = {"ei": "logei", "ucb": "ucb"}
-HORIZONS: dict[str, Callable[[Task, int], InnerHorizon]] = {
+HORIZONS: dict[str, Callable[[int], InnerHorizon]] = {
     "growing": growing,
-    "unpromoted": functools.partial(growing, promote=0),
     **{f"phi={phi:g}": functools.partial(growing, phi=phi) for phi in PHIS},
-    "budget": rule,
-    **{f"T={n}": functools.partial(fixed, n_outer=n) for n in sorted({*OUTERS, *PAPER_TRIALS})},
+    **{f"T={n}": functools.partial(fixed, n_outer=n) for n in sorted({*OUTERS, *PAPER_OUTERS})},
 }
 GROWING = tuple(f"growing-{name}" for name in OURS)
-LONGER = ("asha-5",)  # peers that are allowed longer trainings: R = B / 5
+RATIOS = tuple(f"T={n}-{name}" for name in OURS for n in OUTERS)
 METHODS = {
     method.name: method
     for method in (
@@ -231,14 +207,6 @@ METHODS = {
             for name, acquisition in OURS.items()
         ),
         *(_peer(name, pruner=pruner) for name, pruner in PEERS.items()),
-        *(
-            _peer(f"{name}-{n}", pruner=pruner, full_trainings=n)
-            for name, pruner in PEERS.items()
-            for n in (5, 20)
-        ),
-        *(
-            _peer(f"{name}-gp", pruner=pruner, sampler=_our_sampler)
-            for name, pruner in PEERS.items()
-        ),
+        _peer("asha-5", pruner=SuccessiveHalvingPruner, full_trainings=5),  # R = B / 5
     )
 }

@@ -170,7 +170,6 @@ class Task:
     """What is tuned: a search space, and the training that its points stand for."""
 
     name: str
-    loss: str
     space: Mapping[str, FloatDistribution | IntDistribution]
     load: Callable[[], Data]
 
@@ -227,10 +226,9 @@ _COMMON = {
 TASKS = {
     task.name: task
     for task in (
-        Task("logistic", "convex", _COMMON, digits),
+        Task("logistic", _COMMON, digits),
         Task(
             "network",
-            "nonconvex",
             {
                 **_COMMON,
                 "init": FloatDistribution(1e-2, 10.0, log=True),

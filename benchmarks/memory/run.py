@@ -9,22 +9,19 @@ size, before and after 500 suggestions.
 
 import argparse
 import gc
-import json
 import resource
-import subprocess
 import sys
 import time
 import tracemalloc
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import optuna
 from optuna.trial import TrialState
 
 from benchmarks.common.histories import history
 from benchmarks.common.report import Report
-from benchmarks.common.samplers import SAMPLERS, available, quiet
+from benchmarks.common.samplers import SAMPLERS, available
+from benchmarks.common.timing import in_fresh_process
 from benchmarks.problems.functions import PROBLEMS
 
 DESCRIPTION = "Peak memory of a long study beside GPSampler's, and growth over many suggestions."
@@ -38,21 +35,6 @@ GROWTH_LENGTH = 60
 WARM_UP = 20
 MEGABYTE = 2.0**20
 _STATUS = Path("/proc/self/status")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """What one process does.
-
-    Attributes:
-        entrant: The sampler's name.
-        n: Number of complete trials that it starts from.
-        n_repeated: How often one trial is suggested again; 0 for the peak instead.
-    """
-
-    entrant: str
-    n: int
-    n_repeated: int = 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,11 +56,11 @@ def resident(*, largest: bool = False) -> float:
     return next(int(line.split()[1]) * 1024 / MEGABYTE for line in lines if line.startswith(field))
 
 
-def peak(job: Job) -> dict[str, float]:
+def peak(entrant: str, n: int) -> dict[str, float]:
     """Ask a few times on a history; returns the peak in MB and the CPU seconds of asking."""
     problem = PROBLEMS[FUNCTION]
-    study = optuna.create_study(sampler=SAMPLERS[job.entrant].build(0))
-    study.add_trials(history(problem, job.n, 0))
+    study = optuna.create_study(sampler=SAMPLERS[entrant].build(0))
+    study.add_trials(history(problem, n, 0))
     start = time.process_time()
     for _ in range(N_ASKS):
         study.tell(study.ask(dict(problem.space)), state=TrialState.FAIL)
@@ -86,13 +68,13 @@ def peak(job: Job) -> dict[str, float]:
     return {"peak": resident(largest=True), "seconds": seconds}
 
 
-def growth(job: Job) -> dict[str, float]:
+def growth(entrant: str, n_repeated: int) -> dict[str, float]:
     """Suggest one trial again and again; returns the growth in bytes and of the process in MB."""
     problem = PROBLEMS[FUNCTION]
     space = dict(problem.space)
-    sampler = SAMPLERS[job.entrant].build(0)
+    sampler = SAMPLERS[entrant].build(0)
     study = optuna.create_study(sampler=sampler)
-    study.add_trials(history(problem, job.n, 0))
+    study.add_trials(history(problem, GROWTH_LENGTH, 0))
     number = study.ask(space).number
 
     def suggest(count: int) -> None:
@@ -104,25 +86,22 @@ def growth(job: Job) -> dict[str, float]:
     tracemalloc.start()
     suggest(WARM_UP)
     before, resident_before = tracemalloc.get_traced_memory()[0], resident()
-    suggest(job.n_repeated)
+    suggest(n_repeated)
     grown = tracemalloc.get_traced_memory()[0] - before
     return {"bytes": grown, "resident": resident() - resident_before}
 
 
-def work(text: str) -> None:
-    """Do the job given as JSON and print what it measured; what the fresh interpreter executes."""
-    quiet()
-    job = Job(**json.loads(text))
-    print(json.dumps(growth(job) if job.n_repeated else peak(job)))
-
-
-def in_own_process(job: Job) -> dict[str, Any]:
-    """Do a job in a fresh interpreter; returns what it measured."""
-    code = "import sys; from benchmarks.memory.run import work; work(sys.argv[1])"
-    words = [sys.executable, "-c", code, json.dumps(asdict(job))]
-    done = subprocess.run(words, check=True, capture_output=True, text=True)  # noqa: S603 - our own
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
+def in_own_process(what: str, entrant: str, count: int) -> dict[str, float]:
+    """Return what ``peak`` or ``growth`` measures in an interpreter of its own."""
+    code = f"""
+import json, sys
+from benchmarks.common.samplers import quiet
+from benchmarks.memory.run import {what}
+quiet()
+print(json.dumps({what}(sys.argv[1], int(sys.argv[2]))))
+"""
+    found: dict[str, float] = in_fresh_process(code, entrant, str(count))
+    return found
 
 
 def run(options: argparse.Namespace, report: Report) -> None:
@@ -134,7 +113,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
         for name in entrants:
             if name == PEER and n > PEER_MAX_LENGTH:
                 continue
-            measured = in_own_process(Job(entrant=name, n=n))
+            measured = in_own_process("peak", name, n)
             report.record(kind="peak", n=n, entrant=name, **measured)
             rows.append([n, name, round(measured["peak"]), round(measured["seconds"], 1)])
     report.table(
@@ -144,8 +123,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
     )
     rows = []
     for name in entrants[1:]:
-        job = Job(entrant=name, n=GROWTH_LENGTH, n_repeated=options.repeated)
-        measured = in_own_process(job)
+        measured = in_own_process("growth", name, options.repeated)
         report.record(kind="growth", n=GROWTH_LENGTH, entrant=name, **measured)
         rows.append([name, measured["bytes"], round(measured["resident"], 2)])
     report.table(

@@ -35,6 +35,7 @@ from benchmarks.common import keel
 from benchmarks.common.plain_gp import Model, Uninformative, next_point, wald
 from benchmarks.highdim.literal import LiteralGOUCB
 from benchmarks.highdim.problems import problem_named
+from benchmarks.problems import breast_cancer
 from benchmarks.problems.breast_cancer import N_FOLDS, TASKS
 from benchmarks.problems.hpo_tables import is_missing
 from benchmarks.problems.problem import from_unit
@@ -92,12 +93,9 @@ def cases(*, quick: bool) -> list[dict[str, Any]]:
 @cache
 def _data(name: str) -> tuple[FloatArray, Labels, Labels]:
     """Return inputs (n, p), classes (n,) and the fold of each row (n,)."""
-    if name in _KEEL_NAMES:
-        X, y = keel.load(_KEEL_NAMES[name])
-    else:
-        from sklearn import datasets  # noqa: PLC0415 - optional
-
-        X, y = datasets.load_breast_cancer(return_X_y=True)
+    if name not in _KEEL_NAMES:
+        return breast_cancer.data()
+    X, y = keel.load(_KEEL_NAMES[name])
     return X, y, np.random.default_rng(0).permutation(len(y)) % N_FOLDS
 
 

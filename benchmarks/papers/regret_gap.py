@@ -16,7 +16,7 @@ the rest of section 5.2: GP-LCB, 10 initial points, the median of the first 10 c
 values as continuous ones, SR-cv with Eq. (5); five folds instead of ten.
 
 ``optuna-emmr`` is the GP-LCB run again, judged after every fifth evaluation by Optuna's terminator
-for the same criterion (``benchmarks.stopping.series``).
+for the same criterion (``benchmarks.stopping.replay``).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from benchmarks.common.plain_gp import Acquisition, Model, Uninformative, mean_a
 from benchmarks.problems.hpo_tables import is_missing
 from benchmarks.problems.problem import from_unit, space_filling, to_unit
 from benchmarks.problems.tuning import table_named
-from benchmarks.stopping.problems import objective_of
-from benchmarks.stopping.series import optuna_terminator, peer_is_missing
+from benchmarks.stopping.problems import problem_named
+from benchmarks.stopping.replay import PEER, peer_is_missing, terminator_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ N_INITIAL, N_TRIALS = 10, 100
 QUICK_TRIALS = 32
 PARAMETER: Mapping[Acquisition, float] = {"ucb": 2.0, "ei": 0.01, "pi": 0.01}
 DELTA, ETA, N_MEDIAN, N_MEDIAN_OF_TABLES, PROBABILITY = 0.1, 0.01, 20, 10, 0.01
-PEER, PEER_EVERY = "optuna-emmr", 5
+PEER_EVERY = 5
 RUNS = {PEER: 5}  # instead of SEEDS, for its cost
 SR_CV, N_TOP = "SR-cv", 10
 RULES = ("PI", "EI-med", "SR-med", "Ours-auto", "Ours-med")
@@ -146,8 +146,7 @@ def criteria(
 def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """Optimize one function to the end of the budget; returns what every criterion said."""
     name: Acquisition = "ucb" if run["entrant"] == PEER else run["entrant"]
-    objective = objective_of(run["case"], directory)
-    problem, rng = objective.problem, np.random.default_rng([run["seed"], 1])
+    problem, rng = problem_named(run["case"], directory), np.random.default_rng([run["seed"], 1])
     X = space_filling(N_INITIAL, problem.dimension, np.random.default_rng(run["seed"]))
     y = np.array([-problem.value(from_unit(problem.space, x)) for x in X])
     fresh = shifted_sobol(_N_CANDIDATES, problem.dimension, np.random.default_rng(0))
@@ -161,9 +160,9 @@ def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
             found = criteria(model.process, model.process.y, fresh)
             for key, value in found.items():
                 series[key].append(value * (1.0 if key == "pi" else model.std))
-            if objective.fold_scores is not None:
+            if problem.fold_scores is not None:
                 best = from_unit(problem.space, X[int(y.argmax())])
-                series["cv"].append(cross_validation_threshold(objective.fold_scores(best)))
+                series["cv"].append(cross_validation_threshold(problem.fold_scores(best)))
             at = model.process.hyperparameters
             series["signal"].append(at.signal_variance)
             series["length_scale"].append(float(np.exp(np.log(at.length_scales).mean())))
@@ -171,12 +170,12 @@ def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
             x = next_point(model.process, name, PARAMETER[name], rng)
             X = np.concatenate([X, x[None]])
             y = np.append(y, -problem.value(from_unit(problem.space, x)))
-    regrets = np.minimum.accumulate(-y - problem.minimum) / objective.largest_regret
+    regrets = np.minimum.accumulate(-y - problem.minimum) / problem.largest_regret
     peer = {"peer_stop": _peer_stop(problem, X, y, run["seed"])} if run["entrant"] == PEER else {}
     top = {}
     if run["case"] in TABLES:
         values = np.sort(table_named(run["case"], directory).scores.mean(axis=1))
-        top = {"top": float((values[N_TOP - 1] - problem.minimum) / objective.largest_regret)}
+        top = {"top": float((values[N_TOP - 1] - problem.minimum) / problem.largest_regret)}
     return {
         **peer,
         **top,
@@ -188,7 +187,7 @@ def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
 
 def _peer_stop(problem: Problem, X: FloatArray, y: FloatArray, seed: int) -> int | None:
     """Return the number of evaluations at which Optuna's terminator stops, None for never."""
-    terminator, study = optuna_terminator(seed), optuna.create_study()
+    terminator, study = terminator_of(PEER, seed), optuna.create_study()
     for n, (x, value) in enumerate(zip(X, y.tolist(), strict=True), start=1):
         params = from_unit(problem.space, x)
         study.add_trial(
@@ -243,7 +242,7 @@ def stop_of(record: Mapping[str, Any], rule: str) -> int | None:
 
 def minimizers(name: str) -> FloatArray:
     """Return the global minimizers of a function in its own coordinates, shape (k, 2); Fig. 8."""
-    problem = objective_of(name, Path()).problem
+    problem = problem_named(name, Path())
     first = np.array(list(problem.argmin.values()))
     if name in {"holder_table", "cross_in_tray"}:
         return np.array([[a, b] for a in (first[0], -first[0]) for b in (first[1], -first[1])])
@@ -257,7 +256,7 @@ def found_optimum(record: Mapping[str, Any], n: int) -> bool:
     """
     if "top" in record:
         return bool(record["regrets"][n - 1] <= record["top"] * (1.0 + 1e-3))
-    problem = objective_of(record["case"], Path()).problem
+    problem = problem_named(record["case"], Path())
     optima = [
         to_unit(problem.space, dict(zip(problem.space, at.tolist(), strict=True)))
         for at in minimizers(record["case"])

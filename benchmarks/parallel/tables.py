@@ -1,4 +1,4 @@
-"""Tables of the ``parallel`` benchmark: regret, wall time and repetitions by number of workers."""
+"""Tables of the ``parallel`` benchmark: regret and wall time by number of workers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -10,7 +10,6 @@ from scipy import stats
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
 from benchmarks.common.tables import RELATIVE_FLOOR, quartiles
-from benchmarks.parallel.study import NEAR
 from benchmarks.problems.functions import PROBLEMS
 
 Records: TypeAlias = Sequence[Mapping[str, Any]]
@@ -18,29 +17,10 @@ Records: TypeAlias = Sequence[Mapping[str, Any]]
 
 def add_tables(report: Report, records: Records, samplers: Sequence[str]) -> None:
     """Add every table of the benchmark to the report."""
-    if not records:
-        report.note("Nothing was measured.")
-        return
     workers = sorted({record["workers"] for record in records})
     _add_regrets(report, records, samplers, workers)
     _add_ratios(report, records, samplers, workers)
     _add_times(report, records, samplers, workers)
-    rows = [[name, *(_repetitions(_of(records, name, n)) for n in workers)] for name in samplers]
-    title = "Repetitions per study, by number of workers: next to a running trial / equal to any"
-    report.table(title, ["sampler", *map(str, workers)], rows)
-    report.note(
-        f"Next to: every coordinate of the unit cube within {NEAR:g} of a trial that was running "
-        "when this one was asked for. The start-up points are not counted."
-    )
-
-
-def _of(records: Records, entrant: str, workers: int) -> Records:
-    return [r for r in records if (r["entrant"], r["workers"]) == (entrant, workers)]
-
-
-def _repetitions(records: Records) -> str:
-    near, equal = (np.mean([r[name] for r in records]) for name in ("near_running", "equal"))
-    return f"{near:.2f} / {equal:.2f}"
 
 
 def regrets(records: Records, sampler: str, workers: int) -> NDArray[np.float64]:
@@ -73,20 +53,16 @@ def _add_regrets(
     rows = []
     for problem in dict.fromkeys(record["problem"] for record in records):
         for sampler in samplers:
-            found = [
-                [r["regret"] for r in _of(records, sampler, n) if r["problem"] == problem]
-                for n in workers
-            ]
+            of_both = [r for r in records if (r["problem"], r["entrant"]) == (problem, sampler)]
+            found = [[r["regret"] for r in of_both if r["workers"] == n] for n in workers]
             rows.append([problem, sampler, *map(quartiles, found)])
     n_seeds = len({record["seed"] for record in records})
-    n_trials = " or ".join(str(n) for n in sorted({record["n_trials"] for record in records}))
     report.table(
-        f"Final simple regret after {n_trials} trials by number of workers: median [quartiles] "
-        f"over {n_seeds} seeds",
+        f"Final simple regret after {records[0]['n_trials']} trials by number of workers: "
+        f"median [quartiles] over {n_seeds} seeds",
         ["problem", "sampler", *map(str, workers)],
         rows,
     )
-    report.note("Regret of the best observed trial, evaluated without noise.")
 
 
 def _add_ratios(
@@ -102,10 +78,6 @@ def _add_ratios(
         ]
         title = f"Regret with more workers, as a multiple of that with {few}: geometric mean [95%]"
         report.table(title, ["sampler", *map(str, more)], rows)
-        report.note(
-            f"Over problems and seeds together. Regrets below {RELATIVE_FLOOR:g} of a problem's "
-            "scale (median regret of a random point) count as that."
-        )
     rows = [
         [f"{mine} / {peer}", *(mean_ratio(found[mine, n], found[peer, n]) for n in workers)]
         for mine in samplers
@@ -115,6 +87,10 @@ def _add_ratios(
     if rows:
         title = "Ratio of regrets with the same number of workers (below 1: the first is better)"
         report.table(title, ["pair", *map(str, workers)], rows)
+    report.note(
+        f"Over problems and seeds together. Regrets below {RELATIVE_FLOOR:g} of a problem's "
+        "scale (median regret of a random point) count as that."
+    )
 
 
 def _add_times(

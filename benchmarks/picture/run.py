@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.report import Report, read_records
-from benchmarks.common.studies import StudyProblem
 from benchmarks.common.tables import Comparison, Floats
 from benchmarks.problems import conditional, constrained, functions
+from benchmarks.problems.problem import StudyProblem
 
 DESCRIPTION = "Draw regret over trials of three kinds of study, from stored results."
 KINDS: dict[str, tuple[str, Callable[[], Mapping[str, StudyProblem]]]] = {

@@ -60,7 +60,7 @@ class Task:
 
     def value(self, params: Params) -> float:
         """Return the error rate over the folds at a point of the box."""
-        X, y, fold_of = _data()
+        X, y, fold_of = data()
         hyperparameters = self.decoded(params)
         errors = []
         with warnings.catch_warnings():
@@ -91,7 +91,7 @@ class Task:
 
 
 @functools.cache
-def _data() -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+def data() -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
     """Return inputs (n, p), classes (n,) and the fold of each row (n,)."""
     from sklearn import datasets  # noqa: PLC0415 - a missing package is reported by name
 

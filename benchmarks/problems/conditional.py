@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -368,18 +367,6 @@ def four_regressors(trial: Trial) -> float:
     return min(1.0, 1.0 - float(score))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ErrorRate(ObjectiveProblem):
-    """A model's error, at most 1: it is its own unit, and what could be reached is not known."""
-
-    minimum: float = 0.0
-
-    @functools.cached_property
-    def scale(self) -> float:
-        """One."""
-        return 1.0
-
-
 N_TRIALS = 100
 _FUNCTIONS = {
     "chosen on": (
@@ -397,7 +384,10 @@ SYNTHETIC = {
     for one in functions
 }
 REAL = {
-    one.__name__: ErrorRate(name=one.__name__, function=one, n_trials=N_TRIALS, group="real")
+    # An error is at most 1, its own unit; what could be reached is not known.
+    one.__name__: ObjectiveProblem(
+        name=one.__name__, function=one, n_trials=N_TRIALS, minimum=0.0, group="real", unit=1.0
+    )
     for one in (four_classifiers, preprocessing_and_model, small_network, four_regressors)
 }
 PROBLEMS: Mapping[str, ObjectiveProblem] = SYNTHETIC | REAL

@@ -16,13 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.problems.problem import ObjectiveProblem
+from benchmarks.problems.problem import BoxFunction, ObjectiveProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
-    from optuna.trial import Trial
 
     Vector = NDArray[np.float64]
     Values = tuple[float, list[float]]
@@ -31,39 +28,18 @@ N_TRIALS = 60
 
 
 @dataclass(frozen=True)
-class Constrained:
+class Constrained(BoxFunction):
     """A function of a box with constraints.
 
     Attributes:
-        function: Returns the value and the constraints at a point (d,).
-        low: Lower ends of the box.
-        high: Upper ends.
         argmin: A feasible point with the least value.
-        integers: Coordinates that are integers.
     """
 
-    function: Callable[[Vector], Values]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
     argmin: tuple[float, ...]
-    integers: tuple[int, ...] = ()
-
-    def __call__(self, trial: Trial) -> float:
-        """Suggest a point; return the value there, and set its constraints."""
-        x = [
-            trial.suggest_int(f"x{i}", int(low), int(high))
-            if i in self.integers
-            else trial.suggest_float(f"x{i}", low, high)
-            for i, (low, high) in enumerate(zip(self.low, self.high, strict=True))
-        ]
-        value, constraints = self.function(np.array(x, dtype=np.float64))
-        for i, constraint in enumerate(constraints):
-            trial.set_constraint(f"c{i}", float(constraint))
-        return float(value)
 
     def problem(self, name: str) -> ObjectiveProblem:
         """Return it as a problem of this name."""
-        minimum = float(self.function(np.array(self.argmin))[0])
+        minimum = float(np.array(self.function(np.array(self.argmin))[0]))
         return ObjectiveProblem(name=name, function=self, n_trials=N_TRIALS, minimum=minimum)
 
 
@@ -248,7 +224,7 @@ CHOSEN_ON = {
         (1, 1, 10, 10),
         (99, 99, 200, 200),
         (13, 7, 42.098445596, 176.636595842),
-        (0, 1),
+        integers=(0, 1),
     ),
     "islands": Constrained(islands, (0,) * 3, (1,) * 3, _toward(_ISLANDS[2], _WANTED, 0.15)),
     "thin_shell": Constrained(
@@ -274,7 +250,7 @@ HELD_OUT = {
         (2.6, 0.7, 17, 7.3, 7.3, 2.9, 5.0),
         (3.6, 0.8, 28, 8.3, 8.3, 3.9, 5.5),
         (3.5, 0.7, 17, 7.3, 7.715319911, 3.350214666, 5.286654465),
-        (2,),
+        integers=(2,),
     ),
     "far_corner": Constrained(far_corner, (0,) * 5, (1,) * 5, (0.85,) * 5),
 }

@@ -189,3 +189,8 @@ def _problems() -> tuple[Problem, ...]:
 PROBLEMS: Mapping[str, Problem] = MappingProxyType(
     {problem.name: problem for problem in _problems()}
 )
+
+
+def problem_named(name: str) -> Problem:
+    """Return a problem."""
+    return PROBLEMS[name]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bbo_plugins.acquisition.hypervolume import hypervolume
-from benchmarks.problems.problem import Direction, ObjectiveProblem, is_feasible
+from benchmarks.problems.problem import BoxFunction, Direction, ObjectiveProblem, is_feasible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,49 +37,24 @@ _MINIMIZE: Direction = "minimize"
 
 
 @dataclass(frozen=True)
-class SeveralObjectives:
-    """Functions of a box, to be minimized, with or without constraints.
+class SeveralObjectives(BoxFunction):
+    """Functions of a box, with or without constraints.
 
     Attributes:
-        function: Returns the values and the constraints, kept where none is above zero, at a point
-            (d,).
-        low: Lower ends of the box.
-        high: Upper ends.
         reference: Reference point of the hypervolume.
         best: The largest hypervolume that is known.
-        integers: Coordinates that are integers.
-        noise_sd: Standard deviation of the noise of every value.
     """
 
-    function: Callable[[Vector], Values]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
     reference: tuple[float, ...]
     best: float
-    integers: tuple[int, ...] = ()
-    noise_sd: float = 0.0
-
-    def __call__(self, trial: Trial) -> list[float]:
-        """Suggest a point; return the values there, and set the constraints."""
-        x = [
-            trial.suggest_int(f"x{i}", int(low), int(high))
-            if i in self.integers
-            else trial.suggest_float(f"x{i}", low, high)
-            for i, (low, high) in enumerate(zip(self.low, self.high, strict=True))
-        ]
-        values, constraints = self.function(np.array(x, dtype=np.float64))
-        for i, constraint in enumerate(constraints):
-            trial.set_constraint(f"c{i}", float(constraint))
-        noise = np.random.default_rng(trial.number).standard_normal(len(values))
-        noisy: list[float] = (np.array(values) + self.noise_sd * noise).tolist()
-        return noisy
 
     def values_of(self, trial: FrozenTrial) -> Sequence[float]:
         """Return the values of a trial without noise."""
         if not self.noise_sd:
             return [*trial.values]
         point = np.array([trial.params[f"x{i}"] for i in range(len(self.low))])
-        return self.function(point)[0]
+        values: Sequence[float] = self.function(point)[0]  # type: ignore[assignment]
+        return values
 
     def problem(self, name: str) -> ObjectiveProblem:
         """Return it as a problem of this name."""

@@ -13,9 +13,9 @@ import hashlib
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import optuna
@@ -36,10 +36,9 @@ Direction: TypeAlias = Literal["minimize", "maximize"]
 # "table": tuning of a model, looked up; run only when asked for, too.
 Group: TypeAlias = Literal["deceptive", "smooth", "mixed", "noisy", "paper", "table"]
 
-GROUPS: tuple[Group, ...] = get_args(Group)
 BOX_LOW, BOX_HIGH = -5.0, 5.0
 N_STARTUP = 10
-_DIGITS = 9  # of values and coordinates that are stored
+_DIGITS = 9  # of values that are stored
 _FINGERPRINT_POINTS = 16
 _SCALE_POINTS = 512
 
@@ -64,6 +63,8 @@ class Problem:
         noise_sd: Standard deviation of the noise.
         group: What it is reported with.
         definition: What identifies it where evaluating it for that would take long.
+        fold_scores: Returns the scores on the folds that the value is the mean of; None where the
+            value is no cross-validated score.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Problem:
     noise_sd: float = 0.0
     group: Group = "smooth"
     definition: str | None = None
+    fold_scores: Callable[[Params], list[float]] | None = None
     directions: ClassVar[Sequence[Direction]] = ("minimize",)
 
     @property
@@ -117,13 +119,12 @@ class Problem:
         return self.observe(trial.params, seed=seed, number=trial.number)
 
     def measured(self, trials: Sequence[FrozenTrial]) -> dict[str, Any]:
-        """Return observed values and regrets; with the paper's problems, the points as well."""
+        """Return observed values and regrets."""
         values = [float(f"{trial.value:.{_DIGITS}g}") for trial in trials]
-        regrets = self.regrets((trial.params, trial.value) for trial in trials)
-        if self.group != "paper":
-            return {"values": values, "regrets": regrets}
-        points = [to_unit(self.space, trial.params).round(_DIGITS).tolist() for trial in trials]
-        return {"values": values, "regrets": regrets, "points": points}
+        return {
+            "values": values,
+            "regrets": self.regrets((trial.params, trial.value) for trial in trials),
+        }
 
     @functools.cached_property
     def random_regrets(self) -> Vector:
@@ -135,6 +136,11 @@ class Problem:
     def scale(self) -> float:
         """Median regret of a random point: the unit in which regrets are called negligible."""
         return float(np.median(self.random_regrets))
+
+    @property
+    def largest_regret(self) -> float:
+        """The largest regret of a random point: the range of the regret."""
+        return float(self.random_regrets.max())
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -166,6 +172,7 @@ class ObjectiveProblem:
         n_startup: How many trials are start-up points, the same random ones for all entrants.
         directions: Direction of each value.
         group: What it is reported with.
+        unit: The unit of regrets where it is known; else the median regret of a random trial.
     """
 
     name: str
@@ -176,6 +183,7 @@ class ObjectiveProblem:
     n_startup: int = N_STARTUP
     directions: Sequence[Direction] = ("minimize",)
     group: str = ""
+    unit: float | None = None
     space: ClassVar[Mapping[str, BaseDistribution]] = MappingProxyType({})
 
     def objective(self, trial: Trial, *, seed: int) -> float | Sequence[float]:
@@ -210,6 +218,8 @@ class ObjectiveProblem:
     @functools.cached_property
     def scale(self) -> float:
         """Median regret of a random trial, of those that have one; if none, without constraints."""
+        if self.unit is not None:
+            return self.unit
         trials = self.random_trials(_SCALE_POINTS, 0)
         regrets = np.array([self.regret([trial]) for trial in trials])
         if not np.isfinite(regrets).any():
@@ -225,6 +235,45 @@ class ObjectiveProblem:
             for t in trials
         ]
         return digest_of(self.name, self.minimum, self.directions, seen)
+
+
+StudyProblem: TypeAlias = Problem | ObjectiveProblem
+
+
+@dataclass(frozen=True)
+class BoxFunction:
+    """Functions of a box, to be minimized, with or without constraints, as an Optuna objective.
+
+    Attributes:
+        function: Returns the value or values and the constraints, kept where none is above zero,
+            at a point (d,).
+        low: Lower ends of the box.
+        high: Upper ends.
+        integers: Coordinates that are integers.
+        noise_sd: Standard deviation of the noise of every value.
+    """
+
+    function: Callable[[Vector], tuple[float | Sequence[float], Sequence[float]]]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    integers: tuple[int, ...] = field(default=(), kw_only=True)
+    noise_sd: float = field(default=0.0, kw_only=True)
+
+    def __call__(self, trial: Trial) -> list[float]:
+        """Suggest a point; return the values there, and set the constraints."""
+        x = [
+            trial.suggest_int(f"x{i}", int(low), int(high))
+            if i in self.integers
+            else trial.suggest_float(f"x{i}", low, high)
+            for i, (low, high) in enumerate(zip(self.low, self.high, strict=True))
+        ]
+        found, constraints = self.function(np.array(x, dtype=np.float64))
+        for i, constraint in enumerate(constraints):
+            trial.set_constraint(f"c{i}", float(constraint))
+        values = np.atleast_1d(np.array(found, dtype=np.float64))
+        noise = np.random.default_rng(trial.number).standard_normal(len(values))
+        noisy: list[float] = (values + self.noise_sd * noise).tolist()
+        return noisy
 
 
 def is_feasible(trial: FrozenTrial) -> bool:

@@ -59,6 +59,7 @@ def problem_named(name: str, directory: Path) -> Problem:
         minimum=table.value(table.best),
         n_trials=BUDGET,
         group="table",
+        fold_scores=table.fold_scores,
     )
     if name == problem.name:
         return problem

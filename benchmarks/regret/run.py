@@ -4,9 +4,8 @@ The regret is the noise-free regret of the incumbent a user would take: the best
 
 ``--paper`` runs the UHE paper's own functions, unmoved, with its acquisition function (GP-UCB,
 multiplier 1.96) and its 20 seeds; what its text leaves open is in
-``benchmarks.problems.paper_functions``.
-Those records keep the evaluated points, from which the prediction error of the paper's Fig. 4 is
-computed.
+``benchmarks.problems.paper_functions``. The paper's own model, and its prediction errors, are in
+``python -m benchmarks papers uhe_bo``.
 
 ``--tables`` tunes scikit-learn models on its data sets, looked up in tables of cross-validated
 scores (``benchmarks.problems.hpo_tables``), without noise and, some of them, with that of their
@@ -22,13 +21,10 @@ from benchmarks.common.report import Report
 from benchmarks.common.sampler_benchmark import add_study_arguments
 from benchmarks.common.samplers import available
 from benchmarks.common.studies import planned, run_studies
-from benchmarks.common.tables import Comparison
+from benchmarks.common.tables import CheckpointTables, Comparison, add_seconds
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.hpo_tables import is_missing
 from benchmarks.problems.tuning import NAMES, QUICK_TABLE, TABLE_NAMES, problem_named
-from benchmarks.regret.groups import add_group_tables
-from benchmarks.regret.paper import add_paper_tables
-from benchmarks.regret.tables import add_tables
 
 DESCRIPTION = "Simple regret of our samplers and their peers on shifted and rotated test functions."
 QUICK = {"seeds": 2, "trials": 15}
@@ -89,13 +85,11 @@ def run(options: argparse.Namespace, report: Report) -> None:
         n_trials=options.trials,
     )
     records = run_studies(runs, named, entrants, report, jobs=options.jobs, minutes=options.minutes)
-    comparison = Comparison.of(
-        records,
+    names, groups = (
         [entrant.name for entrant in entrants],
-        problems,
-        {name: problem.group for name, problem in problems.items()},
+        {p.name: p.group for p in problems.values()},
     )
-    add_tables(report, comparison, records, problems)
-    add_group_tables(report, comparison)
-    if options.kind == "regret-paper":
-        add_paper_tables(report, records, comparison.entrants)
+    comparison = Comparison.of(records, names, problems, groups)
+    tables = CheckpointTables(name=options.kind, trials=None)
+    tables.add(report, comparison, first=[entrant.name for entrant in entrants if entrant.ours])
+    add_seconds(report, records, names, groups)

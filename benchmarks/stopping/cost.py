@@ -22,7 +22,7 @@ from benchmarks.common.samplers import SAMPLERS
 from benchmarks.common.tables import verdict
 from benchmarks.common.timing import Timing, ratio_of, timed
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.stopping.series import PEER
+from benchmarks.stopping.replay import PEER
 
 PROBLEM = "styblinski_tang5"
 SAMPLER = "ours-map"  # whose hyperparameters are taken over

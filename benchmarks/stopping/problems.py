@@ -13,72 +13,29 @@ name. A noisy objective has the half of the one that it is a noisy version of. A
 on the in-sample half only.
 """
 
-import functools
 import math
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from benchmarks.problems import formulas as f
+from benchmarks.problems import tuning
 from benchmarks.problems.formulas import Formula, Vector
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.problems.problem import Params, Problem, noisy, unmoved
-from benchmarks.problems.tuning import (
-    BUDGET,
-    NOISY,
-    QUICK_TABLE,
-    TABLE_NAMES,
-    problem_named,
-    table_named,
-)
+from benchmarks.problems.problem import Problem, noisy, unmoved
+from benchmarks.problems.tuning import BUDGET, NOISY, QUICK_TABLE, TABLE_NAMES
 
-Family: TypeAlias = Literal["paper", "table", "smooth", "mixed", "noisy"]
-Half: TypeAlias = Literal["in-sample", "held-out"]
-
-FAMILIES: tuple[Family, ...] = get_args(Family)
-HALVES: tuple[Half, ...] = get_args(Half)
+HALVES = ("in-sample", "held-out")
 MAX_DIMENSION = 10
+FAMILIES = ("paper", "table", "smooth", "mixed", "noisy")  # groups of problems
 
 
-@dataclass(frozen=True, kw_only=True)
-class Objective:
-    """A problem as the stopping benchmark sees it.
-
-    Attributes:
-        problem: The problem, to be minimized.
-        family: What it is one of.
-        fold_scores: Returns the scores on the folds that the value is the mean of; None where the
-            value is no cross-validated score.
-    """
-
-    problem: Problem
-    family: Family
-    fold_scores: Callable[[Params], list[float]] | None = None
-
-    @property
-    def name(self) -> str:
-        """The problem's name."""
-        return self.problem.name
-
-    @property
-    def is_noisy(self) -> bool:
-        """Whether the optimizer sees noise."""
-        return self.problem.noise_sd > 0.0
-
-    @property
-    def half(self) -> Half:
-        """The half it belongs to, see the module."""
-        return HALVES[zlib.crc32(self.name.removeprefix(NOISY).encode()) % 2]
-
-    @property
-    def largest_regret(self) -> float:
-        """The largest noise-free regret of 512 random points: the range of the regret."""
-        return float(self.problem.random_regrets.max())
+def half_of(name: str) -> str:
+    """Return the half that an objective belongs to, see the module."""
+    return HALVES[zlib.crc32(name.removeprefix(NOISY).encode()) % 2]
 
 
 def _box(a: float, b: float) -> tuple[Vector, Vector]:
@@ -98,28 +55,27 @@ _PAPER: tuple[tuple[str, Formula, Vector, tuple[Vector, Vector]], ...] = (
 )
 
 
-def _objectives() -> tuple[Objective, ...]:
+def _functions() -> tuple[Problem, ...]:
     """Return all objectives but the tables, family by family."""
-    families: tuple[Family, ...] = ("smooth", "mixed")
     noise = [p for p in PROBLEMS.values() if p.group == "noisy"]
     for name, noise_sd in (("hartmann3", 0.2), ("styblinski_tang5", 10.0)):
         noise.append(noisy(PROBLEMS[name], noise_sd, n_trials=BUDGET))
     return (
         *(
-            Objective(problem=unmoved(name, formula, argmin, *box, n_trials=BUDGET), family="paper")
+            unmoved(name, formula, argmin, *box, n_trials=BUDGET)
             for name, formula, argmin, box in _PAPER
         ),
         *(
-            Objective(problem=problem, family=family)
-            for family in families
+            problem
+            for group in ("smooth", "mixed")
             for problem in PROBLEMS.values()
-            if problem.group == family and problem.dimension <= MAX_DIMENSION
+            if problem.group == group and problem.dimension <= MAX_DIMENSION
         ),
-        *(Objective(problem=problem, family="noisy") for problem in noise),
+        *noise,
     )
 
 
-_FUNCTIONS: Mapping[str, Objective] = MappingProxyType({o.name: o for o in _objectives()})
+_FUNCTIONS: Mapping[str, Problem] = MappingProxyType({p.name: p for p in _functions()})
 NAMES: tuple[str, ...] = (*_FUNCTIONS, *TABLE_NAMES, QUICK_TABLE)
 
 
@@ -128,25 +84,18 @@ def needs_table(name: str) -> bool:
     return name not in _FUNCTIONS
 
 
-@functools.cache
-def objective_of(name: str, directory: Path) -> Objective:
+def problem_named(name: str, directory: Path) -> Problem:
     """Return the objective of this name; a table that is not stored yet is computed.
 
     Args:
         name: One of :data:`NAMES`.
         directory: Where tables are kept.
     """
-    if not needs_table(name):
-        return _FUNCTIONS[name]
-    return Objective(
-        problem=problem_named(name, directory),
-        family="noisy" if name.startswith(NOISY) else "table",
-        fold_scores=table_named(name, directory).fold_scores,
-    )
+    return tuning.problem_named(name, directory) if needs_table(name) else _FUNCTIONS[name]
 
 
 def default_names() -> list[str]:
     """Return the names of all objectives but the quick one, family by family."""
-    families: dict[str, Family] = {name: o.family for name, o in _FUNCTIONS.items()}
+    families: dict[str, str] = {name: problem.group for name, problem in _FUNCTIONS.items()}
     families |= {name: "noisy" if name.startswith(NOISY) else "table" for name in TABLE_NAMES}
     return sorted(families, key=lambda name: FAMILIES.index(families[name]))

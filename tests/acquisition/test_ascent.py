@@ -102,19 +102,6 @@ def test_never_worse_and_never_outside(d: int, seed: int, fixed: int, log_scale:
         assert {row.tobytes() for row in np.ascontiguousarray(asked[:, ~free])} <= rows
 
 
-def test_fixed_coordinates_are_part_of_the_problem() -> None:
-    """The maximum over the free coordinates depends on where the others are held."""
-    rng = np.random.default_rng(3)
-    quadratic = _random_quadratic(rng, 4, 1.0)
-    free = np.array([True, False, True, False])
-    start = rng.random(4)
-    starts = np.tile(start, (3, 1))
-    starts[:, free] = rng.random((3, 2))
-    X, values = ascend(quadratic, starts, free=free, scale=np.full(4, 0.5))
-    expected = quadratic.maximum_in_box(free, start)
-    np.testing.assert_allclose(X[np.argmax(values)], expected, atol=0.05)
-
-
 def test_all_starts_advance_in_one_batch() -> None:
     """The number of calls does not grow with the number of starts, and the batches only shrink."""
     rng = np.random.default_rng(5)

@@ -130,15 +130,6 @@ def test_continuous_search_reaches_the_optimum_of_many_starts(
     assert reached >= 9
 
 
-def test_search_climbs_beyond_its_candidates() -> None:
-    """The result is a local optimum: a fine grid around it holds nothing better."""
-    acquisition = OfProcess(random_process(unit_box(2), 15, seed=3), "log ei")
-    x, value = _search(acquisition, unit_box(2))
-    offsets = np.linspace(-0.02, 0.02, 21)
-    grid = np.stack(np.meshgrid(offsets, offsets), axis=-1).reshape(-1, 2)
-    assert value >= acquisition.value(np.clip(x + grid, 0.0, 1.0)).max() - 1e-3
-
-
 FINITE_SPACES = {
     "ints": SearchSpace({"a": Dimension.int(0, 31), "b": Dimension.int(1, 32, log=True)}),
     "categories": SearchSpace(
@@ -175,64 +166,6 @@ def test_small_finite_spaces_are_searched_exactly(name: str, kind: str) -> None:
         excluded = everything[order[: len(order) // 2]]
         x, value = _search(acquisition, space, seed=seed, excluded=excluded)
         assert value == values[order[len(order) // 2]]
-
-
-def _exhaustive(acquisition: OfProcess, space: SearchSpace, n_grid: int) -> float:
-    """Return the best value with every continuous dimension on a grid of ``n_grid`` points."""
-    axes = [
-        np.linspace(0.0, 1.0, n_grid)
-        if dimension.n_levels is None
-        else dimension.position_of(np.arange(dimension.n_levels))
-        for dimension in space.dimensions
-    ]
-    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(space))
-    blocks = np.array_split(points, max(1, len(points) // 4000))
-    return max(float(acquisition.value(block).max()) for block in blocks)
-
-
-LARGE_SPACES = {
-    "float, few, category": (
-        SearchSpace(
-            {
-                "a": Dimension.float(0.0, 1.0),
-                "b": Dimension.int(1, 6),
-                "c": Dimension.categorical("wxyz"),
-                "d": Dimension.float(0.0, 1.0, step=0.25),
-            }
-        ),
-        150,
-    ),
-    "float, many": (
-        SearchSpace(
-            {"a": Dimension.float(1e-4, 1.0, log=True), "b": Dimension.int(1, 100, log=True)}
-        ),
-        300,
-    ),
-    "many, category": (
-        SearchSpace(
-            {
-                "a": Dimension.int(0, 60),
-                "b": Dimension.int(0, 40),
-                "c": Dimension.categorical("xyz"),
-            }
-        ),
-        0,
-    ),
-    "categories": (SearchSpace({name: Dimension.categorical(range(6)) for name in "abcde"}), 0),
-}
-
-
-@pytest.mark.parametrize("name", LARGE_SPACES)
-def test_large_mixed_spaces_are_searched_well(name: str) -> None:
-    """Within 2% of a standard deviation of brute force over a fine enumeration, 9 of 10 times."""
-    space, n_grid = LARGE_SPACES[name]
-    reached = 0
-    for seed in range(10):
-        acquisition = OfProcess(random_process(space, 15, seed), "ucb")
-        x, value = _search(acquisition, space, seed=seed)
-        _assert_representable(x, space)
-        reached += value >= _exhaustive(acquisition, space, n_grid) - 0.02
-    assert reached >= 9
 
 
 @dataclass(frozen=True)
@@ -339,17 +272,6 @@ def test_excluded_points_return_only_when_the_space_is_exhausted(n_levels: tuple
     assert value == 0.0
 
 
-def test_excluded_points_of_a_continuous_space_are_avoided() -> None:
-    """The very point is not returned again, something near it is."""
-    space = unit_box(2)
-    acquisition = Distance(np.array([0.0, 1.0]))
-    best, _ = _search(acquisition, space)
-    np.testing.assert_allclose(best, [0.0, 1.0], atol=1e-9)
-    x, value = _search(acquisition, space, excluded=np.array([[0.0, 1.0]]))
-    assert not np.allclose(x, best, atol=1e-9)
-    assert value > -0.01
-
-
 def test_acquisition_without_any_value_still_gives_a_point() -> None:
     """NaN everywhere: some representable point that is not excluded."""
 
@@ -370,21 +292,6 @@ def test_acquisition_without_any_value_still_gives_a_point() -> None:
         )
         _assert_representable(x, space)
         assert value == -np.inf
-
-
-def test_search_is_a_function_of_its_arguments() -> None:
-    """Same generator state, same point; the arrays passed in are left alone."""
-    space = mixed_space()
-    process = random_process(space, 12, seed=0)
-    acquisition = OfProcess(process, "log ei")
-    anchors, excluded = process.X[:3].copy(), process.X.copy()
-    results = [
-        _search(acquisition, space, seed=4, anchors=anchors, excluded=excluded) for _ in range(2)
-    ]
-    assert np.array_equal(results[0][0], results[1][0])
-    assert results[0][1] == results[1][1]
-    assert np.array_equal(anchors, process.X[:3])
-    assert np.array_equal(excluded, process.X)
 
 
 def test_anchors_help_where_the_optimum_is_narrow() -> None:

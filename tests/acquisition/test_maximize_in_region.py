@@ -105,10 +105,3 @@ def test_what_is_near_a_pending_point_follows_from_the_evaluated_ones() -> None:
     np.testing.assert_array_equal(clearance_of(center, evaluated[:0], box), [CLOSE])
     x = _search(box, center[0], TrustRegion(center[0], 0.2), pending=center, clearance=near)
     assert 0.02 <= np.linalg.norm(x - center) < CLOSE
-
-
-def test_box_is_cut_off_at_the_cube() -> None:
-    """Half a length to each side of the center, but not beyond the walls."""
-    region = TrustRegion(np.array([0.5, 0.1, 0.95]), 0.4)
-    np.testing.assert_allclose(region.low, [0.3, 0.0, 0.75])
-    np.testing.assert_allclose(region.high, [0.7, 0.3, 1.0])

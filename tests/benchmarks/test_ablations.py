@@ -10,7 +10,7 @@ from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
 from benchmarks.common import ablations
-from benchmarks.common.criteria import LiteralLoss
+from benchmarks.common.ablations import LiteralLoss
 from benchmarks.problems.gp_samples import draw
 
 FEATURES = FeatureMap((0, 0))
@@ -34,17 +34,6 @@ def test_literal_posterior_has_the_papers_priors(fit_noise: bool) -> None:
         total = literal(full[:q])[0] + prior.value_and_gradient(full)[0]
         differences.append(total - pseudo(full[:q])[0] - log_gamma.sum())
     assert differences == pytest.approx([differences[0]] * 5, abs=1e-8)
-
-
-def test_literal_posterior_gradient() -> None:
-    """The gradient agrees with central differences."""
-    X, y = draw("uniform", 2, 12, 0)
-    literal = LiteralLoss().bind(X, y, FEATURES)
-    theta = default_prior(2).location + np.array([0.2, -0.3, 0.1, 0.4])
-    gradient = literal(theta)[1].copy()
-    steps = 1e-5 * np.eye(4)
-    numerical = [(literal(theta + step)[0] - literal(theta - step)[0]) / 2e-5 for step in steps]
-    np.testing.assert_allclose(gradient, numerical, rtol=1e-5, atol=1e-6)
 
 
 def test_each_ablation_leaves_out_what_its_name_says() -> None:

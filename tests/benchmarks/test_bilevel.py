@@ -28,16 +28,6 @@ def test_nobody_exceeds_the_budget(name: str) -> None:
         assert n - 2 <= campaign.n_queries <= n
 
 
-def test_observations_are_maximized_and_noisy() -> None:
-    """An observation is minus the standardized value, give or take its noise."""
-    campaign = Campaign(BRANIN, 0)
-    point = np.array([0.2, 0.6])
-    params = campaign.problem.space.decode(point)
-    seen = [campaign.observe(UPPER, point) for _ in range(200)]
-    assert np.mean(seen) == pytest.approx(-BRANIN.value(UPPER, params), abs=0.003)
-    assert np.std(seen) == pytest.approx(BRANIN.noise_sd, rel=0.3)
-
-
 def test_nested_solves_the_lower_level() -> None:
     """Its solution was visited, and answers x better than a random response does."""
     campaign = Campaign(TASKS["smd6-bounded"], 0)

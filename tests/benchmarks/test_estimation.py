@@ -15,14 +15,6 @@ from benchmarks.problems.hpo_tables import is_missing
 LENGTH_SCALES = gp_samples.LENGTH_SCALES[2]
 
 
-def test_correlation_is_scikit_learns() -> None:
-    """The covariance that paths are drawn from is another implementation's Matérn-5/2."""
-    kernels = pytest.importorskip("sklearn.gaussian_process.kernels")
-    X, Z = np.random.default_rng(0).random((2, 9, 2))
-    expected = kernels.Matern(LENGTH_SCALES, nu=2.5)(X, Z)
-    np.testing.assert_allclose(gp_samples.matern52(X, Z, LENGTH_SCALES), expected, atol=1e-12)
-
-
 def test_paths_have_their_covariance_however_they_are_asked() -> None:
     """Over 1,500 paths, values drawn one after another have the covariance of a joint draw."""
     rng = np.random.default_rng(1)
@@ -34,16 +26,6 @@ def test_paths_have_their_covariance_however_they_are_asked() -> None:
     expected = gp_samples.matern52(X, X, LENGTH_SCALES)
     # Standard error of a covariance of standard normal numbers: at most sqrt(2 / 1500) = 0.037.
     np.testing.assert_allclose(np.cov(np.array(values).T), expected, atol=0.15)
-
-
-def test_a_path_does_not_forget() -> None:
-    """Asked again, a path repeats its values; its observations scatter about them."""
-    path = gp_samples.SamplePath(LENGTH_SCALES, np.random.default_rng(2))
-    X = np.random.default_rng(3).random((50, 2))
-    first = path(X)
-    np.testing.assert_allclose(path(X), first, atol=1e-3)
-    noise = path.observe(X) - first
-    assert np.var(noise) == pytest.approx(gp_samples.NOISE_VARIANCE, rel=0.5)
 
 
 def nearest(X: np.ndarray) -> np.ndarray:
@@ -92,8 +74,6 @@ def made_up(design: str, estimate: str, ratios: list[float], n: int = 100) -> di
         "seed": 0,
         "estimate": estimate,
         "length_scale_ratios": ratios,
-        "noise_ratio": 2.0,
-        "signal_variance": 1.0,
     }
 
 

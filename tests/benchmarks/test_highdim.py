@@ -1,4 +1,4 @@
-"""The highdim benchmark: TuRBO's rules, the literal method's adapter, seeds and growth."""
+"""The highdim benchmark: TuRBO's rules, the literal method's adapter, and seeds."""
 
 import argparse
 import importlib.util
@@ -9,7 +9,6 @@ import pytest
 from optuna.distributions import FloatDistribution
 
 from benchmarks.common import turbo
-from benchmarks.highdim import speed
 from benchmarks.highdim.entrants import ENTRANTS, OURS, LiteralSampler
 from benchmarks.highdim.problems import CASES
 from benchmarks.highdim.run import seeds_of
@@ -32,12 +31,6 @@ def test_seeds() -> None:
     assert n_seeds("turbo", "levy-20", seeds=4, expensive_seeds=1) == [100]
     assert n_seeds("tpe", "levy-10") == n_seeds("literal", "levy-20") == []
     assert n_seeds("literal", "f1", seeds=2) == [100, 101]
-
-
-def test_growth_of_the_suggestion_time() -> None:
-    """The exponent of 25-fold time for five times the trials is 2."""
-    times = {200: {OURS: [1.0, 2.0, 3.0]}, 1000: {OURS: [50.0, 40.0, 60.0]}}
-    assert speed.exponent(times) == pytest.approx(2.0)
 
 
 class Recorder:

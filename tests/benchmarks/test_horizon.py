@@ -68,13 +68,13 @@ def test_step_follows_the_gradient(task: str) -> None:
         assert step == pytest.approx(-1e-3 * gradient, rel=1e-2, abs=2e-7)
 
 
-@pytest.mark.parametrize("method", ["growing-ucb", "unpromoted-ei", "budget-ei", "T=5-ei", *PEERS])
+@pytest.mark.parametrize("method", ["growing-ucb", "phi=1-ei", "T=5-ei", *PEERS])
 def test_methods_spend_what_they_are_given(method: str) -> None:
     """Every step that there is (a fixed horizon: but for the division's rest), and none more."""
     quiet()
     outcome = METHODS[method].run(TASKS["logistic"], 403, 0)
     assert 403 - 12 < outcome.spent <= 403
-    if method in PEERS or method.startswith(("growing", "unpromoted")):
+    if method in PEERS or method.startswith(("growing", "phi")):
         assert outcome.spent == 403
     assert outcome.n_steps <= outcome.n_longest <= 403
     assert outcome.validation_loss < 2.3

@@ -1,4 +1,4 @@
-"""The problems with several objectives: their hypervolumes, constraints and noise; the times."""
+"""The problems with several objectives: their hypervolumes, constraints and noise."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ import optuna
 import pytest
 
 from bbo_plugins.acquisition.hypervolume import hypervolume
-from benchmarks.common.report import Report
 from benchmarks.common.studies import run_study
-from benchmarks.multiobjective.run import add_times
-from benchmarks.problems.multi_objective import ALL, CHOSEN_ON, HELD_OUT, problem_named
+from benchmarks.problems.multi_objective import CHOSEN_ON, HELD_OUT, problem_named
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
 BOXES = {**CHOSEN_ON, **HELD_OUT}
@@ -61,38 +57,3 @@ def test_regret_is_the_hypervolume_that_is_missing(name: str) -> None:
             kept.append(values)
     known = hypervolume(-np.array(kept).reshape(len(kept), -1), -np.array(case.reference))
     assert regrets[-1] == pytest.approx(case.best - known)
-
-
-def test_half_of_them_is_held_out() -> None:
-    """Two groups without a common problem, one of four objectives, a real task."""
-    assert not CHOSEN_ON.keys() & HELD_OUT.keys()
-    assert len(ALL) - len(CHOSEN_ON) >= len(CHOSEN_ON) >= 5
-    assert {len(case.reference) for case in BOXES.values()} == {2, 3, 4}
-
-
-@pytest.mark.slow
-def test_the_forest_is_smaller_and_worse_with_one_tree() -> None:
-    """And the trials of a random search are above the reference point of the task."""
-    problem = problem_named("forest_size")
-    trials, _ = run_study(problem, optuna.samplers.RandomSampler(seed=0), seed=0, n_trials=12)
-    regrets = problem.measured(trials)["regrets"]
-    assert 0.0 < regrets[-1] < regrets[0]
-    ordered = sorted(trials, key=lambda trial: trial.params["n_estimators"])
-    assert ordered[0].values[1] < ordered[-1].values[1]
-
-
-def test_times_are_those_of_late_trials(tmp_path: Path) -> None:
-    """Medians of the stated trials, by the number of objectives; short runs have none."""
-    report = Report(name="times", directory=tmp_path, command="", facts={})
-    late = [0.0] * 55 + [0.02] * 10
-    for problem, entrant, seconds in [
-        ("bnh", "bbo", late),
-        ("dtlz2", "bbo", [2.0 * each for each in late]),
-        ("bnh", "tpe", late[:40]),
-    ]:
-        report.record(problem=problem, entrant=entrant, seconds=seconds)
-    add_times(report, ["bnh", "dtlz2"], ["bbo", "tpe"])
-    (section,) = report.sections
-    assert "trials 55 to 64" in section
-    cells = [[c.strip() for c in row.split("|")[1:-1]] for row in section.splitlines()[4:]]
-    assert cells == [["2", "20"], ["3", "40"]]

@@ -200,13 +200,6 @@ def test_wang_shortens_length_scales_no_more_than_it_has_to() -> None:
     assert math.sqrt(variance[(mean + 1.96 * np.sqrt(variance)).argmax()]) < uhe_bo.KAPPA
 
 
-def test_rewards_have_the_range_of_the_initial_values() -> None:
-    """The better value of a pair, 0 at the smallest and 1 from the largest initial value on."""
-    initial = np.array([-2.0, 2.0, 0.0])
-    pairs = [[-5.0, -1.0], [7.0, 0.0], [-3.0, -4.0]]
-    assert [uhe_bo.scaled_reward(pair, initial) for pair in pairs] == [0.25, 1.0, 0.0]
-
-
 def test_keel_data_are_read_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers, and classes in the order of their names; without the package it says so."""
     keel.load.cache_clear()

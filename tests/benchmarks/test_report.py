@@ -1,11 +1,10 @@
 """Reports: tables, records that survive an interruption, and the files that are written."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from benchmarks.common.report import append_record, machine_facts, markdown_table, read_records
+from benchmarks.common.report import append_record, markdown_table, read_records
 
 
 def test_table_is_markdown() -> None:
@@ -34,10 +33,3 @@ def test_records_are_strict_json(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Out of range float values"):
         append_record(tmp_path / "records.jsonl", {"a": float("nan")})
     assert read_records(tmp_path / "records.jsonl") == []
-
-
-def test_machine_facts_hold_no_paths() -> None:
-    """Facts describe the machine without naming anyone's folders."""
-    facts = machine_facts()
-    assert str(Path.home()) not in json.dumps(facts)
-    assert set(facts["threads"]) == {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}

@@ -1,123 +1,142 @@
-"""The stopping benchmark: what is run and what is not, outcomes, tables, and the cost."""
+"""The stopping benchmark: rules replayed as if the terminator had been there, outcomes, cost."""
 
-import dataclasses
+import json
+import zlib
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
 
-from bbo_plugins.optuna import RegretGapTerminator
-from benchmarks.common.histories import history
+from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, report_cross_validation_scores
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
+from benchmarks.common.studies import planned
 from benchmarks.common.timing import Timing
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.stopping import cost as stopping_cost
-from benchmarks.stopping import run as stopping
-from benchmarks.stopping import tables as stopping_tables
-from benchmarks.stopping.histories import History, planned_studies
-from benchmarks.stopping.problems import objective_of
-from benchmarks.stopping.rules import DEFAULT
-from benchmarks.stopping.series import PEER
-from benchmarks.stopping.tables import Outcome, outcome_of
+from benchmarks.stopping import cost, replay
+from benchmarks.stopping.problems import half_of, problem_named
+from benchmarks.stopping.replay import DEFAULT, FIXED, PEER, STAGNATION, is_asked_of, replay_of
+from benchmarks.stopping.tables import Outcome, add_tables
+
+N_TRIALS = 26
 
 
-def test_scores_are_the_best_trials(tmp_path: Path) -> None:
-    """After each trial they are those of the smallest value so far, the first of equals."""
-    booth = objective_of("booth", tmp_path)
-    study = planned_studies([booth], [SAMPLERS["random"]], 1, 5)[0]
-    params = [{"x0": float(number)} for number in range(5)]
-    values = [3.0, 1.0, 2.0, 1.0, 0.5]
-    finished = History(study=study, params=params, values=values, attributes=[{}] * 5)
-    folds = dataclasses.replace(booth, fold_scores=lambda point: [point["x0"], 7.0])
-    found = stopping._best_scores(finished, folds)
-    assert found == [[0.0, 7.0], [1.0, 7.0], [1.0, 7.0], [1.0, 7.0], [4.0, 7.0]]
-    assert stopping._best_scores(finished, booth) == [[]] * 5
+@pytest.mark.parametrize("name", ["booth", "noisy_branin"])
+def test_a_replayed_rule_stops_where_it_does_live(name: str, tmp_path: Path) -> None:
+    """A terminator that watches the study says the same, the sampler's hyperparameters used."""
+    problem = problem_named(name, tmp_path)
+    (run,) = planned([problem], [SAMPLERS["ours-uhe"]], lambda _p, _s: [0], n_trials=N_TRIALS)
+    record = json.loads(json.dumps(replay.execute(run, tmp_path)))  # as from a file
+    study = optuna.create_study(sampler=UHEBOSampler(seed=0))
+    for params in problem.startup_points(0):
+        study.enqueue_trial(params)
+    terminators = {rule: replay.terminator_of(rule, 0) for rule in (DEFAULT, "gap-auto", "pi")}
+    stops: dict[str, int] = {}
+    for number in range(N_TRIALS):
+        trial = study.ask(dict(problem.space))
+        value = problem.observe(trial.params, seed=0, number=number)
+        study.tell(trial, value)
+        assert (trial.params, value) == (record["params"][number], record["values"][number])
+        for rule, terminator in terminators.items():
+            if terminator.should_terminate(study):
+                stops.setdefault(rule, number + 1)
+    assert stops
+    for rule in terminators:
+        found = replay.stop_in(replay_of(run, rule), record, tmp_path)
+        assert found == {"stop": stops.get(rule)}
 
 
-def test_outcome_by_hand(tmp_path: Path) -> None:
-    """Loss is in units of the median regret, the normalized regret in those of the largest one."""
-    booth = objective_of("booth", tmp_path)
-    scale = booth.problem.scale
-    regrets = [3.0 * scale, 0.5 * scale, 0.5 * scale, 0.1 * scale]
-
-    def found(stop: int | None) -> Outcome:
-        return outcome_of(booth, regrets, stop, sampler="tpe", entrant=DEFAULT, seed=0)
-
-    early = found(2)
-    assert early.loss == pytest.approx(0.4)
-    assert early.is_premature
-    assert early.stopped
-    assert early.saved == 0.5
-    assert early.regret == pytest.approx(0.5 * scale / booth.largest_regret)
-    assert early.full_regret == pytest.approx(0.1 * scale / booth.largest_regret)
-    for stop in (4, None):
-        late = found(stop)
-        assert (late.loss, late.saved, late.stopped, late.is_premature) == (0.0, 0.0, False, False)
-
-
-def made_up(function: str, half: Any, stop: int, loss: float, **values: Any) -> Outcome:
-    """Return an outcome of the default rule with our sampler."""
-    given: dict[str, Any] = {
-        "function": function,
-        "family": "smooth",
-        "half": half,
-        "sampler": "ours-uhe",
-        "entrant": DEFAULT,
-        "seed": 0,
-        "budget": 100,
-        "stop": stop,
-        "stopped": stop < 100,
-        "regret": 0.25,
-        "full_regret": 0.125,
-        "loss": loss,
+def test_scores_on_folds_are_replayed() -> None:
+    """What a live study has stored of them is what the terminator of a replay reads."""
+    problem = PROBLEMS["branin"]
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    for number in range(8):
+        trial = study.ask(dict(problem.space))
+        report_cross_validation_scores(trial, [1.0, 2.0 + number])
+        study.tell(trial, float(number))
+    record: dict[str, list[Any]] = {
+        "params": [trial.params for trial in study.trials],
+        "values": [trial.value for trial in study.trials],
+        "attributes": [replay._stored_by_us(trial) for trial in study.trials],
     }
-    return Outcome(**(given | values))
+    (*_, replayed) = replay.growing(record, problem)
+    thresholds = [
+        RegretGapTerminator(criterion="regret-bound", threshold="cross-validation")
+        .evaluate(each)
+        .threshold
+        for each in (study, replayed)
+    ]
+    assert thresholds[0] == thresholds[1] > 0.0
 
 
-def test_tables_and_goals(report: Report) -> None:
-    """Shares are over runs, half by half; a goal is met by loss and saving together."""
+def test_controls_and_who_is_asked(tmp_path: Path) -> None:
+    """Stagnation counts trials without a better value; a rule is asked where it applies."""
+    assert replay.stagnation_stop([3.0, 2.0, 2.0, 2.0, 2.0, 1.0], patience=2) == 5
+    assert replay.stagnation_stop([3.0, 2.0, 1.0], patience=2) is None
+    (run,) = planned(
+        [PROBLEMS["branin"]], [SAMPLERS["random"]], lambda _p, _s: [0], n_trials=N_TRIALS
+    )
+    stop = replay.stop_in(replay_of(run, FIXED), {"values": [0.0] * 70}, tmp_path)["stop"]
+    assert stop == replay.FIXED_STOP
+    branin, noisy = PROBLEMS["branin"], PROBLEMS["noisy_branin"]
+    assert is_asked_of(STAGNATION, run, noisy)
+    assert is_asked_of("gap-relative-deterministic", run, branin)
+    assert not is_asked_of("gap-relative-deterministic", run, noisy)
+    assert not is_asked_of("bound-cv", run, branin)
+    assert not is_asked_of(PEER, run, branin)
+
+
+def an_outcome(
+    name: str, stop: int | None, *, end: float = 0.1, rule: str = DEFAULT, seed: int = 0
+) -> Outcome:
+    """Return an outcome of four trials whose regret falls from 3 to ``end`` scales."""
+    problem = problem_named(name, Path())
+    regrets = [at * problem.scale for at in (3.0, 0.5, 0.5, end)]
+    return Outcome(
+        problem=problem, sampler="ours-uhe", rule=rule, seed=seed, regrets=regrets, stop=stop
+    )
+
+
+def test_outcome_by_hand() -> None:
+    """Loss is in units of the median regret, the normalized regret in those of the largest one."""
+    early = an_outcome("booth", 2)
+    booth = early.problem
+    assert early.loss == pytest.approx(0.4)
+    assert early.saved == 0.5
+    assert early.regret == pytest.approx(0.5 * booth.scale / booth.largest_regret)
+    assert early.full_regret == pytest.approx(0.1 * booth.scale / booth.largest_regret)
+    for stop in (4, None):
+        late = an_outcome("booth", stop)
+        assert (late.loss, late.saved) == (0.0, 0.0)
+    assert 2000.0 < booth.largest_regret < 2594.0  # the value in the corner
+
+
+def test_tables(report: Report) -> None:
+    """Shares are over runs, half by half, noisy objectives apart."""
     outcomes = [
-        made_up("a", "in-sample", 40, 0.0099),
-        made_up("b", "in-sample", 60, -0.3),
-        made_up("c", "held-out", 20, 0.0101),
-        made_up("c", "held-out", 100, 0.0, seed=1),
-        made_up("n", "in-sample", 70, 0.0, family="noisy"),
-        made_up("a", "in-sample", 50, 0.5, sampler="random", entrant="pi"),
+        an_outcome("booth", 2),
+        an_outcome("booth", 3, end=0.499, seed=1),
+        an_outcome("six_hump_camel", None),
+        an_outcome("noisy_branin", 1),
+        an_outcome("booth", 1, rule="pi"),
     ]
-    stopping_tables.add_tables(report, outcomes)
+    add_tables(report, outcomes)
     text = report.text().replace(" ", "")
-    row = "|gap-relative|ours-uhe|4|75%|50[35,70]|0.2500|0.1250|"
-    row += "0.0%(0)|50.0%|50.0%(1)|40.0%|25.0%(1)|45.0%|"
-    assert row in text
-    assert "|pi|random|1|100%|50[50,50]|0.2500|0.1250|100.0%(1)|50.0%|-|-|" in text
-    assert "|noise-free|ours-uhe|in-sample|<=4%lost,>=35%saved|0.0%(0)|50.0%|met|" in text
-    assert "|noise-free|ours-uhe|held-out|<=4%lost,>=35%saved|50.0%(1)|40.0%|MISSED|" in text
-    assert "|noisy|ours-uhe|all|<=10%lost,>=25%saved|0.0%(0)|30.0%|met|" in text
-    assert "|c|smooth|held-out|2|60[20,100]|0.2500|0.1250|50.0%(1)|0.010|40.0%|" in text
-    assert "|smooth|ours-uhe|4|" in text
-    assert "In-sample half (3): a, b, n." in report.text()
+    halves = "|50.0%(1)|37.5%|0.0%(0)|0.0%|33.3%(1)|25.0%|"
+    assert "|gap-relative|ours-uhe|3|67%|3[2,4]|" in text
+    assert halves in text
+    assert "|gap-relative|ours-uhe|1|100%|1[1,1]|" in text
+    assert "|booth|paper|in-sample|2|2[2,3]|" in text
+    assert "In-samplehalf(2):booth,noisy_branin." in text
 
 
-def test_a_suggested_trial_is_taken_over() -> None:
-    """Given what our sampler leaves with a trial, the terminator fits nothing."""
-    trials = history(PROBLEMS[stopping_cost.PROBLEM], 30, 0)
-    sampler = SAMPLERS[stopping_cost.SAMPLER].build(0)
-    study = optuna.create_study(sampler=sampler)
-    study.add_trials(trials[:29])
-    terminator = RegretGapTerminator()
-    terminator.evaluate(study)
-    other = optuna.create_study()
-    other.add_trials(study.trials)
-    study.add_trial(stopping_cost._suggested(study, trials[29]))
-    other.add_trial(trials[29])
-    shared, own = terminator.evaluate(study), RegretGapTerminator().evaluate(other)
-    assert shared.n_trials == own.n_trials == 30
-    assert [trial.value for trial in study.trials if trial.value is not None] == [
-        trial.value for trial in trials
-    ]
-    assert shared.value != own.value
+def test_halves_are_fixed() -> None:
+    """By the parity of the name's CRC-32; noise does not change it."""
+    by_hand = {"booth": "in-sample", "six_hump_camel": "held-out", "branin": "in-sample"}
+    for name, half in by_hand.items():
+        assert half_of(name) == half_of(f"noisy_{name}") == half
+        assert zlib.crc32(name.encode()) % 2 == (half == "held-out")
 
 
 def test_cost_ratios_by_hand() -> None:
@@ -125,8 +144,8 @@ def test_cost_ratios_by_hand() -> None:
     timings = [
         Timing(entrant=entrant, seed=0, step=step, wall=wall, cpu=0.5 * wall)
         for step, peer, own in ((0, 0.2, 0.01), (1, 0.1, 0.02), (2, 0.3, 0.01))
-        for entrant, wall in ((PEER, peer), (stopping_cost.OWN_FIT, own))
+        for entrant, wall in ((PEER, peer), (cost.OWN_FIT, own))
     ]
-    row = stopping_cost._row(timings, stopping_cost.OWN_FIT, 20.0)
+    row = cost._row(timings, cost.OWN_FIT, 20.0)
     assert row == ["own fit", "20.0", "5.0 - 30.0", "20.0", "200.0", "10.00", ">= 20", "met"]
-    assert stopping_cost._row(timings, stopping_cost.OWN_FIT, 21.0)[-1] == "MISSED"
+    assert cost._row(timings, cost.OWN_FIT, 21.0)[-1] == "MISSED"

@@ -61,10 +61,3 @@ def test_look_up_finds_every_configuration() -> None:
         }
         assert len(rows) > 60
         assert known.best == configurations[0]
-
-
-def test_typical_error_is_the_standard_error_of_the_mean() -> None:
-    """Three folds at -1, 0 and 1 have mean 0 with standard error 1 / sqrt(3)."""
-    scores = np.tile([-1.0, 0.0, 1.0], (9, 1))
-    scores[0] *= 100.0  # one odd configuration does not count
-    assert Table(grid=SMALL, scores=scores).typical_error == pytest.approx(3.0**-0.5)

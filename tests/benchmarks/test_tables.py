@@ -93,17 +93,3 @@ def test_checkpoint_tables(report: Report) -> None:
     assert pairs[-1][:4] == ["b against c", "2", "all", "2 / 0 / 0"]
     assert ["b against a", "2", "seen", "1 / 0 / 1", "1 [nan, nan]", ""] in pairs
     assert report.sections[-1] == "Runs in made up: a 3, b 3, c 2."
-
-
-def test_checkpoint_tables_without_groups(report: Report) -> None:
-    """There is no column of groups then."""
-    tables = CheckpointTables(name="made up", trials=())
-    tables.add(report, a_comparison({}), first=["b"])
-    assert rows_of(report, "made up: simple")[0] == ["problem", "trials", "a", "b", "c"]
-    assert rows_of(report, "made up: mean")[2:] == [["2", "2", "1.75", "1.50", "2.75"]]
-
-
-def test_scale_is_of_random_points() -> None:
-    """The unit of negligible regrets is what half of the random points exceed."""
-    problem = PROBLEMS["branin"]
-    assert float((problem.random_regrets > problem.scale).mean()) == 0.5

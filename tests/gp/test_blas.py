@@ -101,13 +101,6 @@ def test_one_thread_inside_and_the_users_own_afterwards() -> None:
     assert threads() == {USERS}
 
 
-def test_an_exception_lifts_the_limit() -> None:
-    """A computation that fails leaves the user's setting behind."""
-    with pytest.raises(ZeroDivisionError), one_blas_thread():
-        _ = 1 / 0
-    assert threads() == {USERS}
-
-
 @pytest.mark.parametrize("first_leaves_first", [True, False])
 def test_concurrent_computations(first_leaves_first: bool) -> None:
     """Two threads that overlap: one thread until the second has left, in whatever order."""
@@ -151,7 +144,7 @@ def test_a_forked_child_starts_without_the_limit() -> None:
 def test_the_same_bits_whatever_the_environment_says() -> None:
     """Suggestions, stopping records and solutions do not depend on the number of threads."""
     clean = {k: v for k, v in os.environ.items() if k not in THREAD_VARIABLES}
-    environments = [clean, *({**clean, "OMP_NUM_THREADS": n} for n in ("1", "2", "8"))]
+    environments = [clean, {**clean, "OMP_NUM_THREADS": "8"}]
     running = [
         subprocess.Popen(
             [sys.executable, "-c", SUGGESTIONS], stdout=subprocess.PIPE, text=True, env=environment

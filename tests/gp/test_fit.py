@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import math
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbo_plugins.gp.fit import Fit, NormalPrior, WarmStart, default_prior, fit_map
+from bbo_plugins.gp.fit import NormalPrior, WarmStart, default_prior, fit_map, pack
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MarginalLikelihood
 from tests.oracles.problems import branin, sample_prior
@@ -107,36 +106,25 @@ def _best_of_many_starts(
     return multi_start_maximum(objective, starts, bounds)
 
 
-@pytest.mark.parametrize("name, n, d", PROBLEMS)
-@pytest.mark.parametrize("fit_noise", [True, False])
-def test_fit_reaches_the_optimum_of_many_starts(name: str, n: int, d: int, fit_noise: bool) -> None:
-    """Within 1e-3 nats of the best of six runs of L-BFGS-B, where the posterior is benign."""
-    X, y, counts = _problem(name, n, d)
-    fit = fit_map(X, y, FeatureMap(counts), fit_noise=fit_noise)
-    objective = _log_posterior(X, y, counts, fit_noise=fit_noise)
-    assert fit.log_posterior == pytest.approx(objective(fit.warm_start.theta)[0], rel=1e-10)
-    p = len(fit.warm_start.theta)
-    assert p == d + 1 + int(fit_noise)
-    assert fit.log_posterior > _best_of_many_starts(objective, d, p) - 1e-3
-    assert fit.note is None
-
-
 @pytest.mark.parametrize(
-    "name, n, d", [("sample", 40, 3), ("mixed", 60, 6), ("branin", 80, 2), ("sphere", 30, 10)]
+    "name, n, d, trend",
+    [(*problem, False) for problem in PROBLEMS]
+    + [("sample", 40, 3, True), ("mixed", 60, 6, True), ("sphere", 30, 10, True)],
 )
 @pytest.mark.parametrize("fit_noise", [True, False])
-def test_fit_of_a_trend_reaches_the_optimum_of_many_starts(
-    name: str, n: int, d: int, fit_noise: bool
+def test_fit_reaches_the_optimum_of_many_starts(
+    name: str, n: int, d: int, trend: bool, fit_noise: bool
 ) -> None:
-    """As without a trend, and no warm start of one kernel serves the other."""
+    """Within 1e-3 nats of the best of six runs of L-BFGS-B, where the posterior is benign."""
     X, y, counts = _problem(name, n, d)
-    features = FeatureMap(counts, trend=True)
+    features = FeatureMap(counts, trend=trend)
     fit = fit_map(X, y, features, fit_noise=fit_noise)
-    objective = _log_posterior(X, y, counts, fit_noise=fit_noise, trend=True)
-    p = len(fit.warm_start.theta)
-    assert p == d + 3 + int(fit_noise)
+    objective = _log_posterior(X, y, counts, fit_noise=fit_noise, trend=trend)
     assert fit.log_posterior == pytest.approx(objective(fit.warm_start.theta)[0], rel=1e-10)
-    assert fit.log_posterior > _best_of_many_starts(objective, d, p, trend=True) - 1e-3
+    p = len(fit.warm_start.theta)
+    assert p == d + 1 + 2 * trend + int(fit_noise)
+    assert fit.log_posterior > _best_of_many_starts(objective, d, p, trend=trend) - 1e-3
+    assert fit.note is None
     stored = WarmStart.from_json(json.loads(json.dumps(fit.warm_start.to_json())))
     assert stored is not None
     read = stored.hyperparameters(d)
@@ -146,26 +134,6 @@ def test_fit_of_a_trend_reaches_the_optimum_of_many_starts(
     again = fit_map(X, y, features, fit_noise=fit_noise, warm_start=stored)
     assert again.n_evaluations <= 3
     assert again.log_posterior >= fit.log_posterior - 1e-9
-    plain = fit_map(X, y, FeatureMap(counts), fit_noise=fit_noise)
-    other = fit_map(X, y, FeatureMap(counts), fit_noise=fit_noise, warm_start=stored)
-    assert np.array_equal(other.warm_start.theta, plain.warm_start.theta)
-
-
-def test_fit_is_rarely_beaten_by_many_starts() -> None:
-    """Posteriors may have several modes, and three starts find the best one nearly always.
-
-    30 problems, among them pure noise, the most ambiguous data there is: at least 85% within 1e-3
-    nats and none behind by more than 5 in all, as against tens of nats between arbitrary points.
-    """
-    gaps = []
-    for i, name in enumerate(("sample", "noisy", "mixed", "ackley", "rosenbrock", "noise") * 5):
-        n, d = (15, 30, 60)[i % 3], (2, 4, 6, 3)[i % 4]
-        X, y, counts = _problem(name, n, d, seed=i)
-        fit = fit_map(X, y, FeatureMap(counts))
-        objective = _log_posterior(X, y, counts, fit_noise=True)
-        gaps.append(_best_of_many_starts(objective, d, d + 2) - fit.log_posterior)
-    assert np.mean(np.array(gaps) < 1e-3) >= 0.85
-    assert max(gaps) < 5.0
 
 
 @pytest.mark.parametrize("d", [1, 3])
@@ -185,14 +153,6 @@ def test_length_scales_of_the_generating_process_are_recovered(d: int) -> None:
         assert fit.hyperparameters.noise_variance < 0.05
     assert np.median(np.abs(np.log(ratios))) < math.log(2.0)
     assert np.abs(np.log(ratios)).max() < math.log(5.0)
-
-
-def test_noise_variance_is_recovered() -> None:
-    """Half of the variance is noise, and the estimate says so."""
-    rng = np.random.default_rng(2)
-    X = rng.random((120, 2))
-    y = sample_prior(X, np.array([0.4, 0.8]), rng, noise=0.5)
-    assert 0.25 < fit_map(X, y, FeatureMap((0, 0))).hyperparameters.noise_variance < 1.0
 
 
 def test_known_noise_is_not_estimated_again() -> None:
@@ -244,26 +204,13 @@ def test_warm_fits_are_short_and_as_good(name: str, d: int, fit_noise: bool) -> 
     assert max(losses) < 1.0
 
 
-def test_misleading_warm_start_is_found_out() -> None:
-    """A warm start from other data promises more per point than it keeps: the fit turns cold."""
-    X, y, counts = _problem("sample", 40, 3)
-    features = FeatureMap(counts)
-    cold = fit_map(X, y, features)
-    stuck = np.log([1e-3, 1e-3, 1e-3, 1.0, 1.0])
-    misleading = WarmStart(stuck, 1e-9 * np.eye(5), cold.log_posterior / 40, 40)
-    fit = fit_map(X, y, features, warm_start=misleading)
-    assert fit.log_posterior >= cold.log_posterior - 1e-6
-
-
-@pytest.mark.parametrize("n_points", [1, 11, 100_000])
-def test_milestones_bring_a_cold_check(n_points: int) -> None:
-    """When the number of observations has changed much, the fit is at least as good as a cold one.
-
-    The warm start is a poor point that promises nothing, so only the milestone can turn it cold.
-    """
+@pytest.mark.parametrize("promised, n_points", [(None, 40), (-1e3, 1), (-1e3, 11), (-1e3, 100_000)])
+def test_a_poor_warm_start_is_found_out(promised: float | None, n_points: int) -> None:
+    """It promises more per point than it keeps, or the number of observations has changed much."""
     X, y, counts = _problem("sample", 40, 3)
     cold = fit_map(X, y, FeatureMap(counts))
-    poor = WarmStart(np.log([1e-3, 1e-3, 1e-3, 1.0, 1.0]), 1e-9 * np.eye(5), -1e3, n_points)
+    per_point = cold.log_posterior / 40 if promised is None else promised
+    poor = WarmStart(np.log([1e-3, 1e-3, 1e-3, 1.0, 1.0]), 1e-9 * np.eye(5), per_point, n_points)
     fit = fit_map(X, y, FeatureMap(counts), warm_start=poor)
     assert fit.log_posterior >= cold.log_posterior - 1e-6
 
@@ -274,19 +221,12 @@ def test_warm_start_of_another_space_is_ignored() -> None:
     other_X, other_y, other_counts = _problem("sample", 25, 5)
     features = FeatureMap(counts)
     other = fit_map(other_X, other_y, FeatureMap(other_counts)).warm_start
-    _assert_identical(fit_map(X, y, features, warm_start=other), fit_map(X, y, features))
+    one, same = fit_map(X, y, features, warm_start=other), fit_map(X, y, features)
+    assert one.warm_start.to_json() == same.warm_start.to_json()
 
 
 @pytest.mark.parametrize(
-    "inverse_hessian",
-    [
-        -np.eye(5),
-        np.zeros((5, 5)),
-        np.ones((5, 5)) - 3.0 * np.eye(5),
-        np.diag([1e30, -1e30, 1.0, 1.0, 1.0]),
-        1e38 * np.eye(5),
-        1e-38 * np.eye(5),
-    ],
+    "inverse_hessian", [-np.eye(5), np.zeros((5, 5)), np.diag([1e30, -1e30, 1.0, 1.0, 1.0])]
 )
 def test_indefinite_inverse_hessian_does_not_break_a_fit(inverse_hessian: FloatArray) -> None:
     """Whatever matrix storage holds, the fit has no note and is not worse than its start."""
@@ -302,16 +242,6 @@ def test_indefinite_inverse_hessian_does_not_break_a_fit(inverse_hessian: FloatA
     assert fit.note is None
     assert fit.log_posterior >= before - 1e-9
     assert np.isfinite(fit.warm_start.inverse_hessian).all()
-
-
-def _assert_identical(one: Fit, other: Fit) -> None:
-    """Compare two fits bit by bit."""
-    assert one.log_posterior == other.log_posterior
-    assert one.n_evaluations == other.n_evaluations
-    assert one.note == other.note
-    assert one.warm_start.to_json() == other.warm_start.to_json()
-    assert np.array_equal(one.warm_start.theta, other.warm_start.theta)
-    assert np.array_equal(one.warm_start.inverse_hessian, other.warm_start.inverse_hessian)
 
 
 @pytest.mark.parametrize("n, d", [(1, 1), (9, 2), (30, 12)])
@@ -330,27 +260,6 @@ def test_warm_start_survives_json(n: int, d: int) -> None:
     again = WarmStart.from_json(json.loads(json.dumps(restored.to_json())))
     assert again is not None
     assert again.to_json() == restored.to_json()
-
-
-def test_same_input_same_output() -> None:
-    """Two calls agree bit by bit and leave their inputs as they were."""
-    X, y, counts = _problem("mixed", 40, 4)
-    features = FeatureMap(counts)
-    X_before, y_before = X.copy(), y.copy()
-    warm = fit_map(X[:38], y[:38], features).warm_start
-    theta_before, H_before = warm.theta.copy(), warm.inverse_hessian.copy()
-    for warm_start in (None, warm):
-        _assert_identical(
-            fit_map(X, y, features, warm_start=warm_start),
-            fit_map(X, y, features, warm_start=warm_start),
-        )
-    for array, before in (
-        (X, X_before),
-        (y, y_before),
-        (warm.theta, theta_before),
-        (warm.inverse_hessian, H_before),
-    ):
-        assert np.array_equal(array, before)
 
 
 _PROGRAM = """
@@ -389,58 +298,29 @@ def test_another_process_repeats_a_warm_fit_exactly() -> None:
 VALID = WarmStart(np.array([0.1, -0.2, -3.0]), np.eye(3), -100.0, 9).to_json()
 
 
-def _packed(values: list[float]) -> str:
-    return base64.b64encode(np.array(values, dtype="<f4").tobytes()).decode("ascii")
-
-
 @pytest.mark.parametrize(
     "change",
     [
         {"theta": [0.1, -0.2]},
-        {"theta": [0.1, -0.2, -3.0, 0.0]},
         {"theta": []},
         {"theta": 0.5},
-        {"theta": [[0.1, -0.2, -3.0]]},
         {"theta": [0.1, math.nan, -3.0]},
-        {"theta": [0.1, math.inf, -3.0]},
         {"theta": [0.1, 1e3, -3.0]},
-        {"theta": [0.1, 10**400, -3.0]},
         {"theta": [0.1, None, -3.0]},
-        {"theta": [0.1, "a", -3.0]},
-        {"theta": {"0": 0.1}},
-        {"inverse_hessian": "é" * 32},
         {"inverse_hessian": "not base64!"},
         {"inverse_hessian": "AAAA"},
-        {"inverse_hessian": ""},
         {"inverse_hessian": None},
-        {"inverse_hessian": [1.0] * 6},
-        {"inverse_hessian": _packed([1.0] * 5)},
-        {"inverse_hessian": _packed([1.0] * 7)},
-        {"inverse_hessian": _packed([math.nan] * 6)},
-        {"inverse_hessian": _packed([math.inf] * 6)},
+        {"inverse_hessian": pack(np.full(6, math.nan), "<f4")},
         {"log_posterior_per_point": math.nan},
-        {"log_posterior_per_point": -math.inf},
-        {"log_posterior_per_point": None},
-        {"log_posterior_per_point": "x"},
         {"n_points": 0},
-        {"n_points": -3},
-        {"n_points": math.nan},
         {"n_points": math.inf},
-        {"n_points": None},
-        {"n_points": []},
     ],
-    ids=lambda change: json.dumps(change)[:60],
+    ids=str,
 )
 def test_named_damages_are_refused(change: dict[str, Any]) -> None:
     """The damages that one can think of, each alone."""
     assert WarmStart.from_json(VALID | change) is None
-
-
-@pytest.mark.parametrize("stored", [None, 3, "theta", [VALID]])
-def test_what_is_no_mapping_is_no_warm_start(stored: object) -> None:
-    """As a shared storage may hold anything."""
-    assert WarmStart.from_json(VALID) is not None
-    assert WarmStart.from_json(stored) is None
+    assert WarmStart.from_json([change]) is None
 
 
 @pytest.mark.parametrize("damage", [math.nan, math.inf])

@@ -71,17 +71,6 @@ def test_mixed_dimensions_agree_with_the_formula(counts: tuple[int, ...], seed: 
     )
 
 
-@given(count=st.integers(1, 300))
-def test_a_category_is_read_from_its_whole_cell(count: int) -> None:
-    """The middle of every cell, and the right border of the last one, belong to their category."""
-    features = FeatureMap((count,))
-    middles = (np.arange(count) + 0.5) / count
-    columns = features.columns(np.append(middles, 1.0)[:, None])
-    assert columns.shape == (count + 1, count)
-    assert np.array_equal(columns[:-1] > 0.0, np.eye(count, dtype=bool))
-    assert np.array_equal(columns[-1], columns[-2])
-
-
 def test_slope_is_the_derivative_by_squared_distance() -> None:
     """The second value is -2 dk/dR², here from the closed form, and 1/3 at R = 0."""
     R2 = np.array([0.0, 1e-16, 1e-8, 1e-3, 0.3, 1.0, 40.0, 1e4])
@@ -111,16 +100,6 @@ def test_near_twins_have_no_negative_distance(
     assert (R2 >= 0.0).all()
     correlation = matern52(R2)
     assert ((correlation >= 0.0) & (correlation <= 1.0 + 1e-15)).all()
-
-
-@given(counts=COUNTS, seed=st.integers(0, 2**32 - 1))
-def test_correlation_matrix_is_positive_semidefinite(counts: tuple[int, ...], seed: int) -> None:
-    """Whatever the kinds of the dimensions, the kernel is a covariance."""
-    rng = np.random.default_rng(seed)
-    X = rng.random((12, len(counts)))
-    length_scales = 10.0 ** rng.uniform(-1.0, 1.0, size=len(counts))
-    eigenvalues = np.linalg.eigvalsh(_correlation(X, X, length_scales, counts))
-    assert eigenvalues.min() > -1e-10
 
 
 def test_trend_columns_are_those_of_numeric_dimensions() -> None:

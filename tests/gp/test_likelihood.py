@@ -115,19 +115,6 @@ def test_known_noise_takes_the_place_of_the_fitted() -> None:
     assert noise_diagonal(3, 0.1, None).tolist() == [0.1] * 3
 
 
-def test_likelihood_is_the_dense_one() -> None:
-    """With categories and known noise of some observations."""
-    rng = np.random.default_rng(17)
-    counts = (0, 3, 0)
-    X, y, known = rng.random((25, 3)), rng.standard_normal(25), np.full(25, np.nan)
-    known[:10] = 0.2
-    theta = random_theta(rng, 3)
-    features = FeatureMap(counts)
-    value, _ = MarginalLikelihood(X, y, features, known_noise=known)(theta)
-    expected = dense.log_likelihood(dense.noisy_covariance(X, theta, counts, known), y)
-    assert value == pytest.approx(expected, rel=1e-10)
-
-
 def test_factor_is_that_of_the_last_evaluation_only() -> None:
     """The factor left behind is K's, and none is handed out for a θ that was not the last one."""
     rng = np.random.default_rng(0)

@@ -14,7 +14,6 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MarginalLikelihood
 from bbo_plugins.methods.uhe_bo.losses import LeaveOneOut
 from tests.gp.random_data import random_theta
-from tests.oracles.differences import numeric_gradient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,25 +33,6 @@ MAKERS: dict[str, Make] = {
     ),
 }
 every_criterion = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
-
-
-@every_criterion
-@pytest.mark.parametrize("fit_noise", [True, False])
-@pytest.mark.parametrize("trend", [True, False])
-def test_gradient_agrees_with_differences_on_real_sizes(
-    make: Make, fit_noise: bool, trend: bool
-) -> None:
-    """A hundred points of a smooth function in a mixed space of six dimensions."""
-    rng = np.random.default_rng(7)
-    counts = (0, 4, 0, 0, 2, 0)
-    X = rng.random((100, len(counts)))
-    y = np.sin(5.0 * X[:, 0]) + (X[:, 1] > 0.5) + X[:, 2] * X[:, 3]
-    weights = rng.uniform(0.0, 3.0, 100)
-    features = FeatureMap(counts, trend=trend)
-    criterion = make(X, y - y.mean(), weights, features, fit_noise)
-    theta = random_theta(rng, len(counts), trend=trend)[: criterion.n_parameters]
-    numeric = numeric_gradient(lambda t: criterion(t)[0], theta)
-    np.testing.assert_allclose(criterion(theta)[1], numeric, rtol=1e-6)
 
 
 @every_criterion

@@ -159,50 +159,6 @@ def test_gradients_agree_with_differences(counts: tuple[int, ...], trend: bool) 
     np.testing.assert_allclose(variance_gradient, numeric_variance, atol=1e-7)
 
 
-def test_gradients_are_finite_at_the_observed_points() -> None:
-    """The kernel's gradient is smooth at distance zero; no division by a distance."""
-    rng = np.random.default_rng(2)
-    X = rng.random((10, 3))
-    process = GaussianProcess.from_data(
-        X, rng.standard_normal(10), _hyperparameters(rng, 3), FeatureMap((0, 0, 3))
-    )
-    for array in process.predict_with_gradients(X):
-        assert np.isfinite(array).all()
-
-
-@pytest.mark.parametrize("d", [1, 20])
-@pytest.mark.parametrize("batches", [(1,), (5,), (1, 1, 1, 1), (3, 1, 4)])
-@pytest.mark.parametrize("known_noise", [False, True])
-def test_conditioning_equals_a_full_refit(
-    d: int, batches: tuple[int, ...], known_noise: bool
-) -> None:
-    """Extending the factor, once or in steps, gives the posterior of all observations at once."""
-    rng = np.random.default_rng(d + sum(batches))
-    n, counts = 30, (0,) * (d - 1) + ((3,) if d > 1 else (0,))
-    total = n + sum(batches)
-    X, y, new = rng.random((total, d)), rng.standard_normal(total), rng.random((15, d))
-    known = _partly_known(rng, total) if known_noise else None
-    parameters, features = _hyperparameters(rng, d), FeatureMap(counts)
-
-    def part(start: int, stop: int) -> FloatArray | None:
-        return None if known is None else known[start:stop]
-
-    process = GaussianProcess.from_data(X[:n], y[:n], parameters, features, known_noise=part(0, n))
-    start = n
-    for m in batches:
-        stop = start + m
-        process = process.condition_on(X[start:stop], y[start:stop], known_noise=part(start, stop))
-        start = stop
-    refit = GaussianProcess.from_data(X, y, parameters, features, known_noise=known)
-    _assert_same_posterior(process, refit, new)
-    np.testing.assert_allclose(process.L, refit.L, atol=1e-8)
-    np.testing.assert_allclose(process.alpha, refit.alpha, rtol=1e-6, atol=1e-8)
-    for ours, theirs in zip(
-        process.predict_with_gradients(new), refit.predict_with_gradients(new), strict=True
-    ):
-        np.testing.assert_allclose(ours, theirs, atol=1e-7)
-
-
 @given(
     counts=COUNTS,
     n=st.integers(1, 10),
@@ -275,22 +231,6 @@ def test_trend_reaches_where_the_length_scale_does_not() -> None:
     )
     assert abs(forgets) < 0.01
     assert extrapolates == pytest.approx(1.0, abs=0.2)
-
-
-def test_factor_and_weights_are_what_they_say() -> None:
-    """L Lᵀ = K with a zero upper triangle, α = K⁻¹ y, and the noise on the diagonal of K."""
-    rng = np.random.default_rng(8)
-    counts = (0, 3)
-    X, y = rng.random((12, 2)), rng.standard_normal(12)
-    parameters = _hyperparameters(rng, 2)
-    process = GaussianProcess.from_data(X, y, parameters, FeatureMap(counts))
-    K = dense.covariance(X, X, parameters.length_scales, parameters.signal_variance, counts)
-    K += parameters.noise_variance * np.eye(12)
-    np.testing.assert_allclose(process.L @ process.L.T, K, atol=1e-12)
-    np.testing.assert_allclose(process.L, np.linalg.cholesky(K), atol=1e-10)
-    np.testing.assert_allclose(K @ process.alpha, y, atol=1e-10)
-    np.testing.assert_allclose(process.noise, np.full(12, parameters.noise_variance))
-    assert process.jitter == 0.0
 
 
 @pytest.mark.parametrize("known_noise", [False, True])

@@ -12,7 +12,7 @@ from tests.oracles.problems import observe, unit_box
 
 if TYPE_CHECKING:
     from bbo_plugins.acquisition.functions import AcquisitionName
-    from bbo_plugins.space.dimension import FloatArray
+from bbo_plugins.gp.posterior import GaussianProcess
 from tests.oracles.steps import NAMES, bound_acquisition, dense_mean, smooth, step
 
 # ----------------------------------------------------------------------------------- constraints
@@ -53,8 +53,12 @@ def test_missing_constraint_values_are_unknown() -> None:
     constraints[::3] = math.nan
     observations = observe(X, X[:, 0], constraints=constraints)
     acquisition, _ = bound_acquisition(observations)
-    assert len(acquisition.constraints[0].process.y) == int(np.isfinite(constraints).sum())
-    assert len(acquisition.objective.y) == 20
+    sizes = [
+        len(process.y)
+        for process in (acquisition.objective, acquisition.constraints[0].process)
+        if isinstance(process, GaussianProcess)
+    ]
+    assert sizes == [20, int(np.isfinite(constraints).sum())]
     assert 0.3 < step(observations).x[0] < 0.6
 
 
@@ -92,26 +96,6 @@ def test_trials_are_judged_by_the_constraints_they_report() -> None:
     assert acquisition.kind == "logei"
     expected = dense_mean(surrogate, X)[feasible].max()
     assert acquisition.incumbent == pytest.approx(expected, abs=1e-8)
-
-
-def test_optimization_goes_on_where_branches_report_different_constraints() -> None:
-    """Minimum of a sphere on the feasible half, reported under one of two names per trial."""
-    rng = np.random.default_rng(9)
-    X = rng.random((8, 2))
-
-    def value(points: FloatArray) -> FloatArray:
-        distances: FloatArray = np.square(points - 0.3).sum(axis=1)
-        return -distances
-
-    def constraints(points: FloatArray) -> FloatArray:
-        table = np.full((len(points), 2), math.nan)
-        table[np.arange(len(points)), np.arange(len(points)) % 2] = points[:, 0] - 0.6
-        return table
-
-    for seed in range(20):
-        made = step(observe(X, value(X), constraints=constraints(X)), seed=seed)
-        X = np.vstack([X, made.x])
-    assert value(X).max() > -1e-4
 
 
 def test_held_slice_is_judged_by_the_constraint_models_there() -> None:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.gp_bo import suggest
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.problems import (
     BRANIN_MINIMUM,
     branin,
-    categories_of,
     observe,
     random_points,
     random_process,
@@ -73,31 +70,7 @@ def test_pending_points_are_not_suggested_again(deterministic: bool) -> None:
         assert np.array_equal(suggestion.x, everything[2])
 
 
-def test_the_best_mean_is_not_suggested_while_it_is_pending() -> None:
-    """Not even of a noisy objective and by the greedy UCB with β = 0, until it has finished."""
-    space = SearchSpace({"a": Dimension.int(1, 9)})
-    everything = space.enumerate()
-    observed, best = everything[:8], everything[8:]
-    y = observed[:, 0]
-    options: dict[str, Any] = {"acquisition": "ucb", "beta": 0.0}
-    assert np.array_equal(step(observe(observed, y), space, **options).x, best[0])
-    waiting = step(observe(observed, y, pending=best), space, **options)
-    assert np.array_equal(waiting.x, everything[7])
-
-
 # ----------------------------------------------------------------------- failures, parallel asks
-
-
-def test_failures_drive_the_search_away() -> None:
-    """The model's optimum fails every time; after a few failures the search is elsewhere."""
-    X = np.random.default_rng(11).random((20, 2)) * np.array([0.7, 1.0])
-    observations = observe(X, X[:, 0] - np.square(X[:, 1] - 0.5))
-    failed = np.empty((0, 2))
-    for seed in range(12):
-        made = step(dataclasses.replace(observations, failed=failed), seed=seed)
-        if made.x[0] > 0.75:
-            failed = np.vstack([failed, made.x])
-    assert 1 <= len(failed) <= 8
 
 
 def test_failed_points_are_not_suggested_again() -> None:
@@ -209,49 +182,3 @@ def test_mixed_optimum_is_found() -> None:
         best = space.decode(X[np.argmax(y)])
         n_found += best["b"] in {10, 11, 12} and best["c"] == "r" and abs(best["a"] - 0.3) < 0.1
     assert n_found >= 2
-
-
-def test_noise_does_not_stop_the_search() -> None:
-    """With noise of a fifth of the range the *mean* of the best region is found."""
-    n_found = 0
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        X = rng.random((6, 1))
-
-        def noisy(X: FloatArray, rng: np.random.Generator = rng) -> FloatArray:
-            return -3.0 * np.square(X[:, 0] - 0.65) + 0.2 * rng.standard_normal(len(X))
-
-        y = noisy(X)
-        for _ in range(20):
-            x = suggest(unit_box(1), observe(X, y), rng=rng).x
-            X, y = np.vstack([X, x]), np.append(y, noisy(x[None, :]))
-        process = Surrogate.fit(X, y, FeatureMap((0,))).process
-        best = X[np.argmax(process.predict_mean(X)), 0]
-        n_found += abs(best - 0.65) < 0.15
-    assert n_found >= 2
-
-
-def test_larger_beta_explores_more() -> None:
-    """UCB with β = 0 stays with the best mean, a large one goes where the variance is."""
-    X = np.random.default_rng(0).random((15, 2))
-    observations = observe(X, smooth(X))
-    process = Surrogate.fit(X, smooth(X), FeatureMap((0, 0))).process
-    deviations = [
-        float(process.predict(step(observations, acquisition="ucb", beta=beta).x[None, :])[1][0])
-        for beta in (0.0, 1.96, 100.0)
-    ]
-    assert deviations == sorted(deviations)
-    grid = np.random.default_rng(1).random((2000, 2))
-    greedy = step(observations, acquisition="ucb", beta=0.0).x
-    assert process.predict_mean(greedy[None, :])[0] >= process.predict_mean(grid).max() - 1e-2
-    assert deviations[-1] >= 0.9 * process.predict(grid)[1].max()
-
-
-def test_categories_reach_the_kernel() -> None:
-    """The model sees categories as categories: the best one is chosen, not the one between."""
-    space = SearchSpace({"a": Dimension.categorical("pqrst"), "b": Dimension.float(0.0, 1.0)})
-    assert categories_of(space) == (5, 0)
-    X = random_points(space, 40, np.random.default_rng(0))
-    good = np.array([1.0, -5.0, 0.9, -5.0, 0.95])
-    y = good[np.floor(X[:, 0] * 5).astype(int)] - 0.1 * np.square(X[:, 1] - 0.5)
-    assert space.decode(step(observe(X, y), space).x)["a"] in {"p", "r", "t"}

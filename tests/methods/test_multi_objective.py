@@ -84,15 +84,6 @@ def test_an_objective_without_a_difference_changes_nothing(constant: float) -> N
     assert step(space, known(wide, X)).x.tolist() == step(space, known(Y, X)).x.tolist()
 
 
-def test_swapping_objectives_gives_the_same_point() -> None:
-    """Up to the order of sums."""
-    space, X = box(12)
-    Y = two_bowls(X)
-    one, other = (step(space, known(values, X)) for values in (Y, Y[:, ::-1]))
-    assert other.x == pytest.approx(one.x, abs=1e-6)
-    assert one.expected_gain == pytest.approx(other.expected_gain, rel=1e-6)
-
-
 def test_with_one_objective_that_varies_it_is_the_plain_step() -> None:
     """Up to where the target's map has its center, and the anchors of the search."""
     space, X = box(12)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError
 from typing import Any
 
 import numpy as np
@@ -19,16 +18,6 @@ VALID: dict[str, Any] = {
     "noise_variance": np.array([0.1, math.nan, 0.0]),
     "constraints": np.array([[0.0], [math.nan], [math.inf]]),
 }
-
-
-def test_valid_observations_are_kept_as_they_are() -> None:
-    """Unknown noise and constraints may be NaN, and both may be absent."""
-    observations = Observations(**VALID)
-    assert observations.y is VALID["y"]
-    bare = Observations(**{k: VALID[k] for k in ("X", "y", "complete", "pending")})
-    assert bare.noise_variance is None
-    assert bare.constraints is None
-    Observations(**(VALID | {"constraints": np.empty((3, 0))}))
 
 
 @pytest.mark.parametrize(
@@ -56,13 +45,6 @@ def test_targets_must_be_finite(value: float) -> None:
     """The front doors decide what an infinite objective means, not the method."""
     with pytest.raises(ValueError, match=r"^y must be finite"):
         Observations(**(VALID | {"y": np.array([1.0, value, 2.0])}))
-
-
-def test_observations_cannot_be_changed() -> None:
-    """One study's state is a value."""
-    observations = Observations(**VALID)
-    with pytest.raises(FrozenInstanceError):
-        observations.y = np.zeros(3)  # type: ignore[misc]
 
 
 def test_what_matters_under_constraints() -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.observations import NO_ARM, TrialHistory
+from bbo_plugins.methods.observations import NO_ARM
 from tests.oracles.arms import Row, first_of, past_of
 
 ROWS = st.dictionaries(
@@ -62,31 +58,3 @@ def test_an_arm_is_that_of_the_trial_with_the_number(rows: dict[int, Row], numbe
     found = past_of(rows).arm_of(number)
     assert found == (NO_ARM if arm is None else arm)
     assert type(found) is int
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"values": np.zeros(2)}, r"^values must have shape \(3,\), but got \(2,\)"),
-        (
-            {"expected_gains": np.zeros(4)},
-            r"^expected_gains must have shape \(3,\), but got \(4,\)",
-        ),
-        ({"numbers": np.array([[0, 1, 2]])}, r"^numbers must have shape"),
-        ({"numbers": np.array([0, 2, 2])}, r"^numbers must be increasing"),
-        ({"numbers": np.array([1, 0, 2])}, r"^numbers must be increasing"),
-        ({"arms": np.array([0, -2, 1])}, r"^arms must be at least -1"),
-    ],
-)
-def test_tables_that_make_no_sense_are_refused(change: dict[str, Any], message: str) -> None:
-    """The message says which array and what is wrong with it."""
-    valid: dict[str, Any] = {
-        "numbers": np.arange(3),
-        "arms": np.array([0, NO_ARM, 1]),
-        "finished": np.ones(3, dtype=np.bool_),
-        "values": np.array([1.0, math.nan, 2.0]),
-        "expected_gains": np.full(3, math.nan),
-    }
-    assert TrialHistory(**valid).first_suggested(3) == 0
-    with pytest.raises(ValueError, match=message):
-        TrialHistory(**(valid | change))

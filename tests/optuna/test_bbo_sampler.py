@@ -13,10 +13,12 @@ import pytest
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import InnerHorizon, UHEBOSampler
+from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
+from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler
 from bbo_plugins.optuna.study.proposal import Proposal
-from bbo_plugins.visualization._data.objective import NetworkModel, ProcessModel, posterior_of
+from bbo_plugins.visualization._data.objective import posterior_of
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
@@ -140,7 +142,7 @@ def test_the_log_says_which_arm_improved(caplog: pytest.LogCaptureFixture) -> No
     assert [args[1:] for args in said if isinstance(args, tuple)] == expected
 
 
-@pytest.mark.parametrize("n_more, kind", [(1, ProcessModel), (2, NetworkModel)])
+@pytest.mark.parametrize("n_more, kind", [(1, GaussianProcess), (2, NetworkSurrogate)])
 def test_plots_show_the_model_of_the_latest_arm(n_more: int, kind: type) -> None:
     """As for the two samplers."""
     study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=0))

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import FloatDistribution, IntDistribution
+from optuna.distributions import FloatDistribution
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.regret_gap.algorithm import evaluate
-from bbo_plugins.methods.regret_gap.rule import CRITERIA, THRESHOLDS, StoppingRule
+from bbo_plugins.methods.regret_gap.rule import StoppingRule
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, report_cross_validation_scores
-from bbo_plugins.optuna.stopping.completions import StudyCompletions, in_order
 from bbo_plugins.optuna.stopping.records import attributes_of
 from bbo_plugins.visualization._data.objective import suggestions_of
 from tests.optuna.stopping.studies import (
@@ -36,16 +35,6 @@ from tests.optuna.studies import BOX, quadratic, warnings_in
 if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import Trial
-
-    from bbo_plugins.gp.likelihood import Hyperparameters
-
-_COMBINATIONS = [
-    (criterion, threshold)
-    for criterion in CRITERIA
-    for threshold in THRESHOLDS
-    if (threshold != "auto" or criterion == "regret-gap")
-    and (threshold != "cross-validation" or criterion != "probability-of-improvement")
-]
 
 
 def _told(X: Any, values: Any, terminator: RegretGapTerminator, **study: Any) -> Study:
@@ -112,18 +101,6 @@ def test_long_history_is_caught_up_in_part(
     assert recorded == [*first, *range(23, 33)]
 
 
-def test_catching_up_takes_no_longer_with_more_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models of many observations are fitted for fewer completions, yet enough to decide."""
-    monkeypatch.setattr("bbo_plugins.optuna.terminator._MAX_CATCH_UP_OBSERVATIONS", 120)
-    X, values = converging(30)
-    study = new_study()
-    add_all(study, X, values)
-    for patience, n_made in ((3, 4), (6, 6)):
-        terminator = RegretGapTerminator(patience=patience, threshold=1e9)
-        assert terminator.evaluate(study).terminate
-        assert len(terminator.history(study)) == n_made
-
-
 def test_directions_mirror_each_other() -> None:
     """Maximizing minus the objective is the same study: same records, same stop."""
     X, values = converging()
@@ -136,32 +113,6 @@ def test_directions_mirror_each_other() -> None:
     assert any(record.terminate for record in histories[0])
     wrong = RegretGapTerminator()
     assert wrong.history(_told(X, -values, wrong)) != histories[0]
-
-
-@pytest.mark.parametrize("criterion, threshold", _COMBINATIONS)
-def test_units_of_the_objective_change_no_decision(criterion: Any, threshold: Any) -> None:
-    """For a y + b, values and thresholds are a times as large and all decisions the same."""
-    X, values = converging(10)
-    a, b = 250.0, -7.0
-    histories = []
-    for scale, shift in ((1.0, 0.0), (a, b)):
-        terminator = RegretGapTerminator(
-            criterion=criterion, threshold=threshold, n_initial=3, patience=2, min_n_trials=4
-        )
-        study = new_study()
-        for (x, y), value in zip(X, scale * values + shift, strict=True):
-            folds = [value - 0.1 * scale, value, value + 0.1 * scale]
-            scores = {"terminator:cv_scores": folds}
-            add(study, {"x": x, "y": y}, value, system_attrs=scores)
-            terminator.evaluate(study)
-        histories.append(terminator.history(study))
-    unit = 1.0 if criterion == "probability-of-improvement" else a
-    for one, other in zip(*histories, strict=True):
-        assert other.value == pytest.approx(unit * one.value, rel=1e-5)
-        assert other.threshold == pytest.approx(unit * one.threshold, rel=1e-5)
-        assert other.terminate is one.terminate
-    assert math.isfinite(histories[0][-1].value)
-    assert histories[0][-1].threshold > 0.0
 
 
 def test_only_complete_trials_are_observations() -> None:
@@ -242,47 +193,6 @@ def test_infinite_values_count_as_the_worst_or_best(caplog: pytest.LogCaptureFix
     assert len([text for text in warnings_in(caplog) if "infinite values" in text]) == 1
 
 
-def test_search_space_is_that_of_the_trials_so_far() -> None:
-    """When a parameter appears, old records stay, and new ones are of all parameters."""
-    X, values = converging(14)
-    study, terminator = new_study(), RegretGapTerminator()
-    for index in range(14):
-        params = {"x": X[index, 0], "y": X[index, 1]}
-        if index < 9:
-            del params["y"]
-            add(study, params, values[index], distributions={"x": PLANE["x"]})
-        else:
-            add(study, params, values[index])
-        terminator.evaluate(study)
-    first = new_study()
-    for index in range(9):
-        add(first, {"x": X[index, 0]}, values[index], distributions={"x": PLANE["x"]})
-    alone = RegretGapTerminator()
-    alone.evaluate(first)
-    assert terminator.history(study)[:9] == alone.history(first)
-    reader = StudyCompletions()
-    completed = reader.completed(in_order(reader.read(study)[0], {})[:10])
-    assert completed is not None
-    assert completed.space.names == ("x", "y")
-    assert set(completed.space.conditions) == {"y"}
-    np.testing.assert_array_equal(completed.X[:9], [[x, 0.5] for x in X[:9, 0]])
-    np.testing.assert_array_equal(completed.X[9], X[9])
-    fresh = RegretGapTerminator(seed=1)
-    fresh.evaluate(study)
-    assert math.isfinite(fresh.history(study)[-1].value)
-
-
-def test_single_valued_parameters_are_left_out() -> None:
-    """They are no dimensions of the model."""
-    X, values = converging(8)
-    study, terminator = new_study(), RegretGapTerminator()
-    distributions = {**PLANE, "fixed": IntDistribution(3, 3)}
-    for (x, y), value in zip(X, values, strict=True):
-        add(study, {"x": x, "y": y, "fixed": 3}, value, distributions=distributions)
-    terminator.evaluate(study)
-    assert_same(terminator.history(study), expected_records(X, values))
-
-
 def test_no_usable_search_space_never_stops(caplog: pytest.LogCaptureFixture) -> None:
     """Parameters of one value only: no signal, ever, and one warning that says why."""
     study, terminator = new_study(), RegretGapTerminator(min_n_trials=2, patience=1, threshold=1e9)
@@ -320,16 +230,6 @@ def test_conditional_study_is_stopped_and_resumes() -> None:
         assert one.history(study) == other.history(again)
 
 
-def test_constant_objective_never_stops() -> None:
-    """There is no signal in equal values, whatever the threshold."""
-    X, _ = converging()
-    for threshold in ("relative", "median", 1e9):
-        terminator = RegretGapTerminator(threshold=threshold, n_initial=3, min_n_trials=5)
-        study = _told(X, np.full(30, 4.0), terminator)
-        assert not any(record.terminate for record in terminator.history(study))
-        assert terminator.evaluate(study).value == math.inf
-
-
 def test_study_without_completions() -> None:
     """There is nothing to say yet, and nothing is stored."""
     study, terminator = new_study(), RegretGapTerminator()
@@ -342,13 +242,6 @@ def test_study_without_completions() -> None:
 
 
 # ------------------------------------------------------------------------------- sampler's estimate
-def _latest_estimate(study: Study, number: int) -> Hyperparameters | None:
-    """Return the maximum a posteriori estimate that trials up to ``number`` came from last."""
-    latest = None
-    for suggestion in suggestions_of(study):
-        if suggestion.number <= number and suggestion.loss == "Marginal":
-            latest = suggestion.hyperparameters
-    return latest
 
 
 @pytest.mark.parametrize("estimation", ["map", "uhe"])
@@ -363,8 +256,9 @@ def test_estimates_of_our_sampler_are_used(estimation: Any) -> None:
     X = np.array([[trial.params["x"], trial.params["y"]] for trial in study.trials])
     y = -np.array([trial.value for trial in study.trials])
     history = terminator.history(study)
+    suggestions = [s for s in suggestions_of(study) if s.loss == "Marginal"]
     for n in range(8, 19):
-        shared = _latest_estimate(study, n - 1)
+        shared = [s.hyperparameters for s in suggestions if s.number < n][-1]
         assert shared is not None
         found = evaluate(
             UNIT_SQUARE, X[:n], y[:n], rule=StoppingRule(), previous=history[: n - 1], shared=shared
@@ -374,28 +268,11 @@ def test_estimates_of_our_sampler_are_used(estimation: Any) -> None:
     assert warm.startswith("6:")  # the last fit of its own is that of the start-up
 
 
-def test_estimates_that_are_out_of_date_are_not_used() -> None:
-    """Once another sampler has taken over, the terminator estimates by itself before long."""
-    study, terminator = new_study(sampler=UHEBOSampler(n_startup_trials=4, seed=1)), None
-    terminator = RegretGapTerminator()
-    own = []
-    for index in range(24):
-        if index == 10:
-            study.sampler = optuna.samplers.RandomSampler(seed=2)
-        trial = study.ask(PLANE)
-        study.tell(trial, quadratic({**trial.params, "z": 0.8}))
-        before = attributes_of(study)
-        terminator.evaluate(study)
-        warm = [key for key in attributes_of(study) if ":warm:" in key]
-        changed = [key for key in warm if before.get(key) != attributes_of(study)[key]]
-        own.append(bool(changed))
-    assert not any(own[5:11])
-    assert own[13:] == [True] * 11
-
-
 # -------------------------------------------------------------------------------------- thresholds
-def test_cross_validation_threshold_is_that_of_the_best_trial() -> None:
-    """Eq. (5) for the scores of the best trial so far; no threshold before it has reported any."""
+def test_cross_validation_threshold_is_that_of_the_best_trial(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Eq. (5) for the scores of the best trial so far; none, and a warning, where it has none."""
     X, values = converging(6)
     values[3], values[5] = -1.0, -2.0
     study = new_study()
@@ -412,12 +289,6 @@ def test_cross_validation_threshold_is_that_of_the_best_trial() -> None:
     thresholds = [record.threshold for record in terminator.history(study)]
     assert thresholds[3:] == [pytest.approx(deviation), pytest.approx(deviation), -math.inf]
     assert thresholds[0] == -math.inf
-
-
-def test_missing_scores_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Without scores of the best trial there is no threshold, hence no stop: one warning."""
-    X, values = converging(6)
-    _told(X, values, RegretGapTerminator(threshold="cross-validation"))
     (warning,) = warnings_in(caplog)
     assert "no scores from report_cross_validation_scores" in warning
 
@@ -457,19 +328,6 @@ def test_how_far_it_is_can_be_followed(caplog: pytest.LogCaptureFixture) -> None
     assert {line.rsplit(", ", 1)[1][0] for line in debug} == {"0", "1", "2"}
 
 
-def test_what_is_caught_up_on_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    """A long study that ran without it is not told from its beginning; nothing is said twice."""
-    caplog.set_level(logging.DEBUG, logger="bbo_plugins.optuna.terminator")
-    X, values = converging(25)
-    study = new_study()
-    add_all(study, X, values)
-    for terminator in (RegretGapTerminator(), RegretGapTerminator()):  # as in two workers
-        terminator.evaluate(study)
-    assert len(_lines_in(caplog, logging.DEBUG)) == 25
-    (line,) = _lines_in(caplog, logging.INFO)
-    assert ", 20 complete trials (" in line
-
-
 def test_callback_stops_the_study(caplog: pytest.LogCaptureFixture) -> None:
     """A study that has converged ends early, with one line that says why and in which units."""
     caplog.set_level(logging.INFO, logger="bbo_plugins.optuna.terminator")
@@ -492,27 +350,6 @@ def test_callback_stops_the_study(caplog: pytest.LogCaptureFixture) -> None:
         "in the objective's units",
     ):
         assert part in message
-
-
-def test_one_stop_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    """A thread whose trial began in the meantime, and is a reason too, adds none."""
-    caplog.set_level(logging.INFO, logger="bbo_plugins.optuna.terminator")
-    study = new_study()
-    terminator = RegretGapTerminator(threshold=1e9, patience=1, min_n_trials=3)
-
-    def other_thread(study: Study, trial: optuna.trial.FrozenTrial) -> None:
-        if terminator.evaluate(study).terminate:
-            study.tell(study.ask({**PLANE, "z": PLANE["x"]}), 1.0 + trial.number)
-            terminator(study, study.trials[-1])
-
-    study.optimize(_objective, n_trials=9, callbacks=[terminator, other_thread])
-    assert [r.n_trials for r in terminator.history(study) if r.terminate] == [3, 4]
-    (message,) = _stops_in(caplog)
-    assert "after 3 complete trials" in message
-    study.optimize(_objective, n_trials=9, callbacks=[terminator])  # continued, and stopped again
-    messages = _stops_in(caplog)
-    assert len(messages) == 2
-    assert "after 5 complete trials" in messages[1]
 
 
 def test_continued_study_goes_on_until_there_is_a_new_reason() -> None:
@@ -571,52 +408,21 @@ def test_worker_stops_for_what_was_found_between_two_of_its_trials() -> None:
     assert stops == [n, n + 1]
 
 
-@pytest.mark.parametrize("state", [TrialState.PRUNED, TrialState.FAIL])
-def test_trials_without_a_value_do_not_break_the_callback(state: TrialState) -> None:
-    """They end like any other; the records are those of the complete ones."""
-    study, terminator = new_study(), RegretGapTerminator()
-
-    def objective(trial: Trial) -> float:
-        x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
-        if trial.number % 3 == 0:
-            if state is TrialState.PRUNED:
-                raise optuna.TrialPruned
-            return math.nan
-        return x + y
-
-    study.optimize(objective, n_trials=9, callbacks=[terminator])
-    assert [record.n_trials for record in terminator.history(study)] == [1, 2, 3, 4, 5, 6]
-
-
 # --------------------------------------------------------------------------------------- arguments
 @pytest.mark.parametrize(
     "arguments, error, message",
     [
         ({"threshold": "best"}, ValueError, "threshold must be one of"),
-        ({"threshold": -1.0}, ValueError, "threshold must be a positive number, but got -1.0"),
-        ({"threshold": None}, TypeError, "threshold must be"),
-        ({"criterion": "ei"}, ValueError, "criterion must be one of"),
-        ({"eta": 1.5}, ValueError, "eta must be a number between 0 and 1, but got 1.5"),
-        ({"delta": 0}, ValueError, "delta must be a number between 0 and 1, but got 0"),
-        ({"patience": 0}, ValueError, "patience must be an integer of at least 1, but got 0"),
-        ({"n_initial": 0}, ValueError, "n_initial must be an integer of at least 1, but got 0"),
         ({"n_initial": 1_001}, ValueError, "n_initial must be at most 1000, but got 1001"),
         ({"patience": 1_001}, ValueError, "patience must be at most 1000, but got 1001"),
-        ({"min_n_trials": 0}, ValueError, "min_n_trials must be an integer of at least 2"),
-        ({"deterministic_objective": "no"}, TypeError, "deterministic_objective must be True or"),
         ({"seed": -1}, ValueError, "seed must be an integer of at least 0, but got -1"),
         ({"seed": 1.5}, TypeError, "seed must be an integer"),
-        (
-            {"threshold": "auto", "criterion": "regret-bound"},
-            ValueError,
-            "threshold must be another",
-        ),
     ],
 )
 def test_bad_arguments_are_refused(
     arguments: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    """Before there is a study, with the argument, the rule and the value."""
+    """Those of the rule, and what a terminator can keep in a storage."""
     with pytest.raises(error, match=message):
         RegretGapTerminator(**arguments)
 
@@ -642,9 +448,8 @@ def test_unfit_studies_are_refused(method: str) -> None:
         getattr(terminator, method)(optuna.load_study(study_name="s", storage=storage))
 
 
-def test_copies_and_pickles_are_as_good(caplog: pytest.LogCaptureFixture) -> None:
+def test_copies_and_pickles_are_as_good() -> None:
     """They leave the caches behind, and continue where the storage says."""
-    del caplog
     X, values = converging(12)
     terminator = RegretGapTerminator(eta=0.2, seed=4)
     study = _told(X[:8], values[:8], terminator)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
+    from bbo_plugins.methods.bilbo.model import BilevelProblem, FunctionData
     from bbo_plugins.space.dimension import FloatArray
 
 Functions = dict[str, "Callable[[FloatArray], float]"]

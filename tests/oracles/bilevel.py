@@ -11,8 +11,12 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import Hyperparameters
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.targets import LogLogTransform
-from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
-from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
+from bbo_plugins.methods.bilbo.model import (
+    BilevelModel,
+    BilevelProblem,
+    FunctionData,
+    FunctionModel,
+)
 from bbo_plugins.space import Dimension, SearchSpace
 
 if TYPE_CHECKING:

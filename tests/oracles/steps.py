@@ -10,13 +10,13 @@ import numpy as np
 from bbo_plugins.acquisition.functions import AcquisitionName, ConstrainedAcquisition
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.gp_bo import Options, suggest
 from tests.oracles import dense
 from tests.oracles.problems import unit_box
 
 if TYPE_CHECKING:
+    from bbo_plugins.gp.surrogate import Surrogate
     from bbo_plugins.methods.observations import Observations, Suggestion
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
@@ -56,23 +56,11 @@ def bound_acquisition(
     observations: Observations, kind: AcquisitionName = "logei"
 ) -> tuple[ConstrainedAcquisition, Surrogate]:
     """Return the acquisition that :func:`suggest` would maximize, and its surrogate."""
-    features = FeatureMap((0,) * observations.X.shape[1])
-    surrogate = Surrogate.fit(
-        observations.X, observations.y, features, noise_variance=observations.noise_variance
-    )
-    n_models = len(observations.reported_constraints)
-    constraints = gp_bo.fit_constraints(observations, features, [None] * n_models)
-    mean = surrogate.process.predict_mean(observations.X)
-    acquisition = gp_bo._acquisition(
-        surrogate,
-        constraints,
-        observations,
-        np.empty((0, observations.X.shape[1])),
-        None,
-        incumbents=mean[gp_bo.eligible(observations, observations.X, constraints)],
-        options=Options(acquisition=kind, beta=1.96),
-    )
-    return acquisition, surrogate
+    d = observations.X.shape[1]
+    options = Options(acquisition=kind, beta=1.96)
+    features = FeatureMap((0,) * d)
+    models = gp_bo.Models.fit(unit_box(d), [observations], [None], features, options)
+    return gp_bo._acquisition(models, options), models.objectives[0]
 
 
 def dense_mean(surrogate: Surrogate, X: FloatArray) -> FloatArray:

@@ -28,7 +28,7 @@ from ray.tune.schedulers import (
 
 from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler, RegretGapStopper
 from bbo_plugins.ray.tune.restoring import saved_trials
-from tests.ray.trainables import Training, evaluate, loss_of, train, train_forever
+from tests.ray.trainables import Training, evaluate, loss_of, train
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,42 +164,6 @@ def test_nested_space(tmp_path: Path) -> None:
     assert config["model"].keys() in ({"kind", "C"}, {"kind", "trees"})
 
 
-def _define_by_run(trial: optuna.Trial) -> dict[str, Any]:
-    for layer in range(trial.suggest_int("n", 1, 3)):
-        trial.suggest_float(f"layers/{layer}", 0.0, 1.0)
-    return {"constant": 5}
-
-
-def _train_layers(config: dict[str, Any]) -> None:
-    assert config["constant"] == 5
-    assert config["layers"].keys() == {str(layer) for layer in range(config["n"])}
-    losses = [(width - 0.3) ** 2 for width in config["layers"].values()]
-    tune.report({"loss": sum(losses) / config["n"] + 0.1 * abs(config["n"] - 2)})
-
-
-@pytest.mark.slow
-def test_define_by_run_space(tmp_path: Path) -> None:
-    """What the function asks for is the config, with what it returns, as in Ray's search."""
-    search = BBOSearch(_define_by_run, "loss", "min", seed=0)
-    stopper = RegretGapStopper("loss", "min", _define_by_run)
-    tuner = tune.Tuner(
-        _train_layers,
-        tune_config=tune.TuneConfig(
-            search_alg=search, num_samples=14, max_concurrent_trials=2, reuse_actors=True
-        ),
-        run_config=tune.RunConfig(
-            name="experiment", storage_path=str(tmp_path), verbose=0, stop=stopper
-        ),
-    )
-    results = tuner.fit()
-    assert not results.errors
-    assert _states(search) == {"COMPLETE": 14}
-    assert len(stopper.history()) == 14
-    assert {trial.params["n"] for trial in _study(search).trials} == {1, 2, 3}
-    names = {name for trial in _study(search).trials for name in trial.params}
-    assert names == {"n", "layers/0", "layers/1", "layers/2"}
-
-
 @pytest.mark.parametrize("name", ["asha", *_slow("hyperband", "median", "resources")])
 def test_horizon_with_a_base_scheduler(tmp_path: Path, name: str) -> None:
     """Each of Tune's schedulers stops what is bad before its horizon, and none goes beyond."""
@@ -323,18 +287,6 @@ def test_growing_horizon(tmp_path: Path, name: str | None) -> None:
 
 
 @pytest.mark.slow
-def test_growing_horizon_with_random_search(tmp_path: Path) -> None:
-    """The scheduler needs no search algorithm of ours: Tune's random search will do."""
-    scheduler = InnerHorizonScheduler(InnerHorizon.growing(constant=2.0, promote=1))
-    results = _tuner(tmp_path, train, scheduler=scheduler, n_samples=4).fit()
-    assert results.num_errors == 0
-    best = results.get_best_result("loss", "min")
-    assert best.metrics is not None
-    assert best.metrics["sgd_steps"] == 32
-    assert all(r.metrics["config"]["inner_horizon"] == r.metrics["sgd_steps"] for r in results)
-
-
-@pytest.mark.slow
 def test_growing_horizon_of_a_class_to_a_budget(tmp_path: Path) -> None:
     """A class that only counts steps is paused and continued; the budget ends the search."""
     search = BBOSearch(seed=0)
@@ -347,17 +299,6 @@ def test_growing_horizon_of_a_class_to_a_budget(tmp_path: Path) -> None:
     assert sum(result.metrics["sgd_steps"] for result in results) == 100
     assert all(r.metrics["config"]["inner_horizon"] == r.metrics["sgd_steps"] for r in results)
     assert any(continued_from(trial) is not None for trial in _study(search).trials)
-
-
-@pytest.mark.slow
-def test_trainable_that_never_ends(tmp_path: Path) -> None:
-    """The scheduler ends it at its horizon; T is the number of samples."""
-    scheduler = InnerHorizonScheduler(constant=5.0)
-    results = _tuner(
-        tmp_path, train_forever, search=BBOSearch(seed=0), scheduler=scheduler, n_samples=3
-    ).fit()
-    assert results.num_errors == 0
-    assert [result.metrics["sgd_steps"] for result in results] == [15, 15, 15]
 
 
 def test_retried_trial_keeps_its_horizon(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import pickle
 from typing import TYPE_CHECKING, Any
 
 import optuna
@@ -25,8 +24,8 @@ from ray.tune.experiment import Trial
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from bbo_plugins.optuna.study.trials import TrialRow
-from bbo_plugins.ray import BBOSearch, RegretGapStopper
-from bbo_plugins.ray.tune.recording import NOT_COUNTED, OWNER_KEY
+from bbo_plugins.ray import BBOSearch
+from bbo_plugins.ray.tune.recording import NOT_COUNTED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,13 +124,6 @@ def test_without_a_metric_ray_has_a_name() -> None:
     assert search._ot_study.best_value == 2.0
 
 
-def test_space_is_taken_once() -> None:
-    """Tune refuses a second space itself if it is told that the first one stays."""
-    search = BBOSearch({"x": FloatDistribution(0.0, 1.0)}, "loss", "min")
-    assert not search.set_search_properties("loss", "min", SPACE)
-    assert set(_suggest(search, "a")) == {"x"}
-
-
 # ------------------------------------------------------------------------ several objectives
 
 
@@ -168,12 +160,6 @@ def test_several_objectives_are_searched_and_recorded(caplog: pytest.LogCaptureF
     assert [each.name for each in search._ot_study.directions] == ["MINIMIZE", "MAXIMIZE"]
     with pytest.raises(ValueError, match=r"metric must be .*, as BBOSearch was told so"):
         search.set_search_properties("loss", "min", {})
-
-
-def test_who_has_one_objective_says_so() -> None:
-    """The stopper, by its name."""
-    with pytest.raises(ValueError, match="metric must be that of one objective for RegretGapStop"):
-        RegretGapStopper(["a", "b"], ["min", "max"], SPACE)  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------------ points
@@ -343,21 +329,6 @@ def test_nested_points_and_their_rewards(tmp_path: Path) -> None:
         _nested_search(points_to_evaluate=[{"model": {"kind": "tree"}}])
 
 
-def test_nested_search_is_saved_and_restored(tmp_path: Path) -> None:
-    """A blank search goes on as the saved one does, with the running trial's config too."""
-    search, path = _nested_search(), str(tmp_path / "state")
-    for number in range(12):
-        config = _suggest(search, str(number))
-        result = {"loss": _nested_loss(config), "training_iteration": 1}
-        search.on_trial_complete(str(number), result)
-    running = _suggest(search, "running")
-    search.save(path)
-    restored = BBOSearch()
-    restored.restore(path)
-    assert _suggest(restored, "running") == running
-    assert _suggest(restored, "next") == _suggest(search, "next")
-
-
 def test_local_functions_are_saved_too(tmp_path: Path) -> None:
     """As in a notebook's cell or a main function; Ray's search cannot be saved with one."""
     high = 3.0
@@ -415,21 +386,6 @@ def test_stored_study_of_the_opposite_direction_is_refused(tmp_path: Path) -> No
     optuna.create_study(study_name="optuna", storage=storage, direction="maximize")
     with pytest.raises(ValueError, match="mode must be that of the stored study 'optuna', which"):
         _search(storage=storage)
-
-
-def test_trials_lost_in_a_crash_end_in_the_storage(tmp_path: Path) -> None:
-    """What was suggested after the last save is in the storage and nowhere else."""
-    search = _search(storage=_storage(tmp_path))
-    kept = _suggest(search, "kept")
-    search.save(str(tmp_path / "state"))
-    _suggest(search, "lost")
-    other = _search(storage=_storage(tmp_path))
-    _suggest(other, "not ours")
-    restored = BBOSearch()
-    restored.restore(str(tmp_path / "state"))
-    assert [t.state.name for t in _trials(restored)] == ["RUNNING", "FAIL", "RUNNING"]
-    restored.on_trial_complete("kept", _result(kept))
-    assert [t.state.name for t in _trials(restored)] == ["COMPLETE", "FAIL", "RUNNING"]
 
 
 class _Killed(BaseException):
@@ -531,17 +487,6 @@ def test_search_is_newer_than_its_experiment(tmp_path: Path, is_stored: bool) ->
     assert _trials(restored)[7].value == configs["unknown"]["x"]
 
 
-def test_lost_point_is_evaluated_after_all(tmp_path: Path) -> None:
-    """A point whose trial the experiment does not know is suggested once more."""
-    search = _search(points_to_evaluate=[{"x": 1.0}, {"x": 2.0}])
-    _suggest(search, "lost")
-    search.save_to_dir(str(tmp_path))
-    _write_experiment(tmp_path, {}, {})
-    restored = BBOSearch()
-    restored.restore_from_dir(str(tmp_path))
-    assert [_suggest(restored, name)["x"] for name in "ab"] == [1.0, 2.0]
-
-
 def test_search_is_older_than_its_experiment(tmp_path: Path) -> None:
     """Results of a trial that the restored search has not suggested are those of its owner."""
     search = _search(storage=_storage(tmp_path))
@@ -587,28 +532,6 @@ def test_continuation_is_lost_and_made_again(tmp_path: Path, status: str, is_sav
     last = _trials(restored)[1 if keeps else 3]
     assert (continued_from(last), last.value) == (0, -1.0)
     assert all(t.state.is_finished() or t.number == 2 for t in _trials(restored))
-
-
-def test_new_experiment_has_nothing_of_the_old_one(tmp_path: Path) -> None:
-    """Taken over into another tuner, a search waits for no trial of the one before."""
-    search = _search()
-    search.set_max_concurrency(1)
-    _suggest(search, "a")
-    search.save(str(tmp_path / "state"))
-    restored = BBOSearch()
-    restored.restore(str(tmp_path / "state"))
-    assert restored.suggest("b") is None
-    restored.set_search_properties("loss", "min", SPACE)
-    assert restored.suggest("b") is not None
-    assert [t.state.name for t in _trials(restored)] == ["FAIL", "RUNNING"]
-
-
-def test_search_can_be_pickled() -> None:
-    """Tune pickles the search itself before it starts."""
-    content = pickle.dumps(_search(terminator=RegretGapTerminator()))
-    search = pickle.loads(content)  # noqa: S301 - what we have just written
-    search.on_trial_complete("a", _result(_suggest(search, "a")))
-    assert _trials(search)[0].state is TrialState.COMPLETE
 
 
 # ----------------------------------------------------------------------------------- results
@@ -675,18 +598,6 @@ def test_continued_trial_is_another_one_in_the_study() -> None:
     assert _trials(search)[2].value == -3.0
 
 
-def test_continued_trial_has_no_value_yet() -> None:
-    """Tune passes on the result with which a trial was paused; it is not one of what follows."""
-    search = _search()
-    config = _suggest(search, "a")
-    search.on_trial_complete("a", _result(config, training_iteration=4))
-    search.on_trial_continued("a")
-    search.on_trial_result("a", _result(config, training_iteration=4))
-    assert _trials(search)[1].intermediate_values == {}
-    search.on_trial_result("a", _result(config, training_iteration=5, loss=0.5))
-    assert _trials(search)[1].intermediate_values == {5: 0.5}
-
-
 def test_continued_trials_take_the_place_of_new_ones() -> None:
     """With one trial at a time, the next is suggested when the continuation has ended."""
     search = _search()
@@ -728,19 +639,6 @@ def test_trial_that_ends_while_it_is_paused_has_its_last_result(loss: float) -> 
     if whole == "COMPLETE":
         assert trials[1].value == 5.0 + 1.0 / 9.0
         assert trials[3].value == trials[3].intermediate_values[4] == 5.25
-
-
-@pytest.mark.parametrize("stopped_early", [True, False])
-def test_trial_that_ends_before_it_runs_has_no_result(stopped_early: bool) -> None:
-    """So it has no value either, and that of the others is not its own."""
-    search = _search()
-    _suggest(search, "a")
-    search.on_trial_result("b", {"loss": 1.0, "training_iteration": 1})
-    if stopped_early:
-        search.on_trial_stopped_early("a")
-    search.on_trial_complete("a")
-    (trial,) = _trials(search)
-    assert (trial.state, trial.value) == (TrialState.PRUNED, None)
 
 
 @pytest.mark.parametrize("result", [None, {}])
@@ -833,24 +731,6 @@ def test_continuation_that_tune_has_forgotten_is_listed(tmp_path: Path, is_compl
 # --------------------------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize("owner", [5, True, None, [], {}, "", {"a": 1}, ["a"], ["OWN", {}], [1, 2]])
-def test_malformed_owners_are_none(tmp_path: Path, owner: Any) -> None:
-    """Others may write to the storage; such a trial is not ours, and nothing raises."""
-    search = _search(storage=_storage(tmp_path), points_to_evaluate=[{"x": 2.0}, {"x": 3.0}])
-    study = search._ot_study
-    named = [search._owner, *owner[1:]] if owner == ["OWN", {}] else owner
-    template = optuna.trial.create_trial(
-        state=TrialState.RUNNING, system_attrs={OWNER_KEY: named, "fixed_params": {"x": 2.0}}
-    )
-    study._storage.create_new_trial(study._study_id, template)
-    assert _suggest(search, "a")["x"] == 3.0  # somebody has begun the other
-    search.save_to_dir(str(tmp_path))
-    _write_experiment(tmp_path, {"a": Trial.RUNNING}, {})
-    restored = BBOSearch()
-    restored.restore_from_dir(str(tmp_path))
-    assert [t.state.name for t in _trials(restored)] == ["RUNNING", "RUNNING"]
-
-
 def test_hyperband_for_bohb_is_refused_by_name() -> None:
     """With the remedy, and without a trial that stays RUNNING."""
     search = _search()
@@ -888,26 +768,6 @@ def test_terminator_ends_the_search_gracefully(caplog: pytest.LogCaptureFixture)
     assert [t.state for t in _trials(search)] == [TrialState.COMPLETE] * 3
 
 
-def test_regret_gap_terminator_counts_configurations() -> None:
-    """A training that goes on has its new value, and is no further trial."""
-    terminator = RegretGapTerminator(min_n_trials=5)
-    search, twin = _search(terminator=terminator), _search(terminator=terminator)
-    for number in range(6):
-        config = _suggest(search, str(number))
-        assert _suggest(twin, str(number)) == config
-        for loss in (9.0, 8.0, float(number)):  # continued twice
-            search.on_trial_complete(str(number), _result(config, loss=loss))
-            search.on_trial_continued(str(number))
-        search.on_trial_complete(str(number), error=True)  # and a third time in vain
-        # A record is about the moment of its trial, when that had not been continued yet.
-        known = 9.0 if number == 5 else float(number)
-        twin.on_trial_complete(str(number), _result(config, loss=known))
-        assert search._is_over() == twin._is_over()
-    own, other = (terminator.history(s._ot_study) for s in (search, twin))
-    assert [record.n_trials for record in own] == [1, 2, 3, 4, 5, 6]
-    assert own[-1].terms["std"] == pytest.approx(other[-1].terms["std"])
-
-
 def test_regret_gap_terminator_ends_the_search(caplog: pytest.LogCaptureFixture) -> None:
     """The terminator of the Optuna front door does, on a function whose minimum is soon found."""
     caplog.set_level(logging.INFO)
@@ -929,20 +789,6 @@ def test_regret_gap_terminator_ends_the_search(caplog: pytest.LogCaptureFixture)
         f"gap was at most its threshold for 2 in a row, at last {final.value:.4g} <= "
         f"{final.threshold:.4g}; running trials are finished."
     ) in said
-
-
-def test_terminator_that_gives_no_reason_ends_the_search(caplog: pytest.LogCaptureFixture) -> None:
-    """One of ours that has not written down why says that it ends the search, and no more."""
-
-    class Silent(RegretGapTerminator):
-        def should_terminate(self, study: optuna.Study) -> bool:
-            return bool(study.get_trials(deepcopy=False))
-
-    search = _search(terminator=Silent())
-    _suggest(search, "a")
-    with caplog.at_level(logging.INFO):
-        assert search.suggest("b") == Searcher.FINISHED
-    assert "as Silent ends the search; running trials are finished" in caplog.text
 
 
 def test_next_experiment_gives_up_the_trials_of_the_last() -> None:

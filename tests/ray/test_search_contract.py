@@ -14,8 +14,7 @@ import bbo_plugins
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import tune
-from ray.tune.schedulers import ASHAScheduler, ResourceChangingScheduler
-from ray.tune.search import ConcurrencyLimiter, Searcher
+from ray.tune.search import ConcurrencyLimiter
 from ray.tune.search.optuna import OptunaSearch
 
 from bbo_plugins.ray import BBOSearch
@@ -68,12 +67,6 @@ def _run(search: BBOSearch, trial_id: str) -> dict[str, Any]:
     return config
 
 
-def test_every_sampler_is_tried() -> None:
-    """None of them drops out of the tests below by its name."""
-    assert sorted(SAMPLERS) == ["BBOSampler", "GOUCBSampler", "UHEBOSampler"]
-    assert "BILBOSampler" in bbo_plugins.__all__
-
-
 def test_private_attributes_relied_on_are_there() -> None:
     """Ray's search algorithm still has what ours is built on, and uses it the same way."""
     search = OptunaSearch(
@@ -97,19 +90,6 @@ def test_private_attributes_relied_on_are_there() -> None:
     assert isinstance(search._ot_trials["a"], optuna.Trial)
 
 
-def test_setup_of_the_study_is_a_method_of_its_own() -> None:
-    """Ray's set-up opens the study and enqueues the points, from the attributes that we change."""
-    search = OptunaSearch(points_to_evaluate=[{"x": 0.5}])
-    assert search._ot_study is None
-    assert not search._space
-    search._space = {"x": optuna.distributions.FloatDistribution(0.0, 1.0)}
-    search._metric, search._mode = "loss", "max"
-    search._setup_study("max")
-    study: Any = search._ot_study
-    assert study.direction is optuna.study.StudyDirection.MAXIMIZE
-    assert search.suggest("a") == {"x": 0.5}
-
-
 def test_trials_are_asked_for_as_in_optuna() -> None:
     """The pieces of Study.ask that we put together ourselves do what they do there."""
     study: Any = optuna.create_study()
@@ -126,22 +106,6 @@ def test_trials_are_asked_for_as_in_optuna() -> None:
     assert study._thread_local.cached_all_trials is None
     trial = optuna.Trial(study, storage_id)
     assert trial._suggest("x", optuna.distributions.FloatDistribution(0.0, 1.0)) == 0.5
-
-
-def test_wrapped_scheduler_is_where_we_look_for_it() -> None:
-    """Ray's scheduler that changes resources keeps the other one under this name."""
-    base = ASHAScheduler()
-    assert ResourceChangingScheduler(base)._base_scheduler is base
-
-
-def test_saved_state_is_the_attributes(tmp_path: Path) -> None:
-    """Ray saves all attributes and restores them into any object of the class."""
-    search = OptunaSearch({"x": tune.uniform(0.0, 1.0)}, "loss", "min")
-    search.ours = "kept"
-    search.save(str(tmp_path / "state"))
-    restored = OptunaSearch()
-    restored.restore(str(tmp_path / "state"))
-    assert restored.ours == "kept"
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None, "missing"])
@@ -165,45 +129,6 @@ def test_invalid_final_value_ends_the_trial(
     assert states == [TrialState.COMPLETE, expected] * 4
     assert all(math.isfinite(trial.value or 0.0) for trial in _trials(search))
     assert _run(search, "next")["x"] >= 0.0
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_trial_that_is_stopped_at_no_number_has_failed(
-    make_search: Callable[..., BBOSearch], value: float
-) -> None:
-    """What it reported before is not taken for its value, even if a scheduler stops it."""
-    search = make_search()
-    config = search.suggest("a")
-    assert isinstance(config, dict)
-    search.on_trial_result("a", _result(config))
-    search.on_trial_stopped_early("a")
-    search.on_trial_complete("a", {**_result(config, 2), "loss": value})
-    assert [trial.state for trial in _trials(search)] == [TrialState.FAIL]
-
-
-def test_region_without_the_metric_is_left(make_search: Callable[..., BBOSearch]) -> None:
-    """Trials whose results lack the metric are where an evaluation failed: others follow."""
-    search = make_search()
-    n_missing, points = 0, set()
-    for number in range(25):
-        config = search.suggest(str(number))
-        assert isinstance(config, dict)
-        points.add((config["x"], config["nested"]["k"]))
-        result = _result(config)
-        if config["x"] < 3.0:
-            del result["loss"]
-            n_missing += 1
-        search.on_trial_complete(str(number), result)
-    assert n_missing <= 16  # 20 where such trials tell nothing
-    assert len(points) == 25
-
-
-def test_constants_are_left_to_ray(make_search: Callable[..., BBOSearch]) -> None:
-    """A suggestion has the parameters, nested as in the space; Tune adds the constants."""
-    config = make_search().suggest("a")
-    assert isinstance(config, dict)
-    assert config.keys() == {"x", "nested"}
-    assert config["nested"].keys() == {"k"}
 
 
 @pytest.mark.parametrize(
@@ -273,15 +198,6 @@ def test_notifications_count_once(make_search: Callable[..., BBOSearch]) -> None
     assert first[0].intermediate_values == {1: config["x"] ** 2}
 
 
-def test_repeated_steps_keep_the_latest_value(make_search: Callable[..., BBOSearch]) -> None:
-    """A trial that is retried from a checkpoint reports some steps twice."""
-    search = make_search()
-    search.suggest("a")
-    for loss in (3.0, 2.0):
-        search.on_trial_result("a", {"loss": loss, "training_iteration": 1})
-    assert _trials(search)[0].intermediate_values == {1: 2.0}
-
-
 def test_concurrency_limit_is_kept(make_search: Callable[..., BBOSearch]) -> None:
     """No more trials at a time than Tune's limiter allows, whoever counts them."""
     limited = ConcurrencyLimiter(make_search(), max_concurrent=2)
@@ -317,11 +233,6 @@ def test_concurrent_suggestions_differ(make_search: Callable[..., BBOSearch]) ->
     points = [search.suggest(str(number)) for number in range(10, 14)]
     places = [(point["x"], point["nested"]["k"]) for point in points if isinstance(point, dict)]
     assert len(set(places)) == 4
-
-
-def test_finished_is_rays_word() -> None:
-    """What ends a search is a string that Tune compares with."""
-    assert Searcher.FINISHED == "FINISHED"
 
 
 # ---------------------------------------------------------------------------- the bilevel sampler

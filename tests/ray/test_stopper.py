@@ -80,9 +80,7 @@ def test_records_are_those_of_the_rule() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [{}, {"threshold": "auto"}, {"threshold": "median", "eta": 0.2}, {"threshold": 0.1}],
-    ids=str,
+    "arguments", [{}, {"threshold": "auto"}, {"threshold": 0.1, "graceful": False}], ids=str
 )
 def test_ends_an_experiment_that_has_converged(arguments: dict[str, Any]) -> None:
     """A search that only repeats what it knows is stopped, never before 20 trials."""
@@ -91,17 +89,6 @@ def test_ends_an_experiment_that_has_converged(arguments: dict[str, Any]) -> Non
     assert 20 <= n < 80
     assert len(stopper.history()) == n
     assert stopper.history()[-1].terminate
-
-
-def test_default_threshold_is_that_of_the_terminator() -> None:
-    """A tenth of the standard deviation of the values: the paper's fires too early."""
-    default = RegretGapStopper("loss", "min", SPACE)
-    relative, paper = (_stopper(threshold=word) for word in ("relative", "auto"))
-    for stopper in (default, relative, paper):
-        _run(stopper, 5)
-    assert default.history() == relative.history() != paper.history()
-    last = default.history()[-1]
-    assert last.threshold == pytest.approx(0.1 * last.terms["std"])
 
 
 def _models(**arguments: Any) -> RegretGapStopper:
@@ -163,42 +150,11 @@ def test_nested_space_has_the_records_of_the_terminator() -> None:
     assert math.isfinite(function.history()[-1].value)
 
 
-def test_conditional_stopper_is_restored_and_ends_the_experiment() -> None:
-    """The copy goes on with the space that it learns anew, and both end at the same trial."""
-    stopper, rng = _models(), np.random.default_rng(0)
-    ends = []
-    for number in range(80):
-        spread = 1.0 if number < 12 else 0.01
-        depth = int(np.clip(round(7 + 9 * spread * rng.normal()), 1, 19))
-        own: dict[str, Any] = {"kind": "forest", "depth": depth}
-        loss = 0.1 * abs(depth - 7)
-        if number in {2, 5, 8}:
-            own = {"kind": "svm", "C": float(10.0 ** rng.uniform(-3.0, 3.0))}
-            loss = 1.0 + abs(math.log10(own["C"]))
-        result = {"loss": loss, "config": {"model": own, "seed": 7}, "done": True}
-        if number == 10:
-            copied = pickle.loads(pickle.dumps(stopper))  # noqa: S301 - our own
-        for one in (stopper, *([copied] if number >= 10 else [])):
-            one(str(number), dict(result))
-            if one.stop_all():
-                ends.append(number)
-        if ends:
-            break
-    assert len(ends) == 2
-    assert ends[0] == ends[1] >= 19
-    assert stopper.history() == copied.history()
-
-
 @pytest.mark.parametrize(
-    "config, missing",
-    [
-        ({"model": {"kind": "svm"}}, "no model in the range"),
-        ({"model": {"kind": "tree", "C": 1.0}}, "no model in the range"),
-        ({"other": 1}, "no model in the range"),
-    ],
+    "config", [{"model": {"kind": "svm"}}, {"model": {"kind": "tree", "C": 1.0}}, {"other": 1}]
 )
 def test_configs_without_a_place_do_not_count(
-    config: dict[str, Any], missing: str, caplog: pytest.LogCaptureFixture
+    config: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A warning says once what is missing; a function says it in its own words."""
     stopper = _models()
@@ -209,7 +165,7 @@ def test_configs_without_a_place_do_not_count(
     assert stopper.history() == function.history() == []
     texts = [record.getMessage() for record in caplog.records]
     assert len(texts) == 2
-    assert missing in texts[0]
+    assert "config['model'] must be one of the choices" in texts[0]
     assert "'kind' is not found" in texts[1]
 
 
@@ -316,15 +272,6 @@ def test_running_trials_may_finish() -> None:
     assert len(stopper.history()) == n_records
 
 
-def test_running_trials_may_be_cut_off() -> None:
-    """Without grace the experiment ends at the decision, whatever is running."""
-    stopper = _stopper(graceful=False)
-    stopper("slow", _result(0.9))
-    n = _run(stopper, 80)
-    assert n < 80
-    assert stopper.stop_all()
-
-
 def test_silent_trials_are_not_waited_for_forever() -> None:
     """A trial that a scheduler has stopped before the decision is given up."""
     stopper = _stopper()
@@ -352,6 +299,7 @@ def test_restored_stopper_goes_on() -> None:
 @pytest.mark.parametrize(
     "arguments, error, message",
     [
+        ({"metric": ["a"], "mode": ["min"]}, ValueError, "one objective for RegretGapStopper"),
         ({"metric": 3}, TypeError, "metric must be the name of a result, but got 3"),
         ({"mode": "minimize"}, ValueError, "mode must be one of 'min' or 'max'"),
         ({"space": {"c": 3}}, ValueError, "space must be a search space with at least one"),
@@ -419,12 +367,3 @@ def test_trials_side_by_side_are_not_taken_for_silent() -> None:
         if number % 3 == 0:
             assert live.hear("0", done=False) == []
     assert "0" in live.ids
-
-
-def test_trial_that_is_done_is_told_each_time() -> None:
-    """Tune may show the last result twice, and the value may have changed."""
-    live = LiveTrials()
-    assert live.hear("a", done=False) == []
-    assert live.hear("a", done=True) == ["a"]
-    assert live.hear("a", done=True) == ["a"]
-    assert live.ids == []

@@ -40,14 +40,6 @@ def train(config: dict[str, Any]) -> None:
             raise RuntimeError("fails once")
 
 
-def train_forever(config: dict[str, Any]) -> None:
-    """Never look at the horizon, and never give a checkpoint."""
-    done = 0
-    while True:
-        done += config["chunk"]
-        tune.report({"loss": loss_of(config["x"], done), "sgd_steps": done})
-
-
 class Training(tune.Trainable):  # type: ignore[misc,unused-ignore] # Any without Ray
     """The same as a class, which knows nothing of its horizon."""
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
     from bbo_plugins.methods.bilbo.algorithm import Query
-    from bbo_plugins.methods.bilbo.problem import BilevelProblem
+    from bbo_plugins.methods.bilbo.model import BilevelProblem
     from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
 

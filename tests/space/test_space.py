@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bbo_plugins.space import Dimension, SearchSpace
 
-FLOATS = st.floats(allow_nan=False, allow_infinity=False)  # up to ±1.8e308, subnormals included
+FLOATS = st.floats(-1e300, 1e300)
 UNIT = st.floats(0.0, 1.0)
 CHOICES = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.just((64, 32))
@@ -24,12 +24,11 @@ CHOICES = st.one_of(
 
 @st.composite
 def continuous_floats(draw: st.DrawFn) -> Dimension:
-    """Linear and log ranges from subnormal to the largest float, single-valued ones included."""
+    """Linear and log ranges, wide and narrow, single-valued ones included."""
     low, high = sorted((draw(FLOATS), draw(FLOATS)))
     if draw(st.booleans()):
-        low, high = sorted((abs(low), abs(high)))
-        assume(low > 0.0)
-        return Dimension.float(low, high, log=True)
+        low = 10.0 ** draw(st.floats(-200.0, 200.0))
+        return Dimension.float(low, low * 10.0 ** draw(st.floats(0.0, 100.0)), log=True)
     return Dimension.float(low, high)
 
 
@@ -44,24 +43,21 @@ def stepped_floats(draw: st.DrawFn) -> Dimension:
 
 @st.composite
 def integers(draw: st.DrawFn) -> Dimension:
-    """Integer ranges within ±2**62, with steps; log ones up to where every level is resolved."""
+    """Integer ranges within ±2**53, with steps; log ones as well."""
     if draw(st.booleans()):
         low = draw(st.integers(1, 2**44))
         return Dimension.int(low, draw(st.integers(low, 2**44)), log=True)
-    low = draw(st.integers(-(2**62), 2**62))
-    n_steps = draw(st.integers(0, 2**50 - 1))
-    step = draw(st.integers(1, 1000))
+    n_steps, step = draw(st.integers(0, 2**42)), draw(st.integers(1, 1000))
+    low = draw(st.integers(-(2**52), 2**52))
     return Dimension.int(low, low + n_steps * step, step=step)
 
 
 @st.composite
 def dense_integers(draw: st.DrawFn) -> Dimension:
     """Integers with more levels than coordinates can tell apart."""
-    if draw(st.booleans()):
-        low = draw(st.integers(1, 10**6))
-        return Dimension.int(low, draw(st.integers(2**44 + 1, 2**62)), log=True)
-    low = draw(st.integers(-(2**62), 0))
-    return Dimension.int(low, draw(st.integers(2**51, 2**62)))
+    log = draw(st.booleans())
+    low = draw(st.integers(1, 10**6) if log else st.integers(-(2**62), 0))
+    return Dimension.int(low, draw(st.integers(2**45, 2**62)), log=log)
 
 
 CATEGORICAL = st.lists(CHOICES, min_size=1, max_size=8).map(Dimension.categorical)
@@ -178,14 +174,11 @@ def test_single_value_sits_in_the_middle(dimension: Dimension) -> None:
         (Dimension.float(0.0, 0.3, step=0.1), 4, 0.3),
         (Dimension.float(0.0, 1.0, step=0.3), 4, 0.9),
         (Dimension.float(-10.2, 10.2, step=0.1), 205, 10.2),
-        (Dimension.float(-1e308, 1e308, step=1e308), 3, 1e308),
         (Dimension.float(0.0018700000000000001, 0.0019, step=1e-05), 4, 0.0019),
         (Dimension.int(0, 10, step=4), 3, 8),
         (Dimension.int(1, 100, log=True), 100, 100),
-        (Dimension.int(0, 2**50 - 1), 2**50, 2**50 - 1),
-        (Dimension.int(0, 2**50), None, 2**50),
+        (Dimension.int(0, 2**44 - 1), 2**44, 2**44 - 1),
         (Dimension.int(-(2**62), 2**62), None, 2**62),
-        (Dimension.float(-1e308, 1e308, step=1e-300), None, 1e308),
         (Dimension.float(0.0, 1.0), None, 1.0),
     ],
 )
@@ -227,6 +220,19 @@ def test_choices_are_told_apart_by_type() -> None:
         ((0.0, math.inf), {}, "high must be a finite number, but got inf."),
         ((2.0, 1.0), {}, "low must be at most high (1.0), but got 2.0."),
         ((0.0, 1.0), {"log": True}, "low must be positive on a log scale, but got 0.0."),
+        (
+            (-1.7e308, 1.7e308),
+            {},
+            (
+                "high must be so near to low (-1.7e+308) that the range does not overflow, "
+                "but got 1.7e+308."
+            ),
+        ),
+        (
+            (1e-310, 1.0),
+            {"log": True},
+            "high must be so near to low (1e-310) that the range does not overflow, but got 1.0.",
+        ),
         ((0.0, 1.0), {"step": -0.1}, "step must be a positive number, but got -0.1."),
         (
             (1.0, 2.0),
@@ -420,10 +426,3 @@ def test_distances_are_euclidean_with_categories_one_apart() -> None:
     Y = space.encode([{"x": 0.4, "c": "a"}])
     np.testing.assert_allclose(space.distances(X, Y), [[0.3], [math.hypot(0.1, 1.0)]])
     assert space.distances(X, np.empty((0, 2))).shape == (2, 0)
-
-
-def test_held_dimension_snaps_to_its_value() -> None:
-    """Whatever the coordinate, the value held is what is left to suggest."""
-    dimension = Dimension.int(1, 5).held(4)
-    np.testing.assert_array_equal(dimension.snap([0.0, 0.3, 1.0]), np.full(3, dimension.held_at))
-    assert dimension.decode(float(dimension.snap([0.1])[0])) == 4

@@ -1,4 +1,4 @@
-"""The plot of both levels: its numbers, its panels, and the same in both plotting packages."""
+"""The plot of both levels: its numbers and its panels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import create_trial
 
-import bbo_plugins.visualization as ours
 from bbo_plugins.optuna import BILBOSampler, UHEBOSampler
-from bbo_plugins.visualization import matplotlib
-from bbo_plugins.visualization._data.bilevel import bilevel_plot
-from bbo_plugins.visualization._draw_matplotlib import draw as draw_by_matplotlib
-from bbo_plugins.visualization._draw_plotly import draw as draw_by_plotly
+from bbo_plugins.visualization._data.bilevel import plot_bilevel
+from bbo_plugins.visualization._data.panels import HeatMap
 from tests.visualization.parts import heat_map, labels, part, xy
 
 if TYPE_CHECKING:
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 
 ANSWER, SOLUTION = "answers of the lower level", "solution"
 VIOLATED = "violates a constraint"
-PLOTS: list[Any] = [ours.plot_bilevel, matplotlib.plot_bilevel]
 UNIT = FloatDistribution(0.0, 1.0)
 
 
@@ -121,7 +117,7 @@ def _levels(upper: int, lower: int) -> tuple[Study, BILBOSampler]:
 def test_surfaces_are_the_posterior_means() -> None:
     """Of both objectives over both parameters, in the objectives' own units and directions."""
     study, sampler = _joint()
-    plot = bilevel_plot(study, sampler)
+    plot = plot_bilevel(study, sampler)
     posterior = sampler.posterior(study)
     assert [panel.title for panel in plot.panels] == ["upper", "lower"]
     for panel in plot.panels:
@@ -138,7 +134,7 @@ def test_surfaces_are_the_posterior_means() -> None:
 def test_the_line_is_the_lower_levels_answer() -> None:
     """At each x the best z by the posterior means of objective and constraint, by brute force."""
     study, sampler = _joint()
-    answers = xy(part(bilevel_plot(study, sampler).panels[0], ANSWER))
+    answers = xy(part(plot_bilevel(study, sampler).panels[0], ANSWER))
     posterior = sampler.posterior(study)
     z = np.linspace(0.0, 1.0, 2001)
     for x, answer in answers[::9]:
@@ -154,7 +150,7 @@ def test_the_line_is_the_lower_levels_answer() -> None:
 def test_solution_and_title_are_the_samplers() -> None:
     """The star is where BILBOSampler.solution says, the title has its values."""
     study, sampler = _joint()
-    plot, solution = bilevel_plot(study, sampler), sampler.solution(study)
+    plot, solution = plot_bilevel(study, sampler), sampler.solution(study)
     expected = (solution.upper_params["x"], solution.lower_params["z"])
     for panel in plot.panels:
         assert xy(part(panel, SOLUTION))[0] == pytest.approx(expected)
@@ -167,7 +163,7 @@ def test_each_panel_has_its_levels_queries() -> None:
     """Objective and constraints of the level, where and what they were; all on the plane."""
     study, sampler = _joint()
     for panel, functions in zip(
-        bilevel_plot(study, sampler).panels, (["upper", "C"], ["lower", "c"]), strict=True
+        plot_bilevel(study, sampler).panels, (["upper", "C"], ["lower", "c"]), strict=True
     ):
         drawn = [label for label in labels(panel) if label.startswith("queries")]
         assert drawn == [f"queries of {function}" for function in functions]
@@ -183,7 +179,7 @@ def test_each_panel_has_its_levels_queries() -> None:
 def test_crosses_are_where_a_constraint_of_the_level_is_violated() -> None:
     """C forbids x < 0.6 to the upper level, c forbids z > 0.9 to the lower one."""
     study, sampler = _joint()
-    upper, lower = (part(panel, VIOLATED) for panel in bilevel_plot(study, sampler).panels)
+    upper, lower = (part(panel, VIOLATED) for panel in plot_bilevel(study, sampler).panels)
     assert upper.x.max() == pytest.approx(0.6, abs=0.06)
     assert len(upper.x) > 100
     assert lower.y.min() == pytest.approx(0.9, abs=0.06)
@@ -197,7 +193,7 @@ def test_lines_break_where_answers_jump() -> None:
         "lower": lambda x, z: (2.0 * x - 1.0) * math.cos(math.pi * z),  # z = 0, then z = 1
     }
     study = _study(sampler, {"x": UNIT, "z": UNIT}, functions, 20)
-    line = xy(part(bilevel_plot(study, sampler).panels[0], ANSWER))
+    line = xy(part(plot_bilevel(study, sampler).panels[0], ANSWER))
     gaps = np.flatnonzero(np.isnan(line[:, 0]))
     assert 1 <= len(gaps) <= 3
     assert line[gaps - 1, 0] == pytest.approx(0.5, abs=0.08)
@@ -211,7 +207,7 @@ def test_lines_break_where_answers_jump() -> None:
 
 @functools.cache
 def _plot(upper: int, lower: int) -> Plot:
-    return bilevel_plot(*_levels(upper, lower))
+    return plot_bilevel(*_levels(upper, lower))
 
 
 def _panels(upper: int, lower: int) -> dict[str, Panel]:
@@ -219,6 +215,37 @@ def _panels(upper: int, lower: int) -> dict[str, Panel]:
 
 
 ANSWERED = "upper, with the lower level's answers"
+
+
+@pytest.mark.parametrize(
+    "levels, axes",
+    [
+        ((1, 2), ["x0", "z0, z1", "x0", "x0"]),
+        ((2, 1), ["x0, x1", "z0", "x0, x1"]),
+        ((3, 1), ["x0, x1", "z0", "x0, x1"]),
+    ],
+)
+def test_each_level_sees_its_own_parameters(levels: tuple[int, int], axes: list[str]) -> None:
+    """Its objective over them, then each answer over the upper level's; the star is on each."""
+    plot = _plot(*levels)
+    over = [p.x.title + (f", {p.y.title}" if _is_surface(p) else "") for p in plot.panels]
+    assert over == axes
+    assert [panel.title.split(",")[0].split(":")[0] for panel in plot.panels[:3]] == [
+        "upper",
+        "lower",
+        "answer",
+    ]
+    study, sampler = _levels(*levels)
+    best = sampler.solution(study)
+    params = {**best.upper_params, **best.lower_params}
+    for panel in plot.panels:
+        assert part(panel, SOLUTION).x[0] == pytest.approx(params[panel.x.title])
+    assert ("slices through it" in plot.title) == (levels == (3, 1))
+    assert set(plot.legend) >= {label for panel in plot.panels for label in labels(panel)}
+
+
+def _is_surface(panel: Panel) -> bool:
+    return any(isinstance(item, HeatMap) for item in panel.items)
 
 
 def test_a_curve_goes_through_the_answers() -> None:
@@ -243,76 +270,36 @@ def test_a_curve_goes_through_the_answers() -> None:
     assert set(part(choices, ANSWER).y) <= {0.0, 1.0, 2.0}
 
 
-# ----------------------------------------------------------------------------------------- drawing
-
-
-@pytest.mark.parametrize("levels", [(1, 2), (2, 1), (2, 2), (3, 1)])
-def test_both_packages_draw_every_layout(levels: tuple[int, int]) -> None:
-    """As many panels, the parameters' names on the axes, the solution where the records say."""
-    plot = _plot(*levels)
-    axes, figure = draw_by_matplotlib(plot), draw_by_plotly(plot)
-    assert len(axes) == len(plot.panels)
-    assert [note.text for note in figure.layout.annotations] == [p.title for p in plot.panels]
-    stars = [trace for trace in figure.data if trace.name == SOLUTION]
-    for ax, panel, star in zip(axes, plot.panels, stars, strict=True):
-        assert ax.get_xlabel() == panel.x.title
-        (drawn,) = (line for line in ax.get_lines() if line.get_label() == SOLUTION)
-        solution = xy(part(panel, SOLUTION))[0]
-        assert drawn.get_xydata()[0] == pytest.approx(solution)
-        assert (star.x[0], star.y[0]) == pytest.approx(solution)
-    axes[0].figure.canvas.draw()
-
-
-def test_both_packages_name_the_same() -> None:
-    """The legend has each kind of thing once, in both; plotly shows the same surface."""
-    study, sampler = _joint()
-    plot = bilevel_plot(study, sampler)
-    axes = matplotlib.plot_bilevel(study, sampler)
-    (legend,) = axes[0].figure.legends
-    names = [text.get_text() for text in legend.get_texts()]
-    assert names == [label for label in plot.legend if label in names]
-    queries = [f"queries of {name}" for name in ("upper", "lower", "C", "c")]
-    assert names == [ANSWER, SOLUTION, *queries, VIOLATED]
-    figure = ours.plot_bilevel(study, sampler)
-    shown = [trace.name for trace in figure.data if trace.showlegend]
-    assert sorted(shown) == sorted(names)
-    surface = next(trace for trace in figure.data if trace.type == "contour")
-    np.testing.assert_allclose(surface.z, heat_map(plot.panels[0]).values)
-
-
 # --------------------------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize("plot", PLOTS)
-def test_what_cannot_be_drawn_is_named(plot: Any) -> None:
+def test_what_cannot_be_drawn_is_named() -> None:
     """No solution yet, another sampler, another study, parameters that are none."""
+    refused: Any = plot_bilevel
     study, sampler = _joint()
     with pytest.raises(ValueError, match="must have a complete trial"):
-        plot(optuna.create_study(), sampler)
+        refused(optuna.create_study(), sampler)
     with pytest.raises(TypeError, match="sampler must be the study's BILBOSampler, but got"):
-        plot(study, UHEBOSampler())
+        refused(study, UHEBOSampler())
     with pytest.raises(TypeError, match="study must be an Optuna study, but got None"):
-        plot(None, sampler)
+        refused(None, sampler)
     with pytest.raises(ValueError, match="study must have the direction 'minimize'"):
-        plot(optuna.create_study(direction="maximize"), sampler)
+        refused(optuna.create_study(direction="maximize"), sampler)
     other = BILBOSampler(["x"], ["w"])
     with pytest.raises(ValueError, match=r"at least one parameter of lower_params \['w'\]"):
-        plot(study, other)
+        refused(study, other)
     with pytest.raises(TypeError, match="params must be a sequence of names or None"):
-        plot(study, sampler, "x")
-    for params in (["x"], ["x", "y", "z"], ["query", "z"], []):
-        with pytest.raises(ValueError, match="params must be None or names of one or two"):
-            plot(study, sampler, params)
+        refused(study, sampler, "x")
 
 
 def test_parameters_may_be_chosen() -> None:
     """Those named are drawn, in the levels' order; others are refused with the possible ones."""
     study, sampler = _levels(3, 1)
-    panel = bilevel_plot(study, sampler, ["z0", "x1"]).panels[0]
+    panel = plot_bilevel(study, sampler, ["z0", "x1"]).panels[0]
     assert panel.x.title == "x1"
-    for params in (["x0", "w"], ["x0"], ["x0", "x1", "x2", "z0"]):
+    for params in (["x0", "w"], ["x0"], ["query", "z0"], [], ["x0", "x1", "x2", "z0"]):
         with pytest.raises(ValueError, match="params must be None or names of one or two of the"):
-            bilevel_plot(study, sampler, params)
+            plot_bilevel(study, sampler, params)
 
 
 def test_crosses_on_a_curve() -> None:
@@ -324,7 +311,7 @@ def test_crosses_on_a_curve() -> None:
         "C": lambda x, y, z: 0.6 - x,  # noqa: ARG005
     }
     study = _study(sampler, {"x": UNIT, "y": UNIT, "z": UNIT}, functions, 12)
-    panel = bilevel_plot(study, sampler).panels[0]
+    panel = plot_bilevel(study, sampler).panels[0]
     crosses, curve = part(panel, VIOLATED), part(panel, "posterior mean")
     assert crosses.x.max() == pytest.approx(0.6, abs=0.1)
     on_curve = dict(zip(curve.x.tolist(), curve.y.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""The plot of the inner horizon shows what was trained, the same in both plotting packages."""
+"""The plot of the inner horizon shows what was trained."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ import optuna
 import pytest
 from optuna.trial import TrialState, create_trial
 
-import bbo_plugins.visualization as ours
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, inner_steps
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, STEPS
-from bbo_plugins.visualization import matplotlib
-from bbo_plugins.visualization._data.horizon import horizon_plot
+from bbo_plugins.visualization._data.horizon import plot_horizon
 from tests.visualization.parts import labels, part, xy
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 SPACE: dict[str, optuna.distributions.BaseDistribution] = {
     "x": optuna.distributions.FloatDistribution(0.0, 1.0)
 }
-DEFAULTS: dict[str, Any] = {"horizon": None, "metric": None, "mode": "min", "steps": "sgd_steps"}
 SINGLE, CONTINUED, BEST = "configurations", "continued configurations", "best configuration"
 HORIZON = "horizon of new configurations"
 
@@ -82,46 +79,19 @@ def _gaps(points: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.flatnonzero(np.isnan(points[:, 0])) + 1
 
 
-def _xy(x: Any, y: Any) -> np.ndarray[Any, Any]:
-    return np.column_stack([np.array(list(x), dtype=float), np.array(list(y), dtype=float)])
-
-
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
-def test_both_show_the_courses_of_all_configurations(direction: str) -> None:
+def test_courses_of_all_configurations(direction: str) -> None:
     """Steps by configuration above, values by steps below, each configuration's points joined."""
-    study = _study(direction)
     sign = 1.0 if direction == "minimize" else -1.0
-    figure = ours.plot_horizon(study)
-    traces = {(trace.name, trace.xaxis): trace for trace in figure.data}
-    panels: Any = matplotlib.plot_horizon(study)
-    upper, lower = panels
-    lines = {line.get_label(): line for line in upper.get_lines()}
-    below = [line for line in lower.get_lines() if len(line.get_xdata())]
-    for index, label in enumerate((SINGLE, CONTINUED, BEST)):
-        steps, values = _expected(label, (0, 1), sign), _expected(label, (1, 2), sign)
-        for axis, expected in (("x", steps), ("x2", values)):
-            trace = traces[label, axis]
-            np.testing.assert_array_equal(_xy(trace.x, trace.y), expected)
-            assert not trace.connectgaps
-        np.testing.assert_array_equal(_xy(*lines[label].get_data()), steps)
-        np.testing.assert_array_equal(_xy(*below[index].get_data()), values)
-    horizon = [[0, 1], [1, 4], [2, 9], [3, 16]]
-    trace = traces[HORIZON, "x"]
-    np.testing.assert_array_equal(_xy(trace.x, trace.y), horizon)
-    np.testing.assert_array_equal(_xy(*lines[HORIZON].get_data()), horizon)
-
-
-def test_axes_say_what_they_show() -> None:
-    """Both panels share the scale of the steps, which is logarithmic."""
-    figure = ours.plot_horizon(_study())
-    panels: Any = matplotlib.plot_horizon(_study())
-    layout = figure.layout
-    assert layout.yaxis.type == layout.xaxis2.type == "log"
-    assert panels[0].get_yscale() == panels[1].get_xscale() == "log"
+    above, below = plot_horizon(_study(direction)).panels
+    for label in (SINGLE, CONTINUED, BEST):
+        np.testing.assert_array_equal(xy(part(above, label)), _expected(label, (0, 1), sign))
+        np.testing.assert_array_equal(xy(part(below, label)), _expected(label, (1, 2), sign))
+    np.testing.assert_array_equal(xy(part(above, HORIZON)), [[0, 1], [1, 4], [2, 9], [3, 16]])
     titles = ["Configuration", "Training steps", "Training steps", "Objective value"]
-    axes = [layout.xaxis, layout.yaxis, layout.xaxis2, layout.yaxis2]
-    assert [axis.title.text for axis in axes] == titles
-    assert [text for p in panels for text in (p.get_xlabel(), p.get_ylabel())] == titles
+    assert [axis.title for panel in (above, below) for axis in (panel.x, panel.y)] == titles
+    assert above.y.log
+    assert below.x.log
 
 
 def test_study_of_a_growing_search_is_read_back() -> None:
@@ -133,7 +103,7 @@ def test_study_of_a_growing_search_is_read_back() -> None:
 
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     study.optimize(objective, callbacks=[PromotionCallback(horizon)])
-    above, below = horizon_plot(study, **DEFAULTS).panels
+    above, below = plot_horizon(study).panels
     recorded = xy(part(above, HORIZON))[:-1]
     np.testing.assert_array_equal(recorded[:, 1], (recorded[:, 0] + 1) ** 2)
     courses = _courses(part(below, CONTINUED))
@@ -151,9 +121,9 @@ def test_trials_without_recorded_steps_need_the_horizon() -> None:
     study = optuna.create_study()
     for value in (3.0, 2.0):
         study.add_trial(create_trial(value=value))
-    assert horizon_plot(study, **DEFAULTS).panels == ()
+    assert plot_horizon(study).panels == ()
     horizon = InnerHorizon(n_outer=5, constant=2.0)
-    above, below = horizon_plot(study, **{**DEFAULTS, "horizon": horizon}).panels
+    above, below = plot_horizon(study, horizon=horizon).panels
     np.testing.assert_array_equal(xy(part(below, BEST)), [[10, 2.0], [math.nan] * 2])
     np.testing.assert_array_equal(xy(part(above, HORIZON)), [[0, 10], [1, 10]])
 
@@ -178,24 +148,20 @@ def _reports() -> list[_Result]:
 
 def test_reports_of_ray_are_read_by_their_names() -> None:
     """Each result is a configuration, each report a point; NaN and silent trials are left out."""
-    above, below = horizon_plot(_reports(), **{**DEFAULTS, "metric": "loss"}).panels
+    above, below = plot_horizon(_reports(), metric="loss").panels
     np.testing.assert_array_equal(_courses(part(below, BEST))[0], [[1, 3.0], [4, 2.0], [9, 1.0]])
     assert [course.tolist() for course in _courses(part(below, SINGLE))] == [[[4, 2.5]]]
     assert part(below, SINGLE).custom[0] == 2
     assert (labels(above), below.y.title) == ([SINGLE, BEST], "loss")
-    largest = horizon_plot(_reports(), **{**DEFAULTS, "metric": "loss", "mode": "max"})
+    largest = plot_horizon(_reports(), metric="loss", mode="max")
     assert part(largest.panels[1], BEST).custom[0] == 2
 
 
 def test_horizon_of_ray_is_drawn_if_given() -> None:
     """As Ray's results do not tell what a new trial was to be trained."""
     horizon = InnerHorizon.growing(constant=1.0)
-    figure = ours.plot_horizon(_reports(), metric="loss", horizon=horizon)
-    (trace,) = [trace for trace in figure.data if trace.name == HORIZON]
-    assert list(zip(trace.x, trace.y, strict=True)) == [(0, 1), (2, 9)]
-    panels: Any = matplotlib.plot_horizon(_reports(), metric="loss", horizon=horizon)
-    labels = [line.get_label() for line in panels[0].get_lines()]
-    assert HORIZON in labels
+    above, _ = plot_horizon(_reports(), metric="loss", horizon=horizon).panels
+    np.testing.assert_array_equal(xy(part(above, HORIZON)), [[0, 1], [2, 9]])
 
 
 @pytest.mark.parametrize(
@@ -220,8 +186,6 @@ def test_horizon_of_ray_is_drawn_if_given() -> None:
 def test_impossible_arguments_are_refused(
     results: Any, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    """By name, in both packages."""
-    for plot in (ours.plot_horizon, matplotlib.plot_horizon):
-        with pytest.raises(error) as caught:
-            plot(results, **options)
-        assert message in str(caught.value)
+    """By name."""
+    with pytest.raises(error, match=message):
+        plot_horizon(results, **options)

@@ -1,4 +1,4 @@
-"""The plot of length-scales shows what is stored, the same in both plotting packages."""
+"""The plot of length-scales shows what is stored."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import numpy as np
 import optuna
 import pytest
 
-import bbo_plugins.visualization as ours
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.optuna import GOUCBSampler
 from bbo_plugins.optuna.study.proposal import Proposal
-from bbo_plugins.visualization import matplotlib
+from bbo_plugins.visualization._data.lengthscales import plot_lengthscales
 from bbo_plugins.visualization._data.objective import suggestions_of
+from tests.visualization.parts import labels, part, xy
 from tests.visualization.studies import MIXED, N_STARTUP, N_TRIALS, modeled_study
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from optuna.study import Study
+
+    from bbo_plugins.visualization._data.panels import Panel
 
 LABELS = {
     "choice": "choice (categorical)",
@@ -29,87 +30,12 @@ LABELS = {
     "units": "units (log scale)",
     "x": "x",
 }
-
-
-def _by_label(axes: Axes) -> dict[str, Any]:
-    return {str(line.get_label()): line for line in axes.get_lines()}
-
-
-def test_both_show_what_is_stored() -> None:
-    """One line per parameter over the trials with an estimate, with the values of the storage."""
-    study = modeled_study()
-    traces = {trace.name: trace for trace in ours.plot_lengthscales(study).data}
-    lines = _by_label(matplotlib.plot_lengthscales(study))
-    assert set(traces) == set(LABELS.values()) <= set(lines)
-    stored = [record for record in suggestions_of(study) if record.length_scales]
-    for name in MIXED:
-        trace, line = traces[LABELS[name]], lines[LABELS[name]]
-        assert list(trace.x) == list(line.get_xdata()) == list(range(N_STARTUP, N_TRIALS))
-        expected = [record.length_scales[name] for record in stored]
-        assert list(trace.y) == list(line.get_ydata()) == expected
-
-
-def test_axes() -> None:
-    """Length-scales on a log axis that says its unit; trials from 0 on, so start-up is blank."""
-    study = modeled_study()
-    layout = ours.plot_lengthscales(study).layout
-    axes = matplotlib.plot_lengthscales(study)
-    assert layout.yaxis.type == axes.get_yscale() == "log"
-    assert layout.title.text == axes.get_title()
-    assert layout.xaxis.title.text == axes.get_xlabel() == "Trial"
-    assert layout.yaxis.title.text == axes.get_ylabel()
-    assert "1 = the parameter's whole range" in axes.get_ylabel()
-    np.testing.assert_allclose(layout.xaxis.range, axes.get_xlim())
-    np.testing.assert_allclose(layout.yaxis.range, np.log10(axes.get_ylim()))
-    assert axes.get_xlim()[0] < 0.0
-    assert axes.get_xlim()[1] > N_TRIALS - 1
-    low, high = axes.get_ylim()
-    shown = [scale for record in suggestions_of(study) for scale in record.length_scales.values()]
-    assert low < min(*shown, 1.0) < max(*shown, 1.0) < high
-
-
 RANDOM_LABEL, MODEL_LABEL = "bandit: suggested at random", "bandit: left to the model"
 
 
-def _bandit_study(*arms: str | None) -> Study:
-    """Return a study with an estimate for each trial but those of the random arm."""
-    study = optuna.create_study()
-    for number, arm in enumerate(arms):
-        proposal = replace(_suggested("Usual", -0.3 * number), arm=arm)
-        if arm == "random":
-            proposal = replace(proposal, fits=(), loss=None)
-        attributes = proposal.to_attributes()
-        study.add_trial(optuna.trial.create_trial(value=1.0, system_attrs=attributes))
-    return study
-
-
-def test_random_arm_is_marked() -> None:
-    """Trials that a bandit suggested at random get a mark at the bottom, below all lines."""
-    study = _bandit_study(None, None, "random", "random", None, None)
-    figure, axes = ours.plot_lengthscales(study), matplotlib.plot_lengthscales(study)
-    rug, mark = figure.data[-1], _by_label(axes)[RANDOM_LABEL]
-    assert rug.name == RANDOM_LABEL
-    assert list(rug.x) == list(mark.get_xdata()) == [2, 3]
-    assert list(rug.y) == list(mark.get_ydata()) == [0.02, 0.02]  # of the height of the axes
-    assert rug.yaxis == "y2"
-    assert mark.get_transform() == axes.get_xaxis_transform()
-    low, high = np.log10(axes.get_ylim())
-    shortest = min(scale for r in suggestions_of(study) for scale in r.length_scales.values())
-    assert (np.log10(shortest) - low) / (high - low) > 0.05
-    without = _bandit_study(None, None)
-    assert len(ours.plot_lengthscales(without).data) == 1
-    assert RANDOM_LABEL not in _by_label(matplotlib.plot_lengthscales(without))
-
-
-def test_the_arms_have_different_marks() -> None:
-    """Trials that a bandit left to the model have a mark of their own."""
-    study = _bandit_study("model", "random", "random", "model")
-    random, model = ours.plot_lengthscales(study).data[-2:]
-    marks = _by_label(matplotlib.plot_lengthscales(study))
-    assert (random.name, model.name) == (RANDOM_LABEL, MODEL_LABEL)
-    assert list(model.x) == list(marks[MODEL_LABEL].get_xdata()) == [0, 3]
-    assert random.marker.symbol != model.marker.symbol
-    assert marks[RANDOM_LABEL].get_marker() != marks[MODEL_LABEL].get_marker()
+def _panel(study: Study) -> Panel:
+    (panel,) = plot_lengthscales(study).panels
+    return panel
 
 
 def _suggested(loss: str, log_scale: float) -> Proposal:
@@ -117,32 +43,63 @@ def _suggested(loss: str, log_scale: float) -> Proposal:
     return Proposal({"x": 0.5}, (fit,), loss=loss)
 
 
+def _study(*proposals: Proposal) -> Study:
+    """Return a study in which each trial was proposed so."""
+    study = optuna.create_study()
+    for proposal in proposals:
+        attributes = proposal.to_attributes()
+        study.add_trial(optuna.trial.create_trial(value=1.0, system_attrs=attributes))
+    return study
+
+
+def test_lines_are_what_is_stored() -> None:
+    """One per parameter over the trials with an estimate; start-up is blank, and 1 in sight."""
+    study = modeled_study()
+    panel = _panel(study)
+    assert sorted(labels(panel)) == sorted(LABELS.values())
+    stored = [record for record in suggestions_of(study) if record.length_scales]
+    for name in MIXED:
+        line = part(panel, LABELS[name])
+        assert line.x == list(range(N_STARTUP, N_TRIALS))
+        assert line.y == [record.length_scales[name] for record in stored]
+    assert panel.x.limits is not None
+    assert panel.x.limits[0] < 0.0 < N_TRIALS - 1 < panel.x.limits[1]
+    shown = [scale for record in stored for scale in record.length_scales.values()]
+    assert panel.y.log
+    assert panel.y.limits is not None
+    assert panel.y.limits[0] < min(*shown, 1.0) < max(*shown, 1.0) < panel.y.limits[1]
+
+
+def test_arms_of_a_bandit_have_different_marks() -> None:
+    """At the bottom, below all lines: those suggested at random, and those left to the model."""
+    proposals = [_suggested("Usual", -0.3 * number) for number in range(4)]
+    assert labels(_panel(_study(*proposals))) == ["x"]
+    proposals = [replace(one, arm="model") for one in proposals]
+    proposals[2] = replace(proposals[2], arm="random", fits=(), loss=None)
+    panel = _panel(_study(*proposals))
+    random, model = part(panel, RANDOM_LABEL), part(panel, MODEL_LABEL)
+    assert (random.x, model.x) == ([2], [0, 1, 3])
+    assert random.style.marker != model.style.marker
+    assert panel.y.limits is not None
+    low, shortest, high = np.log10([panel.y.limits[0], np.exp(-0.9), panel.y.limits[1]])
+    for marks in (random, model):
+        np.testing.assert_allclose((np.log10(marks.y) - low) / (high - low), 0.02)
+    assert (shortest - low) / (high - low) > 0.05
+
+
 def test_other_losses_are_hollow() -> None:
     """The line follows the more frequent loss; the others' estimates are points, named once."""
-    study = optuna.create_study()
-    for loss, log_scale in (("Usual", 0.0), ("LeaveOneOut", 2.0), ("Usual", 0.5), ("Usual", 0.25)):
-        attributes = _suggested(loss, log_scale).to_attributes()
-        study.add_trial(optuna.trial.create_trial(value=1.0, system_attrs=attributes))
-    label = "hollow: by leave one out"
-    line, hollow, name = ours.plot_lengthscales(study).data
-    assert [list(line.x), list(hollow.x), list(name.x)] == [[0, 2, 3], [1], [None]]
-    np.testing.assert_allclose([*line.y, *hollow.y], np.exp([0.0, 0.5, 0.25, 2.0]))
-    assert hollow.marker.symbol == f"{line.marker.symbol}-open"
-    assert hollow.mode == "markers"
-    assert hollow.legendgroup == line.legendgroup
-    assert [trace.showlegend for trace in (hollow, name)] == [False, True]
-    assert name.name == label
-    axes = matplotlib.plot_lengthscales(study)
-    drawn: list[Any] = axes.get_lines()
-    line, hollow = drawn[1:3]
-    np.testing.assert_allclose(line.get_xydata(), [[0, 1], [2, np.exp(0.5)], [3, np.exp(0.25)]])
-    np.testing.assert_allclose(hollow.get_xydata(), [[1, np.exp(2.0)]])
-    assert hollow.get_linestyle() == "None"
-    assert hollow.get_markerfacecolor() == "none"
-    assert hollow.get_markeredgecolor() == line.get_color()
-    (legend,) = axes.figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["x", label]
-    assert axes.get_ylim()[1] > np.exp(2.0)
+    rows = (("Usual", 0.0), ("LeaveOneOut", 2.0), ("Usual", 0.5), ("Usual", 0.25))
+    panel = _panel(_study(*[_suggested(*row) for row in rows]))
+    _, line, hollow, name = panel.items
+    assert [item.label for item in (line, hollow)] == ["x", "x"]  # type: ignore[union-attr]
+    np.testing.assert_allclose(xy(line), [[0, 1], [2, np.exp(0.5)], [3, np.exp(0.25)]])
+    np.testing.assert_allclose(xy(hollow), [[1, np.exp(2.0)]])
+    assert hollow.style.color is None  # type: ignore[union-attr]
+    assert hollow.style.edge == line.style.color  # type: ignore[union-attr]
+    assert name.label == "hollow: by leave one out"  # type: ignore[union-attr]
+    assert panel.y.limits is not None
+    assert panel.y.limits[1] > np.exp(2.0)
 
 
 @pytest.mark.parametrize("n_trials", [2, 6])
@@ -153,29 +110,25 @@ def test_a_network_has_something_else(n_trials: int, caplog: pytest.LogCaptureFi
     study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=n_trials)
     if n_trials > 3:  # whoever looks at it later
         study.sampler = optuna.samplers.RandomSampler()
-    for plot in (ours.plot_lengthscales, matplotlib.plot_lengthscales):
-        caplog.clear()
-        plot(study)
-        (record,) = caplog.records
-        assert record.levelno == logging.WARNING
-        assert "GOUCBSampler is a network, which has none. plot_posterior(" in record.getMessage()
-
-
-def test_what_is_no_study_is_refused() -> None:
-    """Both name the argument."""
-    no_study: Any = 3
-    for plot in (ours.plot_lengthscales, matplotlib.plot_lengthscales):
-        with pytest.raises(TypeError, match="study must be an Optuna study, but got 3"):
-            plot(no_study)
+    caplog.clear()
+    plot_lengthscales(study)
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "GOUCBSampler is a network, which has none. plot_posterior(" in record.getMessage()
 
 
 def test_no_estimates(caplog: pytest.LogCaptureFixture) -> None:
     """As Optuna's plots do: a warning in the log, and a figure without data."""
-    for plot in (ours.plot_lengthscales, matplotlib.plot_lengthscales):
-        caplog.clear()
-        figure: Any = plot(optuna.create_study())
-        (record,) = caplog.records
-        assert record.levelno == logging.WARNING
-        assert "no stored estimates" in record.getMessage()
-        drawn = figure.data if plot is ours.plot_lengthscales else figure.get_lines()
-        assert len(drawn) == 0
+    assert not plot_lengthscales(optuna.create_study()).panels
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "no stored estimates" in record.getMessage()
+
+
+def test_what_cannot_be_drawn_is_refused() -> None:
+    """What is no study, and a study whose trials have an estimate for each of its objectives."""
+    no_study: Any = 3
+    with pytest.raises(TypeError, match="study must be an Optuna study, but got 3"):
+        plot_lengthscales(no_study)
+    with pytest.raises(ValueError, match="study must have one objective, but got 2"):
+        plot_lengthscales(optuna.create_study(directions=["minimize", "maximize"]))

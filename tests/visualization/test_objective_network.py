@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,18 +13,17 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from scipy import stats
 
 from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
 from bbo_plugins.optuna.study.proposal import Proposal
-from bbo_plugins.visualization._data.objective import (
-    NetworkModel,
-    ProcessModel,
-    StudyPosterior,
-    posterior_of,
-)
+from bbo_plugins.visualization._data.objective import StudyPosterior, posterior_of
 from tests.oracles.ball import jacobian
+from tests.visualization.studies import modeled_study
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
     from optuna.study import Study
@@ -63,8 +63,8 @@ def _posterior(study: Study) -> StudyPosterior:
 
 def _network(study: Study) -> NetworkSurrogate:
     model = _posterior(study).model
-    assert isinstance(model, NetworkModel)
-    return model.surrogate
+    assert isinstance(model, NetworkSurrogate)
+    return model
 
 
 def _copied(study: Study, sampler: BaseSampler) -> Study:
@@ -102,9 +102,10 @@ def test_quantiles_are_the_networks_in_the_objectives_units() -> None:
     assert np.abs(at_trials - values).max() < 0.1 * np.ptp(values)  # it has learned a bowl
 
 
-def test_any_sampler_or_process_sees_the_same_network() -> None:
+@pytest.mark.parametrize("made", [_suggested, modeled_study])
+def test_any_sampler_or_process_sees_the_same_model(made: Callable[[], Study]) -> None:
     """Opening the storage anew, with Optuna's default sampler, changes nothing."""
-    study = _suggested()
+    study = made()
     again = optuna.load_study(study_name=study.study_name, storage=study._storage)
     X = _posterior(study).X
     np.testing.assert_array_equal(_posterior(again).quantiles(X), _posterior(study).quantiles(X))
@@ -113,13 +114,13 @@ def test_any_sampler_or_process_sees_the_same_network() -> None:
 def test_the_latest_suggestion_decides_which_model_it_is() -> None:
     """A study that two samplers share has the model of the one that suggested last."""
     study = _copied(_suggested(), UHEBOSampler(estimation="map", n_startup_trials=2, seed=0))
-    assert isinstance(_posterior(study).model, NetworkModel)
+    assert isinstance(_posterior(study).model, NetworkSurrogate)
     _tell(study, 1)
-    assert isinstance(_posterior(study).model, ProcessModel)
+    assert isinstance(_posterior(study).model, GaussianProcess)
     study.sampler = _go_ucb()
-    assert isinstance(_posterior(study).model, ProcessModel)
+    assert isinstance(_posterior(study).model, GaussianProcess)
     _tell(study, 1)
-    assert isinstance(_posterior(study).model, NetworkModel)
+    assert isinstance(_posterior(study).model, NetworkSurrogate)
 
 
 def test_before_the_first_suggestion_it_is_the_samplers_model() -> None:
@@ -130,24 +131,27 @@ def test_before_the_first_suggestion_it_is_the_samplers_model() -> None:
     assert network.noise_variance == pytest.approx(0.25)
     assert len(network.warm_start.hidden) == HIDDEN * (5 + 2)
     study.sampler = optuna.samplers.RandomSampler()
-    assert isinstance(_posterior(study).model, ProcessModel)
+    assert isinstance(_posterior(study).model, GaussianProcess)
 
 
-def test_correlation_is_that_of_the_differences_from_the_average() -> None:
+def test_closeness_is_by_the_differences_from_the_average() -> None:
     """Cosines of Jacobian rows less their mean, by Monte Carlo, for more pairs than fit at once."""
+    rng = np.random.default_rng(0)
+    posterior = _posterior(_suggested())
+    X = posterior.space.snap(rng.random((300, 3)))
+    posterior = replace(posterior, X=X)
     network = _network(_suggested())
-    space = _posterior(_suggested()).space
 
-    def gradients(n: int, seed: int) -> tuple[Any, Any]:
-        X = space.snap(np.random.default_rng(seed).random((n, 3)))
-        return X, jacobian(network.ball.linear, inputs(X, network.features))
+    def gradients(at: Any) -> Any:
+        return jacobian(network.ball.linear, inputs(at, network.features))
 
-    (X, J), (Y, K), (_, everywhere) = gradients(300, 0), gradients(300, 1), gradients(20_000, 2)
-    J, K = J - everywhere.mean(axis=0), K - everywhere.mean(axis=0)
+    average = gradients(posterior.space.snap(rng.random((20_000, 3)))).mean(axis=0)
+    moved = posterior.slice_at(X[0], 1, X[:, 1])
+    J, K = gradients(X) - average, gradients(moved) - average
     cosine = (J * K).sum(axis=1) / np.linalg.norm(J, axis=1) / np.linalg.norm(K, axis=1)
-    model = NetworkModel(space, network)
-    np.testing.assert_allclose(model.correlation(X, Y), cosine, atol=0.03)
-    np.testing.assert_allclose(model.correlation(X, X), 1.0, rtol=1e-12)
+    closeness = posterior.closeness(X[0], 1)
+    np.testing.assert_allclose(1.0 - np.square(1.0 - closeness), np.square(cosine), atol=0.05)
+    assert closeness[0] == pytest.approx(1.0, abs=1e-6)
     assert np.ptp(cosine) > 1.0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,30 +10,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
-from matplotlib.axes import Axes
 from optuna.distributions import FloatDistribution, IntDistribution
 
-import bbo_plugins.visualization as ours
 from bbo_plugins.optuna.study.distributions import dimension_of
-from bbo_plugins.visualization import matplotlib
 from bbo_plugins.visualization._data.axes import ParameterAxis
+from bbo_plugins.visualization._data.axes import labels as labels_of
 from bbo_plugins.visualization._data.objective import posterior_of
-from bbo_plugins.visualization._data.posterior import posterior_plot
+from bbo_plugins.visualization._data.posterior import plot_posterior
 from bbo_plugins.visualization._style import FAINTEST
-from tests.visualization.parts import labels, part, xy
+from tests.visualization.parts import labels, part
 from tests.visualization.studies import MIXED, copied, modeled_study, sampler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matplotlib.figure import Figure
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
     from bbo_plugins.visualization._data.panels import Panel, Plot
-
-PLOTS: list[Any] = [ours.plot_posterior, matplotlib.plot_posterior]
-
 
 MEDIAN, INTERVAL = "posterior median", "95% interval"
 BARS = f"{MEDIAN} and {INTERVAL}"
@@ -56,12 +49,15 @@ class _Drawn:
 
     @property
     def median(self) -> Any:
-        return part(self.panel, MEDIAN).y if self.is_curve else part(self.panel, BARS).middle
+        return part(self.panel, MEDIAN if self.is_curve else BARS).y
 
     @property
     def interval(self) -> tuple[Any, Any]:
-        drawn = part(self.panel, INTERVAL if self.is_curve else BARS)
-        return drawn.low, drawn.high
+        if not self.is_curve:
+            ends: tuple[Any, Any] = part(self.panel, BARS).interval
+            return ends
+        band = part(self.panel, INTERVAL)
+        return band.low, band.high
 
     @property
     def trials(self) -> Any:
@@ -80,7 +76,7 @@ class _Drawn:
 def _plot(
     study: Study, params: Sequence[str] | None = None, *, at: int | None = None, n_points: int = 20
 ) -> Plot:
-    return posterior_plot(study, params, at=at, n_points=n_points)
+    return plot_posterior(study, params, at=at, n_points=n_points)
 
 
 def _slice_of(name: str, **options: Any) -> _Drawn:
@@ -151,6 +147,7 @@ def test_trials_are_where_they_were() -> None:
         assert drawn.trials.custom.tolist() == [trial.number for trial in others]
         assert drawn.reference.label == f"trial {best.number}"
         assert drawn.reference.y.tolist() == [best.value]
+        assert FAINTEST <= drawn.trials.opacity.min() < drawn.trials.opacity.max() <= 1.0
 
 
 def test_maximizing_the_negative_turns_the_picture_over() -> None:
@@ -178,112 +175,8 @@ def test_through_another_trial() -> None:
     assert "(the best, " in _plot(study).title
     assert drawn.reference.x.tolist() == [study.trials[number].params["x"]]
     assert number not in drawn.trials.custom
-
-
-def _of_plotly(figure: Any, panel: int) -> list[Any]:
-    axis = "x" if panel == 0 else f"x{panel + 1}"
-    return [trace for trace in figure.data if trace.xaxis in {axis, None}]
-
-
-def test_both_draw_the_same_numbers() -> None:
-    """Band, median, bars, trials and reference of each panel agree between the packages."""
-    study = modeled_study()
-    plot = _plot(study)
-    figure = ours.plot_posterior(study, n_points=20)
-    panels = matplotlib.plot_posterior(study, n_points=20)
-    assert isinstance(panels, np.ndarray)
-    assert panels.shape == (len(MIXED),)
-    for index, (panel, axes) in enumerate(zip(plot.panels, panels, strict=True)):
-        drawn = _Drawn(panel)
-        low, high = drawn.interval
-        *posterior, trials, reference = _of_plotly(figure, index)
-        median = posterior[-1]
-        np.testing.assert_array_equal(median.x, drawn.x)
-        np.testing.assert_array_equal(median.y, drawn.median)
-        np.testing.assert_array_equal(axes.get_lines()[0].get_xdata(), drawn.x)
-        np.testing.assert_array_equal(axes.get_lines()[0].get_ydata(), drawn.median)
-        if drawn.is_curve:
-            band = np.column_stack([posterior[0].x, posterior[0].y])
-            shape = axes.collections[0].get_paths()[0].vertices
-            for low_or_high in (low, high):
-                for point in zip(drawn.x, low_or_high, strict=True):
-                    assert (band == point).all(axis=1).any()
-                    assert (shape == point).all(axis=1).any()
-        else:
-            np.testing.assert_allclose(median.y + median.error_y.array, high)
-            np.testing.assert_allclose(median.y - median.error_y.arrayminus, low)
-            (bars,) = axes.containers[0].lines[2]
-            ends = np.array([bar[:, 1] for bar in bars.get_segments()])
-            np.testing.assert_allclose(ends, np.column_stack([low, high]))
-        np.testing.assert_array_equal(xy(trials), xy(drawn.trials))
-        scattered = next(c for c in axes.collections if len(c.get_offsets()) == len(trials.x))
-        np.testing.assert_array_equal(scattered.get_offsets(), xy(drawn.trials))
-        assert drawn.trials.opacity is not None
-        assert FAINTEST <= drawn.trials.opacity.min() < drawn.trials.opacity.max() <= 1.0
-        np.testing.assert_allclose(trials.marker.opacity, drawn.trials.opacity)
-        np.testing.assert_allclose(scattered.get_facecolor()[:, 3], drawn.trials.opacity)
-        star = axes.get_lines()[-1]
-        np.testing.assert_array_equal(xy(reference), xy(drawn.reference))
-        np.testing.assert_array_equal(star.get_xydata(), xy(drawn.reference))
-
-
-def test_axes_of_both() -> None:
-    """Names, log scales, choices as ticks, and one and the same value axis."""
-    study = modeled_study()
-    plot = _plot(study)
-    layout = ours.plot_posterior(study).layout
-    panels: Any = matplotlib.plot_posterior(study)
-    assert layout.title.text == panels[0].figure.get_suptitle() == plot.title
-    n_axes = [sum(name.startswith("xaxis") for name in layout), len(panels[0].figure.axes)]
-    assert n_axes == [len(MIXED)] * 2  # the place of a sixth panel is left empty
-    for index, (name, axes) in enumerate(zip(sorted(MIXED), panels, strict=True)):
-        number = "" if index == 0 else str(index + 1)
-        x_axis, y_axis = layout[f"xaxis{number}"], layout[f"yaxis{number}"]
-        assert x_axis.title.text == axes.get_xlabel() == name
-        is_log = name in {"lr", "units"}
-        assert (x_axis.type == "log") == (axes.get_xscale() == "log") == is_log
-        np.testing.assert_allclose(y_axis.range, _Drawn(plot.panels[0]).limits)
-        np.testing.assert_allclose(axes.get_ylim(), _Drawn(plot.panels[0]).limits)
-        assert axes.get_ylabel() == ("Objective value" if index % 3 == 0 else "")
-    ticks = [label.get_text() for label in panels[0].get_xticklabels()]
-    assert ticks == list(layout.xaxis.ticktext) == ["a", "None", "True"]
-
-
-def _overlapping_labels(figure: Figure) -> list[str]:
-    """Return the tick labels that lie on one another when ``figure`` is drawn."""
-    figure.canvas.draw()
-    found = []
-    for axis in [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]:
-        low, high = sorted(axis.get_view_interval())
-        shown = [
-            label
-            for tick in axis.get_major_ticks()
-            if low <= tick.get_loc() <= high
-            and (label := tick.label1).get_visible()
-            and label.get_text()
-        ]
-        boxes = [label.get_window_extent() for label in shown]
-        found += [
-            f"{left.get_text()} on {right.get_text()}"
-            for (i, left), (j, right) in itertools.combinations(enumerate(shown), 2)
-            if boxes[i].overlaps(boxes[j])
-        ]
-    return found
-
-
-def test_labels_of_logarithmic_axes_do_not_overlap() -> None:
-    """In one panel and in many, whatever the range: short, long, of small and of large numbers."""
-    ranges = [(1e-3, 1.0), (1e2, 9e4), (16.0, 256.0), (0.2, 0.9), (2.1, 4.9), (1e-5, 1.0)]
-    logs = {f"x{i}": FloatDistribution(*ends, log=True) for i, ends in enumerate(ranges)}
-    rows = [{name: one.low if row else one.high for name, one in logs.items()} for row in range(3)]
-    study = _study(dict(logs), rows, [3.0, 1.0, 2.0])
-    for params in (None, *([name] for name in logs)):
-        panels = np.ravel(np.array(matplotlib.plot_posterior(study, params), dtype=object))
-        assert _overlapping_labels(panels[0].figure) == []
-        for axes in panels:
-            low, high = axes.get_xlim()
-            shown = [tick for tick in axes.get_xticks() if low <= tick <= high]
-            assert len(shown) > 1, axes.get_xlabel()
+    for other in (0, 5, 11):
+        assert len(_plot(_branches(), at=other).panels) == 5
 
 
 def _unit(n: int) -> dict[str, BaseDistribution]:
@@ -320,22 +213,7 @@ def test_outliers_do_not_flatten_the_rest(negated: bool) -> None:
     low, high = sorted(-end if negated else end for end in limits)
     assert low < min(values)
     assert max(values[:-2]) < high < 10.0
-    label = _Drawn(panel).trials.label
-    assert label.endswith("(2 beyond the axis)")
-    figure = ours.plot_posterior(study, n_points=20)
-    axes = matplotlib.plot_posterior(study, n_points=20)
-    assert isinstance(axes, Axes)
-    np.testing.assert_allclose(figure.layout.yaxis.range, limits)
-    np.testing.assert_allclose(axes.get_ylim(), limits)
-    assert label in [trace.name for trace in figure.data]
-    assert label in axes.get_legend_handles_labels()[1]
-
-
-@pytest.mark.parametrize("plot", PLOTS)
-def test_a_single_trial(plot: Any) -> None:
-    """A study's first result can be looked at already."""
-    figure = plot(_study(_unit(2), [{"x0": 0.5, "x1": 0.2}], [3.0]))
-    assert figure is not None
+    assert _Drawn(panel).trials.label.endswith("(2 beyond the axis)")
 
 
 @pytest.mark.parametrize(
@@ -351,13 +229,12 @@ def test_a_single_trial(plot: Any) -> None:
         ({"n_points": None}, TypeError, "n_points must be an integer"),
     ],
 )
-@pytest.mark.parametrize("plot", PLOTS)
 def test_arguments_are_checked(
-    plot: Any, options: dict[str, Any], error: type[Exception], message: str
+    options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     """The message names argument, rule and value."""
     with pytest.raises(error, match=message):
-        plot(modeled_study(), **options)
+        plot_posterior(modeled_study(), **options)
 
 
 # ------------------------------------------------------------------------ conditional spaces
@@ -424,47 +301,20 @@ def test_along_a_parent_the_children_are_those_of_the_best_trial() -> None:
     assert at_b == study.best_params
 
 
-@pytest.mark.parametrize("plot", PLOTS)
-def test_any_trial_and_parameter_of_a_conditional_study(plot: Any) -> None:
-    """Nothing raises, through whatever trial."""
-    study = _branches()
-    for number in (0, 5, 11):
-        plot(study, at=number, n_points=5)
-    plot(study, ["deep"], at=study.best_trial.number)
-
-
-@pytest.mark.parametrize("plot", PLOTS)
-def test_several_objectives_are_refused(plot: Any) -> None:
-    """There is no single posterior to draw."""
-    with pytest.raises(ValueError, match="study must have one objective, but got 2"):
-        plot(optuna.create_study(directions=["minimize", "maximize"]))
-
-
-@pytest.mark.parametrize("plot", PLOTS)
-def test_nothing_to_model(plot: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_to_model(caplog: pytest.LogCaptureFixture) -> None:
     """As Optuna's plots do: a warning in the log, and a figure without data."""
-    figure = plot(optuna.create_study())
+    assert not _plot(optuna.create_study()).panels
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "no posterior to plot" in record.getMessage()
-    assert not (figure.get_lines() if isinstance(figure, Axes) else figure.data)
 
 
-def test_choices_with_long_or_equal_texts() -> None:
-    """Equal texts are told apart, and long ones are turned so that they do not overlap."""
-    long = [f"a choice with a long name {i}" for i in range(4)]
-    study = optuna.create_study()
-    kinds = optuna.distributions.CategoricalDistribution([1, "1", *long])
-    for i, choice in enumerate(kinds.choices):
-        study.add_trial(
-            optuna.trial.create_trial(
-                params={"c": choice}, distributions={"c": kinds}, value=float(i)
-            )
-        )
-    (choices,) = _plot(study).panels
-    assert choices.x.labels[:2] == ("1", "'1'")
-    axes: Any = matplotlib.plot_posterior(study)
-    assert {text.get_rotation() for text in axes.get_xticklabels()} == {30.0}
+def test_choices_with_equal_or_long_texts() -> None:
+    """Equal texts are told apart, and long ones are shortened while that leaves them distinct."""
+    assert labels_of([1, "1", None]) == ("1", "'1'", "None")
+    assert labels_of(["a choice with a long name"]) == ("a choice with a…",)
+    long = [f"a choice with a long name {i}" for i in range(2)]
+    assert labels_of(long) == tuple(long)
 
 
 def test_few_values_have_half_a_place_at_either_end() -> None:

@@ -1,4 +1,4 @@
-"""The plot of a stopping criterion shows what is stored, the same in both plotting packages."""
+"""The plot of a stopping criterion shows what is stored."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ import numpy as np
 import optuna
 import pytest
 
-import bbo_plugins.visualization as ours
-from bbo_plugins.methods.regret_gap import algorithm as stopping
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord
 from bbo_plugins.optuna import RegretGapTerminator
 from bbo_plugins.optuna.stopping.records import StoredRecord, store_record, store_settings
-from bbo_plugins.visualization import matplotlib
-from bbo_plugins.visualization._data.regret_gap import regret_gap_plot
+from bbo_plugins.visualization import _draw_matplotlib, _draw_plotly
+from bbo_plugins.visualization._data.panels import Rule
+from bbo_plugins.visualization._data.regret_gap import plot_regret_gap
 from tests.visualization.parts import labels, part, xy
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from optuna.study import Study
 
 N_TRIALS = 26
@@ -72,19 +70,14 @@ def _record(n: int, value: float, threshold: float = 0.5) -> StoredRecord:
     )
 
 
-def _by_label(axes: Axes) -> dict[str, Any]:
-    return {str(line.get_label()): line for line in axes.get_lines()}
-
-
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
-def test_both_show_what_is_stored(direction: str) -> None:
+def test_lines_are_what_is_stored(direction: str) -> None:
     """Criterion, terms and threshold by the number of trials, and below them the best so far."""
     study = _watched_study(direction)
+    before = study._storage.get_study_system_attrs(study._study_id).copy()
     history = _terminator().history(study)
-    traces = {trace.name: trace for trace in ours.plot_regret_gap(study).data}
-    panels: Any = matplotlib.plot_regret_gap(study)
-    upper, lower = panels
-    lines = {**_by_label(upper), **_by_label(lower)}
+    plot = plot_regret_gap(study)
+    upper, lower = plot.panels
     values = [trial.values[0] for trial in study.trials]
     better = max if direction == "maximize" else min
     expected: dict[str, list[Any]] = {
@@ -95,47 +88,30 @@ def test_both_show_what_is_stored(direction: str) -> None:
             for label, name in TERMS.items()
         },
     }
-    expected = {
-        label: [v if 0.0 < v < math.inf else math.nan for v in row]
-        for label, row in expected.items()
-    }
-    expected |= {"trials": values, "best so far": list(itertools.accumulate(values, better))}
-    assert set(traces) == set(expected)
-    assert set(expected) < set(lines)
     for label, row in expected.items():
-        assert list(traces[label].x) == list(lines[label].get_xdata()) == list(range(1, 27))
-        np.testing.assert_array_equal(traces[label].y, row)
-        np.testing.assert_array_equal(lines[label].get_ydata(), row)
-    assert traces["best so far"].line.shape == "hv"
-    assert lines["best so far"].get_drawstyle() == "steps-post"
-    assert sum(math.isfinite(v) for v in expected["change of the incumbent"]) < N_TRIALS // 2
+        row = [v if 0.0 < v < math.inf else math.nan for v in row]  # noqa: PLW2901
+        np.testing.assert_array_equal(part(upper, label).x, range(1, 27))
+        np.testing.assert_array_equal(part(upper, label).y, row)
+    assert np.isfinite(part(upper, "change of the incumbent").y).sum() < N_TRIALS // 2
+    np.testing.assert_array_equal(part(lower, "trials").y, values)
+    best = part(lower, "best so far")
+    np.testing.assert_array_equal(best.y, [*itertools.accumulate(values, better)])
+    assert best.step
+    titles = ["Regret gap (the objective's units)", "Objective value"]
+    assert [panel.y.title for panel in plot.panels] == titles
+    assert (upper.y.log, lower.x.title) == (True, "Complete trials")
+    assert plot.title == "Regret gap and its threshold (relative)"
+    assert study._storage.get_study_system_attrs(study._study_id) == before
 
 
-def test_axes_and_stop() -> None:
-    """The criterion on a log axis with its unit, shared trials, and a line where it stopped."""
+def test_stop_is_a_line_across_both() -> None:
+    """Named once."""
     study = _watched_study()
     stop = next(r.n_trials for r in _terminator().history(study) if r.terminate)
-    figure = ours.plot_regret_gap(study)
-    panels: Any = matplotlib.plot_regret_gap(study)
-    upper, lower = panels
-    layout = figure.layout
-    assert layout.yaxis.type == upper.get_yscale() == "log"
-    assert layout.yaxis.title.text == upper.get_ylabel() == "Regret gap (the objective's units)"
-    assert layout.yaxis2.title.text == lower.get_ylabel() == "Objective value"
-    assert layout.xaxis2.title.text == lower.get_xlabel() == "Complete trials"
-    assert layout.title.text == upper.get_title() == "Regret gap and its threshold (relative)"
-    assert layout.xaxis.matches == "x2"
-    assert upper.get_shared_x_axes().joined(upper, lower)
-    np.testing.assert_allclose(layout.yaxis.range, np.log10(upper.get_ylim()))
-    np.testing.assert_allclose(layout.yaxis2.range, lower.get_ylim())
-    assert [shape.x0 for shape in layout.shapes] == [stop, stop]
-    assert {shape.yref for shape in layout.shapes} == {"y domain", "y2 domain"}
-    assert [note.text for note in layout.annotations] == [f"stop after {stop}"]
-    label = f"stop after {stop}"
-    assert list(_by_label(upper)[label].get_xdata()) == [stop, stop]
-    assert any(list(line.get_xdata()) == [stop, stop] for line in lower.get_lines())
-    (legend,) = upper.figure.legends
-    assert label in [text.get_text() for text in legend.get_texts()]
+    for panel, label in zip(plot_regret_gap(study).panels, (f"stop after {stop}", ""), strict=True):
+        rule = panel.items[-1]
+        assert isinstance(rule, Rule)
+        assert (rule.at, rule.vertical, rule.label) == (stop, True, label)
 
 
 def test_what_a_log_axis_cannot_show_leaves_gaps() -> None:
@@ -144,7 +120,7 @@ def test_what_a_log_axis_cannot_show_leaves_gaps() -> None:
     records = [_record(n, *row) for n, row in enumerate(rows, start=1)]
     terminator = RegretGapTerminator(threshold="median", criterion="expected-improvement")
     study = _study_with(records, terminator)
-    upper = regret_gap_plot(study, None).panels[0]
+    upper = plot_regret_gap(study).panels[0]
     assert labels(upper) == ["expected improvement", "threshold"]
     criterion, threshold = (xy(part(upper, label)) for label in labels(upper))
     np.testing.assert_array_equal(criterion, [(1, math.nan), (2, 2.0), (3, math.nan), (4, 1.0)])
@@ -155,58 +131,45 @@ def test_what_a_log_axis_cannot_show_leaves_gaps() -> None:
     assert 2.0 < high < 10**0.5
     nothing = _study_with([_record(1, math.inf, -math.inf)], terminator)
     for drawn in (study, nothing):
-        ours.plot_regret_gap(drawn)
-        matplotlib.plot_regret_gap(drawn)
+        _draw_plotly.draw(plot_regret_gap(drawn))
+        _draw_matplotlib.draw(plot_regret_gap(drawn))
 
 
 def test_terminator_can_be_chosen(caplog: pytest.LogCaptureFixture) -> None:
     """By default the one that came furthest, with a warning if there are several."""
     short, long = RegretGapTerminator(patience=1), RegretGapTerminator(threshold=7.5)
     study = _study_with([_record(n, 1.0) for n in range(1, 6)], long)
-    assert regret_gap_plot(study, None).panels
+    assert plot_regret_gap(study).panels
     assert not caplog.records
     _store(study, [_record(n, 2.0) for n in range(1, 5)], short)
-    plot = regret_gap_plot(study, None)
+    plot = plot_regret_gap(study)
     assert len(part(plot.panels[0], "regret gap").x) == 5
     assert "(7.5)" in plot.title
     (record,) = caplog.records
     assert "2 terminators with different settings" in record.getMessage()
-    chosen = ours.plot_regret_gap(study, short).data[-4]
-    assert list(chosen.y) == [2.0] * 4
-
-
-def test_nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The storage has it all, and is left as it is."""
-    study = _watched_study()
-    before = study._storage.get_study_system_attrs(study._study_id).copy()
-    monkeypatch.delattr(stopping, "evaluate")
-    ours.plot_regret_gap(study)
-    matplotlib.plot_regret_gap(study)
-    assert study._storage.get_study_system_attrs(study._study_id) == before
+    chosen = part(plot_regret_gap(study, short).panels[0], "regret gap")
+    assert chosen.y == [2.0] * 4
 
 
 def test_no_records(caplog: pytest.LogCaptureFixture) -> None:
     """As Optuna's plots do: a warning in the log, and a figure without data."""
-    for plot in (ours.plot_regret_gap, matplotlib.plot_regret_gap):
-        for arguments in ((), (RegretGapTerminator(seed=5),)):
-            caplog.clear()
-            study = _watched_study() if arguments else optuna.create_study()
-            figure: Any = plot(study, *arguments)
-            (record,) = caplog.records
-            assert record.levelno == logging.WARNING
-            assert "no stored records" in record.getMessage()
-            drawn = figure.data if plot is ours.plot_regret_gap else figure.get_lines()
-            assert len(drawn) == 0
+    for study, terminator in (
+        (optuna.create_study(), None),
+        (_watched_study(), RegretGapTerminator(seed=5)),
+    ):
+        caplog.clear()
+        assert not plot_regret_gap(study, terminator).panels
+        (record,) = caplog.records
+        assert record.levelno == logging.WARNING
+        assert "no stored records" in record.getMessage()
 
 
 def test_bad_arguments_are_refused() -> None:
-    """Both name the argument."""
+    """By name."""
     three: Any = 3
-    several = optuna.create_study(directions=["minimize", "minimize"])
-    for plot in (ours.plot_regret_gap, matplotlib.plot_regret_gap):
-        with pytest.raises(TypeError, match="study must be an Optuna study, but got 3"):
-            plot(three)
-        with pytest.raises(TypeError, match="terminator must be a RegretGapTerminator or None"):
-            plot(_watched_study(), three)
-        with pytest.raises(ValueError, match="study must have one objective, but got 2"):
-            plot(several)
+    with pytest.raises(TypeError, match="study must be an Optuna study, but got 3"):
+        plot_regret_gap(three)
+    with pytest.raises(TypeError, match="terminator must be a RegretGapTerminator or None"):
+        plot_regret_gap(_watched_study(), three)
+    with pytest.raises(ValueError, match="study must have one objective, but got 2"):
+        plot_regret_gap(optuna.create_study(directions=["minimize", "minimize"]))

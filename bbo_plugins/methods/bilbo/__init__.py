@@ -63,8 +63,12 @@ Deviations:
 """
 
 from bbo_plugins.methods.bilbo.algorithm import DEFAULT_BETA, Options, Query, suggest
-from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
-from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
+from bbo_plugins.methods.bilbo.model import (
+    BilevelModel,
+    BilevelProblem,
+    FunctionData,
+    FunctionModel,
+)
 from bbo_plugins.methods.bilbo.search import Pair
 from bbo_plugins.methods.bilbo.solution import SolutionCriterion, solve
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets

@@ -19,8 +19,12 @@ import numpy as np
 from bbo_plugins import errors
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.methods.bilbo.model import BilevelModel, failed_points
-from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
+from bbo_plugins.methods.bilbo.model import (
+    BilevelModel,
+    BilevelProblem,
+    FunctionData,
+    failed_points,
+)
 from bbo_plugins.methods.bilbo.search import anchors_of, best_pair, best_response, most_feasible
 from bbo_plugins.methods.bilbo.solution import TOLERANCE, solve, verification
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets, smallest_bound
@@ -31,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.methods.bilbo.problem import BilevelProblem
     from bbo_plugins.methods.bilbo.search import Pair
     from bbo_plugins.space.dimension import FloatArray
 
@@ -134,12 +137,8 @@ def suggest(
 
     Returns:
         The query; a space-filling one with a note where no model can be fitted.
-
-    Raises:
-        ValueError: ``data`` lacks a function, has an unknown one, or points of other dimension.
     """
     options = options or Options()
-    _check_data(problem, data)
     counts = {name: len(of.y) + len(of.pending) for name, of in data.items()}
     rarest = min(problem.functions, key=counts.__getitem__)
     unseen = [name for name in problem.functions if not len(data[name].y)]
@@ -327,14 +326,3 @@ def _far_point(problem: BilevelProblem, data: FunctionData, rng: np.random.Gener
     farthest = int(np.argmax(space.distances(points, known).min(axis=1))) if len(known) else 0
     point: FloatArray = points[farthest]
     return point
-
-
-def _check_data(problem: BilevelProblem, data: Mapping[str, FunctionData]) -> None:
-    if set(data) != set(problem.functions):
-        rule = f"of the functions {problem.functions}"
-        raise ValueError(errors.rule_message("data", rule, tuple(data)))
-    d = len(problem.space)
-    for name, of in data.items():
-        if of.X.shape[1] != d:
-            message = f"the points of {name!r} must have {d} coordinates, but got {of.X.shape[1]}."
-            raise ValueError(message)

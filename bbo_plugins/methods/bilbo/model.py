@@ -1,4 +1,7 @@
-"""The models of a bilevel problem: one Gaussian process per function over the joint unit cube.
+"""A bilevel problem, its observations, and its models: one Gaussian process per function.
+
+Every function has observations of its own, as a query observes one function only; its model is over
+the joint unit cube.
 
 Model units (:class:`bbo_plugins.gp.targets.LogLogTransform`): an objective is standardized by its
 own observations; a constraint is divided by their root mean square and never shifted, so that the
@@ -9,7 +12,7 @@ that makes the values likelier.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -17,25 +20,122 @@ import numpy as np
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
+from bbo_plugins import errors
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.acquisition.validity import Validity, fit_validity
 from bbo_plugins.gp.fit import Fit, WarmStart, fit_map
+from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.posterior import GaussianProcess
-from bbo_plugins.gp.surrogate import transformed_noise
 from bbo_plugins.gp.targets import LogLogTransform
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.observations import Observations
+from bbo_plugins.space import SearchSpace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bbo_plugins.gp.kernels import FeatureMap
-    from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
+    from numpy.typing import NDArray
+
+    from bbo_plugins.space import Condition
     from bbo_plugins.space.dimension import FloatArray
 
 MAX_MODELED: Final = 500  # observations that the model of one function is fitted to, at most
 SHARES: Final = training_subset.Shares(best=0.0, latest=0.5)
 _N_EVERYWHERE = 256  # points that stand for the whole space
+
+
+@dataclass(frozen=True, kw_only=True)
+class BilevelProblem:
+    """The spaces of the two levels and the names of the functions.
+
+    Attributes:
+        upper_space: Space of x.
+        lower_space: Space of z.
+        upper: Name of the upper-level objective F.
+        lower: Name of the lower-level objective f.
+        upper_constraints: Names of the constraints of the upper level.
+        lower_constraints: Names of the constraints of the lower level.
+        conditions: Where parameters of either level are active in the joint space, as of
+            :class:`SearchSpace`.
+    """
+
+    upper_space: SearchSpace
+    lower_space: SearchSpace
+    upper: str = "upper"
+    lower: str = "lower"
+    upper_constraints: tuple[str, ...] = ()
+    lower_constraints: tuple[str, ...] = ()
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Names of all functions: F, f, then the constraints of the upper and the lower level."""
+        return (self.upper, self.lower, *self.upper_constraints, *self.lower_constraints)
+
+    @property
+    def n_upper(self) -> int:
+        """Number of upper-level coordinates."""
+        return len(self.upper_space)
+
+    @cached_property
+    def space(self) -> SearchSpace:
+        """The joint space: upper-level parameters first."""
+        spaces = (self.upper_space, self.lower_space)
+        return SearchSpace(
+            {
+                name: dimension
+                for space in spaces
+                for name, dimension in zip(space.names, space.dimensions, strict=True)
+            },
+            self.conditions,
+        )
+
+    @cached_property
+    def features(self) -> FeatureMap:
+        """The kernel's feature map of the joint space."""
+        return FeatureMap.of(self.space)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionData:
+    """The observations and the pending queries of one function.
+
+    Attributes:
+        X: Observed joint points, shape (n, d).
+        y: Values there, an objective's to be maximized, a constraint's at least 0 where it holds;
+            finite, shape (n,).
+        pending: Joint points of queries without a value, running or failed, shape (p, d).
+        failed: Joint points of failed queries, the latest of them also in ``pending``, shape
+            (k, d), or None.
+        failed_order: Numbers that grow in the order in which queries of any function failed, shape
+            (k,); None if that is not known.
+
+    Raises:
+        ValueError: The shapes disagree or a value is not finite.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    pending: FloatArray
+    failed: FloatArray | None = None
+    failed_order: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        """Check shapes and finiteness."""
+        n, d = self.X.shape
+        failed = self.X[:0] if self.failed is None else self.failed
+        order = np.arange(len(failed)) if self.failed_order is None else self.failed_order
+        for name, array, shape in (
+            ("y", self.y, (n,)),
+            ("pending", self.pending, (len(self.pending), d)),
+            ("failed", failed, (len(failed), d)),
+            ("failed_order", order, (len(failed),)),
+        ):
+            if array.shape != shape:
+                message = f"{name} must have shape {shape}, but got {array.shape}."
+                raise ValueError(message)
+        if not np.isfinite(self.y).all():
+            raise ValueError(errors.rule_message("y", "finite", self.y))
 
 
 def training_data(
@@ -58,49 +158,7 @@ def training_data(
         X=data.X, y=data.y, complete=np.ones(n, dtype=np.bool_), pending=data.pending
     )
     rows = training_subset.indices(observations, features, limit=MAX_MODELED, shares=SHARES)
-    noise = data.noise_variance
-    subset = replace(
-        data, X=data.X[rows], y=data.y[rows], noise_variance=None if noise is None else noise[rows]
-    )
-    return subset, np.delete(data.X, rows, axis=0)
-
-
-@dataclass(frozen=True)
-class _TransformedFit:
-    """Hyperparameters for values in some model units.
-
-    Attributes:
-        transform: The map to these units.
-        fit: The fit to the transformed values.
-        known_noise: Known noise variances in squared model units, shape (n,), or None.
-        log_evidence: Log density of the values in their own units plus log prior; -inf if no
-            hyperparameters could be fitted.
-    """
-
-    transform: LogLogTransform
-    fit: Fit
-    known_noise: FloatArray | None
-    log_evidence: float
-
-    @classmethod
-    def of(
-        cls,
-        data: FunctionData,
-        features: FeatureMap,
-        transform: LogLogTransform,
-        warm_start: WarmStart | None,
-    ) -> _TransformedFit:
-        """Fit to the transformed values; does not raise where nothing can be fitted."""
-        slope = transform.derivative(data.y)
-        known = None
-        if data.noise_variance is not None:
-            known = transformed_noise(data.noise_variance, slope)
-        targets = transform.forward(data.y)
-        fit = fit_map(data.X, targets, features, known_noise=known, warm_start=warm_start)
-        if fit.note is not None:
-            return cls(transform, fit, known, -np.inf)
-        log_jacobian = float(np.log(np.maximum(slope, np.finfo(np.float64).tiny)).sum())
-        return cls(transform, fit, known, fit.log_posterior + log_jacobian)
+    return replace(data, X=data.X[rows], y=data.y[rows]), np.delete(data.X, rows, axis=0)
 
 
 def _likeliest_fit(
@@ -110,21 +168,32 @@ def _likeliest_fit(
     *,
     everywhere: FloatArray,
     is_constraint: bool,
-) -> _TransformedFit:
+) -> tuple[LogLogTransform, Fit]:
     """Return the likelier fit of those with and, if any value is far out, without compression.
 
     ``everywhere`` (m, d) fills the space; a value's share is the part of it that is nearest.
     """
+
+    def fitted(transform: LogLogTransform) -> tuple[LogLogTransform, Fit]:
+        fit = fit_map(data.X, transform.forward(data.y), features, warm_start=warm_start)
+        return transform, fit
+
+    def log_evidence(found: tuple[LogLogTransform, Fit]) -> float:
+        """Return the log density of the values in their own units plus the log prior."""
+        transform, fit = found
+        if fit.note is not None:
+            return -np.inf
+        slope = np.maximum(transform.derivative(data.y), np.finfo(np.float64).tiny)
+        return fit.log_posterior + float(np.log(slope).sum())
+
     plain = LogLogTransform.fit(data.y, is_constraint=is_constraint)
-    fitted = _TransformedFit.of(data, features, plain, warm_start)
     columns = features.columns(data.X)
     nearest = cdist(features.columns(everywhere), columns).argmin(axis=1)
     shares = np.bincount(nearest, minlength=len(columns)).astype(np.float64)
     compressing = LogLogTransform.fit(data.y, is_constraint=is_constraint, shares=shares)
     if not compressing.compresses(data.y):
-        return fitted
-    other = _TransformedFit.of(data, features, compressing, warm_start)
-    return max(fitted, other, key=lambda one: one.log_evidence)
+        return fitted(plain)
+    return max(fitted(plain), fitted(compressing), key=log_evidence)
 
 
 @dataclass(frozen=True)
@@ -182,22 +251,17 @@ class FunctionModel:
         """
         data, left_out = training_data(data, features)
         everywhere = shifted_sobol(_N_EVERYWHERE, data.X.shape[1], np.random.default_rng(0))
-        best = _likeliest_fit(
+        transform, fit = _likeliest_fit(
             data, features, warm_start, everywhere=everywhere, is_constraint=is_constraint
         )
         process = GaussianProcess.from_data(
-            data.X,
-            best.transform.forward(data.y),
-            best.fit.hyperparameters,
-            features,
-            known_noise=best.known_noise,
-            cholesky=best.fit.cholesky,
+            data.X, transform.forward(data.y), fit.hyperparameters, features, cholesky=fit.cholesky
         )
         function = cls(
             name,
             process,
-            best.transform,
-            best.fit.warm_start,
+            transform,
+            fit.warm_start,
             len(data.y),
             _scale(process, everywhere, centered=not is_constraint),
             failed=data.failed,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bbo_plugins.methods.bilbo.problem import BilevelProblem
+    from bbo_plugins.methods.bilbo.model import BilevelProblem
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
@@ -350,7 +350,13 @@ class _Search:
         self.upper, self.lower = problem.upper_space, problem.lower_space
         self.n_upper = problem.n_upper
         self.lower_is_listed = _is_small(self.lower)
-        self.climbing = climbing_dimensions(self.lower)
+        self.climbing = np.array(
+            [
+                dimension.n_levels is None
+                or (not dimension.is_categorical and dimension.n_levels > _FEW_LEVELS)
+                for dimension in self.lower.dimensions
+            ]
+        )
 
     def run(self, anchors: FloatArray) -> Pairs:
         """Return pairs of the search, the best one among them."""
@@ -475,17 +481,6 @@ def climb(
         steepest = np.abs(gradient).max(axis=1)
         step = np.minimum(step, _LONGEST_STEP / np.maximum(steepest, 1e-12))
     return P
-
-
-def climbing_dimensions(space: SearchSpace) -> NDArray[np.bool_]:
-    """Return which dimensions take part in an ascent, shape (d,)."""
-    return np.array(
-        [
-            dimension.n_levels is None
-            or (not dimension.is_categorical and dimension.n_levels > _FEW_LEVELS)
-            for dimension in space.dimensions
-        ]
-    )
 
 
 def perturbed(

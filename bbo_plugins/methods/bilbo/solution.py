@@ -26,8 +26,7 @@ from bbo_plugins.methods.bilbo.trusted_sets import (
 )
 
 if TYPE_CHECKING:
-    from bbo_plugins.methods.bilbo.model import BilevelModel
-    from bbo_plugins.methods.bilbo.problem import BilevelProblem
+    from bbo_plugins.methods.bilbo.model import BilevelModel, BilevelProblem
     from bbo_plugins.space.dimension import FloatArray
 
 CAUTION = 1.0  # κ

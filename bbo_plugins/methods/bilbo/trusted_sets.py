@@ -93,20 +93,16 @@ class TrustedSets:
         if self.epsilon == np.inf:
             l_f = np.full_like(l_f, -np.inf)
         elif self.epsilon > 0.0:
-            with np.errstate(over="ignore"):  # of the largest floats: every response is trusted
-                l_f = lower.transform.forward(lower.transform.inverse(l_f) - self.epsilon)
+            l_f = lower.transform.forward(lower.transform.inverse(l_f) - self.epsilon)
         slack = smallest_bound(self.model.lower_constraints, P, self.sqrt_beta)
         u_f = mean + self.sqrt_beta * sd  # Eq. (4.1)
-        value = u_f
-        if self.model.validity is not None:
-            value = u_f + lower.scale * self.model.validity.log_probability(P)
+        value = u_f + lower.scale * self.log_validity(P)
         return LowerLevel(value, u_f, l_f, slack)
 
     def upper_level(self, P: FloatArray, best: FloatArray) -> UpperLevel:  # noqa: ARG002
         """Return u_F and the smallest u_c of the upper level at ``P`` (n, d)."""
-        value = self.model.upper.bound(P, self.sqrt_beta)
-        if self.model.validity is not None:
-            value += self.model.upper.scale * self.model.validity.log_probability(P)
+        upper = self.model.upper
+        value = upper.bound(P, self.sqrt_beta) + upper.scale * self.log_validity(P)
         slack = smallest_bound(self.model.upper_constraints, P, self.sqrt_beta)
         return UpperLevel(value, slack)
 

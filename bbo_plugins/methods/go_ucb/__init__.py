@@ -26,7 +26,7 @@ Start with :func:`~bbo_plugins.methods.go_ucb.algorithm.suggest`.
 | equation or step | function | file |
 |---|---|---|
 | Algorithm 1, lines 2-4 (Phase II) | NetworkSurrogate.fit | surrogate.py |
-| Algorithm 1, line 5 (Phase II) | UpperConfidenceBound.value_and_gradient | algorithm.py |
+| Algorithm 1, line 5 (Phase II) | upper_bound | algorithm.py |
 | Eq. (2) | fit | regression.py |
 | Eq. (3) | NetworkBall.from_data | ball.py |
 | Eq. (4) | NetworkBall.from_data | ball.py |

@@ -7,20 +7,29 @@ around the best point whose length follows from the order of all values; no stat
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bbo_plugins import errors
-from bbo_plugins.acquisition import functions
-from bbo_plugins.acquisition.candidates import shifted_sobol
+from bbo_plugins.acquisition.functions import (
+    AcquisitionName,
+    ConstrainedAcquisition,
+    ConstraintModel,
+    log_probability_of_feasibility,
+)
 from bbo_plugins.acquisition.maximize import TrustRegion, clearance_of, maximize_in_region
 from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity, fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import training_subset
-from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
+from bbo_plugins.methods.go_ucb.surrogate import (
+    NetworkPosterior,
+    NetworkSurrogate,
+    WarmNetwork,
+    inputs,
+)
+from bbo_plugins.methods.gp_bo import UNUSABLE, random_point
 from bbo_plugins.methods.observations import Suggestion
 
 if TYPE_CHECKING:
@@ -28,7 +37,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bbo_plugins.methods.go_ucb.ball import NetworkBall
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray, IntArray
@@ -64,79 +72,37 @@ class GOUCBOptions:
     deterministic: bool = False
 
 
-@dataclass(frozen=True)
-class UpperConfidenceBound:
-    """The acquisition function: the bound, or under constraints the expected improvement.
+def upper_bound(
+    objective: NetworkPosterior,
+    multiplier: float,
+    incumbent: float,
+    constraints: tuple[ConstraintModel, ...] = (),
+    validity: Validity | None = None,
+    *,
+    only_feasibility: bool = False,
+) -> ConstrainedAcquisition:
+    """Return the acquisition function: the bound, or under constraints the expected improvement.
 
     The expected improvement has the standard deviations of the bound, and is weighed by the
     probability of feasibility. A bound has a unit: as the gains get smaller it would count for ever
     less beside the probability, and the search would stay away from the border.
 
-    Attributes:
-        features: The map to the networks' inputs.
-        objective: Ball of the objective's network; None if nothing but feasibility is wanted.
+    Args:
+        objective: The objective's network.
         multiplier: √β, by which posterior standard deviations are multiplied.
         incumbent: Largest mean at points that may be the best; used with weights only.
-        constraints: Balls of the slacks' networks, and the slack from which on a point is feasible.
+        constraints: Networks of the slacks, and the slack from which on a point is feasible.
         validity: Where an evaluation returns a value; None if none has failed.
+        only_feasibility: Whether nothing but feasibility is wanted.
     """
-
-    features: FeatureMap
-    objective: NetworkBall | None
-    multiplier: float
-    incumbent: float
-    constraints: tuple[tuple[NetworkBall, float], ...] = ()
-    validity: Validity | None = None
-
-    def value(self, X: FloatArray) -> FloatArray:
-        """Return the values (m,) at points ``X`` (m, d)."""
-        U = inputs(X, self.features)
-        value = np.zeros(len(X))
-        if self.objective is not None:
-            value += self._of_objective(*self.objective.predict(U)).value
-        for ball, limit in self.constraints:
-            value += functions.log_probability_of_feasibility(*ball.predict(U), limit).value
-        if self.validity is not None:
-            value += self._validity_exponent * self.validity.log_probability(X)
-        return value
-
-    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the values (m,) and gradients (m, d) at points ``X`` (m, d)."""
-        U = inputs(X, self.features)
-        value, by_input = np.zeros(len(X)), np.zeros(U.shape)
-        if self.objective is not None:
-            mean, variance, *gradients = self.objective.predict_with_gradients(U)
-            # Algorithm 1, line 5 (Phase II): max over w
-            derivatives = self._of_objective(mean, variance)
-            value += derivatives.value
-            by_input += functions.chain(derivatives, *gradients)
-        for ball, limit in self.constraints:
-            mean, variance, *gradients = ball.predict_with_gradients(U)
-            feasible = functions.log_probability_of_feasibility(mean, variance, limit)
-            value += feasible.value
-            by_input += functions.chain(feasible, *gradients)
-        gradient = np.zeros(X.shape)
-        gradient[:, self.features.numeric] = 2.0 * by_input[:, self.features.numeric_columns]
-        if self.validity is not None:
-            log_probability, by_x = self.validity.log_probability_and_gradient(X)
-            value += self._validity_exponent * log_probability
-            gradient += self._validity_exponent * by_x
-        return value, gradient
-
-    @property
-    def _validity_exponent(self) -> int:
-        return self.validity.exponent if self.validity is not None and self.constraints else 1
-
-    def _of_objective(self, mean: FloatArray, variance: FloatArray) -> functions.Derivatives:
-        if self.constraints:
-            beta = self.multiplier**2
-            gain = functions.log_expected_improvement(mean, beta * variance, self.incumbent)
-            return gain._replace(by_variance=beta * gain.by_variance)
-        bound = functions.upper_confidence_bound(mean, variance, self.multiplier)
-        if self.validity is None:
-            return bound
-        value, slope = functions.log_softplus(bound.value - self.incumbent)
-        return functions.Derivatives(value, slope * bound.by_mean, slope * bound.by_variance)
+    if constraints:
+        kind: AcquisitionName | None = None if only_feasibility else "logei"
+        objective = replace(objective, factor=multiplier**2)
+        return ConstrainedAcquisition(kind, objective, incumbent, 0.0, constraints, validity)
+    if validity is not None:
+        validity = replace(validity, exponent=1)
+    # Algorithm 1, line 5 (Phase II): max over w
+    return ConstrainedAcquisition("ucb", objective, incumbent, multiplier, (), validity)
 
 
 @one_blas_thread()
@@ -165,10 +131,8 @@ def suggest(
     """
     try:
         return suggest_by_model(space, observations, options, rng=rng, warm_starts=warm_starts)
-    except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
-        x = space.snap(shifted_sobol(1, len(space), rng))[0]
-        notes = (f"no network could be used ({errors.reason_of(error)}), so the point is random",)
-        return Suggestion(x, notes=notes, criterion=FIT_NAME)
+    except UNUSABLE as error:
+        return replace(random_point(space, rng, error), criterion=FIT_NAME)
 
 
 def suggest_by_model(
@@ -201,13 +165,18 @@ def suggest_by_model(
         # The same bound of workers that think at the same time has its maxima at nearly one place.
         multiplier *= math.exp(_WIDER + rng.standard_normal())
     validity, notes = fit_validity(data.X, failed, features)
-    acquisition = UpperConfidenceBound(
-        features,
-        objective if eligible.any() or not constraints else None,
+    acquisition = upper_bound(
+        NetworkPosterior(objective, features),
         multiplier,
         incumbent,
-        tuple((one.condition_on_pending(pending, one.ball), _limit(one)) for one in constraints),
+        tuple(
+            ConstraintModel(
+                NetworkPosterior(one.condition_on_pending(pending, one.ball), features), one.limit
+            )
+            for one in constraints
+        ),
         validity,
+        only_feasibility=not eligible.any(),
     )
     # Among infinitely many points, one close by teaches as much as a repeat, and more.
     unrepeated = options.deterministic or space.size is None
@@ -267,11 +236,6 @@ def _fit(
     return surrogate, constraints
 
 
-def _limit(constraint: NetworkSurrogate) -> float:
-    """Return the transformed slack from which on a point is feasible."""
-    return float(constraint.transform.forward(np.zeros(1))[0])
-
-
 def _region(
     space: SearchSpace,
     observations: Observations,
@@ -294,7 +258,7 @@ def _region(
         worth = np.zeros(len(points))
         for model in constraints:
             prediction = model.predict(points)
-            worth += functions.log_probability_of_feasibility(*prediction, _limit(model)).value
+            worth += log_probability_of_feasibility(*prediction, model.limit).value
         values = np.full(len(points), -np.inf)
     else:
         worth, values = mean, observations.y

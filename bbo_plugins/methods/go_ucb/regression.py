@@ -17,7 +17,6 @@ Source: Nocedal & Wright (2006), "Numerical Optimization", section 10.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,19 +30,6 @@ _SMALLEST_DAMPING, _FIRST_DAMPING, _LARGEST_DAMPING = 1e-6, 1e-2, 1e12
 _TOLERANCE = 1e-3
 
 
-@dataclass(frozen=True)
-class Regression:
-    """The result of :func:`fit`.
-
-    Attributes:
-        w: Parameters, shape (d_w,).
-        loss: Φ(w).
-    """
-
-    w: FloatArray
-    loss: float
-
-
 def fit(
     network: Network,
     U: FloatArray,
@@ -53,7 +39,7 @@ def fit(
     *,
     max_iterations: int,
     tolerance: float = _TOLERANCE,
-) -> Regression:
+) -> FloatArray:
     """Return a local minimum of Φ near ``start``.
 
     Args:
@@ -66,7 +52,7 @@ def fit(
         tolerance: Decrease of Φ, in nats, at which the search ends.
 
     Returns:
-        The parameters and Φ there.
+        Its parameters w, shape (d_w,).
 
     Raises:
         ValueError: The Gram matrix could not be factorized.
@@ -96,7 +82,7 @@ def fit(
         w, f, loss = moved, f_moved, loss_moved
         if decrease < tolerance:
             break
-    return Regression(w, loss)
+    return w
 
 
 def factorize(K: FloatArray, noise: FloatArray) -> FloatArray:

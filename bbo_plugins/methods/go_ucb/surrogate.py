@@ -15,8 +15,6 @@ other parameters, which the first step of the regression finds.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bbo_plugins.gp.fit import pack, unpack
 from bbo_plugins.gp.surrogate import transformed_noise
 from bbo_plugins.gp.targets import BoxCoxTransform
 from bbo_plugins.methods.go_ucb.ball import NetworkBall
@@ -71,12 +70,11 @@ class WarmNetwork:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready form; the parameters are packed as base64 of float16."""
-        hidden = np.clip(self.hidden, -_LARGEST_HALF, _LARGEST_HALF).astype("<f2")
-        packed = base64.b64encode(hidden.tobytes()).decode("ascii")
+        hidden = np.clip(self.hidden, -_LARGEST_HALF, _LARGEST_HALF)
         return {
             "theta": self.theta.tolist(),
             "power": self.power,
-            "hidden": packed,
+            "hidden": pack(hidden, "<f2"),
             "n_cold": self.n_cold,
         }
 
@@ -87,10 +85,9 @@ class WarmNetwork:
             return None
         try:
             theta = np.array(stored["theta"], dtype=np.float64)
-            packed = base64.b64decode(stored["hidden"], validate=True)
-            hidden = np.frombuffer(packed, dtype="<f2").astype(np.float64)
+            hidden = unpack(stored["hidden"], "<f2")
             power, n_cold = float(stored["power"]), int(stored["n_cold"])
-        except (KeyError, TypeError, ValueError, OverflowError, binascii.Error):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return None
         sane = (
             theta.shape == TYPICAL.shape
@@ -211,6 +208,11 @@ class NetworkSurrogate:
         """
         return ball.condition_on(pending, np.full(len(pending), self.noise_variance))
 
+    @property
+    def limit(self) -> float:
+        """0 in transformed units: from there on the slack of a constraint is feasible."""
+        return float(self.transform.forward(np.zeros(1))[0])
+
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean (m,) and variance (m,) at ``X`` (m, d), in transformed units."""
         return self.ball.predict(inputs(X, self.features))
@@ -218,6 +220,37 @@ class NetworkSurrogate:
     def predict_mean(self, X: FloatArray) -> FloatArray:
         """Return the mean (m,) at ``X`` (m, d), in transformed units."""
         return self.ball.mean(inputs(X, self.features))
+
+
+@dataclass(frozen=True)
+class NetworkPosterior:
+    """What a ball says of points of the unit cube.
+
+    Attributes:
+        ball: The ball.
+        features: The map to the network's inputs.
+        factor: What variances are multiplied by.
+    """
+
+    ball: NetworkBall
+    features: FeatureMap
+    factor: float = 1.0
+
+    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and variance (m,) at ``X`` (m, d)."""
+        mean, variance = self.ball.predict(inputs(X, self.features))
+        return mean, self.factor * variance
+
+    def predict_with_gradients(
+        self, X: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return mean (m,), variance (m,) and their gradients (m, d) at ``X`` (m, d)."""
+        columns = self.features.numeric_columns
+        mean, variance, *by_input = self.ball.predict_with_gradients(inputs(X, self.features))
+        by_mean, by_variance = np.zeros((2, *X.shape))
+        by_mean[:, self.features.numeric] = 2.0 * by_input[0][:, columns]
+        by_variance[:, self.features.numeric] = 2.0 * self.factor * by_input[1][:, columns]
+        return mean, self.factor * variance, by_mean, by_variance
 
 
 def inputs(X: FloatArray, features: FeatureMap) -> FloatArray:
@@ -327,7 +360,7 @@ class _Search:
         w = np.concatenate([np.zeros(network.n_skip), hidden])
         for iterations, evaluations in rounds:
             noise = targets.noise.variances(theta)
-            w = fit(network, self._U, targets.z, noise, w, max_iterations=iterations).w
+            w = fit(network, self._U, targets.z, noise, w, max_iterations=iterations)
             part = targets.chosen
             evidence = ScaleEvidence(
                 network.at(w), theta, self._U[part], targets.z[part], targets.noise.of(part)

@@ -48,7 +48,7 @@ class InnerHorizon:
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: An argument has a value outside its range, or N would be beyond the floats.
+        ValueError: An argument has a value outside its range.
 
     Example:
         .. code-block:: python
@@ -74,7 +74,7 @@ class InnerHorizon:
     _words: ClassVar = tuple(EXPONENTS)
 
     def __post_init__(self) -> None:
-        """Check the arguments, and that N can be computed."""
+        """Check the arguments."""
         errors.check_word("loss", self.loss, self._words)
         _set(self, "constant", errors.check_positive("constant", self.constant))
         _set(self, "minimum", errors.check_int("minimum", self.minimum, minimum=1))
@@ -88,7 +88,6 @@ class InnerHorizon:
 
     def _check_size(self) -> None:
         _set(self, "n_outer", errors.check_int("n_outer", self.n_outer, minimum=1))
-        _ = self.n_inner
 
     @classmethod
     def from_budget(
@@ -376,7 +375,7 @@ class GrowingHorizon(InnerHorizon):
 
         Raises:
             TypeError: ``trial_number`` is not an integer.
-            ValueError: ``trial_number`` is negative, or N is beyond the floats.
+            ValueError: ``trial_number`` is negative.
         """
         number = errors.check_int("trial_number", trial_number, minimum=0)
         return self._clipped(number + 1, self.exponent)

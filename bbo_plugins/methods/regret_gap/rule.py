@@ -19,7 +19,7 @@ The noise variance λ⁻¹ of the regret gap is the fitted one, but at least
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -217,10 +217,10 @@ class StoppingRecord:
     """
 
     n_trials: int
-    value: float
-    threshold: float
-    terms: Mapping[str, float]
-    terminate: bool
+    value: float = math.inf
+    threshold: float = -math.inf
+    terms: Mapping[str, float] = field(default_factory=dict)
+    terminate: bool = False
 
     @property
     def is_below(self) -> bool:

@@ -7,7 +7,7 @@ overlap: a pair without a reward yet is passed over, and a reward is divided by 
 
 | symbol | meaning                                                                               |
 |--------|---------------------------------------------------------------------------------------|
-| K      | number of arms, 2 in UHE-BO                                                           |
+| K      | number of arms, 2                                                                     |
 | T      | number of *trials* after start-up, as in the paper; they make n = T/2 rounds (pairs)  |
 | i      | number of a round, from 1                                                             |
 | γ      | rate of exploration: every arm has at least probability γ/K                           |
@@ -24,11 +24,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
-from bbo_plugins import errors
 from bbo_plugins.methods.observations import NO_ARM, TrialHistory
 
 if TYPE_CHECKING:
@@ -37,31 +36,19 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 RewardRule = Literal["improvement", "scaled"]
+_N_ARMS: Final = 2
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(NamedTuple):
     """One round of the bandit, as far as it is known.
 
     Attributes:
-        arm: The arm pulled, from 0; None if the bandit did not decide.
+        arm: The arm pulled, 0 or 1; None if the bandit did not decide.
         reward: The reward in [0, 1]; None if there is none, or not yet.
-
-    Raises:
-        TypeError: The arm is not an integer or the reward not a number.
-        ValueError: The arm is negative or the reward outside [0, 1].
     """
 
     arm: int | None
     reward: float | None
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        if self.arm is not None:
-            errors.check_int("arm", self.arm, minimum=0)
-        if self.reward is not None:
-            rule = "a number between 0 and 1"
-            errors.check_real("reward", self.reward, rule, lambda r: 0.0 <= r <= 1.0)
 
 
 @dataclass(frozen=True)
@@ -81,13 +68,12 @@ class Bandit:
     @property
     def gamma(self) -> float:
         """γ of the next round."""
-        n = self.n_played + 1 if self.n_rounds is None else self.n_rounds
-        return exploration_rate(n, n_arms=len(self.gains))
+        return exploration_rate(self.n_played + 1 if self.n_rounds is None else self.n_rounds)
 
     @property
     def log_weights(self) -> tuple[float, ...]:
         """Logarithms of the weights ω before the next round, one per arm."""
-        rate = self.gamma / len(self.gains)
+        rate = self.gamma / _N_ARMS
         return tuple(rate * gain for gain in self.gains)
 
     @property
@@ -95,27 +81,18 @@ class Bandit:
         """Probabilities p of the arms in the next round."""
         return probabilities(self.log_weights, self.gamma)
 
-    def after(self, round_: Round) -> Bandit:
-        """Return the state after one more round.
-
-        Raises:
-            ValueError: There is no such arm.
-        """
-        arm, reward = round_.arm, round_.reward
-        if arm is not None and arm >= len(self.gains):
-            rule = f"less than {len(self.gains)}, the number of arms"
-            raise ValueError(errors.rule_message("arm", rule, arm))
-        gains = self.gains
+    def after(self, arm: int | None, reward: float | None) -> Bandit:
+        """Return the state after one more :class:`Round`."""
+        gains = list(self.gains)
         if arm is not None and reward:  # Algorithm 1, line 20: the exponent but for its γ/K
-            gain = gains[arm] + reward / self.probabilities[arm]
-            gains = (*gains[:arm], gain, *gains[arm + 1 :])
-        return replace(self, gains=gains, n_played=self.n_played + 1)
+            gains[arm] += reward / self.probabilities[arm]
+        return replace(self, gains=tuple(gains), n_played=self.n_played + 1)
 
 
-def exploration_rate(n_rounds: int, *, n_arms: int = 2) -> float:
+def exploration_rate(n_rounds: int) -> float:
     """Return γ in (0, 1] for a number of rounds, half the paper's T; Auer et al., Corollary 3.2."""
     # Algorithm 1, line 5: n_rounds = T/2
-    return min(1.0, math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1.0) * n_rounds)))
+    return min(1.0, math.sqrt(_N_ARMS * math.log(_N_ARMS) / ((math.e - 1.0) * n_rounds)))
 
 
 def probabilities(log_weights: Sequence[float], gamma: float) -> tuple[float, ...]:
@@ -127,7 +104,7 @@ def probabilities(log_weights: Sequence[float], gamma: float) -> tuple[float, ..
     return tuple(share * weight + gamma / len(weights) for weight in weights)
 
 
-def replay(rounds: Iterable[Round], *, n_rounds: int | None = None, n_arms: int = 2) -> Bandit:
+def replay(rounds: Iterable[Round], *, n_rounds: int | None = None) -> Bandit:
     """Return the state of the bandit after the given rounds.
 
     A round without arm or reward does not change Ĝ, but counts as a round played: the rate of a
@@ -135,21 +112,12 @@ def replay(rounds: Iterable[Round], *, n_rounds: int | None = None, n_arms: int 
 
     Args:
         rounds: All rounds before the one to be played, in order.
-        n_rounds: How many rounds there will be, half the paper's T; None if unknown. More may be
-            played, at the same rate.
-        n_arms: K.
-
-    Raises:
-        TypeError: ``n_rounds`` or ``n_arms`` is not an integer.
-        ValueError: ``n_rounds`` is less than 1 or ``n_arms`` less than 2, or a round's arm is not
-            below ``n_arms``.
+        n_rounds: How many rounds there will be, half the paper's T, at least 1; None if unknown.
+            More may be played, at the same rate.
     """
-    if n_rounds is not None:
-        errors.check_int("n_rounds", n_rounds, minimum=1)
-    errors.check_int("n_arms", n_arms, minimum=2)
-    bandit = Bandit(gains=(0.0,) * n_arms, n_played=0, n_rounds=n_rounds)
-    for round_ in rounds:
-        bandit = bandit.after(round_)
+    bandit = Bandit(gains=(0.0,) * _N_ARMS, n_played=0, n_rounds=n_rounds)
+    for arm, reward in rounds:
+        bandit = bandit.after(arm, reward)
     return bandit
 
 
@@ -179,14 +147,7 @@ def pair_rewards(
             trials with smaller numbers than the pair's, else 0. "scaled": the pair's better value,
             scaled so that the finite start-up values span [0, 1], and clipped; no reward as long as
             there is none of them, and if all are equal, 1 above them and 0 otherwise.
-
-    Raises:
-        TypeError: ``number`` or ``first`` is not an integer, or ``rule`` not a string.
-        ValueError: ``first`` is negative, ``number`` less than ``first``, or the rule unknown.
     """
-    errors.check_int("first", first, minimum=0)
-    errors.check_int("number", number, minimum=first)
-    errors.check_word("rule", rule, get_args(RewardRule))
     n_pairs, _ = pair_of(number, first)
     values = np.where(history.finished & ~np.isnan(history.values), history.values, -np.inf)
 
@@ -208,7 +169,7 @@ def pair_rewards(
         rewards = _scaled(best, values[row < 0])
     known = finished.reshape(n_pairs, 2).all(axis=1) & ~np.isnan(rewards)
     return tuple(
-        Round(arm=None if arm == NO_ARM else arm, reward=reward if is_known else None)
+        Round(None if arm == NO_ARM else arm, reward if is_known else None)
         for arm, reward, is_known in zip(
             arms[::2].tolist(), rewards.tolist(), known.tolist(), strict=True
         )

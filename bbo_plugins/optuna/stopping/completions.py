@@ -9,18 +9,16 @@ Trials that continue one another (:mod:`bbo_plugins.optuna.study.continuations`)
 observation: its place is that of the first of them to complete, its value that of the one with the
 longest training of those that had completed by the time of the t-th completion.
 
-The t-th observation depends on the first t completions alone, the search space included
-(:mod:`bbo_plugins.optuna.stopping.learned_space`).
+The t-th observation depends on the first t completions alone, the search space included.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import insort
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
-from typing import TYPE_CHECKING
+from operator import attrgetter, is_
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from optuna.distributions import FloatDistribution, IntDistribution
@@ -29,61 +27,75 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
-from bbo_plugins.optuna.stopping.learned_space import LearnedSpace
-from bbo_plugins.optuna.study.trials import TrialReader, TrialRow, finite_values
+from bbo_plugins.optuna.study.conditions import ParameterLearner, conditions_among
+from bbo_plugins.optuna.study.points import PlacedTrials
+from bbo_plugins.optuna.study.trials import TrialRow, finite_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from optuna.study import Study
-    from optuna.trial import FrozenTrial
-
     from bbo_plugins.gp.likelihood import Hyperparameters
-    from bbo_plugins.optuna.study.proposal import Proposal
+    from bbo_plugins.optuna.study.trials import StudyTrials
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
+
+# The complete trials of one configuration by number: one trial and those that continue it.
+Completion: TypeAlias = list[TrialRow]
 
 _MIN_SHARE = 0.75  # of the observations, that a fit of the sampler's has to have been made on
 _MAX_AGE = 32  # completions since it was used
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - Optuna's times have no zone
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """Hyperparameters that a sampler of this package estimated before it suggested a trial.
+class LearnedSpace:
+    """Places complete trials in the space that they span; one more is added to what is known.
 
-    Attributes:
-        proposal: The trial's stored proposal, which knows the parameters of the model.
-        fit: The fit in it.
+    The space has all parameters that any of the trials has, each with its latest range; a value
+    outside of that is placed at the nearest end. One that some trial lacks has a condition
+    (:mod:`bbo_plugins.optuna.study.conditions`). A parameter whose values are not of one kind, as a
+    number and then a category, has no common scale and is left out.
+
+    Only a cache: a pickled copy starts anew.
     """
 
-    proposal: Proposal
-    fit: WarmStart
+    def __init__(self) -> None:
+        """Start without a trial."""
+        self._forget()
+        self._placed = PlacedTrials({})
 
-    def of(self, names: Sequence[str]) -> Hyperparameters | None:
-        """Return the hyperparameters if the model had these parameters, else None."""
-        return self.fit.hyperparameters(len(names)) if self.proposal.is_of(names) else None
+    def __reduce__(self) -> tuple[type[LearnedSpace], tuple[()]]:
+        """Leave everything out."""
+        return LearnedSpace, ()
 
+    def _forget(self) -> None:
+        self._rows: list[TrialRow] = []
+        self._learner = ParameterLearner()
 
-@dataclass(frozen=True)
-class Completion:
-    """One complete trial.
+    def place(self, rows: Sequence[TrialRow]) -> tuple[SearchSpace, FloatArray]:
+        """Return the space of complete trials, d dimensions, and their points (n, d).
 
-    Attributes:
-        number: Its number.
-        started_at: When it started, in seconds; minus infinity if that is not known.
-        finished_at: When it completed, in seconds.
-        trial: Its parameters and value, the latter maximized.
-        scores: Cross-validation scores reported for it; empty if there are none.
-        estimate: Hyperparameters of the model that suggested it, if they are stored.
-    """
-
-    number: int
-    started_at: float
-    finished_at: float
-    trial: TrialRow
-    scores: tuple[float, ...]
-    estimate: Estimate | None
+        Args:
+            rows: The trials, each inside its own ranges. Those of the last call need not be read
+                again if they are the first ones now.
+        """
+        if len(rows) < len(self._rows) or not all(map(is_, rows, self._rows)):
+            self._forget()
+        for row in rows[len(self._rows) :]:
+            self._rows.append(row)
+            self._learner.add(row.trial)
+        known, disputed = self._learner.parameters(), self._learner.disputed
+        distributions = {
+            name: distribution
+            for name, distribution in known.distributions.items()
+            if name not in disputed
+        }
+        conditions = conditions_among(distributions, known.conditions)
+        if self._placed.distributions == distributions:
+            self._placed.set_conditions(conditions)
+        else:
+            self._placed = PlacedTrials(distributions, conditions)
+        _, X = self._placed.place(rows)
+        return self._placed.space, X
 
 
 @dataclass(frozen=True)
@@ -106,93 +118,71 @@ class CompletedTrials:
     estimate: Hyperparameters | None
     best_scores: tuple[float, ...]
 
-
-class StudyCompletions:
-    """The complete trials of one study, each read once; of each configuration the first.
-
-    Only a cache: all of it can be read from the study again. Not to be shared among threads.
-    """
-
-    def __init__(self) -> None:
-        """Start with nothing read."""
-        self._reader = TrialReader()
-        self._forget(0)
-
-    def _forget(self, generation: int) -> None:
-        self._generation = generation
-        self._complete: dict[int, Completion] = {}
-        self._read: set[int] = set()  # numbers of all complete trials
-        self._n_settled = 0
-        # For each first trial of a configuration the first one that has completed; for each of
-        # these the others, by number.
-        self._counted: dict[int, int] = {}
-        self._later: dict[int, list[Completion]] = {}
-        self._space = LearnedSpace()
-
-    def read(self, study: Study) -> tuple[Mapping[int, Completion], bool]:
-        """Return the completions by number, and whether this is still the study read before.
-
-        Of trials that continue one another only the first one to complete is among them. It is
-        another study if a study was deleted and its identifier given to the next.
-        """
-        trials = self._reader.read(study)
-        is_same = self._generation in {0, trials.generation}
-        if self._generation != trials.generation:
-            self._forget(trials.generation)
-        first = trials.continuations.first
-        for row in trials.rows[self._n_settled :]:
-            if row.complete and row.number not in self._read:
-                self._read.add(row.number)
-                completion = _completion(row)
-                if completion is not None:
-                    self._add(completion, first.get(row.number, row.number))
-        self._n_settled = trials.n_settled
-        return self._complete, is_same
-
-    def _add(self, completion: Completion, first: int) -> None:
-        """Add one of the configuration that trial ``first`` has begun."""
-        counted = self._counted.setdefault(first, completion.number)
-        if counted == completion.number:
-            self._complete[completion.number] = completion
-        else:
-            later = self._later.setdefault(counted, [])
-            insort(later, completion, key=_by_number)
-
-    def latest(self, order: Sequence[Completion], until: float = math.inf) -> list[Completion]:
-        """Return the completions with the longest training in place of the first ones.
+    @classmethod
+    def of(cls, order: Sequence[Completion], learned: LearnedSpace) -> CompletedTrials | None:
+        """Read the completions, at least one; None if there is no parameter.
 
         Args:
-            order: The first ones.
-            until: Those that completed after this time, in seconds, are left out.
+            order: The completions in their order.
+            learned: What is known of their space from earlier calls.
         """
-        if not self._later:
-            return list(order)
-        latest = []
-        for first in order:
-            others = self._later.get(first.number, ())
-            known = (other for other in others if other.finished_at <= until)
-            latest.append(max((first, *known), key=_by_number))
-        return latest
-
-    def completed(self, order: Sequence[Completion]) -> CompletedTrials | None:
-        """Return the trials as a stopping criterion sees them; None if there is no parameter.
-
-        Args:
-            order: The completions in their order, at least one.
-        """
-        space, X = self._space.place([completion.trial for completion in order])
+        rows = [completion[0] for completion in order]
+        space, X = learned.place(rows)
         if not len(space):
             return None
-        latest = self.latest(order, max(completion.finished_at for completion in order))
-        y, n_infinite = finite_values([completion.trial for completion in latest])
-        return CompletedTrials(
+        end = max(map(finished_at, rows))
+        latest = [
+            completion[0]
+            if len(completion) == 1
+            else [row for row in completion if row is completion[0] or finished_at(row) <= end][-1]
+            for completion in order
+        ]
+        y, n_infinite = finite_values(latest)
+        return cls(
             space=space,
             X=X,
             y=y,
             n_infinite=n_infinite,
-            estimate=_latest_estimate(order, space.names),
-            best_scores=latest[int(np.argmax(y))].scores,
+            estimate=_latest_estimate(rows, space.names),
+            best_scores=scores_of(latest[int(np.argmax(y))].trial.system_attrs),
         )
+
+
+def completions_of(trials: StudyTrials) -> dict[int, Completion]:
+    """Return the completions of a study, each by the number of its first complete trial."""
+    first = trials.continuations.first
+    found: dict[int, Completion] = {}
+    for row in trials.rows:
+        if row.complete and not math.isnan(row.value) and _is_inside(row):
+            found.setdefault(first.get(row.number, row.number), []).append(row)
+    return {rows[0].number: rows for rows in found.values()}
+
+
+def in_order(
+    complete: Mapping[int, Completion], recorded: Mapping[int, int]
+) -> tuple[Completion, ...]:
+    """Return the completions in their order.
+
+    Args:
+        complete: The completions by number.
+        recorded: Numbers of trials by the place, from 1 on, that they have been given already.
+            They keep it even if a trial with an earlier time of completion has appeared since; the
+            others fill the remaining places.
+    """
+    taken = set(recorded.values())
+    rest = iter(
+        sorted(
+            (rows for number, rows in complete.items() if number not in taken),
+            key=lambda rows: (finished_at(rows[0]), rows[0].number),
+        )
+    )
+    places = range(1, len(complete) + 1)
+    return tuple(complete[recorded[place]] if place in recorded else next(rest) for place in places)
+
+
+def finished_at(row: TrialRow) -> float:
+    """Return when a trial finished, in seconds; infinity if that is not known."""
+    return seconds_of(row.trial.datetime_complete, unknown=math.inf)
 
 
 def seconds_of(time: datetime | None, *, unknown: float) -> float:
@@ -202,81 +192,27 @@ def seconds_of(time: datetime | None, *, unknown: float) -> float:
         time: The time, without a zone.
         unknown: Returned for None.
     """
-    return unknown if time is None else (time.replace(tzinfo=None) - _EPOCH).total_seconds()
+    return unknown if time is None else (time - _EPOCH).total_seconds()
 
 
-def in_order(
-    complete: Mapping[int, Completion], recorded: Mapping[int, int]
-) -> tuple[Completion, ...]:
-    """Return the complete trials in the order of completion.
-
-    Args:
-        complete: The trials by number.
-        recorded: Numbers of trials by the place, from 1 on, that they have been given already.
-            They keep it even if a trial with an earlier time of completion has appeared since; the
-            others fill the remaining places.
-    """
-    taken = set(recorded.values())
-    rest = iter(sorted((c for n, c in complete.items() if n not in taken), key=_by_completion))
-    places = range(1, len(complete) + 1)
-    return tuple(complete[recorded[place]] if place in recorded else next(rest) for place in places)
-
-
-def appended(
-    order: tuple[Completion, ...], complete: Mapping[int, Completion]
-) -> tuple[Completion, ...]:
-    """Return ``order`` with the trials that were read since, the last ones of ``complete``."""
-    return (*order, *sorted(islice(complete.values(), len(order), None), key=_by_completion))
-
-
-def _by_number(completion: Completion) -> int:
-    return completion.number
-
-
-def _by_completion(completion: Completion) -> tuple[float, int]:
-    return completion.finished_at, completion.number
-
-
-def _completion(row: TrialRow) -> Completion | None:
-    """Read a complete trial; None if it is outside of its own search space."""
-    trial = row.trial
-    if math.isnan(row.value) or not _is_inside(trial):
-        return None
-    return Completion(
-        number=trial.number,
-        started_at=seconds_of(trial.datetime_start, unknown=-math.inf),
-        finished_at=seconds_of(trial.datetime_complete, unknown=math.inf),
-        trial=row,
-        scores=scores_of(trial.system_attrs),
-        estimate=_estimate(row.proposal),
+def _is_inside(row: TrialRow) -> bool:
+    """Return whether the numbers of a trial are in its own ranges: enqueued ones need not be."""
+    return "fixed_params" not in row.trial.system_attrs or all(
+        distribution.low <= row.params[name] <= distribution.high
+        for name, distribution in row.trial.distributions.items()
+        if isinstance(distribution, FloatDistribution | IntDistribution)
     )
 
 
-def _is_inside(trial: FrozenTrial) -> bool:
-    for name, distribution in trial.distributions.items():
-        # A choice that is none could not have been stored.
-        if isinstance(distribution, FloatDistribution | IntDistribution):
-            value = trial.params[name]
-            if not distribution.low <= value <= distribution.high:
-                return False
-    return True
-
-
-def _estimate(proposal: Proposal | None) -> Estimate | None:
-    """Read the fit of a model, if it was fitted by maximum a posteriori."""
-    if proposal is None or not proposal.fits or proposal.loss != name_of(MARGINAL):
-        return None
-    fit = WarmStart.from_json(proposal.fits[0])
-    return None if fit is None else Estimate(proposal, fit)
-
-
-def _latest_estimate(order: Sequence[Completion], names: tuple[str, ...]) -> Hyperparameters | None:
+def _latest_estimate(rows: Sequence[TrialRow], names: tuple[str, ...]) -> Hyperparameters | None:
     """Return the estimate that the highest-numbered trial came from, unless it is out of date."""
-    n_modeled = min(len(order), MAX_MODELED)
-    for completion in sorted(order[-_MAX_AGE:], key=_by_number, reverse=True):
-        estimate = completion.estimate
-        hyperparameters = None if estimate is None else estimate.of(names)
-        if estimate is not None and hyperparameters is not None:
-            is_recent = estimate.fit.n_points >= _MIN_SHARE * n_modeled
-            return hyperparameters if is_recent else None
+    for row in sorted(rows[-_MAX_AGE:], key=attrgetter("number"), reverse=True):
+        proposal = row.proposal
+        if proposal is None or proposal.loss != name_of(MARGINAL) or not proposal.is_of(names):
+            continue
+        fit = WarmStart.from_json(proposal.fits[0]) if proposal.fits else None
+        estimate = None if fit is None else fit.hyperparameters(len(names))
+        if fit is not None and estimate is not None:
+            is_recent = fit.n_points >= _MIN_SHARE * min(len(rows), MAX_MODELED)
+            return estimate if is_recent else None
     return None

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.stopping.completions import (
     CompletedTrials,
     Completion,
-    StudyCompletions,
-    appended,
+    LearnedSpace,
+    completions_of,
+    finished_at,
     in_order,
 )
 from bbo_plugins.optuna.stopping.records import (
@@ -25,22 +25,19 @@ from bbo_plugins.optuna.stopping.records import (
     Settings,
     StoredRecord,
     attributes_of,
-    n_unreadable,
     records_of,
     store_record,
     store_settings,
     stored_settings,
     stored_warm_start,
 )
-from bbo_plugins.optuna.study.trials import signs_of
+from bbo_plugins.optuna.study.trials import TrialReader, signs_of
 
 if TYPE_CHECKING:
     from optuna.study import Study
 
     from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.methods.regret_gap.rule import StoppingRecord
-
-_logger = logging.getLogger(__name__)
 
 _MAX_DELAY = 1.0  # seconds from a trial's end to its record, at most
 
@@ -65,13 +62,12 @@ class StoredRecords:
     @classmethod
     def read(cls, study: Study, settings: Settings) -> StoredRecords:
         """Read the records of a terminator with these settings; there may be none."""
-        completions = StudyCompletions()
-        complete, _ = completions.read(study)
-        records = records_of(attributes_of(study), settings, complete, {})
-        order = in_order(complete, {n: stored.number for n, stored in records.items()})
+        progress = StudyProgress(settings)
+        progress.read_trials(study)
+        progress.read_records(study)
         (sign,) = signs_of(study)  # the values are those of the objective
-        values = tuple(sign * completion.trial.value for completion in completions.latest(order))
-        return cls(settings, tuple(records.values()), values)
+        values = tuple(sign * completion[-1].value for completion in progress.order)
+        return cls(settings, tuple(progress.records.values()), values)
 
     @classmethod
     def read_all(cls, study: Study) -> list[StoredRecords]:
@@ -94,7 +90,7 @@ class StudyProgress:
     Attributes:
         lock: To be held while anything else here is used.
         once: The messages about this study that have been given.
-        order: The completions in their order, continuations not among them.
+        order: The completions in their order.
         n_seen: How many of them a worker here has looked at; infinite before the first look.
         records: Records by the number of completions, in that order.
         warm_start: State from which the next fit may start.
@@ -104,10 +100,12 @@ class StudyProgress:
         """Start with nothing read."""
         self.lock = threading.Lock()
         self._settings = settings
-        self._completions = StudyCompletions()
-        self._forget()
+        self._reader = TrialReader()
+        self._forget(0)
 
-    def _forget(self) -> None:
+    def _forget(self, generation: int) -> None:
+        self._generation = generation
+        self._space = LearnedSpace()
         self.once = Once()
         self.order: tuple[Completion, ...] = ()
         self.n_seen = math.inf
@@ -117,33 +115,27 @@ class StudyProgress:
 
     def read_trials(self, study: Study) -> None:
         """Bring :attr:`order` up to date; forget all if this is another study by now."""
-        complete, same = self._completions.read(study)
-        if not same:
-            self._forget()
-        if len(complete) > len(self.order):
-            self.order = appended(self.order, complete)
+        trials = self._reader.read(study)
+        if self._generation != trials.generation:
+            self._forget(trials.generation)
+        self._put_in_order(completions_of(trials))
+
+    def _put_in_order(self, complete: dict[int, Completion]) -> None:
+        places = {n: stored.number for n, stored in self.records.items()}
+        self.order = in_order(complete, places)
 
     def read_records(self, study: Study) -> None:
-        """Take over the records of other workers."""
+        """Take over the records that workers have stored."""
         attributes = attributes_of(study)
-        if self.once.first_time("damage") and (n := n_unreadable(attributes, self._settings)):
-            _logger.warning(
-                "RegretGapTerminator: %d of the study's attributes that it has stored cannot be "
-                "read and are ignored; what is needed of them is made again.",
-                n,
-            )
-        self._settings_are_stored = attributes.get(self._settings.key) == self._settings.content
-        complete = {completion.number for completion in self.order}
-        n_known = len(self.records)
-        self.records = records_of(attributes, self._settings, complete, self.records)
-        if len(self.records) > n_known:
-            self.warm_start = stored_warm_start(attributes, self._settings)
-            places = {n: stored.number for n, stored in self.records.items()}
-            self.order = in_order({c.number: c for c in self.order}, places)
+        self._settings_are_stored = self._settings.key in attributes
+        complete = {completion[0].number: completion for completion in self.order}
+        self.records = records_of(attributes, self._settings, complete)
+        self.warm_start = stored_warm_start(attributes, self._settings) or self.warm_start
+        self._put_in_order(complete)
 
     def completed(self, n: int) -> CompletedTrials | None:
         """Return the first ``n`` completions; None if there is no parameter."""
-        return self._completions.completed(self.order[:n])
+        return CompletedTrials.of(self.order[:n], self._space)
 
     def before(self, n: int) -> list[StoppingRecord]:
         """Return the records of earlier completions than the ``n``-th, the oldest first."""
@@ -159,19 +151,18 @@ class StudyProgress:
         self.records.pop(n - CAPACITY, None)  # as in the storage
         self.records = dict(sorted({**self.records, n: stored}.items()))
 
-    def final(self, number: int, started_at: float) -> StoredRecord | None:
+    def final(self, number: int, started: float) -> StoredRecord | None:
         """Return the first record that ends the study for a worker.
 
         Args:
             number: The worker's trial.
-            started_at: When it began, in seconds. Records of earlier completions did not keep the
+            started: When it began, in seconds. Records of earlier completions did not keep the
                 study from going on, so they are no reason to end it now. Of completions that nobody
                 here has seen, the record may not have been stored by then, and does count.
         """
         for n, stored in self.records.items():
-            since = started_at - _MAX_DELAY if n > self.n_seen else started_at
-            if stored.record.terminate and (
-                stored.number == number or self.order[n - 1].finished_at > since
-            ):
+            since = started - _MAX_DELAY if n > self.n_seen else started
+            is_reason = stored.number == number or finished_at(self.order[n - 1][0]) > since
+            if stored.record.terminate and is_reason:
                 return stored
         return None

@@ -11,8 +11,8 @@ are other records.
 A record has an attribute of its own, so that workers do not overwrite each other's. The record of
 the n-th completion takes the place of that of the (n - 1024)-th, so at most 1,024 records of less
 than 1,000 characters are stored. The state from which the next fit starts exists once, in chunks
-that the completion owns (:mod:`bbo_plugins.optuna.study.attributes`). A malformed attribute counts
-as missing and is made again.
+that the completion owns (:mod:`bbo_plugins.optuna.study.attributes`). An attribute of another form
+counts as missing and is made again.
 """
 
 from __future__ import annotations
@@ -109,18 +109,18 @@ class StoredRecord:
 
     @classmethod
     def from_json(cls, stored: Any) -> StoredRecord | None:
-        """Read :meth:`to_json`'s form back; None if it is malformed."""
+        """Read :meth:`to_json`'s form back; None if it is none."""
         try:
             value, threshold = stored["value"], stored["threshold"]
             record = StoppingRecord(
-                n_trials=errors.check_int("n", stored["n"], minimum=1),
-                value=math.inf if value is None else errors.check_finite("value", value),
-                threshold=-math.inf if threshold is None else errors.check_finite("s", threshold),
-                terms={key: errors.check_finite(key, x) for key, x in stored["terms"].items()},
-                terminate=errors.check_bool("terminate", stored["terminate"]),
+                n_trials=stored["n"],
+                value=math.inf if value is None else value,
+                threshold=-math.inf if threshold is None else threshold,
+                terms=dict(stored["terms"]),
+                terminate=stored["terminate"],
             )
-            return cls(errors.check_int("trial", stored["trial"], minimum=0), record)
-        except (AttributeError, LookupError, TypeError, ValueError):
+            return cls(stored["trial"], record)
+        except (LookupError, TypeError, ValueError):
             return None
 
 
@@ -136,52 +136,29 @@ def stored_settings(attributes: Mapping[str, Any]) -> list[Settings]:
     return [settings for key, settings in found if settings and settings.key == key]
 
 
-def stored_records(attributes: Mapping[str, Any], settings: Settings) -> dict[int, StoredRecord]:
-    """Return the records made with ``settings`` by the number of completions, in that order.
-
-    Args:
-        attributes: The study's system attributes.
-        settings: The terminator's.
-    """
-    found = {}
-    for slot in range(CAPACITY):
-        stored = StoredRecord.from_json(attributes.get(f"{settings.key}:{slot}"))
-        if stored is not None and stored.record.n_trials % CAPACITY == slot:
-            found[stored.record.n_trials] = stored
-    return dict(sorted(found.items()))
-
-
-def n_unreadable(attributes: Mapping[str, Any], settings: Settings) -> int:
-    """Return how many attributes of this terminator, its fits' state aside, cannot be read."""
-    own = attributes.get(settings.key)
-    records = (attributes.get(f"{settings.key}:{slot}") for slot in range(CAPACITY))
-    damaged = (form is not None and StoredRecord.from_json(form) is None for form in records)
-    return sum(damaged, start=int(own is not None and own != settings.content))
-
-
 def records_of(
-    attributes: Mapping[str, Any],
-    settings: Settings,
-    numbers: Collection[int],
-    known: Mapping[int, StoredRecord],
+    attributes: Mapping[str, Any], settings: Settings, numbers: Collection[int]
 ) -> dict[int, StoredRecord]:
-    """Return those of the stored records that fit a study with these complete trials.
+    """Return the stored records of a study by the number of completions, in that order.
 
     There is one of each trial at most, the earliest of several that workers may have left.
 
     Args:
         attributes: The study's system attributes.
         settings: The terminator's.
-        numbers: Numbers of the complete trials.
-        known: Records that have been read before, and stay.
+        numbers: Numbers of the complete trials; records of others do not count.
     """
-    kept, taken = dict(known), {stored.number for stored in known.values()}
-    for n, stored in stored_records(attributes, settings).items():
-        fits = n <= len(numbers) and stored.number in numbers
-        if fits and n not in kept and stored.number not in taken:
+    slots = (attributes.get(f"{settings.key}:{slot}") for slot in range(CAPACITY))
+    found = {
+        stored.record.n_trials: stored for stored in map(StoredRecord.from_json, slots) if stored
+    }
+    kept: dict[int, StoredRecord] = {}
+    taken: set[int] = set()
+    for n, stored in sorted(found.items()):
+        if n <= len(numbers) and stored.number in numbers and stored.number not in taken:
             kept[n] = stored
             taken.add(stored.number)
-    return dict(sorted(kept.items()))
+    return kept
 
 
 def stored_warm_start(attributes: Mapping[str, Any], settings: Settings) -> WarmStart | None:
@@ -196,7 +173,7 @@ def store_settings(study: Study, settings: Settings) -> None:
 
 
 def store_record(study: Study, settings: Settings, stored: StoredRecord) -> None:
-    """Write a record, for :func:`stored_records`."""
+    """Write a record, for :func:`records_of`."""
     _store(study, f"{settings.key}:{stored.record.n_trials % CAPACITY}", stored.to_json())
 
 

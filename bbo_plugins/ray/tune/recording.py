@@ -29,6 +29,7 @@ from __future__ import annotations
 import logging
 import math
 import numbers
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
@@ -60,13 +61,10 @@ OWNER_KEY = "bbo_plugins:ray"  # system attribute: whose trial it is, and of whi
 NOT_COUNTED = "bbo_plugins:not_counted:"
 
 
-def owner_of(trial: FrozenTrial) -> tuple[str, str] | None:
-    """Return the owner of a trial and the name of its Ray trial; None if it is not of Ray."""
-    owner = trial.system_attrs.get(OWNER_KEY)
-    if not isinstance(owner, list | tuple) or len(owner) != 2:
-        return None
-    search, trial_id = owner
-    return (search, trial_id) if isinstance(search, str) and isinstance(trial_id, str) else None
+def owner_of(trial: FrozenTrial) -> tuple[str | None, str]:
+    """Return the owner of a trial and the name of its Ray trial; None and "" if there is none."""
+    owner, trial_id = trial.system_attrs.get(OWNER_KEY, (None, ""))
+    return owner, trial_id
 
 
 class Messages(Once):
@@ -84,16 +82,20 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
     _metric: Any  # name of the result, or names in a list, None before it is known
     _ot_study: Any  # an optuna.Study, None before it is set up
     _ot_trials: dict[str, Trial | FrozenTrial]  # by Ray's name; the latter have ended
-    # Our own, set up by BBOSearch.
-    _once: Messages
-    _tree: Tree | None  # the search space, None if it is a function
-    _owner: str  # whose trials these are: the same after a restore, another one in another search
-    _open: set[str]  # Ray's trials whose Optuna trial is running
-    _errored: set[str]  # those that failed, and that Ray may run again
-    _stopped_early: set[str]  # those of which only the completion is still to come
-    _completed_at: dict[str, int]  # the iteration at which those that completed did so
-    _latest: dict[str, dict[str, Any]]  # the last result of those that are open
-    _longest: int  # the largest iteration that any trial has reported
+
+    def __init__(self, **arguments: Any) -> None:
+        """Start without any trial."""
+        self._once = Messages()
+        self._tree: Tree | None = None  # the search space, None if it is a function
+        # Whose trials these are: the same after a restore, another one in another search.
+        self._owner = uuid.uuid4().hex
+        self._open: set[str] = set()  # Ray's trials whose Optuna trial is running
+        self._errored: set[str] = set()  # those that failed, and that Ray may run again
+        self._stopped_early: set[str] = set()  # those whose completion is still to come
+        self._completed_at: dict[str, int] = {}  # the iteration at which those that completed did
+        self._latest: dict[str, dict[str, Any]] = {}  # the last result of those that are open
+        self._longest = 0  # the largest iteration that any trial has reported
+        super().__init__(**arguments)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Record an intermediate result; one without a finite value is passed over."""
@@ -299,19 +301,16 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
     def _own_trials(self) -> Iterator[tuple[str, FrozenTrial]]:
         """Yield the trials of the study that this search has created, by Ray's names."""
         for trial in self._ot_study.get_trials(deepcopy=False):
-            owner, trial_id = owner_of(trial) or (None, "")
+            owner, trial_id = owner_of(trial)
             if owner == self._owner:
                 yield trial_id, trial
 
     def _leave_out(self, trial_numbers: Iterable[int]) -> None:
         """List trials whose steps Tune counts in another trial, or not at all."""
-        added = set(trial_numbers)
+        added, key = set(trial_numbers), NOT_COUNTED + self._owner
         if added:
-            key = NOT_COUNTED + self._owner
-            listed = self._ot_study.user_attrs.get(key)
-            known = listed if isinstance(listed, list) else []
-            added.update(number for number in known if isinstance(number, int))
-            self._ot_study.set_user_attr(key, sorted(added))
+            known = self._ot_study.user_attrs.get(key, [])
+            self._ot_study.set_user_attr(key, sorted(added.union(known)))
 
     def _keep(self, trial_id: str, result: Mapping[str, Any]) -> None:
         """Keep a result, which may be a trial's last, and the length of the longest training."""

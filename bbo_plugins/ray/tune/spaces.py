@@ -208,15 +208,20 @@ class Tree:
         return Found(params, is_whole=is_whole)
 
     def params_of(
-        self, argument: str, config: Mapping[str, Any], constants: Collection[str] | None = None
+        self,
+        argument: str,
+        config: Mapping[str, Any],
+        constants: Collection[str] | None = None,
+        *,
+        whole: bool = False,
     ) -> dict[str, Any]:
         """Return the parameters in a config by name, in the order of the space.
 
         Args:
             argument: Name of the argument, for the messages.
-            config: Values, nested, by path or by the names of the parameters; those of some
-                parameters may be missing.
+            config: Values, nested, by path or by the names of the parameters.
             constants: Paths that a config may hold besides; None for any.
+            whole: Whether no parameter may be missing.
 
         Returns:
             The values of the parameters that are given.
@@ -224,21 +229,21 @@ class Tree:
         Raises:
             ValueError: There is something else, or a value is not one of its parameter.
         """
-        if self.is_conditional and _is_by_name(config, self.distributions):
+        if self.is_conditional and not whole and _is_by_name(config, self.distributions):
             return {name: config[name] for name in self.distributions if name in config}
         flat = self._with_choices_whole(flattened(config, self.searched))
-        unknown = [path for path in flat if path not in self.searched]
-        unknown = [path for path in unknown if path not in (constants or ())]
+        known = {*self.searched, *(constants or ())}
+        unknown = [path for path in flat if path not in known]
         if unknown and constants is not None:
             rule = f"a point of the search space, which has no {unknown[0]!r}"
             raise ValueError(errors.rule_message(argument, rule, dict(config)))
         params: dict[str, Any] = {}
         for path, node in self.searched.items():
-            if path in flat:
-                found = node.find(flat[path])
-                if found is None:
+            if path in flat or whole:
+                found = node.find(flat[path]) if path in flat else None
+                if found is None or (whole and not found.is_whole):
                     place = f"{argument}[{path!r}]"
-                    raise ValueError(errors.rule_message(place, _rule_of(node), flat[path]))
+                    raise ValueError(errors.rule_message(place, _rule_of(node), flat.get(path)))
                 params |= found.params
         return params
 
@@ -254,23 +259,17 @@ class Tree:
                 whole.setdefault(above, {})[path.removeprefix(above + SEPARATOR)] = value
         return whole
 
-    def read(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters of a trial by name.
+    def read(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, BaseDistribution]]:
+        """Return the parameters of a trial and their distributions, both by name.
 
         Args:
             config: The trial's whole config, nested.
 
         Raises:
-            KeyError: Something is missing or out of its range; the path is said.
+            ValueError: Something is missing or out of its range.
         """
-        flat = flattened(config, self.searched)
-        params: dict[str, Any] = {}
-        for path, node in self.searched.items():
-            found = node.find(flat[path]) if path in flat else None
-            if found is None or not found.is_whole:
-                raise KeyError(path)
-            params |= found.params
-        return params
+        params, distributions = self.params_of("config", config, whole=True), self.distributions
+        return params, {name: distributions[name] for name in params}
 
 
 Node: TypeAlias = Constant | Parameter | Choice | Tree

@@ -14,23 +14,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from optuna.study import Study
-from scipy.special import ndtri
 
 from bbo_plugins import errors
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
 from bbo_plugins.visualization._data.axes import ParameterAxis, coordinates
-from bbo_plugins.visualization._data.objective import INTERVAL
 from bbo_plugins.visualization._data.panels import (
+    QUANTILE,
     Axis,
     HeatMap,
     Item,
     Line,
-    Names,
     Panel,
     Plot,
     Points,
     estimate,
+    estimate_labels,
 )
 from bbo_plugins.visualization._style import (
     ANSWERS,
@@ -48,10 +47,9 @@ if TYPE_CHECKING:
     from bbo_plugins.optuna.bilevel.posterior import BilevelPosterior
     from bbo_plugins.space.dimension import FloatArray
 
-_NAMES = Names("posterior mean", f"{INTERVAL:.0%} interval")
+_MEAN = "posterior mean"
 _ANSWER_LABEL, _SOLUTION_LABEL = "answers of the lower level", "solution"
 _VIOLATED_LABEL = "violates a constraint"
-_QUANTILE = float(ndtri(0.5 + 0.5 * INTERVAL))
 _MAX_DRAWN = 2  # parameters of one level
 _N_LINE, _N_PLANE, _N_ANSWERED_PLANE = 101, 61, 25  # points along an axis
 _N_CROSSES = 21  # crosses along an axis, at most
@@ -60,18 +58,56 @@ _JUMP = 0.1  # of an axis; so far apart, two neighboring answers are not joined
 
 
 @one_blas_thread()
-def bilevel_plot(study: Study, sampler: BILBOSampler, params: Sequence[str] | None = None) -> Plot:
-    """Return what each level sees, two to four panels.
+def plot_bilevel(study: Study, sampler: BILBOSampler, params: Sequence[str] | None = None) -> Plot:
+    """Plot what the models of a bilevel study know of both levels, around the solution.
+
+    With one parameter drawn on each level: the posterior means of both objectives over the two, and
+    the line of the lower level's answers, its best ones by the posterior means. Otherwise what each
+    level sees: the upper objective over the upper level's parameters where they are answered, the
+    lower objective over the lower level's parameters at the solution, and each answer over the
+    upper level's parameters. A curve comes with its central 95% interval. Parameters that are not
+    drawn are held at the solution, lower ones where an answer is shown excepted.
+
+    Each panel has the observations of its level's functions; the further off the panel one is, by
+    the function's own model, the fainter it is. Crosses are where a constraint of the level is
+    violated, by its posterior mean. Values are in the functions' own units.
+
+    The models are fitted once, to all trials, as :meth:`BILBOSampler.solution` does.
 
     Args:
         study: A study of ``sampler``.
         sampler: The sampler.
-        params: Parameters to draw; None for those in which the levels' objectives vary most.
+        params: Parameters to draw, one or two of each level; None for those in which the levels'
+            objectives vary most.
+
+    Returns:
+        Plotly's figure; of matplotlib, an array (n,) with the axes of each panel.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: There is no solution yet, the study is none of the sampler's, or ``params`` is
+        ValueError: There is no solution yet, the study does not fit the sampler, or ``params`` is
             not possible.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import BILBOSampler
+            from bbo_plugins.visualization import plot_bilevel
+
+            sampler = BILBOSampler(["x"], ["z"], seed=0)
+
+
+            def objective(trial):
+                query = trial.suggest_categorical("query", sampler.functions)
+                x, z = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("z", 0.0, 1.0)
+                return (x - 0.8) ** 2 + z**2 if query == "upper" else (z - x) ** 2
+
+
+            study = optuna.create_study(sampler=sampler)
+            study.optimize(objective, n_trials=12)
+            figure = plot_bilevel(study, sampler)
+            figure.write_html("bilevel.html")
     """
     errors.check_instance("study", study, Study, "an Optuna study")
     errors.check_instance("sampler", sampler, BILBOSampler, "the study's BILBOSampler")
@@ -79,8 +115,7 @@ def bilevel_plot(study: Study, sampler: BILBOSampler, params: Sequence[str] | No
         raise TypeError(errors.rule_message("params", "a sequence of names or None", params))
     view = _View(sampler.posterior(study), params)
     queries = map(_queries_label, view.posterior.roles.functions)
-    estimate_labels = (_NAMES.middle, _NAMES.interval, _NAMES.bars)
-    legend = (*estimate_labels, _ANSWER_LABEL, _SOLUTION_LABEL, *queries, _VIOLATED_LABEL)
+    legend = (*estimate_labels(_MEAN), _ANSWER_LABEL, _SOLUTION_LABEL, *queries, _VIOLATED_LABEL)
     return Plot(view.title(), tuple(view.panels()), PAIRS, legend)
 
 
@@ -211,11 +246,11 @@ class _View:
                 _star(*self._place(columns, axes)),
             )
             return _panel(title, axes, items)
-        half = _QUANTILE * self.posterior.deviation(name, points)
+        half = QUANTILE * self.posterior.deviation(name, points)
         interval = (values - half, values, values + half)
         value = float(self.posterior.mean(name, self.point[None])[0])
         items = (
-            *estimate(axes[0].values, interval, _NAMES, each=axes[0].is_discrete),
+            *estimate(axes[0].values, interval, _MEAN, each=axes[0].is_discrete),
             *self._violated(constraints, axes, points, values),
             self._queries(name, columns, axes),
             _star(self._place(columns, axes)[0], value),
@@ -317,7 +352,7 @@ def _queries_label(function: str) -> str:
 
 
 def _mean_of(name: str) -> str:
-    return f"{name} ({_NAMES.middle})"
+    return f"{name} ({_MEAN})"
 
 
 def _panel(
@@ -327,7 +362,7 @@ def _panel(
     drawn = [Axis(axis.name, axis.log, axis.limits, axis.labels) for axis in axes]
     if len(drawn) == 1:
         return Panel(drawn[0], Axis(value_title), items, title)
-    return Panel(drawn[0], drawn[1], items, title, grid=False)
+    return Panel(drawn[0], drawn[1], items, title)
 
 
 def _star(x: float, y: float) -> Points:

@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from optuna.study import Study, StudyDirection
 from optuna.trial import TrialState
@@ -20,6 +20,7 @@ from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna.study.continuations import Continuations, steps_of
 from bbo_plugins.optuna.study.trials import TrialRow
+from bbo_plugins.visualization._data.objective import check_single_objective
 from bbo_plugins.visualization._data.panels import (
     Axis,
     Item,
@@ -51,31 +52,72 @@ class Course:
     points: tuple[tuple[int, float], ...]
 
 
-def horizon_plot(
-    results: object, *, horizon: InnerHorizon | None, metric: str | None, mode: str, steps: str
+def plot_horizon(
+    results: object,
+    *,
+    horizon: InnerHorizon | None = None,
+    metric: str | None = None,
+    mode: Literal["min", "max"] = "min",
+    steps: str = "sgd_steps",
 ) -> Plot:
-    """Return steps by configuration, and values by steps.
+    """Plot how long each configuration was trained, and what came of it.
+
+    Above, the steps of each configuration with the horizon that new ones have; below, the values by
+    the number of steps. The trainings of a configuration that was continued are joined by a line.
+    Values that are outliers on the worse side are out of sight.
 
     Args:
-        results: A study, or what ``Tuner.fit`` of Ray Tune returns.
-        horizon: The horizon to be drawn; None for what the study has recorded.
-        metric: The reported value of Ray's results.
+        results: A study whose objective asks :func:`~bbo_plugins.optuna.inner_steps`, or what
+            ``Tuner.fit`` of Ray Tune returns.
+        horizon: The horizon to be drawn; None for what the study has recorded, and for none of
+            Ray's results. Also the steps of trials that have not recorded any.
+        metric: The reported value; only for the results of Ray, which need it.
         mode: "min" or "max", which of Ray's values are the better ones.
-        steps: The reported number of steps of Ray's results.
+        steps: The reported number of steps, of Ray's results.
 
     Returns:
-        The plot; without panels, with a warning in the log, if no steps or values are known.
+        Plotly's figure; of matplotlib, an array (2,) with the axes of the steps and of the values.
+        Empty, with a warning in the log, if nothing is known.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The study has several objectives, or a metric is not given or not reported.
+        ValueError: The study has several objectives, or ``metric`` or ``steps`` is not reported.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import InnerHorizon, PromotionCallback, inner_steps
+            from bbo_plugins.visualization import plot_horizon
+
+            horizon = InnerHorizon.growing(total_steps=300)
+
+
+            def objective(trial):
+                rate, weight = trial.suggest_float("rate", 0.01, 1.0), 0.0
+                for _ in inner_steps(
+                    trial, horizon
+                ):  # a continuation would load a checkpoint first
+                    weight -= rate * (weight - 1.0)
+                return abs(weight - 1.0)
+
+
+            study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+            study.optimize(objective, callbacks=[PromotionCallback(horizon)])
+            figure = plot_horizon(study)
+            figure.write_html("horizon.html")
     """
+    return _plot(results, horizon, metric, mode, steps)
+
+
+def _plot(
+    results: object, horizon: InnerHorizon | None, metric: str | None, mode: str, steps: str
+) -> Plot:
     if horizon is not None:
         errors.check_instance("horizon", horizon, InnerHorizon, "an InnerHorizon or None")
     errors.check_word("mode", mode, ("min", "max"))
     if isinstance(results, Study):
-        if len(results.directions) != 1:
-            raise ValueError(f"study must have one objective, but got {len(results.directions)}.")
+        check_single_objective(results)
         maximize = results.direction is StudyDirection.MAXIMIZE
         courses, recorded = _of_study(results, horizon)
         title = "Objective value"

@@ -12,7 +12,11 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
-from bbo_plugins.visualization._data.objective import SuggestionRecord, suggestions_of
+from bbo_plugins.visualization._data.objective import (
+    SuggestionRecord,
+    check_single_objective,
+    suggestions_of,
+)
 from bbo_plugins.visualization._data.panels import Axis, Item, Line, Panel, Plot, Points, Rule
 from bbo_plugins.visualization._style import (
     DOT,
@@ -44,21 +48,39 @@ _HOVER = "trial %{x}: %{y:.3g}"
 _logger = logging.getLogger(__name__)
 
 
-def lengthscales_plot(study: Study) -> Plot:
-    """Read the estimates from the storage of ``study``.
+def plot_lengthscales(study: Study) -> Plot:
+    """Plot the length-scale of each parameter that was estimated before each trial.
 
-    The line of a parameter has the estimates by the study's usual criterion; those by others are
-    hollow.
+    A short length-scale says that the objective changes a lot along that parameter, one well above
+    1 that it hardly does. Everything is read from the study's storage; nothing is fitted. A trial
+    without an estimate (start-up, enqueued, suggested at random) has no point; those suggested at
+    random by a sampler that chose so have a mark at the bottom. If a sampler estimates in more than
+    one way, the line connects the estimates of the more frequent one and the others are hollow.
 
     Args:
-        study: The study.
+        study: A study whose trials a sampler of this package suggested.
 
     Returns:
-        The plot; without panels, with a warning in the log, if no estimate is stored.
+        Plotly's figure, or matplotlib's axes. Empty, with a warning in the log, if no estimate is
+        stored.
 
     Raises:
         TypeError: ``study`` is not a study.
+        ValueError: The study has several objectives.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import UHEBOSampler
+            from bbo_plugins.visualization import plot_lengthscales
+
+            study = optuna.create_study(sampler=UHEBOSampler(seed=0))
+            study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0) ** 2, n_trials=14)
+            figure = plot_lengthscales(study)
+            figure.write_html("lengthscales.html")
     """
+    check_single_objective(study)
     records = suggestions_of(study)
     names = sorted({name for record in records for name in record.length_scales})
     if not names:
@@ -74,17 +96,21 @@ def lengthscales_plot(study: Study) -> Plot:
         label = f"hollow: by {', '.join(others)}"
         items.append(Points(label, (None,), (None,), hollow(LineStyle(GRAY))))
     scales = [scale for record in records for scale in record.length_scales.values()]
-    rugs = []
-    for arm, (label, look) in _RUGS.items():
-        numbers = tuple(record.number for record in records if record.arm == arm)
-        if numbers:
-            y = [_AT] * len(numbers)
-            rugs.append(Points(label, numbers, y, look, at_bottom=True, hover="trial %{x}"))
+    low, high = _scale_limits(scales, rugs=any(record.arm in _RUGS for record in records))
+    items += _arms(records, low ** (1.0 - _AT) * high**_AT)
     last = records[-1].number
     margin = 0.5 + 0.02 * last  # start-up, which has no estimates, is left blank
     x = Axis("Trial", limits=(-margin, last + margin), whole=True)
-    y_axis = Axis(_Y_TITLE, log=True, limits=_scale_limits(scales, rugs=bool(rugs)))
-    return Plot(_TITLE, (Panel(x, y_axis, (*items, *rugs)),), STACK)
+    y_axis = Axis(_Y_TITLE, log=True, limits=(low, high))
+    return Plot(_TITLE, (Panel(x, y_axis, tuple(items)),), STACK)
+
+
+def _arms(records: Sequence[SuggestionRecord], height: float) -> Iterator[Item]:
+    """Return the marks of the trials in which a bandit chose, at that height."""
+    for arm, (label, look) in _RUGS.items():
+        numbers = [record.number for record in records if record.arm == arm]
+        if numbers:
+            yield Points(label, numbers, [height] * len(numbers), look, hover="trial %{x}")
 
 
 def _warn(study: Study, records: Sequence[SuggestionRecord]) -> None:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.samplers import PartialFixedSampler
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
-from scipy.special import ndtri
 
 from bbo_plugins import errors
 from bbo_plugins.acquisition.candidates import shifted_sobol
@@ -36,6 +34,7 @@ from bbo_plugins.optuna.study.distributions import is_single
 from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.proposal import Proposal
 from bbo_plugins.optuna.study.trials import TrialRow, are_feasible
+from bbo_plugins.visualization._data.panels import QUANTILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,111 +42,29 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
     from bbo_plugins.gp.likelihood import Hyperparameters
+    from bbo_plugins.gp.targets import BoxCoxTransform
+    from bbo_plugins.methods.go_ucb.network import Rows
     from bbo_plugins.methods.gp_bo import Options
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
-INTERVAL = 0.95  # probability that the intervals of a posterior hold
-_QUANTILE = float(ndtri(0.5 + 0.5 * INTERVAL))
 _OUTLYING = 8.0  # robust scales beyond the median on the worse side
 _SEED = 0  # of a network's fit: the same study gives the same picture
 _CHUNK = 128  # pairs of points whose Gram matrix is made at once
-_TINY = float(np.finfo(np.float64).tiny)
 _N_AVERAGED = 256  # points over which the network's gradients are averaged
 
 
-class ObjectiveModel(Protocol):
-    """A normal distribution of the transformed, maximized objective at points of the unit cube."""
+def check_single_objective(study: object) -> None:
+    """Check that ``study`` is a study with one objective.
 
-    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean (m,) and variance (m,), both without noise, at ``X`` (m, d)."""
-        ...
-
-    def inverse(self, z: FloatArray) -> FloatArray:
-        """Map the model's units to maximized values, any shape."""
-        ...
-
-    def correlation(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """Return the prior correlation of each point of ``X`` (m, d) with that of ``Y`` (m, d)."""
-        ...
-
-
-@dataclass(frozen=True)
-class ProcessModel:
-    """A Gaussian process.
-
-    Attributes:
-        process: The posterior, in transformed units.
-        transform: The map to these units.
+    Raises:
+        TypeError: It is no study.
+        ValueError: It has several objectives.
     """
-
-    process: GaussianProcess
-    transform: OutputTransform
-
-    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean (m,) and variance (m,), both without noise, at ``X`` (m, d)."""
-        return self.process.predict(X)
-
-    def inverse(self, z: FloatArray) -> FloatArray:
-        """Map the model's units to maximized values, any shape."""
-        return self.transform.inverse(z)
-
-    def correlation(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """Return the prior correlation of each point of ``X`` (m, d) with that of ``Y`` (m, d)."""
-        return self.process.prior_correlation(X, Y)
-
-
-@dataclass(frozen=True)
-class NetworkModel:
-    """GO-UCB's network, linearized where it was fitted.
-
-    Attributes:
-        space: The search space.
-        surrogate: The fit.
-    """
-
-    space: SearchSpace
-    surrogate: NetworkSurrogate
-
-    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean (m,) and variance (m,), both without noise, at ``X`` (m, d)."""
-        return self.surrogate.predict(X)
-
-    def inverse(self, z: FloatArray) -> FloatArray:
-        """Map the model's units to maximized values, any shape."""
-        return self.surrogate.transform.inverse(z)
-
-    def correlation(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """Return the prior correlation of each point of ``X`` (m, d) with that of ``Y`` (m, d).
-
-        It is that of the differences from the average over the space: what all points have in
-        common, such as the constant, says nothing of which are alike.
-        """
-        linear, average = self.surrogate.ball.linear, self._average_gradient
-        correlation = np.empty(len(X))
-        for start in range(0, len(X), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            left, right = (linear.rows(inputs(Z[part], self.surrogate.features)) for Z in (X, Y))
-            common = [linear.times(rows, average) for rows in (left, right)]
-            square = float(average @ average)
-            product = np.diagonal(linear.gram(left, right)) - common[0] - common[1] + square
-            norms = [
-                np.sqrt(np.maximum(linear.squared_norms(rows) - 2.0 * along + square, 0.0))
-                for rows, along in zip((left, right), common, strict=True)
-            ]
-            correlation[part] = product / np.maximum(norms[0] * norms[1], _TINY)
-        return np.clip(correlation, -1.0, 1.0)
-
-    @cached_property
-    def _average_gradient(self) -> FloatArray:
-        """The mean of the parameter gradients over the space, shape (d_w,)."""
-        points = self.space.snap(
-            shifted_sobol(_N_AVERAGED, len(self.space), np.random.default_rng(0))
-        )
-        linear = self.surrogate.ball.linear
-        rows = linear.rows(inputs(points, self.surrogate.features))
-        return linear.transposed_times(rows, np.full(len(points), 1.0 / len(points)))
+    errors.check_instance("study", study, Study, "an Optuna study")
+    if isinstance(study, Study) and len(study.directions) != 1:
+        raise ValueError(f"study must have one objective, but got {len(study.directions)}.")
 
 
 @dataclass(frozen=True)
@@ -187,11 +104,7 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
 
     Trials are read in any state. One that was enqueued with all its parameters, or that retries a
     failed one, is left out: what its attributes hold was inherited from the trial it repeats.
-
-    Raises:
-        TypeError: ``study`` is not a study.
     """
-    errors.check_instance("study", study, Study, "an Optuna study")
     records = []
     trials = study.get_trials(deepcopy=False)
     spaces = _spaces_of(trials)
@@ -252,7 +165,8 @@ class StudyPosterior:
         values: Their values, shape (n,).
         X: Their points of the unit cube, shape (n, d).
         order: Their indices from the best to the worst, the feasible ones first, shape (n,).
-        model: The posterior of the transformed, maximized objective.
+        model: The posterior, in transformed units: a Gaussian process, or GO-UCB's network.
+        transform: The map of maximized values to these units.
         sign: 1 if the objective is maximized, -1 if it is minimized.
     """
 
@@ -262,7 +176,8 @@ class StudyPosterior:
     values: FloatArray
     X: FloatArray
     order: IntArray
-    model: ObjectiveModel
+    model: GaussianProcess | NetworkSurrogate
+    transform: OutputTransform | BoxCoxTransform
     sign: float
 
     @property
@@ -279,8 +194,8 @@ class StudyPosterior:
             Shape (3, m), ascending along the first axis.
         """
         mean, variance = self.model.predict(X)
-        half = _QUANTILE * np.sqrt(variance)
-        values = self.sign * self.model.inverse(np.array([mean - half, mean, mean + half]))
+        half = QUANTILE * np.sqrt(variance)
+        values = self.sign * self.transform.inverse(np.array([mean - half, mean, mean + half]))
         return values if self.sign > 0.0 else values[::-1]
 
     def closeness(self, x: FloatArray, column: int) -> FloatArray:
@@ -291,7 +206,10 @@ class StudyPosterior:
         with their correlation ρ. It is 1 on the slice and 0 far away from it.
         """
         moved = self.slice_at(x, column, self.X[:, column])
-        correlation = self.model.correlation(self.X, moved)
+        if isinstance(self.model, GaussianProcess):
+            correlation = self.model.prior_correlation(self.X, moved)
+        else:
+            correlation = _correlation(self.model, self.space, self.X, moved)
         closeness: FloatArray = 1.0 - np.sqrt(1.0 - np.square(correlation))
         return closeness
 
@@ -322,6 +240,30 @@ class StudyPosterior:
         return self.sign * (transform.median - _OUTLYING * transform.scale) * transform.prescale
 
 
+def _correlation(
+    network: NetworkSurrogate, space: SearchSpace, X: FloatArray, Y: FloatArray
+) -> FloatArray:
+    """Return the prior correlation of a network at each point of ``X`` (m, d) and of ``Y`` (m, d).
+
+    It is that of the differences from the average over the space: what all points have in common,
+    such as the constant, says nothing of which are alike.
+    """
+    linear = network.ball.linear
+    points = space.snap(shifted_sobol(_N_AVERAGED, len(space), np.random.default_rng(0)))
+    everywhere = linear.rows(inputs(points, network.features))
+    average = linear.transposed_times(everywhere, np.full(_N_AVERAGED, 1.0 / _N_AVERAGED))
+
+    def products(left: Rows, right: Rows) -> FloatArray:
+        common = linear.times(left, average) + linear.times(right, average)
+        return np.diagonal(linear.gram(left, right)) - common + average @ average
+
+    correlations = []
+    for start in range(0, len(X), _CHUNK):
+        P, Q = (linear.rows(inputs(Z[start : start + _CHUNK], network.features)) for Z in (X, Y))
+        correlations.append(products(P, Q) / np.sqrt(products(P, P) * products(Q, Q)))
+    return np.clip(np.concatenate(correlations), -1.0, 1.0)
+
+
 def posterior_of(study: Study) -> StudyPosterior | None:
     """Return the model of ``study``'s objective, which is that of its latest suggestion.
 
@@ -347,9 +289,7 @@ def posterior_of(study: Study) -> StudyPosterior | None:
         TypeError: ``study`` is not a study.
         ValueError: The study has more than one objective.
     """
-    errors.check_instance("study", study, Study, "an Optuna study")
-    if len(study.directions) != 1:
-        raise ValueError(f"study must have one objective, but got {len(study.directions)}.")
+    check_single_objective(study)
     sampler = _model_sampler(study)
     reader = sampler.reader_of(study) if sampler else StudyReader()
     distributions = reader.distributions(study)
@@ -363,7 +303,7 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     known, X = PlacedTrials(snapshot.distributions, snapshot.space.conditions).place(finished)
     if not known:
         return None
-    model = _model(
+    model, transform = _model(
         snapshot.space,
         snapshot.observations,
         [record for record in suggestions_of(study) if record.names == snapshot.space.names],
@@ -380,6 +320,7 @@ def posterior_of(study: Study) -> StudyPosterior | None:
         X=X,
         order=np.lexsort((-sign * values, -score)),
         model=model,
+        transform=transform,
         sign=sign,
     )
 
@@ -397,8 +338,8 @@ def _model(
     observations: Observations,
     suggestions: Sequence[SuggestionRecord],
     options: Options | GOUCBOptions,
-) -> ObjectiveModel:
-    """Return the posterior of the latest suggestion's kind, given what is stored with it."""
+) -> tuple[GaussianProcess, OutputTransform] | tuple[NetworkSurrogate, BoxCoxTransform]:
+    """Return the posterior of the latest suggestion's kind, and the map to its units."""
     features = FeatureMap.of(space)
     training = training_subset.modeled(observations, features)  # as the sampler's model
     fitted = [record for record in suggestions if record.fit is not None]
@@ -407,7 +348,8 @@ def _model(
         warm_start = WarmNetwork.from_json(fitted[-1].fit) if fitted else None
         if not isinstance(options, GOUCBOptions):  # the study has another sampler by now
             options = GOUCBOptions(n_startup=0, deterministic=options.deterministic)
-        return _network(space, training, features, warm_start, options)
+        network = _network(training, features, warm_start, options)
+        return network, network.transform
     estimate = _latest_estimate(fitted)
     if not isinstance(options, GOUCBOptions):
         features = gp_bo.objective_features(space, training, options)
@@ -415,18 +357,17 @@ def _model(
 
 
 def _network(
-    space: SearchSpace,
     training: Observations,
     features: FeatureMap,
     warm_start: WarmNetwork | None,
     options: GOUCBOptions,
-) -> NetworkModel:
+) -> NetworkSurrogate:
     """Return a network of the stored one's size, else of the sampler's, by one fit."""
     hidden_units = options.hidden_units
     per_unit = len(features.dimension_of_column) + 2
     if warm_start is not None and len(warm_start.hidden) % per_unit == 0:
         hidden_units = len(warm_start.hidden) // per_unit or hidden_units
-    surrogate = NetworkSurrogate.fit(
+    return NetworkSurrogate.fit(
         training.X,
         training.y,
         features,
@@ -438,7 +379,6 @@ def _network(
         warm_start=warm_start,
         best=training.best_feasible,
     )
-    return NetworkModel(space, surrogate)
 
 
 def _process(
@@ -447,7 +387,7 @@ def _process(
     estimate: Hyperparameters | None,
     *,
     deterministic: bool,
-) -> ProcessModel:
+) -> tuple[GaussianProcess, OutputTransform]:
     """Return a Gaussian process with the stored hyperparameters, else by one fit."""
     X, y, noise = training.X, training.y, training.noise_variance
     transform = OutputTransform.fit(y, center=training.center)
@@ -455,12 +395,11 @@ def _process(
         fitted = Surrogate.fit(
             X, y, features, transform=transform, noise_variance=noise, deterministic=deterministic
         )
-        return ProcessModel(fitted.process, fitted.transform)
+        return fitted.process, transform
     known = None if noise is None else transformed_noise(noise, transform.derivative(y))
     z = transform.forward(y)
-    return ProcessModel(
-        GaussianProcess.from_data(X, z, estimate, features, known_noise=known), transform
-    )
+    process = GaussianProcess.from_data(X, z, estimate, features, known_noise=known)
+    return process, transform
 
 
 def _latest_estimate(suggestions: Sequence[SuggestionRecord]) -> Hyperparameters | None:

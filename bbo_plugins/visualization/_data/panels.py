@@ -1,4 +1,4 @@
-"""The parts of a plot, which any drawer can draw: panels of lines, bands, bars, points, surfaces.
+"""The parts of a plot, which any drawer can draw: panels of lines, bands, points, surfaces.
 
 Coordinates are those of the axes' own units. Colors and sizes are named by :mod:`._style`. A
 ``hover`` is what plotly shows of a point, in its own notation with ``custom``: None for what plotly
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 
-from bbo_plugins.visualization._style import STACK, Layout, LineStyle, MarkerStyle
+from bbo_plugins.visualization._style import BARS, STACK, Layout, LineStyle, MarkerStyle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from bbo_plugins.space.dimension import FloatArray
 
+INTERVAL = 0.95  # probability that the interval around an estimate holds
+QUANTILE = float(ndtri(0.5 + 0.5 * INTERVAL))
 _PLAIN = LineStyle()
 _FENCE = 1.5  # interquartile ranges beyond the quartiles, as in a box plot
 _MARGIN = 0.05
@@ -81,18 +84,6 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Bars:
-    """An interval around each of some values, coordinates of shape (n,)."""
-
-    label: str
-    x: FloatArray
-    low: FloatArray
-    middle: FloatArray
-    high: FloatArray
-    hover: str | None = None
-
-
-@dataclass(frozen=True)
 class Points:
     """Single points (n,).
 
@@ -102,8 +93,8 @@ class Points:
         y: Vertical coordinates, shape (n,).
         style: The looks.
         opacity: The opacity of each, shape (n,); None for that of the style.
+        interval: Ends of a vertical bar at each, both of shape (n,); None for no bars.
         clip: Whether points at the frame are cut off by it.
-        at_bottom: Whether vertical coordinates are shares of the panel's height.
         hover: What plotly shows of a point.
         custom: Numbers for it, by point.
     """
@@ -113,8 +104,8 @@ class Points:
     y: Sequence[Any] | FloatArray
     style: MarkerStyle
     opacity: FloatArray | None = None
+    interval: tuple[FloatArray, FloatArray] | None = None
     clip: bool = True
-    at_bottom: bool = False
     hover: str | None = None
     custom: ArrayLike | None = None
 
@@ -159,7 +150,7 @@ class Rule:
     width: float = 1.0
 
 
-Item = Line | Band | Bars | Points | HeatMap | Rule
+Item = Line | Band | Points | HeatMap | Rule
 
 
 @dataclass(frozen=True)
@@ -171,14 +162,12 @@ class Panel:
         y: The vertical axis.
         items: What is drawn, the lowest first.
         title: The panel's title.
-        grid: Whether there are grid lines.
     """
 
     x: Axis
     y: Axis
     items: tuple[Item, ...]
     title: str = ""
-    grid: bool = True
 
 
 @dataclass(frozen=True)
@@ -198,37 +187,32 @@ class Plot:
     legend: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Names:
-    """Names of an estimate in the legend, of its ``middle`` and ``interval``."""
-
-    middle: str
-    interval: str
-
-    @property
-    def bars(self) -> str:
-        """Name of both where they are drawn as one."""
-        return f"{self.middle} and {self.interval}"
+def estimate_labels(middle: str) -> tuple[str, str, str]:
+    """Return what the legend says of a curve, of the band around it, and of bars in their place."""
+    interval = f"{INTERVAL:.0%} interval"
+    return middle, interval, f"{middle} and {interval}"
 
 
 def estimate(
-    x: FloatArray, interval: Sequence[FloatArray], names: Names, *, each: bool
+    x: FloatArray, interval: Sequence[FloatArray], name: str, *, each: bool
 ) -> tuple[Item, ...]:
     """Return a curve with a band around it, or bars if ``each`` value is drawn by itself.
 
     Args:
         x: Horizontal coordinates, shape (n,).
         interval: Lower ends, middle values and upper ends, each of shape (n,).
-        names: What the legend says.
+        name: What the middle values are.
         each: Whether bars are drawn.
     """
     low, middle, high = interval
+    of_curve, of_band, of_bars = estimate_labels(name)
     hover = "%{y:.4g} (%{customdata[0]:.4g} to %{customdata[1]:.4g})"
-    if each:
-        return (Bars(names.bars, x, low, middle, high, hover=hover),)
     custom = np.column_stack([low, high])
-    curve = Line(names.middle, x, middle, hover=hover, custom=custom)
-    return (Band(names.interval, x, low, high), curve)
+    if each:
+        ends = (low, high)
+        return (Points(of_bars, x, middle, BARS, interval=ends, hover=hover, custom=custom),)
+    curve = Line(of_curve, x, middle, hover=hover, custom=custom)
+    return (Band(of_band, x, low, high), curve)
 
 
 def limits_without_outliers(values: Sequence[float], *, maximize: bool) -> tuple[float, float]:

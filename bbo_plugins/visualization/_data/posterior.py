@@ -12,8 +12,15 @@ from bbo_plugins import errors
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.space import Split
 from bbo_plugins.visualization._data.axes import ParameterAxis, coordinates, labels
-from bbo_plugins.visualization._data.objective import INTERVAL, StudyPosterior, posterior_of
-from bbo_plugins.visualization._data.panels import Axis, Names, Panel, Plot, Points, estimate
+from bbo_plugins.visualization._data.objective import StudyPosterior, posterior_of
+from bbo_plugins.visualization._data.panels import (
+    Axis,
+    Panel,
+    Plot,
+    Points,
+    estimate,
+    estimate_labels,
+)
 from bbo_plugins.visualization._style import SLICES, SMALL_STAR, TRIALS, opacity
 
 if TYPE_CHECKING:
@@ -24,38 +31,70 @@ if TYPE_CHECKING:
     from bbo_plugins.space import Condition
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
-_NAMES = Names("posterior median", f"{INTERVAL:.0%} interval")
+_MEDIAN = "posterior median"
 _TRIALS_LABEL = "other trials, fainter off the slice"
 _SEVERAL = "trial that the slice goes through"
-DEFAULT_POINTS = 100
 _MAX_SLICES = 9
 _MARGIN = 0.05
-_LARGEST_DRAWN = 1e300  # an axis whose length overflows cannot be drawn
 _logger = logging.getLogger(__name__)
 
 
 @one_blas_thread()
-def posterior_plot(
-    study: Study, params: Sequence[str] | None, *, at: int | None, n_points: int
+def plot_posterior(
+    study: Study, params: Sequence[str] | None = None, *, at: int | None = None, n_points: int = 100
 ) -> Plot:
-    """Return the posterior along each parameter, through one trial.
+    """Plot the model of the objective along one parameter at a time, through one trial.
 
-    A parameter that this trial does not have is drawn through the best trial that has it, and its
-    panel says where that is: the values of the parameters that it depends on.
+    The model, over all parameters that the trials have, of this package's latest suggestion: a
+    Gaussian process with the hyperparameters stored with it, or GO-UCB's network. If nothing is
+    stored it is fitted once, a network for a ``GOUCBSampler`` and a Gaussian process for all other
+    samplers. Each panel varies one parameter and keeps the others at the values of the best trial,
+    feasible if there is one. It shows the median of the objective without noise, its
+    central 95% interval, and the complete trials: the further a trial is off the slice, by the
+    model's own measure, the fainter it is. The interval is the model's: far from all trials a
+    network's is often too narrow.
+
+    A parameter that not all trials have is drawn where it exists, with the trials that have it: the
+    panel's title has the values of the parameters that decide on that. If the best trial lacks it,
+    the slice goes through the best of the others. Along a parameter that others depend on, those
+    that appear are as in the best trial that has them.
+
+    Values are in the objective's units. The axis of the values ends where only outliers are left.
+    Known noise variances are those of the study's sampler, so load the study with its sampler.
 
     Args:
-        study: The study.
-        params: Parameters to draw; None for those of the largest effects.
-        at: Number of the trial; None for the best.
+        study: A study with one objective.
+        params: Parameters to draw; None for all, of more than nine those along which the
+            median varies most.
+        at: Number of the complete trial that the slices go through, if it has the parameter; None
+            for the best.
         n_points: Number of points along a parameter with many values.
 
     Returns:
-        The plot; without panels, with a warning in the log, if there is nothing to model.
+        Plotly's figure; of matplotlib, the axes of a single parameter, or an array (n,) with the
+        axes of each of several. Empty, with a warning in the log, if there is nothing to model yet.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: An argument has a value that is not possible.
+        ValueError: The study has several objectives, a name is not one of the model's parameters,
+            or there is no such trial.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import UHEBOSampler
+            from bbo_plugins.visualization import plot_posterior
+
+            study = optuna.create_study(sampler=UHEBOSampler(seed=0))
+            study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0) ** 2, n_trials=14)
+            figure = plot_posterior(study)
+            figure.write_html("posterior.html")
     """
+    return _plot(study, params, at, n_points)
+
+
+def _plot(study: Study, params: Sequence[str] | None, at: int | None, n_points: int) -> Plot:
     n_points = errors.check_int("n_points", n_points, minimum=2)
     number = None if at is None else errors.check_int("at", at, minimum=0)
     if isinstance(params, str):
@@ -76,8 +115,7 @@ def posterior_plot(
     slices = [_slice(posterior, name, reference, n_points) for name in names]
     if params is None:
         slices = _largest_effects(slices)
-    values = _drawable(posterior.values)
-    limits = _limits(posterior, slices)
+    values, limits = posterior.values, _limits(posterior, slices)
     n_beyond = int(((values < limits[0]) | (values > limits[1])).sum())
     trials = f"{_TRIALS_LABEL} ({n_beyond} beyond the axis)" if n_beyond else _TRIALS_LABEL
     elsewhere = any(one.reference != reference for one in slices)
@@ -89,7 +127,7 @@ def posterior_plot(
         title,
         tuple(_panel(posterior, one, reference, limits, trials, through) for one in slices),
         SLICES,
-        (_NAMES.middle, _NAMES.interval, _NAMES.bars, trials, through),
+        (*estimate_labels(_MEDIAN), trials, through),
     )
 
 
@@ -149,7 +187,7 @@ def _slice(posterior: StudyPosterior, name: str, reference: int, n_points: int) 
     else:
         trials_x = np.array([posterior.params[i][name] for i in trials], dtype=np.float64)
     X = posterior.slice_at(x, column, axis.positions)
-    quantiles = _drawable(posterior.quantiles(X))
+    quantiles = posterior.quantiles(X)
     closeness = posterior.closeness(x, column)[trials]
     return _Slice(axis, quantiles, reference, trials, trials_x, closeness)
 
@@ -193,7 +231,7 @@ def _panel(
     label: str,
 ) -> Panel:
     """Return a slice with the trials and, as a star, the one that it goes through."""
-    axis, values = one.axis, _drawable(posterior.values)
+    axis, values = one.axis, posterior.values
     is_reference = one.trials == one.reference
     others = one.trials[~is_reference]
     numbers = np.array(posterior.numbers)[others]
@@ -212,7 +250,7 @@ def _panel(
         Axis(axis.name, axis.log, axis.limits if axis.labels else None, axis.labels),
         Axis("Objective value", limits=limits),
         (
-            *estimate(axis.values, tuple(one.quantiles), _NAMES, each=axis.is_discrete),
+            *estimate(axis.values, tuple(one.quantiles), _MEDIAN, each=axis.is_discrete),
             trials,
             Points(label, *place, SMALL_STAR, hover="%{y:.4g}"),
         ),
@@ -225,8 +263,7 @@ def _limits(posterior: StudyPosterior, slices: Sequence[_Slice]) -> tuple[float,
 
     One diverged trial, or an interval that it widened, would leave a flat line of all the others.
     """
-    values = _drawable(posterior.values)
-    drawn = np.concatenate([values, *(one.quantiles.ravel() for one in slices)])
+    drawn = np.concatenate([posterior.values, *(one.quantiles.ravel() for one in slices)])
     low, high = float(drawn.min()), float(drawn.max())
     if posterior.sign > 0.0:
         low = max(low, posterior.outlier_limit)
@@ -234,8 +271,3 @@ def _limits(posterior: StudyPosterior, slices: Sequence[_Slice]) -> tuple[float,
         high = min(high, posterior.outlier_limit)
     margin = _MARGIN * (high - low)
     return low - margin, high + margin
-
-
-def _drawable(values: FloatArray) -> FloatArray:
-    """Return values, any shape, that leave an axis of finite length."""
-    return np.clip(values, -_LARGEST_DRAWN, _LARGEST_DRAWN)

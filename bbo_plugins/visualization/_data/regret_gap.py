@@ -9,11 +9,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from optuna.study import Study, StudyDirection
+from optuna.study import StudyDirection
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.stopping.progress import StoredRecords
 from bbo_plugins.optuna.terminator import RegretGapTerminator
+from bbo_plugins.visualization._data.objective import check_single_objective
 from bbo_plugins.visualization._data.panels import (
     Axis,
     Item,
@@ -38,6 +39,8 @@ from bbo_plugins.visualization._style import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from optuna.study import Study
+
     from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 
 # Of the regret gap: the terms that add up to it.
@@ -54,27 +57,47 @@ _TERM_DECADES = 2.0  # that terms are shown below criterion and threshold
 _logger = logging.getLogger(__name__)
 
 
-def regret_gap_plot(study: Study, terminator: RegretGapTerminator | None) -> Plot:
-    """Read the records of a terminator.
+def plot_regret_gap(study: Study, terminator: RegretGapTerminator | None = None) -> Plot:
+    """Plot what a terminator has recorded: its criterion, the terms, the threshold and the stop.
+
+    Below them are the values of the complete trials and the best so far, by the number of complete
+    trials as well; values that are outliers on the worse side are out of sight. Everything is read
+    from the study's storage; nothing is fitted.
 
     Args:
-        study: The study.
-        terminator: The terminator; None for the one that has come furthest.
+        study: A study that a :class:`~bbo_plugins.optuna.RegretGapTerminator` has looked at.
+        terminator: One with the settings whose records are to be seen; None for those that cover
+            most of the study.
 
     Returns:
-        The criterion and the objective by the number of complete trials; without panels, with a
-        warning in the log, if there are no records.
+        Plotly's figure; of matplotlib, an array (2,) with the axes of the criterion and of the
+        objective. Empty, with a warning in the log, if no records are stored.
 
     Raises:
-        TypeError: ``study`` is not a study or ``terminator`` not a terminator.
+        TypeError: An argument has the wrong type.
         ValueError: The study has several objectives.
+
+    Example:
+        .. code-block:: python
+
+            import optuna
+            from bbo_plugins import RegretGapTerminator
+            from bbo_plugins.visualization import plot_regret_gap
+
+            study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+            terminator = RegretGapTerminator()
+            study.optimize(
+                lambda trial: trial.suggest_float("x", 0.0, 1.0) ** 2,
+                n_trials=14,
+                callbacks=[terminator],
+            )
+            figure = plot_regret_gap(study)
+            figure.write_html("regret_gap.html")
     """
-    errors.check_instance("study", study, Study, "an Optuna study")
+    check_single_objective(study)
     if terminator is not None:
         words = "a RegretGapTerminator or None"
         errors.check_instance("terminator", terminator, RegretGapTerminator, words)
-    if len(study.directions) != 1:
-        raise ValueError(f"study must have one objective, but got {len(study.directions)}.")
     history = _history(study, terminator)
     if history is None or not history.records:
         _logger.warning(
@@ -84,20 +107,19 @@ def regret_gap_plot(study: Study, terminator: RegretGapTerminator | None) -> Plo
         return Plot("Stopping criterion")
     rule, records = history.settings.rule, [stored.record for stored in history.records]
     maximize = study.direction is StudyDirection.MAXIMIZE
+    above, below = _criterion(rule, records), _objective(history.values, maximize=maximize)
     stop = next((record.n_trials for record in records if record.terminate), None)
-    panels: tuple[Panel, ...] = (
-        _criterion(rule, records),
-        _objective(history.values, maximize=maximize),
-    )
     if stop is not None:
-        labels = (f"stop after {stop}", "")
-        panels = tuple(
-            replace(panel, items=(*panel.items, Rule(stop, vertical=True, label=label, width=1.5)))
-            for panel, label in zip(panels, labels, strict=True)
-        )
+        above = _with_stop(above, stop, f"stop after {stop}")
+        below = _with_stop(below, stop, "")
     threshold = rule.threshold if isinstance(rule.threshold, str) else f"{float(rule.threshold):g}"
     title = f"{_name(rule)} and its threshold ({threshold})"
-    return Plot(title, panels, SHARED_STACK)
+    return Plot(title, (above, below), SHARED_STACK)
+
+
+def _with_stop(panel: Panel, stop: int, label: str) -> Panel:
+    rule = Rule(stop, vertical=True, label=label, width=1.5)
+    return replace(panel, items=(*panel.items, rule))
 
 
 def _history(study: Study, terminator: RegretGapTerminator | None) -> StoredRecords | None:

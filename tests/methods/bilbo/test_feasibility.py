@@ -10,12 +10,11 @@ import pytest
 from bbo_plugins.methods.bilbo import algorithm as bilbo
 from bbo_plugins.methods.bilbo.algorithm import Options, trusted_sets
 from bbo_plugins.methods.bilbo.model import BilevelModel
-from bbo_plugins.methods.bilbo.solution import solve
 from tests.oracles.bilbo_runs import SMOOTH, run, step
 from tests.oracles.bilevel import box_problem, data_of, grid_problem
 
 if TYPE_CHECKING:
-    from bbo_plugins.methods.bilbo.problem import BilevelProblem
+    from bbo_plugins.methods.bilbo.model import BilevelProblem
     from bbo_plugins.space.dimension import FloatArray
 
 
@@ -114,15 +113,3 @@ def test_a_declaration_takes_few_queries_after_the_start(excess: float, declared
             assert queries[-1].infeasible
             asked = [query.function for query in queries if query.reason == "infeasible"]
             assert set(asked) == {"C"}
-
-
-def test_a_feasible_problem_is_not_declared() -> None:
-    """A constraint that holds in a corner only does not stop the search."""
-    problem = box_problem(1, 1, upper_constraints=("C",))
-    functions = {**SMOOTH, "C": lambda p: 0.2 - p[0] - 0.1 * p[1]}
-    queries, data = run(problem, functions, 50)
-    assert not any(query.infeasible for query in queries)
-    model = BilevelModel.fit(problem, data)
-    pair = solve(model, problem, rng=np.random.default_rng(0))
-    assert pair.tier == 0
-    assert pair.point == pytest.approx([0.2 / 1.1, 0.2 / 1.1], abs=0.04)

@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bbo_plugins.gp.targets import LogLogTransform
-from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
-from bbo_plugins.methods.bilbo.problem import BilevelProblem, FunctionData
-from bbo_plugins.space import Dimension, SearchSpace
+from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionData, FunctionModel
 from tests.oracles.bilevel import box_problem, data_of
 
 if TYPE_CHECKING:
@@ -29,36 +27,12 @@ def _fit(y: FloatArray, *, is_constraint: bool = False, **data: Any) -> Function
 
 
 @pytest.mark.parametrize(
-    "spaces, names, message",
-    [
-        ((["x"], []), {}, "lower_space must be a space of at least one parameter"),
-        (([], ["z"]), {}, "upper_space must be a space of at least one parameter"),
-        ((["x", "s"], ["s", "z"]), {}, r"parameters must be on one level only, but got \['s'\]"),
-        ((["x"], ["z"]), {"upper": "lower"}, "functions must be different names"),
-        (
-            (["x"], ["z"]),
-            {"upper_constraints": ("c",), "lower_constraints": ("c",)},
-            "functions must be different names",
-        ),
-    ],
-)
-def test_a_problem_checks_its_names(
-    spaces: tuple[list[str], list[str]], names: dict[str, Any], message: str
-) -> None:
-    """A shared parameter, an empty level and a repeated function are refused by name."""
-    upper, lower = (SearchSpace({n: Dimension.float(0.0, 1.0) for n in level}) for level in spaces)
-    with pytest.raises(ValueError, match=message):
-        BilevelProblem(upper_space=upper, lower_space=lower, **names)
-
-
-@pytest.mark.parametrize(
     "wrong, message",
     [
         ({"y": Y[:3]}, r"y must have shape \(12,\), but got \(3,\)"),
         ({"pending": np.empty((2, 3))}, r"pending must have shape \(2, 2\), but got \(2, 3\)"),
         ({"failed": np.empty((2, 3))}, r"failed must have shape \(2, 2\), but got \(2, 3\)"),
         ({"failed_order": np.arange(2)}, r"failed_order must have shape \(0,\), but got \(2,\)"),
-        ({"noise_variance": np.ones(3)}, r"noise_variance must have shape \(12,\)"),
         ({"y": np.full(12, np.nan)}, "y must be finite"),
     ],
 )
@@ -70,7 +44,7 @@ def test_data_check_their_shapes(wrong: dict[str, Any], message: str) -> None:
 
 @settings(deadline=None)
 @given(
-    y=st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9).map(np.array),
+    y=st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=9).map(np.array),
     is_constraint=st.booleans(),
 )
 def test_units_lead_there_and_back(y: FloatArray, is_constraint: bool) -> None:
@@ -114,16 +88,6 @@ def test_a_constraint_is_not_shifted() -> None:
         assert mean == pytest.approx([expected], abs=1e-3)
 
 
-def test_a_pending_query_is_believed() -> None:
-    """At a pending point the mean stays and the deviation shrinks."""
-    pending = np.array([[0.9, 0.05]])
-    before, after = _fit(Y), _fit(Y, pending=pending)
-    (mean, sd), (believed, surer) = before.predict(pending), after.predict(pending)
-    assert believed == pytest.approx(mean, abs=1e-6)
-    assert surer[0] < 0.5 * sd[0]
-    assert after.n_observed == 12
-
-
 def test_a_pending_query_is_not_known() -> None:
     """What is reported, and the unit of uncertainty, are those of the observations alone."""
     P = np.random.default_rng(1).random((20, 2))
@@ -142,19 +106,6 @@ def test_a_pending_query_is_not_known() -> None:
             assert (model.predict(P)[1].max() < 0.5 * known.predict(P)[1].max()) == (
                 model.name == name
             )
-
-
-def test_known_noise_is_in_the_functions_own_units() -> None:
-    """Observations said to be very noisy are smoothed, exact ones are met, whatever the units."""
-    scale = 1e3
-    exact = _fit(scale * Y, noise_variance=np.zeros(12))
-    noisy = _fit(scale * Y, noise_variance=np.full(12, scale**2 * 4.0))
-    residual = [
-        float(np.abs(model.transform.inverse(model.predict(X)[0]) - scale * Y).max() / scale)
-        for model in (exact, noisy)
-    ]
-    assert residual[0] < 1e-2
-    assert residual[1] > 0.2
 
 
 def test_spread_estimates_the_variation_over_the_space() -> None:
@@ -180,13 +131,3 @@ def test_bounds_are_mean_and_deviations() -> None:
     step = np.array([1e-4, 0.0])
     slope = (model.bound(P + step, 2.0) - model.bound(P - step, 2.0)) / 2e-4
     assert gradient[:, 0] == pytest.approx(slope, rel=1e-3, abs=1e-4)
-
-
-def test_a_warm_start_is_passed_on() -> None:
-    """Fitting again from what a fit left ends at the same place."""
-    problem = box_problem(1, 1)
-    data = {name: data_of(X, Y) for name in problem.functions}
-    first = BilevelModel.fit(problem, data)
-    again = BilevelModel.fit(problem, data, [f.warm_start for f in first.functions])
-    scales = [m.upper.process.hyperparameters.length_scales for m in (first, again)]
-    assert scales[1] == pytest.approx(scales[0], rel=0.05)

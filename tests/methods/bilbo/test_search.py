@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
-from bbo_plugins.methods.bilbo.model import BilevelModel
-from bbo_plugins.methods.bilbo.problem import BilevelProblem
+from bbo_plugins.methods.bilbo.model import BilevelModel, BilevelProblem
 from bbo_plugins.methods.bilbo.search import (
     SOLUTION,
     Pair,
@@ -31,9 +28,6 @@ from tests.oracles.bilevel import (
     posterior,
     random_model,
 )
-
-if TYPE_CHECKING:
-    from bbo_plugins.space.dimension import FloatArray
 
 BOTH = {"upper_constraints": ("C",), "lower_constraints": ("c",)}
 
@@ -91,25 +85,6 @@ def test_the_continuous_search_holds_what_it_promises() -> None:
         assert u_best[0] >= upper_bounds[feasible].max() - 0.02
         assert u_point[0] >= l_best[0] - 1e-6
         assert trusted.feasibility(pair.point[None])[0] >= 0.0
-
-
-@pytest.mark.parametrize("many", [True, False])
-def test_points_of_a_mixed_space_are_representable(many: bool) -> None:
-    """Steps, integers, logarithms and categories are met exactly, on both levels."""
-    problem = _mixed_problem()
-    rng = np.random.default_rng(0)
-    X = problem.space.snap(rng.random((20, 5)))
-    data = {name: data_of(X, rng.standard_normal(20)) for name in problem.functions}
-    trusted = TrustedSets(BilevelModel.fit(problem, data), 2.0, 0.0, many)
-    pair = _search(trusted, problem)
-    for point in (pair.point, pair.best, most_feasible_point(trusted, problem)):
-        assert (problem.space.snap(point[None])[0] == point).all()
-
-
-def most_feasible_point(trusted: TrustedSets, problem: BilevelProblem) -> FloatArray:
-    """Return where all constraints look best."""
-    rng = np.random.default_rng(0)
-    return most_feasible(trusted, problem, rng=rng, anchors=trusted.model.observed)[0]
 
 
 @pytest.mark.parametrize("many", [True, False])

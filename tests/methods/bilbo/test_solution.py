@@ -22,8 +22,7 @@ from tests.oracles.bilevel import (
 BOTH = {"upper_constraints": ("C",), "lower_constraints": ("c",)}
 
 if TYPE_CHECKING:
-    from bbo_plugins.methods.bilbo.model import BilevelModel
-    from bbo_plugins.methods.bilbo.problem import BilevelProblem
+    from bbo_plugins.methods.bilbo.model import BilevelModel, BilevelProblem
     from bbo_plugins.methods.bilbo.search import Pair
     from bbo_plugins.space.dimension import FloatArray
 
@@ -61,15 +60,6 @@ def test_constraints_of_both_levels_shape_the_solution() -> None:
     pair = solve(model, problem, rng=np.random.default_rng(0))
     assert pair.tier == 0
     assert pair.point == pytest.approx([0.6, 0.3], abs=0.05)
-
-
-def test_an_infeasible_problem_gets_its_least_violating_pair() -> None:
-    """Where the means satisfy an upper constraint nowhere, the solution says so by its tier."""
-    problem = box_problem(1, 1, upper_constraints=("C",))
-    model = _known(problem, upper="x + 0 * z", lower="-(z - x)**2", C="-1 - (x - 0.4)**2")
-    pair = solve(model, problem, rng=np.random.default_rng(0))
-    assert pair.tier == 1
-    assert pair.point == pytest.approx([0.4, 0.4], abs=0.05)
 
 
 @pytest.mark.parametrize(
@@ -198,20 +188,3 @@ def test_verification_asks_for_a_response_that_may_be_better() -> None:
     assert point[0] == solution.point[0]
     assert solution.point[1] < 0.5
     assert point[1] > 0.8
-
-
-def test_verification_asks_for_the_constraint_that_is_less_known() -> None:
-    """If f is known at the response, but not whether it is allowed, the constraint is asked for."""
-    problem = box_problem(1, 1, lower_constraints=("c",))
-    P = np.random.default_rng(0).random((80, 2))
-    model = assembled(
-        problem,
-        {
-            "upper": known_model("upper", P, np.zeros(80)),
-            "lower": known_model("lower", P, P[:, 1]),
-            "c": known_model("c", P[:1], np.ones(1)),
-        },
-    )
-    rng = np.random.default_rng(0)
-    solution = solve(model, problem, rng=rng)
-    assert verification(TrustedSets(model, 2.0), problem, solution, rng)[1] == "c"

@@ -15,7 +15,7 @@ from bbo_plugins.methods.bilbo.solution import solve
 from tests.oracles.bilevel import box_problem, data_of
 
 if TYPE_CHECKING:
-    from bbo_plugins.methods.bilbo.problem import FunctionData
+    from bbo_plugins.methods.bilbo.model import FunctionData
     from bbo_plugins.space.dimension import FloatArray
 
 PAIR = box_problem(1, 1)
@@ -74,11 +74,10 @@ def test_up_to_the_limit_all_are_training_data(n: int) -> None:
 
 @pytest.mark.parametrize("n", [41, 99, 400])
 def test_beyond_it_every_observation_is_on_one_side(n: int, limit: int) -> None:
-    """The training data are bounded, in order, with their noise; the others are left out."""
+    """The training data are bounded, in order; the others are left out."""
     data = random_data(n)
     pending = np.full((2, 2), 0.25)
-    noise = 10.0 * data.y
-    data = replace(data, pending=pending, failed=pending[:1], noise_variance=noise)
+    data = replace(data, pending=pending, failed=pending[:1])
     modeled, left_out = training_data(data, FEATURES)
     assert left_out is not None
     assert 0.9 * limit <= len(modeled.y) <= limit
@@ -87,34 +86,8 @@ def test_beyond_it_every_observation_is_on_one_side(n: int, limit: int) -> None:
     assert rows == sorted(set(rows))
     np.testing.assert_array_equal(modeled.X, data.X[rows])
     np.testing.assert_array_equal(np.delete(data.X, rows, axis=0), left_out)
-    np.testing.assert_array_equal(modeled.noise_variance, 10.0 * modeled.y)
     assert modeled.pending is data.pending
     assert modeled.failed is data.failed
-
-
-def test_half_are_the_latest_and_the_others_cover_the_space(limit: int) -> None:
-    """After a search has settled, its model still has points near any place it has ever been."""
-    P = searched(400)
-    modeled, _ = training_data(data_of(P, np.arange(400.0)), FEATURES)
-    n_latest = int((modeled.y >= 400 - limit // 2).sum())
-    assert n_latest >= 0.45 * limit
-    early = P[:80]
-    gaps = np.linalg.norm(early[:, None] - modeled.X[None], axis=2).min(axis=1)
-    assert gaps.max() < 0.25  # of the unit square, by some twenty points
-
-
-def test_the_sets_of_two_functions_are_their_own(limit: int) -> None:
-    """A function asked a few times has all of its observations, however often others were asked."""
-    data = {"upper": random_data(12), "lower": random_data(300, seed=1)}
-    model = BilevelModel.fit(PAIR, data)
-    assert model.upper.n_observed == 12
-    assert 0.9 * limit <= model.lower.n_observed <= limit
-    assert len(model.observed) == 12 + model.lower.n_observed
-    starts = [function.warm_start for function in model.functions]
-    assert [start.n_points for start in starts] == [f.n_observed for f in model.functions]
-    again = BilevelModel.fit(PAIR, data, starts)
-    scales = [m.lower.process.hyperparameters.length_scales for m in (model, again)]
-    np.testing.assert_allclose(scales[1], scales[0], rtol=0.1)
 
 
 @pytest.mark.usefixtures("limit")

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.targets import LogLogTransform
-from bbo_plugins.methods.bilbo.model import FunctionModel
-from bbo_plugins.methods.bilbo.problem import FunctionData
+from bbo_plugins.methods.bilbo.model import FunctionData, FunctionModel
 from bbo_plugins.space.dimension import FloatArray
 
 BULK = np.linspace(-1.0, 1.0, 21)
@@ -19,7 +18,7 @@ def _fit(y: FloatArray, *, is_constraint: bool = False) -> LogLogTransform:
     return LogLogTransform.fit(y, is_constraint=is_constraint, shares=np.ones(len(y)))
 
 
-@pytest.mark.parametrize("worst", [-1e6, -1e15, -1e300])
+@pytest.mark.parametrize("worst", [-1e6, -1e15])
 def test_a_diverged_value_does_not_decide_the_unit(worst: float) -> None:
     """One value however much worse leaves the others distinct, and is still the worst."""
     y = np.append(0.1 * BULK, worst)
@@ -77,20 +76,9 @@ def test_a_cluster_is_not_taken_for_the_function() -> None:
     assert _fit(y).compresses(BULK)
 
 
-def _model(X: FloatArray, y: FloatArray, noise_variance: FloatArray | None = None) -> FunctionModel:
-    data = FunctionData(X=X, y=y, pending=np.empty((0, 2)), noise_variance=noise_variance)
+def _model(X: FloatArray, y: FloatArray) -> FunctionModel:
+    data = FunctionData(X=X, y=y, pending=np.empty((0, 2)))
     return FunctionModel.fit("f", data, FeatureMap((0, 0)), is_constraint=False)
-
-
-def test_deviations_are_those_of_the_tangent() -> None:
-    """A small deviation in model units is one of own units, near the best and far out."""
-    y = np.append(BULK, -1e4)
-    units = _fit(y)
-    mean = units.forward(np.array([0.5, -500.0]))
-    step = units.inverse(mean + 1e-6) - units.inverse(mean - 1e-6)
-    deviation = units.deviation(mean, np.full(2, 1e-6))
-    assert deviation == pytest.approx(0.5 * step, rel=1e-3)
-    assert deviation[1] > 1e3 * deviation[0]
 
 
 def test_each_value_counts_for_its_part_of_the_space() -> None:

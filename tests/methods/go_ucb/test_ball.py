@@ -95,17 +95,3 @@ def test_predictions_and_their_gradients_agree() -> None:
     np.testing.assert_allclose(by_output, numeric, rtol=1e-6, atol=1e-8)
     numeric = numeric_gradients(lambda V: ball.predict(V)[1], X)
     np.testing.assert_allclose(by_variance, numeric, rtol=1e-6, atol=1e-8)
-
-
-def test_more_observations_shrink_the_ball_where_they_are() -> None:
-    """The variance falls everywhere, most at the new point; none at all changes nothing."""
-    rng = np.random.default_rng(1)
-    U, new = rng.uniform(-1.0, 1.0, (6, 2)), np.array([[0.9, -0.8]])
-    ball = NetworkBall.from_data(_network(), U, rng.standard_normal(6), np.full(6, 0.1))
-    more = ball.condition_on(new, np.array([0.1]))
-    X = np.concatenate([new, rng.uniform(-1.0, 1.0, (20, 2))])
-    ratio = more.predict(X)[1] / ball.predict(X)[1]
-    assert (ratio < 1.0).all()
-    assert ratio.argmin() == 0
-    np.testing.assert_array_equal(more.predict(X)[0], ball.predict(X)[0])
-    assert ball.condition_on(new[:0], np.empty(0)) is ball

@@ -20,7 +20,6 @@ from bbo_plugins.methods.go_ucb.evidence import (
     maximize,
     network_with,
 )
-from bbo_plugins.methods.go_ucb.regression import fit
 from tests.oracles.ball import jacobian
 from tests.oracles.differences import numeric_gradient
 
@@ -144,18 +143,3 @@ def test_scales_are_chosen_on_some_observations() -> None:
     np.testing.assert_array_equal(
         model.of(chosen).variances(_theta()), model.variances(_theta())[chosen]
     )
-
-
-def test_scales_of_a_linear_function_are_found() -> None:
-    """For noisy linear data the evidence turns the quadratic down and the noise up."""
-    rng = np.random.default_rng(0)
-    U = rng.uniform(-1.0, 1.0, (80, 4))
-    z = U @ np.array([1.0, -1.0, 0.5, 0.2]) + 0.3 * rng.standard_normal(80)
-    theta, noise = TYPICAL.copy(), NoiseModel.around(0, U, np.full(80, np.nan))
-    network = network_with(theta, 4, 3)
-    w = np.concatenate([np.zeros(network.n_skip), 0.1 * rng.standard_normal(18)])
-    regression = fit(network, U, z, noise.variances(theta), w, max_iterations=30)
-    evidence = ScaleEvidence(network.at(regression.w), theta, U, z, noise)
-    found = maximize(evidence, theta, fixed_noise=False, max_evaluations=100)
-    assert found[2] < TYPICAL[2]
-    assert 0.03 < float(np.median(noise.variances(found))) < 0.27

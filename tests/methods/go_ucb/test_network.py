@@ -115,11 +115,3 @@ def test_gradients_of_linearized_outputs_agree_with_numeric_ones(size: tuple[int
     numeric = numeric_gradients(lambda X: linear.times(linear.rows(X), w), U)
     gradients = linear.times_gradients(linear.rows(U), w)
     np.testing.assert_allclose(gradients, numeric, rtol=1e-6, atol=1e-9)
-
-
-def test_prior_mean_is_a_hill_in_the_middle() -> None:
-    """With all parameters at their prior means the center is the best point of the box."""
-    network = Network(3, 2, SCALES)
-    prior = network.at(np.zeros(network.n_parameters))
-    U = _inputs(50, 3)
-    assert (prior.outputs(U) < prior.outputs(np.zeros((1, 3)))).all()

@@ -12,7 +12,7 @@ import pytest
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods.go_ucb.evidence import NOISE_FLOOR, NoiseModel, ScaleEvidence
-from bbo_plugins.methods.go_ucb.surrogate import POWERS, NetworkSurrogate, WarmNetwork, inputs
+from bbo_plugins.methods.go_ucb.surrogate import POWERS, NetworkSurrogate, WarmNetwork
 
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
@@ -157,19 +157,3 @@ def test_a_state_that_cannot_be_continued_is_left() -> None:
     model = _fit(X, _quadratic(X), warm_start=broken)
     assert model.warm_start.n_cold == 9
     assert np.isfinite(model.predict_mean(X)).all()
-
-
-def test_state_of_another_size_is_ignored() -> None:
-    """A state from another number of inputs starts nothing: the fit is a cold one."""
-    X = np.random.default_rng(0).random((9, 2))
-    other = _fit(X[:, :1], X[:, 0]).warm_start
-    model, cold = _fit(X, _quadratic(X), warm_start=other), _fit(X, _quadratic(X))
-    np.testing.assert_array_equal(model.ball.linear.w, cold.ball.linear.w)
-
-
-def test_inputs_are_centered_and_one_hot() -> None:
-    """Numbers go to [-1, 1]; categories to one column each."""
-    X = np.array([[0.0, 1.0 / 6.0], [1.0, 0.5]])
-    U = inputs(X, FeatureMap((0, 3)))
-    expected = np.array([[-1.0, math.sqrt(2.0), 0.0, 0.0], [1.0, 0.0, math.sqrt(2.0), 0.0]])
-    np.testing.assert_allclose(U, expected)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
 from typing import Any
 
@@ -72,27 +70,10 @@ def test_law_is_the_ceiling_of_exact_arithmetic(loss: Any, constant: Fraction, n
         assert horizon.n_inner == math.ceil(constant * n ** int(LOSSES[loss]))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_orders_are_those_of_the_paper(loss: Any) -> None:
-    """Four times as many trials: 4 times the steps if convex, 16 if not, 2 for the lean rule."""
-    few, many = (InnerHorizon(n_outer=n, loss=loss, constant=10.0).n_inner for n in (256, 1024))
-    assert many / few == 4.0 ** LOSSES[loss]
-
-
-def test_excess_risks_of_both_losses_fall_as_one_over_the_root_of_outer_trials() -> None:
-    """What N is for: N^(-1/2) convex (Theorem 1) and N^(-1/4) not (Theorem 18) become T^(-1/2)."""
-    for n_outer in (100, 400):
-        convex = InnerHorizon(n_outer=n_outer, constant=1.0).n_inner ** -0.5
-        nonconvex = InnerHorizon(n_outer=n_outer, loss="nonconvex", constant=1.0).n_inner ** -0.25
-        assert convex == pytest.approx(n_outer**-0.5, rel=1e-12)
-        assert nonconvex == pytest.approx(convex, rel=1e-12)
-
-
 def test_limits_hold() -> None:
     """The minimum and the maximum clip N."""
     assert InnerHorizon(n_outer=2, constant=1.0, minimum=50).n_inner == 50
     assert InnerHorizon(n_outer=20, loss="nonconvex", maximum=1000).n_inner == 1000
-    assert InnerHorizon(n_outer=10**200, loss="nonconvex", maximum=7).n_inner == 7
 
 
 def test_step_size_falls_with_the_root_of_the_steps() -> None:
@@ -100,22 +81,6 @@ def test_step_size_falls_with_the_root_of_the_steps() -> None:
     horizon = InnerHorizon(n_outer=25, constant=4.0, learning_rate=0.5)
     assert horizon.step_size == 0.05
     assert horizon.step_size_for(25) == 0.1
-
-
-def test_arguments_become_plain_numbers_and_do_not_change() -> None:
-    """Frozen, hashable, copyable, equal by value; replacing a field checks it again."""
-    horizon = InnerHorizon(n_outer=10, constant=2)
-    assert isinstance(horizon.constant, float)
-    assert horizon == InnerHorizon(n_outer=10, constant=2.0)
-    assert copy.deepcopy(horizon) == horizon
-    assert hash(horizon) == hash(InnerHorizon(n_outer=10, constant=2.0))
-    with pytest.raises(FrozenInstanceError):
-        horizon.n_outer = 5  # type: ignore[misc]
-    with pytest.raises(ValueError, match="constant must be"):
-        replace(horizon, constant=-1.0)
-    growing = InnerHorizon.growing(total_steps=100)
-    assert copy.deepcopy(growing) == growing
-    assert growing != InnerHorizon.growing()
 
 
 @pytest.mark.parametrize(
@@ -131,11 +96,6 @@ def test_arguments_become_plain_numbers_and_do_not_change() -> None:
         ({"minimum": 5, "maximum": 4}, ValueError, "maximum must be an integer of at least 5"),
         ({"learning_rate": -1.0}, ValueError, "learning_rate must be a positive number"),
         ({"phi": 0.0}, ValueError, "phi must be a positive number, but got 0.0."),
-        (
-            {"n_outer": 10**10, "constant": 1e300},
-            ValueError,
-            "constant must be small enough for a finite number of steps, but got 1e+300.",
-        ),
     ],
 )
 def test_impossible_arguments_are_refused(
@@ -244,17 +204,6 @@ def test_budget_is_never_exceeded_and_hardly_wasted(
     )
 
 
-@given(st.integers(1_000, 10**9), st.sampled_from(sorted(LOSSES)))
-def test_budget_follows_the_law(total: int, loss: Any) -> None:
-    """Without limits N is c Tᵖ or, as the rest goes into it, up to one trial's worth more."""
-    horizon = InnerHorizon.from_budget(total, loss=loss, constant=1.0)
-    n_outer, exponent = horizon.n_outer or 0, LOSSES[loss]
-    assert n_outer >= 10
-    if n_outer > 10:
-        assert n_outer**exponent - 1 <= horizon.n_inner
-        assert n_outer * horizon.n_inner <= (n_outer + 1) ** (1.0 + exponent) + n_outer
-
-
 @pytest.mark.parametrize(
     "total, arguments, message",
     [
@@ -277,19 +226,14 @@ def test_impossible_budgets_are_refused(
 
 
 def test_growing_horizon_is_quadratic() -> None:
-    """N_t = 4 t², t = 1 for trial number 0, and the documented defaults."""
+    """N_t = 4 t², t = 1 for trial number 0, and the documented defaults; 1 t² of a small budget."""
+    assert InnerHorizon.growing(total_steps=4_999).constant == 1.0
+    assert InnerHorizon.growing(total_steps=5_000).constant == 4.0
     horizon = InnerHorizon.growing()
     assert isinstance(horizon, InnerHorizon)
     assert [horizon.steps(number) for number in range(4)] == [4, 16, 36, 64]
     assert (horizon.constant, horizon.exponent, horizon.promote) == (4.0, 2.0, 3)
     assert (horizon.n_outer, horizon.total_steps, horizon.loss) == (None, None, "growing")
-
-
-@pytest.mark.parametrize("total, constant", [(None, 4.0), (5_000, 4.0), (4_999, 1.0), (1, 1.0)])
-def test_constant_depends_on_the_budget_unless_given(total: int | None, constant: float) -> None:
-    """1 below 5,000 steps, else 4; what was given stays."""
-    assert InnerHorizon.growing(total_steps=total).constant == constant
-    assert InnerHorizon.growing(total_steps=total, constant=2.5).constant == 2.5
 
 
 def test_growing_horizon_has_no_single_number_of_steps() -> None:
@@ -301,12 +245,9 @@ def test_growing_horizon_has_no_single_number_of_steps() -> None:
 
 
 def test_limits_of_a_growing_horizon() -> None:
-    """Clipped below and above; without a maximum too large a number is an error of its own."""
+    """Clipped below and above."""
     horizon = InnerHorizon.growing(minimum=10, maximum=30)
     assert [horizon.steps(number) for number in range(4)] == [10, 16, 30, 30]
-    assert horizon.steps(10**300) == 30
-    with pytest.raises(ValueError, match="finite number of steps"):
-        InnerHorizon.growing().steps(10**300)
 
 
 @pytest.mark.parametrize(
@@ -343,16 +284,14 @@ def test_trials_without_a_value_count_but_are_not_promoted() -> None:
     assert horizon.promotions([], []) == []
 
 
-def test_fixed_horizon_promotes_nobody() -> None:
-    """Even where a trial stopped early."""
-    assert InnerHorizon(n_outer=3).promotions([1.0, 2.0], [1, 24]) == []
-
-
 @pytest.mark.parametrize("horizon", [InnerHorizon(n_outer=3), InnerHorizon.growing()])
-def test_lengths_of_the_table_are_checked(horizon: InnerHorizon) -> None:
-    """A value without its steps is an error of the caller."""
+def test_arguments_of_promotions_are_checked(horizon: InnerHorizon) -> None:
+    """A value without its steps, or an unknown direction, is an error of the caller."""
     with pytest.raises(ValueError, match="values and steps must be sequences of equal length"):
         horizon.promotions([1.0, 2.0], [1])
+    bad: Any = "min"
+    with pytest.raises(ValueError, match="direction must be one of 'maximize' or 'minimize'"):
+        horizon.promotions([1.0], [1], direction=bad)
 
 
 @given(
@@ -372,25 +311,6 @@ def test_growing_search_spends_its_budget_exactly(
         assert sum(runs) == total
 
 
-def test_best_trials_end_at_equal_training() -> None:
-    """After every trial the top three have the newest trial's steps, whoever they are."""
-    horizon = InnerHorizon.growing(constant=1.0)
-    quality = [math.sin(2.3 * number) for number in range(30)]
-    for n in range(3, 30):
-        steps, _ = _simulated(horizon, quality[:n])
-        top = sorted(range(n), key=lambda number: -quality[number])[:3]
-        assert {steps[number] for number in top} == {n**2}
-
-
-def test_number_of_configurations_of_a_budget() -> None:
-    """Without promotions T is (3 B / c)^(1/3); promotions take a part of it."""
-    total = 65_000
-    bare, _ = _simulated(InnerHorizon.growing(promote=0, total_steps=total), [0.0] * 100)
-    assert abs(len(bare) - (3 * total / 4) ** (1 / 3)) <= 1.5
-    promoted, _ = _simulated(InnerHorizon.growing(total_steps=total), [0.0] * 100)
-    assert 0.7 * len(bare) <= len(promoted) < len(bare)
-
-
 @given(
     st.lists(st.floats(-5.0, 5.0) | st.just(math.nan), min_size=1, max_size=8),
     st.lists(st.integers(0, 80), min_size=8, max_size=8),
@@ -402,14 +322,6 @@ def test_losses_are_promoted_as_their_negatives_are(losses: list[float], steps: 
     minimized = horizon.promotions(losses, steps, direction="minimize")
     assert minimized == horizon.promotions(negatives, steps)
     assert minimized == horizon.promotions(negatives, steps, direction="maximize")
-
-
-def test_unknown_directions_are_refused() -> None:
-    """By name, by both kinds of horizon."""
-    bad: Any = "min"
-    for horizon in (InnerHorizon(n_outer=3), InnerHorizon.growing()):
-        with pytest.raises(ValueError, match="direction must be one of 'maximize' or 'minimize'"):
-            horizon.promotions([1.0], [1], direction=bad)
 
 
 def test_steps_within_the_budget() -> None:

@@ -79,39 +79,6 @@ def test_median_threshold_is_that_of_the_first_values() -> None:
     assert last.record == records[-1]
 
 
-def test_median_threshold_skips_completions_without_a_signal() -> None:
-    """While all values are equal there is nothing to take a median of."""
-    X, y = _history(3, n=12)
-    y[:5] = 1.0
-    rule = StoppingRule(threshold="median", n_initial=4)
-    records = _replay(X, y, rule, shared=SHARED)
-    values = [record.value for record in records if record.value < math.inf]
-    assert len(values) < len(records)
-    assert records[-1].threshold == pytest.approx(0.01 * float(np.median(values[:4])))
-
-
-def test_auto_threshold_comes_with_the_gap() -> None:
-    """Eq. (7) is one of the terms, and differs from trial to trial."""
-    X, y = _history(4)
-    records = _replay(X, y, StoppingRule(threshold="auto"), first=20, shared=SHARED)
-    assert [record.threshold for record in records] == [
-        record.terms["auto_threshold"] for record in records
-    ]
-    assert len({record.threshold for record in records}) == len(records)
-
-
-def test_cross_validation_threshold_needs_scores() -> None:
-    """It is Eq. (5) where the best trial has reported its folds; without them nothing stops."""
-    X, y = _history(5)
-    rule = StoppingRule(threshold="cross-validation", criterion="regret-bound")
-    scores = [0.1, 0.4, 0.2]
-    record = evaluate(unit_box(2), X, y, rule=rule, shared=SHARED, fold_scores=scores).record
-    assert record.threshold == cross_validation_threshold(scores)
-    record = evaluate(unit_box(2), X, y, rule=rule, shared=SHARED).record
-    assert record.threshold == -math.inf
-    assert not record.is_below
-
-
 def test_number_is_a_threshold_in_the_units_of_the_objective() -> None:
     """Just above the criterion it stops, just below it does not."""
     X, y = _history(6)
@@ -155,11 +122,9 @@ def test_kappa_bounds_the_regret_before_the_observation(newest: str) -> None:
     [
         ("relative", False, 1e-2),
         (0.5, False, 1e-2),
-        ("cross-validation", False, 1e-2),
         ("median", False, 1e-4),
         ("auto", False, 1e-6),
         ("relative", True, 1e-6),
-        ("median", True, 1e-6),
     ],
 )
 def test_gap_is_that_of_its_parts(
@@ -233,16 +198,6 @@ def test_rivals_are_those_of_the_posterior_after_the_observation() -> None:
         assert found.value == pytest.approx(value, rel=1e-6)
 
 
-@pytest.mark.parametrize("criterion", CRITERIA)
-def test_criterion_falls_as_the_search_converges(criterion: str) -> None:
-    """At the top of a parabola there is less to be gained than during exploration."""
-    X, y = _converged()
-    space, rule = unit_box(2), StoppingRule(criterion=criterion)
-    early = evaluate(space, X[:10], y[:10], rule=rule).record
-    late = evaluate(space, X, y, rule=rule).record
-    assert 0.0 <= late.value < 0.8 * early.value
-
-
 def test_study_that_converges_stops_and_one_that_does_not_goes_on() -> None:
     """The default ends 25 evaluations at one spot, not 40 random ones of a rugged function."""
     X, y = _converged()
@@ -289,11 +244,14 @@ def test_affine_change_of_the_objective_changes_units_only(
         assert b.value == pytest.approx(unit * a.value, rel=1e-5)
         assert b.threshold == pytest.approx(unit * a.threshold, rel=1e-5)
         assert a.terminate is b.terminate
+        if threshold == "auto":
+            assert a.threshold == a.terms["auto_threshold"]
+        elif threshold == "cross-validation":
+            assert a.threshold == cross_validation_threshold([0.1, 0.5, 0.2])
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("outlier", [1e6, -1e6])
-@pytest.mark.parametrize("where", [3, 22])
+@pytest.mark.parametrize("outlier, where", [(1e6, 3), (-1e6, 22)])
 def test_one_outlier_stops_nothing(criterion: str, outlier: float, where: int) -> None:
     """Good or bad, at the start or just now: no criterion falls below a hundredth of the scale.
 
@@ -368,7 +326,6 @@ def test_unusable_model_is_no_signal() -> None:
     "X, y",
     [
         (np.zeros((3, 1)), np.zeros(3)),
-        (np.zeros((3, 2)), np.zeros(2)),
         (np.zeros((0, 2)), np.zeros(0)),
         (np.zeros((3, 2)), np.zeros((3, 1))),
     ],

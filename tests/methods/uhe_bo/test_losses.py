@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from bbo_plugins.gp.fit import WarmStart, default_prior, fit_map
+from bbo_plugins.gp.fit import default_prior, fit_map
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import NOISE_FLOOR, FitCriterion, Marginal, MarginalLikelihood
-from bbo_plugins.gp.surrogate import Surrogate
+from bbo_plugins.gp.likelihood import FitCriterion, Marginal, MarginalLikelihood
 from bbo_plugins.methods.uhe_bo import losses
 from bbo_plugins.methods.uhe_bo.losses import (
     LeaveOneOut,
@@ -71,21 +67,6 @@ def test_gradients_agree_with_differences(loss: FitCriterion, fit_noise: bool) -
         np.testing.assert_allclose(criterion(theta)[1], numeric, atol=tolerance * scale)
 
 
-def test_marginal_is_the_likelihood_and_the_default() -> None:
-    """The same bits as the likelihood itself; a fit without a loss is a fit with this one."""
-    X, y = _data(30, (0, 3))
-    features, theta = FeatureMap((0, 3)), np.log([0.3, 0.8, 1.2, 0.01])
-    known = np.where(np.arange(30) % 2 == 0, 0.05, np.nan)
-    ours = Marginal().bind(X, y, features, known_noise=known)(theta)
-    value, gradient = MarginalLikelihood(X, y, features, known_noise=known)(theta)
-    assert ours[0] == value
-    assert np.array_equal(ours[1], gradient)
-    default = fit_map(X, y, features, known_noise=known)
-    explicit = fit_map(X, y, features, known_noise=known, criterion=Marginal())
-    assert np.array_equal(default.warm_start.theta, explicit.warm_start.theta)
-    assert np.array_equal(default.warm_start.inverse_hessian, explicit.warm_start.inverse_hessian)
-
-
 @pytest.mark.parametrize("counts", [(0, 0), (0, 3, 0), (4, 2)])
 @pytest.mark.parametrize("multiple", [1, 2])
 def test_pseudo_data_carry_the_label_of_the_nearest(counts: tuple[int, ...], multiple: int) -> None:
@@ -108,49 +89,6 @@ def test_pseudo_data_carry_the_label_of_the_nearest(counts: tuple[int, ...], mul
     value, gradient = loss.bind(X, y, features, known_noise=known)(theta)
     assert value == pytest.approx(expected[0], rel=1e-12)
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-10)
-
-
-def test_uniform_points_are_uniform_and_grow_with_the_data() -> None:
-    """Moments of the uniform distribution; the points for n begin those for n + 1."""
-    X = np.zeros((500, 3))
-    points = losses._uniform_points(4000, X)
-    assert points.shape == (4000, 3)
-    np.testing.assert_allclose(points.mean(axis=0), 0.5, atol=5.0 / math.sqrt(12.0 * 4000))
-    np.testing.assert_allclose(np.cov(points.T), np.eye(3) / 12.0, atol=0.01)
-    assert np.array_equal(losses._uniform_points(2000, X[:7]), points[:2000])
-
-
-_PROGRAM = """
-import hashlib
-import numpy as np
-from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.gp.fit import fit_map
-from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
-
-with one_blas_thread():
-    rng = np.random.default_rng(5)
-    X, y = rng.random((20, 3)), rng.standard_normal(20)
-    thetas = [
-        fit_map(X, y, FeatureMap((0, 3, 0)), criterion=loss).warm_start.theta.tobytes()
-        for loss in (NearestNeighborPseudoData(), WeightedLeaveOneOut())
-    ]
-    print(hashlib.sha256(b"".join(thetas)).hexdigest())
-"""
-
-
-def test_another_process_draws_the_same_points() -> None:
-    """The random points follow from the data: a fresh process gets the same bits."""
-    run = subprocess.run(
-        [sys.executable, "-c", _PROGRAM], check=True, capture_output=True, text=True
-    )
-    rng = np.random.default_rng(5)
-    X, y = rng.random((20, 3)), rng.standard_normal(20)
-    thetas = [
-        fit_map(X, y, FeatureMap((0, 3, 0)), criterion=loss).warm_start.theta.tobytes()
-        for loss in (NearestNeighborPseudoData(), WeightedLeaveOneOut())
-    ]
-    assert run.stdout.strip() == hashlib.sha256(b"".join(thetas)).hexdigest()
 
 
 def test_weighted_losses_are_bound_to_the_volumes() -> None:
@@ -176,17 +114,6 @@ def test_leave_one_out_estimates_do_not_depend_on_the_offset_of_the_targets() ->
     np.testing.assert_allclose(moved[1], gradient, rtol=1e-7, atol=1e-9)
 
 
-def test_volumes_on_a_line_are_the_gaps() -> None:
-    """In one dimension cells end at the midpoints; the estimate is within five standard errors."""
-    x = np.sort(np.random.default_rng(0).random(40))
-    edges = np.concatenate([[0.0], 0.5 * (x[1:] + x[:-1]), [1.0]])
-    exact = np.diff(edges)
-    volumes = voronoi_volumes(x[:, None], FeatureMap((0,)))
-    assert volumes.sum() == pytest.approx(40.0)
-    error = np.abs(volumes / 40.0 - exact)
-    assert (error < 5.0 * np.sqrt(exact / 400.0) + 1.0 / 400.0).all()
-
-
 @pytest.mark.parametrize("counts", [(0, 0, 0), (0, 4)])
 @pytest.mark.parametrize("n", [3, 30])
 def test_volumes_are_counts_of_nearest_points(counts: tuple[int, ...], n: int) -> None:
@@ -196,16 +123,6 @@ def test_volumes_are_counts_of_nearest_points(counts: tuple[int, ...], n: int) -
     counted = np.bincount(_nearest(points, X, counts), minlength=n).astype(np.float64)
     counted = np.maximum(counted, 0.5)
     np.testing.assert_allclose(voronoi_volumes(X, FeatureMap(counts)), counted * n / counted.sum())
-
-
-def test_crowded_observations_have_small_weights() -> None:
-    """Half of the points in a hundredth of the square weigh about a hundredth of the sum."""
-    rng = np.random.default_rng(2)
-    X = rng.random((100, 2))
-    X[50:] = 0.45 + 0.1 * X[50:]
-    weights = voronoi_volumes(X, FeatureMap((0, 0)))
-    assert 0.5 < weights[50:].sum() < 6.0
-    assert (weights > 0.0).all()
 
 
 @every_loss
@@ -264,26 +181,6 @@ def test_factor_is_handed_over_only_if_it_is_the_observations(loss: FitCriterion
     np.testing.assert_allclose(fit.cholesky @ fit.cholesky.T, K, atol=1e-10)
 
 
-@every_loss
-def test_warm_fits_stay_warm_as_observations_come_in(loss: FitCriterion) -> None:
-    """One more observation at a time: as a rule few evaluations, seldom a cold fit.
-
-    A cold fit takes 20 evaluations and more. Milestones, at 12, 16, 23 and 32 observations, bring
-    one each; the value's jitter must not bring many more.
-    """
-    X, y = _data(40, (0, 0, 0), seed=4, clustered=True)
-    order = np.random.default_rng(0).permutation(40)
-    X, y = X[order], y[order]
-    warm: WarmStart | None = None
-    n_evaluations = []
-    for n in range(10, 41):
-        fit = fit_map(X[:n], y[:n], FeatureMap((0, 0, 0)), warm_start=warm, criterion=loss)
-        warm = fit.warm_start
-        n_evaluations.append(fit.n_evaluations)
-    assert np.median(n_evaluations[1:]) <= 8
-    assert sum(count >= 20 for count in n_evaluations[1:]) <= 10
-
-
 @pytest.mark.parametrize("loss", LOSSES[2:], ids=lambda loss: type(loss).__name__)
 def test_length_scales_survive_a_crowded_design(loss: FitCriterion) -> None:
     """Samples of the model, half of the points in a hundredth of the square: right in the median.
@@ -299,26 +196,3 @@ def test_length_scales_survive_a_crowded_design(loss: FitCriterion) -> None:
         fit = fit_map(X, y / y.std(), FeatureMap((0, 0)), criterion=loss)
         ratios.extend((fit.hyperparameters.length_scales / 0.3).tolist())
     assert 1.0 / 1.6 < np.median(ratios) < 1.6
-
-
-@every_loss
-def test_surrogate_estimates_with_the_loss_and_predicts_from_the_data(loss: FitCriterion) -> None:
-    """The hyperparameters are the loss's own; the posterior is conditioned on all observations."""
-    X, y = _data(40, (0, 0), clustered=True)
-    features = FeatureMap((0, 0))
-    surrogate = Surrogate.fit(X, y, features, criterion=loss)
-    estimate = surrogate.process.hyperparameters
-    borrowed = np.full(40, estimate.noise_variance) if loss.borrows_noise else None
-    fit = fit_map(X, surrogate.transform.forward(y), features, known_noise=borrowed, criterion=loss)
-    assert np.array_equal(surrogate.warm_start.theta, fit.warm_start.theta)
-    assert np.array_equal(estimate.length_scales, fit.hyperparameters.length_scales)
-    assert estimate.signal_variance == fit.hyperparameters.signal_variance
-    own = fit.hyperparameters.noise_variance
-    assert estimate.noise_variance == own or (loss.borrows_noise and own == NOISE_FLOOR)
-    assert np.array_equal(surrogate.process.X, X)
-    K = dense.covariance(X, X, estimate.length_scales, estimate.signal_variance, (0, 0))
-    K += estimate.noise_variance * np.eye(40)
-    new = np.array([[0.2, 0.9], [0.35, 0.3]])
-    K_cross = dense.covariance(new, X, estimate.length_scales, estimate.signal_variance, (0, 0))
-    expected = K_cross @ np.linalg.solve(K, surrogate.process.y)
-    np.testing.assert_allclose(surrogate.process.predict_mean(new), expected, atol=1e-6)

@@ -61,30 +61,3 @@ def test_value_and_gradient_agree_with_refits(
     numeric = numeric_gradient(lambda t: criterion(t)[0], theta)
     scale = max(1.0, float(np.abs(numeric).max()))
     np.testing.assert_allclose(gradient, numeric, atol=10.0 * tolerance * scale)
-
-
-def test_observation_of_no_weight_still_informs_the_others() -> None:
-    """Its own density does not count, but the neighbors are predicted from it."""
-    rng = np.random.default_rng(1)
-    X, y, theta = rng.random((15, 2)), rng.standard_normal(15), np.log([0.5, 0.7, 1.0, 0.1])
-    features, weights = FeatureMap((0, 0)), np.ones(15)
-    weights[4] = 0.0
-    densities = _refitted_densities(dense.noisy_covariance(X, theta), y)
-    value, _ = LeaveOneOut(X, y, features, weights)(theta)
-    assert value == pytest.approx(float(densities.sum() - densities[4]))
-    without, rest = np.delete(X, 4, axis=0), np.delete(y, 4)
-    assert LeaveOneOut(without, rest, features, np.ones(14))(theta)[0] != pytest.approx(value)
-
-
-def test_factor_is_that_of_the_observations() -> None:
-    """The factor of the last evaluation is K's own, intact although K⁻¹ was formed from it."""
-    rng = np.random.default_rng(0)
-    X, y = rng.random((25, 3)), rng.standard_normal(25)
-    criterion = LeaveOneOut(X, y, FeatureMap((0, 0, 0)), rng.random(25))
-    theta = random_theta(rng, 3)
-    assert criterion.factor_at(theta) is None
-    criterion(theta)
-    factor = criterion.factor_at(theta)
-    assert factor is not None
-    expected = np.linalg.cholesky(dense.noisy_covariance(X, theta))
-    np.testing.assert_allclose(factor, expected, atol=1e-10)

@@ -14,6 +14,13 @@ from optuna.trial import TrialState, create_trial
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.regret_gap.algorithm import evaluate
 from bbo_plugins.methods.regret_gap.rule import StoppingRule
+from bbo_plugins.optuna.stopping.completions import (
+    CompletedTrials,
+    LearnedSpace,
+    completions_of,
+    in_order,
+)
+from bbo_plugins.optuna.study.trials import TrialReader
 from bbo_plugins.space import Dimension, SearchSpace
 
 if TYPE_CHECKING:
@@ -96,18 +103,26 @@ def add_all(study: Study, X: FloatArray, values: FloatArray) -> None:
 def expected_records(
     X: FloatArray, values: FloatArray, rule: StoppingRule | None = None, **options: Any
 ) -> list[StoppingRecord]:
-    """Return the records of all completions of values to minimize, each given those before it.
+    """Return the records of all completions of values to minimize, each given those before it."""
+    steps = [values[:n] for n in range(1, len(values) + 1)]
+    return records_of_steps(X, steps, rule or StoppingRule(), **options)
+
+
+def records_of_steps(
+    X: FloatArray, steps: Sequence[FloatArray], rule: StoppingRule, **options: Any
+) -> list[StoppingRecord]:
+    """Return the records of the first points with the values to minimize that they had by then.
 
     A fit starts from what the fit before it has left, as it is stored.
     """
     records: list[StoppingRecord] = []
     warm_start = None
-    for n in range(1, len(values) + 1):
+    for y in steps:
         found = evaluate(
             UNIT_SQUARE,
-            X[:n],
-            -values[:n],
-            rule=rule or StoppingRule(),
+            X[: len(y)],
+            -y,
+            rule=rule,
             previous=records,
             warm_start=warm_start,
             **options,
@@ -116,6 +131,14 @@ def expected_records(
         if found.warm_start is not None:
             warm_start = WarmStart.from_json(found.warm_start.to_json())
     return records
+
+
+def completed_in(study: Study, n: int | None = None) -> CompletedTrials:
+    """Return the first ``n`` completions of a study, all by default."""
+    order = in_order(completions_of(TrialReader().read(study)), {})
+    completed = CompletedTrials.of(order[:n], LearnedSpace())
+    assert completed is not None
+    return completed
 
 
 def assert_same(

@@ -8,26 +8,23 @@ import numpy as np
 import optuna
 import pytest
 
-from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
-from bbo_plugins.methods.regret_gap.algorithm import evaluate
 from bbo_plugins.optuna import PromotionCallback, RegretGapTerminator, UHEBOSampler, inner_steps
-from bbo_plugins.optuna.stopping.completions import StudyCompletions, in_order
 from bbo_plugins.optuna.stopping.cross_validation import report_cross_validation_scores
 from bbo_plugins.optuna.stopping.progress import StoredRecords
-from bbo_plugins.optuna.study import continuations
-from bbo_plugins.optuna.study import trials as study_trials
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, Continuations
-from bbo_plugins.optuna.study.proposal import Proposal
-from tests.optuna.stopping.studies import UNIT_SQUARE, add, assert_same, converging, new_study
+from tests.optuna.stopping.studies import (
+    add,
+    assert_same,
+    completed_in,
+    converging,
+    new_study,
+    records_of_steps,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from optuna.study import Study
     from optuna.trial import Trial
-
-    from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 
 X, VALUES = converging(14)
 # What completes, in order: a new configuration, or (configuration, value) of a continuation.
@@ -53,54 +50,33 @@ def _add(study: Study, event: int | tuple[int, float], latest: dict[int, int]) -
     latest[index] = len(study.trials) - 1
 
 
-def _study(events: Sequence[int | tuple[int, float]], **options: Any) -> Study:
-    study, latest = new_study(**options), dict[int, int]()
-    for event in events:
-        _add(study, event, latest)
-    return study
-
-
-def _expected(rule: StoppingRule) -> list[StoppingRecord]:
-    """Return a record per configuration, of the values known when it completed."""
-    records: list[StoppingRecord] = []
-    values: dict[int, float] = {}
-    warm_start = None
-    for event in EVENTS:
-        if isinstance(event, tuple):
-            values[event[0]] = event[1]
-            continue
-        values[event] = float(VALUES[event])
-        n = len(values)
-        y = -np.array([values[index] for index in range(n)])
-        found = evaluate(UNIT_SQUARE, X[:n], y, rule=rule, previous=records, warm_start=warm_start)
-        records.append(found.record)
-        if found.warm_start is not None:
-            warm_start = WarmStart.from_json(found.warm_start.to_json())
-    return records
-
-
-def test_records_are_of_configurations_with_the_values_they_had_by_then() -> None:
-    """Asked after every trial: one record for each of 14, made of the longest training so far."""
+@pytest.mark.parametrize("keeps_up", [True, False])
+def test_records_are_of_configurations_with_the_values_they_had_by_then(*, keeps_up: bool) -> None:
+    """One record for each of 14, made of the longest training so far, whenever it is asked."""
     terminator = RegretGapTerminator()
     study, latest = new_study(), dict[int, int]()
+    values: dict[int, float] = {}
+    steps = []
     for event in EVENTS:
         _add(study, event, latest)
-        terminator(study, study.trials[-1])
-    assert_same(terminator.history(study), _expected(terminator.settings.rule))
-
-
-def test_catching_up_is_the_same_as_keeping_up() -> None:
-    """Asked only at the end, when all continuations are there, it makes the same records."""
-    terminator = RegretGapTerminator()
-    study = _study(EVENTS)
+        if keeps_up:
+            terminator(study, study.trials[-1])
+        if isinstance(event, tuple):
+            values[event[0]] = event[1]
+        else:
+            values[event] = float(VALUES[event])
+            steps.append(np.array([values[index] for index in range(event + 1)]))
     assert terminator.evaluate(study).n_trials == 14
-    assert_same(terminator.history(study), _expected(terminator.settings.rule))
+    assert_same(terminator.history(study), records_of_steps(X, steps, terminator.settings.rule))
+    stored = StoredRecords.read(study, terminator.settings)
+    assert stored.values == tuple(values[index] for index in range(14))
 
 
 def test_continuations_are_no_completions_in_a_row() -> None:
     """Patience, the least number of trials and the decision are about configurations."""
-    events = [*range(6), *((index, float(VALUES[index])) for index in (0, 1, 2, 3, 4, 5) * 3)]
-    study = _study(events)
+    study, latest = new_study(), dict[int, int]()
+    for event in (*range(6), *((index, float(VALUES[index])) for index in range(6))):
+        _add(study, event, latest)
     # Any value is at most this threshold from the second completion on.
     rule: dict[str, Any] = {"threshold": 1e9, "patience": 3, "min_n_trials": 7}
     assert not RegretGapTerminator(**rule).should_terminate(study)
@@ -108,16 +84,6 @@ def test_continuations_are_no_completions_in_a_row() -> None:
     assert not RegretGapTerminator(**{**rule, "min_n_trials": 2, "patience": 6}).should_terminate(
         study
     )
-
-
-def test_history_has_the_values_of_the_longest_training() -> None:
-    """In the order of the configurations, as many as there are."""
-    study = _study(EVENTS)
-    terminator = RegretGapTerminator()
-    terminator.evaluate(study)
-    expected = VALUES.copy()
-    expected[[1, 3, 5, 13]] = 0.01, 0.30, 0.21, 0.001
-    assert StoredRecords.read(study, terminator.settings).values == pytest.approx(expected.tolist())
 
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
@@ -132,27 +98,9 @@ def test_scores_of_the_longest_training_count(direction: Any) -> None:
         trial.suggest_float("x", 0.0, 1.0)
         report_cross_validation_scores(trial, [0.1, 0.2 + trial.number])
         study.tell(trial, value * quality)
-    reader = StudyCompletions()
-    completed = reader.completed(in_order(reader.read(study)[0], {}))
-    assert completed is not None
+    completed = completed_in(study)
     assert completed.best_scores == (0.1, 1.2)
     assert completed.y.tolist() == [2.0, 1.5]
-
-
-def test_estimates_are_up_to_date_by_configurations() -> None:
-    """A sampler's fit to 9 of 10 configurations is one, however often they were continued."""
-    fit = WarmStart(np.log([0.3, 0.7, 2.0, 0.1]), np.eye(4), -1.0, 9).to_json()
-    proposal = Proposal({"x": 0.5, "y": 0.5}, (fit,), loss="Marginal")
-    study, latest = new_study(), dict[int, int]()
-    for index in range(9):
-        _add(study, index, latest)
-        _add(study, (index, 0.5), latest)
-    add(study, {"x": 0.1, "y": 0.2}, 0.4, system_attrs=proposal.to_attributes())
-    reader = StudyCompletions()
-    completed = reader.completed(in_order(reader.read(study)[0], {}))
-    assert completed is not None
-    assert completed.X.shape == (10, 2)
-    assert completed.estimate is not None
 
 
 def test_unfinished_sources_are_no_configuration_of_their_own() -> None:
@@ -161,27 +109,8 @@ def test_unfinished_sources_are_no_configuration_of_their_own() -> None:
     add(study, {"x": 0.1, "y": 0.1}, None, state=optuna.trial.TrialState.FAIL)
     for source in (0, 0, 1):
         add(study, {"x": 0.1, "y": 0.1}, 1.0 + source, user_attrs={CONTINUED_FROM: source})
-    reader = StudyCompletions()
-    complete, _ = reader.read(study)
-    assert list(complete) == [1]
-    assert [c.number for c in reader.latest(list(complete.values()))] == [3]
-
-
-def test_settled_trials_are_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The work of a call is that of the trials which are new."""
-    looked: list[int] = []
-    original = continuations.note_first
-
-    def counted(first: dict[int, int], trial: Any) -> int:
-        looked.append(trial.number)
-        return original(first, trial)
-
-    monkeypatch.setattr(study_trials, "note_first", counted)
-    study, latest, reader = new_study(), dict[int, int](), StudyCompletions()
-    for event in EVENTS:
-        _add(study, event, latest)
-        reader.read(study)
-    assert looked == list(range(len(EVENTS)))
+    stored = StoredRecords.read(study, RegretGapTerminator().settings)
+    assert stored.values == (2.0,)
 
 
 def test_growing_search_is_stopped_by_its_configurations() -> None:
@@ -199,6 +128,5 @@ def test_growing_search_is_stopped_by_its_configurations() -> None:
     n = len(trials) - sum(t.number in Continuations.of(study.trials).first for t in trials)
     records = terminator.history(study)
     assert [record.n_trials for record in records] == list(range(1, n + 1))
-    assert len(trials) < 90
-    assert n >= 8
+    assert 8 <= n <= len(trials) < 90
     assert records[-1].terminate

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -68,14 +67,6 @@ def test_threads_share_a_terminator(sampler: Any, made: list[int]) -> None:
     assert sorted(_places(study, terminator)) == list(range(24))
 
 
-def test_threads_stop_together() -> None:
-    """With n_jobs=3, a stop ends the study after the trials that are running."""
-    study = new_study(sampler=UHEBOSampler(estimation="map", n_startup_trials=6, seed=0))
-    terminator = RegretGapTerminator(min_n_trials=8, patience=1, threshold=10.0)
-    study.optimize(_objective, n_trials=60, n_jobs=3, callbacks=[terminator])
-    assert 8 <= len(study.trials) <= 8 + 2 * 3
-
-
 def test_others_read_what_one_has_recorded(made: list[int]) -> None:
     """A second worker makes no record that is there already, and gets the very same."""
     X, values = converging(12)
@@ -88,32 +79,6 @@ def test_others_read_what_one_has_recorded(made: list[int]) -> None:
     assert first.evaluate(study) == second.evaluate(study) == history[-1]
     assert made == list(range(1, 13))
     assert history == expected_records(X, values)
-
-
-def test_two_at_once_make_the_same_record() -> None:
-    """Terminators that do not see each other's record write an equal one."""
-    X, values = converging(14)
-    study = new_study()
-    add_all(study, X[:13], values[:13])
-    workers = [RegretGapTerminator(), RegretGapTerminator()]
-    for worker in workers:
-        worker.evaluate(study)
-    add_all(study, X[13:], values[13:])
-    barrier = threading.Barrier(2)
-    found: list[Any] = []
-
-    def look(worker: RegretGapTerminator) -> None:
-        barrier.wait()
-        found.append(worker.evaluate(study))
-
-    threads = [threading.Thread(target=look, args=(worker,)) for worker in workers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    expected = expected_records(X, values)
-    assert found == [expected[-1]] * 2
-    assert_same(workers[0].history(study), expected)
 
 
 def test_trials_that_finish_out_of_order() -> None:

@@ -1,7 +1,8 @@
 """SMAC3 behind Optuna's sampler interface: random forests on a conditional ConfigSpace.
 
-SMAC has to be told beforehand which parameter exists where. Its ConfigSpace is made from random
-trials of the problem, which cost it nothing; thresholds are those between which no such trial lies.
+SMAC has to be told beforehand which parameter exists where. The ConfigSpace of a conditional
+problem is made from random trials, which cost it nothing; thresholds are those between which no
+such trial lies.
 Its hyperparameter-optimization facade has its defaults, but for its initial design: as all entrants
 it begins with the start-up points of the benchmark.
 """
@@ -26,7 +27,7 @@ from optuna.trial import FrozenTrial, TrialState
 from bbo_plugins.optuna.study.conditions import ParameterLearner, Parameters
 from bbo_plugins.optuna.study.distributions import dimension_of
 from bbo_plugins.space import Condition, Split
-from benchmarks.problems.problem import ObjectiveProblem
+from benchmarks.problems.problem import ObjectiveProblem, Problem
 
 _N_RANDOM = 400
 # Two parameters with one condition on two parents at once: the learner takes them for each other's.
@@ -37,11 +38,17 @@ _BY_HAND = {"threshold_and_switch": {"share": _ON_AND_LARGE, "order": _ON_AND_LA
 class SMACSampler(BaseSampler):
     """SMAC3 for one study of a problem, from its first trial on, which is to be minimized."""
 
-    def __init__(self, *, seed: int, n_startup_trials: int, problem: ObjectiveProblem) -> None:
+    def __init__(
+        self, *, seed: int, n_startup_trials: int, problem: ObjectiveProblem | Problem
+    ) -> None:
         """Remember what SMAC is made of; it is at the first suggestion."""
         self._seed = seed
         self._n_startup_trials = n_startup_trials
-        self._parameters = parameters_of(problem)
+        self._parameters = (
+            Parameters(problem.space, {})
+            if isinstance(problem, Problem)
+            else parameters_of(problem)
+        )
         self._random = RandomSampler(seed=seed)
         self._folder = tempfile.TemporaryDirectory()
         self._smac: Any = None
