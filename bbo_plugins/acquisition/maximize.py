@@ -8,7 +8,8 @@
    time, levels are tried, alternating with ascent in the continuous dimensions.
 
 At the end the best point is taken that is allowed: not one that must not be suggested again, and
-not one close to a point that another worker evaluates.
+not one close to a point that another worker evaluates. Close is measured by the evaluated points:
+where they are dense, the search has narrowed down, and a fixed distance would stop it.
 
 Over the cube, the candidates are Sobol points and perturbations of good observed points, and the
 starts are distant from each other; a small finite space is enumerated instead. Over a region, they
@@ -192,6 +193,7 @@ def maximize(
     anchors: FloatArray,
     excluded: FloatArray | None = None,
     pending: FloatArray | None = None,
+    clearance: FloatArray | float = CLOSE,
     n_candidates: int = 256,
 ) -> tuple[FloatArray, float]:
     """Return a representable point of the unit cube with a high acquisition value, and that value.
@@ -205,6 +207,7 @@ def maximize(
         excluded: Points that must not be returned unless the space is exhausted, shape (e, d).
         pending: Points being evaluated elsewhere, shape (p, d): none of them is returned unless
             the space is exhausted, and none near them as long as there is another candidate.
+        clearance: What is near each of them, by :func:`clearance_of`, shape (p,).
         n_candidates: Number of space-filling candidates.
 
     Returns:
@@ -218,14 +221,16 @@ def maximize(
     box = _Box(function, space, np.zeros(d), np.ones(d), scale, _CUBE_BUDGET)
     if size is not None and size <= _MAX_ENUMERATED:
         points = space.enumerate()
-        return best_allowed(points, box.value(points), excluded, pending, space, rng)
+        return best_allowed(points, box.value(points), excluded, pending, clearance, space, rng)
     sobol = shifted_sobol(n_candidates, d, rng)
     near = around_anchors(anchors, _N_AROUND_ANCHORS, space, scale, rng)
     candidates = space.snap(np.concatenate([sobol, near]))
     values = box.value(candidates)
     starts = candidates[_distant_best(candidates / scale, values)]
     order = np.argsort(-values, kind="stable")[:_START_POOL]
-    return _best_of(box, starts, candidates[order], values[order], excluded, pending, rng)
+    return _best_of(
+        box, starts, candidates[order], values[order], excluded, pending, clearance, rng
+    )
 
 
 def maximize_in_region(
@@ -236,6 +241,7 @@ def maximize_in_region(
     rng: np.random.Generator,
     excluded: FloatArray,
     pending: FloatArray,
+    clearance: FloatArray | float = CLOSE,
 ) -> FloatArray:
     """Return a representable point of the region with a high acquisition value.
 
@@ -247,6 +253,7 @@ def maximize_in_region(
         excluded: Points not to be returned unless the space is exhausted, shape (e, d).
         pending: Points being evaluated elsewhere, shape (p, d): none of them is returned unless the
             space is exhausted, and none near them as long as there is another candidate.
+        clearance: What is near each of them, by :func:`clearance_of`, shape (p,).
 
     Returns:
         The point, shape (d,).
@@ -259,7 +266,9 @@ def maximize_in_region(
     values = box.value(candidates)
     order = np.argsort(-values, kind="stable")
     starts = np.concatenate([candidates[order[:_N_REGION_STARTS]], region.center[None, :]])
-    found = _best_of(box, starts, candidates[order], values[order], excluded, pending, rng)
+    found = _best_of(
+        box, starts, candidates[order], values[order], excluded, pending, clearance, rng
+    )
     return found[0]
 
 
@@ -270,12 +279,13 @@ def _best_of(
     values: FloatArray,
     excluded: FloatArray,
     pending: FloatArray,
+    clearance: FloatArray | float,
     rng: np.random.Generator,
 ) -> tuple[FloatArray, float]:
     """Return the best allowed one of what the starts lead to and the candidates."""
     X, optima = _improve(box, starts, rng)
     X, values = np.concatenate([X, candidates]), np.concatenate([optima, values])
-    return best_allowed(X, values, excluded, pending, box.space, rng)
+    return best_allowed(X, values, excluded, pending, clearance, box.space, rng)
 
 
 def _box(acquisition: Acquisition, space: SearchSpace, region: TrustRegion) -> _Box:
@@ -394,11 +404,22 @@ def _levels_to_try(box: _Box, i: int, current: IntArray, rng: np.random.Generato
     return np.clip(levels, first, last)
 
 
+def clearance_of(pending: FloatArray, evaluated: FloatArray, space: SearchSpace) -> FloatArray:
+    """Return the distance that is kept from each pending point (p, d), shape (p,).
+
+    It is half of the distance to the next of the ``evaluated`` points (n, d), and ``CLOSE`` at
+    most. So the search may close in on a point whose evaluation never ends.
+    """
+    nearest: FloatArray = space.distances(pending, evaluated).min(axis=1, initial=2.0 * CLOSE)
+    return 0.5 * nearest
+
+
 def best_allowed(
     X: FloatArray,
     values: FloatArray,
     excluded: FloatArray,
     pending: FloatArray,
+    clearance: FloatArray | float,
     space: SearchSpace,
     rng: np.random.Generator,
 ) -> tuple[FloatArray, float]:
@@ -409,7 +430,7 @@ def best_allowed(
         return X[0], float(values[0])
     taken = keys_inside(np.concatenate([excluded, pending]), space)
     allowed = np.array([key not in taken for key in _keys(X)])
-    apart = space.distances(X, pending).min(axis=1, initial=np.inf) >= CLOSE
+    apart = (space.distances(X, pending) >= clearance).all(axis=1)
     for choice in (allowed & apart & (values > -np.inf), allowed):
         if choice.any():
             row = int(np.argmax(choice))

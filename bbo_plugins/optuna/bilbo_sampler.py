@@ -247,7 +247,8 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         again = self._read_in(study, trial, snapshot.distributions)
         return again if again.has_met(suggestion, since=snapshot) else None
 
-    def _attributes_of(self, suggestion: Query) -> Mapping[str, Any]:
+    def _attributes_of(self, snapshot: BilevelTrials, suggestion: Query) -> Mapping[str, Any]:
+        del snapshot
         return {REASON_KEY: reason_of(suggestion)}
 
     def _announcement(self, snapshot: BilevelTrials, suggestion: Query) -> str:

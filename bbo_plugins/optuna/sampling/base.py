@@ -31,7 +31,7 @@ from bbo_plugins.optuna.study.memory import Once, PerStudy
 from bbo_plugins.optuna.study.parameters import dimension_of, is_single
 from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.proposal import ARMS, Proposal, store_proposal
-from bbo_plugins.optuna.study.trials import checked_constraints, store_constraints
+from bbo_plugins.optuna.study.trials import BESIDE_KEY, checked_constraints, store_constraints
 from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
@@ -141,10 +141,9 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     def _announcement(self, snapshot: SnapshotT, suggestion: SuggestionT) -> str:
         """Return how to go on after "start-up is over"; empty while it is not."""
 
-    def _attributes_of(self, suggestion: SuggestionT) -> Mapping[str, Any]:
+    @abstractmethod
+    def _attributes_of(self, snapshot: SnapshotT, suggestion: SuggestionT) -> Mapping[str, Any]:
         """Return the system attributes that are stored beside the proposal."""
-        del suggestion
-        return {}
 
     def _sample_at_start(
         self, study: Study, trial: FrozenTrial, snapshot: SnapshotT
@@ -243,7 +242,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
                 expected_gain=suggestion.expected_gain,
             )
             n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
-            for key, value in self._attributes_of(suggestion).items():
+            for key, value in self._attributes_of(snapshot, suggestion).items():
                 study._storage.set_trial_system_attr(trial._trial_id, key, value)
             # Another process may have been thinking at the same time and come to the same point.
             # It stores before it looks, as we do, so at least one of the two sees the other.
@@ -407,6 +406,11 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
 
     def _params_of(self, snapshot: Snapshot, suggestion: Suggestion) -> dict[str, Any]:
         return snapshot.params_at(suggestion.x)
+
+    def _attributes_of(self, snapshot: Snapshot, suggestion: Suggestion) -> Mapping[str, Any]:
+        del suggestion
+        n = len(snapshot.observations.pending)
+        return {BESIDE_KEY: n} if n else {}
 
     def _look_again(
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot, suggestion: Suggestion

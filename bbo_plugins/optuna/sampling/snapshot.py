@@ -264,6 +264,7 @@ def _snapshot(
         constraints=table if constraints else None,
         pending=placed.pending(trials.configurations, number),
         failed=failed if len(failed) else None,
+        n_beside=np.array([row.n_beside for row in known], dtype=np.int64),
     )
     objectives, n_infinite = [], 0
     for j in range(trials.n_objectives):

@@ -39,6 +39,10 @@ CONSTRAINTS_KEY = "constraints"  # Optuna's: a list here, or one value per "cons
 MAX_CONSTRAINTS = 16
 OTHERS = "(others)"  # name of the last of so many, which stands for all those reported less often
 _NEVER_RAN = "bbo_plugins:never_ran"  # system attribute
+BESIDE_KEY = "bbo_plugins:beside"  # the same: how many trials ran beside it, if any did
+_MAX_BESIDE = 1_000
+
+
 _OBSERVED = (TrialState.COMPLETE, TrialState.PRUNED)
 
 # Returns the known noise variance of a finished trial's value, a sequence for several objectives.
@@ -121,6 +125,12 @@ class TrialRow:
     def never_ran(self) -> bool:
         """Whether it has ended before its evaluation began."""
         return _NEVER_RAN in self.trial.system_attrs
+
+    @property
+    def n_beside(self) -> int:
+        """How many other trials were running when a model suggested it."""
+        stored = self.trial.system_attrs.get(BESIDE_KEY)
+        return stored if isinstance(stored, int) and 0 < stored <= _MAX_BESIDE else 0
 
     @cached_property
     def has_proposal(self) -> bool:

@@ -275,8 +275,9 @@ def test_failures_in_a_row_shorten_it() -> None:
 def test_running_trials_excuse_failures() -> None:
     """Failures of trials that ran at the same time count as one."""
     y = np.concatenate([[1.0, 0.0], np.zeros(4 * FAILURES)])
-    assert length_after(y[:-1], 2, n_pending=3) == FIRST
-    assert length_after(y, 2, n_pending=3) == 0.5 * FIRST
+    beside = np.full(len(y), 3)
+    assert length_after(y[:-1], 2, beside[:-1]) == FIRST
+    assert length_after(y, 2, beside) == 0.5 * FIRST
 
 
 @given(

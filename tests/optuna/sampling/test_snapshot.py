@@ -13,10 +13,12 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
+from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.optuna.sampling.base import held_params
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader
 from bbo_plugins.optuna.study.memory import PerStudy
 from bbo_plugins.optuna.study.proposal import PREFIX, Proposal, store_proposal
+from bbo_plugins.optuna.study.trials import BESIDE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -374,6 +376,25 @@ def test_hostile_attributes_of_running_trials_are_ignored(attributes: dict[str, 
     seen = look(study).observations
     assert not seen.pending.size
     assert len(seen.y) == 1
+
+
+def test_trials_know_how_many_ran_beside_them() -> None:
+    """What a model suggested beside others keeps their number, whatever runs now."""
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=2, seed=0))
+    for n in (1, 1, 1, 3, 1):
+        for trial in [study.ask(dict(SPACE)) for _ in range(n)]:
+            study.tell(trial, trial.params["x"])
+    np.testing.assert_array_equal(look(study).observations.n_beside, [0, 0, 0, 0, 1, 2, 0])
+
+
+@pytest.mark.parametrize("stored", ["3", -1, None, 1.5, 10**9])
+def test_hostile_numbers_of_trials_beside_are_ignored(stored: Any) -> None:
+    """What is no number of trials counts as none."""
+    study = study_of(finished(1.0, 1.0))
+    trial = ask(study)
+    study._storage.set_trial_system_attr(trial._trial_id, BESIDE_KEY, stored)
+    study.tell(trial.number, 1.0)
+    np.testing.assert_array_equal(look(study).observations.n_beside, [0, 0])
 
 
 # ------------------------------------------------------------------------------------ stored fits
