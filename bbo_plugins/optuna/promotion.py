@@ -21,9 +21,10 @@ from bbo_plugins.optuna.study.continuations import (
     CONTINUED_FROM,
     GOAL,
     STEPS,
-    Continuations,
     continued_from,
+    first_trials,
     goal_of,
+    index_of,
     steps_of,
     steps_taken,
 )
@@ -243,7 +244,7 @@ def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
     trials = trial.study.get_trials(deepcopy=False)
     source, goal = continued_from(trial), goal_of(trial)
     if source is None:
-        start, goal = 0, horizon.steps(Continuations.of(trials).index(trial.number))
+        start, goal = 0, horizon.steps(index_of(trial.number, first_trials(trials)))
     else:
         row = next(row for row in _configurations(trials) if row.contains(source))
         start = row.end_of(source, horizon)
@@ -307,10 +308,10 @@ class _Configuration:
 
 def _configurations(trials: Sequence[FrozenTrial]) -> list[_Configuration]:
     """Return the configurations by age, up to the newest one that has been started."""
-    continuations = Continuations.of(trials)
+    first = first_trials(trials)
     members: dict[int, list[FrozenTrial]] = {}
     for trial in trials:
-        members.setdefault(continuations.first.get(trial.number, trial.number), []).append(trial)
+        members.setdefault(first.get(trial.number, trial.number), []).append(trial)
     rows = [_Configuration(tuple(row)) for row in members.values()]
     while rows and rows[-1].trials[0].state is TrialState.WAITING:
         rows.pop()

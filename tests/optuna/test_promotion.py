@@ -23,7 +23,8 @@ from bbo_plugins.optuna.study.continuations import (
     GOAL,
     STEPS,
     STEPS_MADE,
-    Continuations,
+    first_trials,
+    index_of,
     steps_taken,
 )
 
@@ -123,13 +124,13 @@ def test_study_trains_what_a_plain_loop_would(sign: float) -> None:
             direction="minimize" if sign > 0 else "maximize",
         ),
     )
-    continuations = Continuations.of(trials)
-    new = [trial for trial in trials if trial.number not in continuations.first]
+    first_of = first_trials(trials)
+    new = [trial for trial in trials if trial.number not in first_of]
     assert all(trial.state is TrialState.COMPLETE for trial in trials)
     runs = _expected_runs(horizon, [trial.params["x"] for trial in new])
-    first = [continuations.first.get(number, number) for number, _, _ in training.made]
+    first = [first_of.get(number, number) for number, _, _ in training.made]
     made = [
-        (continuations.index(root), start, stop)
+        (index_of(root, first_of), start, stop)
         for root, (_, start, stop) in zip(first, training.made, strict=True)
     ]
     assert made == runs
@@ -354,7 +355,7 @@ def test_malformed_attributes_mark_nothing(value: Any) -> None:
         _add(study, 0.1 * number, 1.0)
     _add(study, 0.9, 1.0, user_attrs={CONTINUED_FROM: value, GOAL: value, STEPS: value})
     assert continued_from(study.trials[7]) is None
-    assert Continuations.of(study.trials).first == {}
+    assert first_trials(study.trials) == {}
     assert PromotionCallback(GROWING).promote(study) != [7]
 
 

@@ -1,4 +1,4 @@
-"""A small cache: one object in memory for each study."""
+"""What is kept in memory, safely among threads: one object per study, what has been said."""
 
 from __future__ import annotations
 
@@ -48,3 +48,24 @@ class PerStudy(Generic[_Kept]):
             while len(of_study) > _MAX_STUDIES:
                 of_study.popitem(last=False)
             return of_study[study._study_id]
+
+
+class Once:
+    """A set that answers, safely among threads, whether something happens for the first time."""
+
+    def __init__(self) -> None:
+        """Start with nothing seen."""
+        self._lock = threading.Lock()
+        self._seen: set[Any] = set()
+
+    def first_time(self, *key: Any) -> bool:
+        """Return True the first time it is called with these arguments, False ever after."""
+        with self._lock:
+            first = key not in self._seen
+            self._seen.add(key)
+            return first
+
+    def __contains__(self, key: tuple[Any, ...]) -> bool:
+        """Return whether this has happened."""
+        with self._lock:
+            return key in self._seen
