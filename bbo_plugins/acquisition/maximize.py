@@ -8,7 +8,8 @@
    time, levels are tried, alternating with ascent in the continuous dimensions.
 
 At the end the best point is taken that is allowed: not one that must not be suggested again, and
-not one close to a point that another worker evaluates.
+not one close to a point that another worker evaluates. Close is measured by the evaluated points:
+where they are dense, the search has narrowed down, and a fixed distance would stop it.
 
 Over the cube, the candidates are Sobol points and perturbations of good observed points, and the
 starts are distant from each other; a small finite space is enumerated instead. Over a region, they
@@ -192,6 +193,7 @@ def maximize(
     anchors: FloatArray,
     excluded: FloatArray | None = None,
     pending: FloatArray | None = None,
+    clearance: FloatArray | float = CLOSE,
     n_candidates: int = 256,
 ) -> tuple[FloatArray, float]:
     """Return a representable point of the unit cube with a high acquisition value, and that value.
@@ -205,6 +207,7 @@ def maximize(
         excluded: Points that must not be returned unless the space is exhausted, shape (e, d).
         pending: Points being evaluated elsewhere, shape (p, d): none of them is returned unless
             the space is exhausted, and none near them as long as there is another candidate.
+        clearance: What is near each of them, by :func:`clearance_of`, shape (p,).
         n_candidates: Number of space-filling candidates.
 
     Returns:
@@ -218,21 +221,15 @@ def maximize(
     box = _Box(function, space, np.zeros(d), np.ones(d), scale, _CUBE_BUDGET)
     if size is not None and size <= _MAX_ENUMERATED:
         points = space.enumerate()
-        return best_allowed(points, box.value(points), excluded, pending, space, rng)
+        return best_allowed(points, box.value(points), excluded, pending, clearance, space, rng)
     sobol = shifted_sobol(n_candidates, d, rng)
     near = around_anchors(anchors, _N_AROUND_ANCHORS, space, scale, rng)
     candidates = space.snap(np.concatenate([sobol, near]))
     values = box.value(candidates)
     starts = candidates[_distant_best(candidates / scale, values)]
     order = np.argsort(-values, kind="stable")[:_START_POOL]
-    X, optima = _improve(box, starts, rng)
-    return best_allowed(
-        np.concatenate([X, candidates[order]]),
-        np.concatenate([optima, values[order]]),
-        excluded,
-        pending,
-        space,
-        rng,
+    return _best_of(
+        box, starts, candidates[order], values[order], excluded, pending, clearance, rng
     )
 
 
@@ -244,6 +241,7 @@ def maximize_in_region(
     rng: np.random.Generator,
     excluded: FloatArray,
     pending: FloatArray,
+    clearance: FloatArray | float = CLOSE,
 ) -> FloatArray:
     """Return a representable point of the region with a high acquisition value.
 
@@ -255,6 +253,7 @@ def maximize_in_region(
         excluded: Points not to be returned unless the space is exhausted, shape (e, d).
         pending: Points being evaluated elsewhere, shape (p, d): none of them is returned unless the
             space is exhausted, and none near them as long as there is another candidate.
+        clearance: What is near each of them, by :func:`clearance_of`, shape (p,).
 
     Returns:
         The point, shape (d,).
@@ -267,15 +266,26 @@ def maximize_in_region(
     values = box.value(candidates)
     order = np.argsort(-values, kind="stable")
     starts = np.concatenate([candidates[order[:_N_REGION_STARTS]], region.center[None, :]])
+    found = _best_of(
+        box, starts, candidates[order], values[order], excluded, pending, clearance, rng
+    )
+    return found[0]
+
+
+def _best_of(
+    box: _Box,
+    starts: FloatArray,
+    candidates: FloatArray,
+    values: FloatArray,
+    excluded: FloatArray,
+    pending: FloatArray,
+    clearance: FloatArray | float,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, float]:
+    """Return the best allowed one of what the starts lead to and the candidates."""
     X, optima = _improve(box, starts, rng)
-    return best_allowed(
-        np.concatenate([X, candidates[order]]),
-        np.concatenate([optima, values[order]]),
-        excluded,
-        pending,
-        space,
-        rng,
-    )[0]
+    X, values = np.concatenate([X, candidates]), np.concatenate([optima, values])
+    return best_allowed(X, values, excluded, pending, clearance, box.space, rng)
 
 
 def _box(acquisition: Acquisition, space: SearchSpace, region: TrustRegion) -> _Box:
@@ -394,11 +404,22 @@ def _levels_to_try(box: _Box, i: int, current: IntArray, rng: np.random.Generato
     return np.clip(levels, first, last)
 
 
+def clearance_of(pending: FloatArray, evaluated: FloatArray, space: SearchSpace) -> FloatArray:
+    """Return the distance that is kept from each pending point (p, d), shape (p,).
+
+    It is half of the distance to the next of the ``evaluated`` points (n, d), and ``CLOSE`` at
+    most. So the search may close in on a point whose evaluation never ends.
+    """
+    nearest: FloatArray = space.distances(pending, evaluated).min(axis=1, initial=2.0 * CLOSE)
+    return 0.5 * nearest
+
+
 def best_allowed(
     X: FloatArray,
     values: FloatArray,
     excluded: FloatArray,
     pending: FloatArray,
+    clearance: FloatArray | float,
     space: SearchSpace,
     rng: np.random.Generator,
 ) -> tuple[FloatArray, float]:
@@ -407,33 +428,42 @@ def best_allowed(
     X, values = space.with_inactive_set(X[order]), values[order]
     if not len(excluded) and not len(pending):
         return X[0], float(values[0])
-    taken = _keys_inside(np.concatenate([excluded, pending]), space)
+    taken = keys_inside(np.concatenate([excluded, pending]), space)
     allowed = np.array([key not in taken for key in _keys(X)])
-    apart = space.distances(X, pending).min(axis=1, initial=np.inf) >= CLOSE
+    apart = (space.distances(X, pending) >= clearance).all(axis=1)
     for choice in (allowed & apart & (values > -np.inf), allowed):
         if choice.any():
             row = int(np.argmax(choice))
             return X[row], float(values[row])
-    if space.size is None or len(taken) < space.size:
-        for candidates in _unseen_candidates(space, rng):
-            for row, key in zip(candidates, _keys(candidates), strict=True):
-                if key not in taken:
-                    return row, -np.inf
-    return X[0], float(values[0])
+    found = unseen_point(space, taken, rng)
+    return (X[0], float(values[0])) if found is None else (found, -np.inf)
 
 
-def _keys_inside(X: FloatArray, space: SearchSpace) -> set[bytes]:
+def keys_inside(X: FloatArray, space: SearchSpace) -> set[bytes]:
     """Return the keys of those points of ``X`` (m, d) that ``space`` can represent as they are."""
     keys = zip(_keys(X), _keys(space.snap(X)), strict=True)
     return {key for key, snapped in keys if key == snapped}
 
 
-def _unseen_candidates(space: SearchSpace, rng: np.random.Generator) -> Iterator[FloatArray]:
-    """Yield random points first and then, where that is feasible, the whole space."""
-    yield space.snap(rng.random((_N_UNSEEN_DRAWS, len(space))))
-    if space.size is not None and space.size <= _MAX_LISTED:
+def unseen_point(
+    space: SearchSpace, taken: set[bytes], rng: np.random.Generator
+) -> FloatArray | None:
+    """Return a random point (d,) with a key that is not ``taken``, None if there is none.
+
+    Neither is one found in a large finite space of which nearly all is taken.
+    """
+    if space.size is not None and len(taken) >= space.size:
+        return None
+    drawn = space.snap(rng.random((_N_UNSEEN_DRAWS, len(space))))
+    found = _first_unseen(drawn, taken)
+    if found is None and space.size is not None and space.size <= _MAX_LISTED:
         points = space.enumerate()
-        yield points[rng.permutation(len(points))]
+        found = _first_unseen(points[rng.permutation(len(points))], taken)
+    return found
+
+
+def _first_unseen(X: FloatArray, taken: set[bytes]) -> FloatArray | None:
+    return next((x for x, key in zip(X, _keys(X), strict=True) if key not in taken), None)
 
 
 def _keys(X: FloatArray) -> Iterator[bytes]:

@@ -18,8 +18,8 @@ Deviations:
 * Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`, under constraints with the
   median of the feasible ones where that is worse; slacks are linear around their border.
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
-* The kernel has no trend with constraints, as it leads out of what is feasible; with conditional
-  parameters, where it brings nothing; and beside pending points, with which it was not measured.
+* The kernel has no trend with constraints, as it leads out of what is feasible; nor with
+  conditional parameters, where it brings nothing.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
@@ -38,7 +38,7 @@ from bbo_plugins.acquisition.functions import (
     ConstrainedAcquisition,
     ConstraintModel,
 )
-from bbo_plugins.acquisition.maximize import Acquisition, maximize
+from bbo_plugins.acquisition.maximize import Acquisition, clearance_of, maximize
 from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity, fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
@@ -73,7 +73,7 @@ class Options:
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted.
         trend: Whether the objective's kernel has a trend, if there are neither constraints nor
-            conditions nor pending points.
+            conditions.
         criterion: What the objective's kernel hyperparameters are estimated by.
         warm_starts: The :attr:`Suggestion.warm_starts` of the latest step with this criterion.
         marginal_start: The first one of the latest step with the marginal likelihood, for a
@@ -132,9 +132,7 @@ def objective_features(
     space: SearchSpace, observations: Observations, options: Options
 ) -> FeatureMap:
     """Return the feature map of the objective's kernel, which says whether it has a trend."""
-    plain = not (
-        observations.reported_constraints or space.is_conditional or len(observations.pending)
-    )
+    plain = not (observations.reported_constraints or space.is_conditional)
     return FeatureMap.of(space, trend=options.trend and plain)
 
 
@@ -211,7 +209,8 @@ class Models:
             for one, center, start in zip(objectives, centers, starts, strict=False)
         )
         constraints = fit_constraints(training, plain, starts[len(objectives) :])
-        validity, notes = fit_validity(training.X, training.still_failed, plain)
+        failed = training.still_failed
+        validity, notes = fit_validity(training.X, failed, plain) if len(failed) else (None, ())
         known = space.snap(training.X)
         in_place = np.array_equal(known, training.X)
         means = [
@@ -315,6 +314,7 @@ def maximized(
         anchors=anchors,
         excluded=np.concatenate([known.X, failed]) if unrepeated else failed,
         pending=known.pending,
+        clearance=clearance_of(known.pending, known.X, space),
     )
     return Suggestion(
         x=x,

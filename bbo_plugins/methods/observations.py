@@ -35,6 +35,8 @@ class Observations:
         constraints: Constraint values, positive where violated, NaN where unknown, shape (n, m),
             or None.
         failed: Points at which an evaluation failed, shape (f, d), or None.
+        n_beside: How many others were pending when each point was suggested, shape (n,), or None
+            for none.
 
     Raises:
         ValueError: The shapes disagree or a target is not finite.
@@ -47,6 +49,7 @@ class Observations:
     noise_variance: FloatArray | None = None
     constraints: FloatArray | None = None
     failed: FloatArray | None = None
+    n_beside: IntArray | None = None
 
     def __post_init__(self) -> None:
         """Check shapes and finiteness."""
@@ -58,6 +61,8 @@ class Observations:
         }
         if self.failed is not None:
             expected["failed"] = (self.failed, (len(self.failed), d))
+        if self.n_beside is not None:
+            expected["n_beside"] = (self.n_beside, (n,))
         if self.noise_variance is not None:
             expected["noise_variance"] = (self.noise_variance, (n,))
         if self.constraints is not None:
@@ -127,7 +132,10 @@ class Observations:
         return float(min(np.median(self.y), np.median(self.y[self.eligible])))
 
     def take(self, rows: IntArray) -> Observations:
-        """Return these observations with the evaluated points at ``rows`` (k,) only."""
+        """Return these observations with the evaluated points at ``rows`` (k,) only.
+
+        Failed points that have been evaluated since are left out, as :attr:`still_failed` does.
+        """
         noise, constraints = self.noise_variance, self.constraints
         return replace(
             self,
@@ -137,6 +145,7 @@ class Observations:
             noise_variance=None if noise is None else noise[rows],
             constraints=None if constraints is None else constraints[rows],
             failed=self.still_failed,
+            n_beside=None if self.n_beside is None else self.n_beside[rows],
         )
 
 

@@ -19,8 +19,7 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from bbo_plugins.optuna.study.conditions import ParameterLearner, Parameters
-from bbo_plugins.optuna.study.distributions import dimension_of
+from bbo_plugins.optuna.study.parameters import ParameterLearner, Parameters, dimension_of
 from bbo_plugins.space import Condition, Split
 from benchmarks.common.peer import from_positions, limits, to_positions
 from benchmarks.problems.problem import ObjectiveProblem, Problem, StudyProblem

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from bbo_plugins.acquisition.maximize import TrustRegion, maximize_in_region
+from bbo_plugins.acquisition.maximize import TrustRegion, clearance_of, maximize_in_region
 from bbo_plugins.space import CLOSE, Dimension, SearchSpace
 from tests.oracles.problems import mixed_space, unit_box
+from tests.oracles.search import Hill
 
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
-
-
-@dataclass(frozen=True)
-class _Hill:
-    """Minus the squared distance from a point."""
-
-    top: FloatArray
-
-    def value(self, X: FloatArray) -> FloatArray:
-        values: FloatArray = -np.square(X - self.top).sum(axis=1)
-        return values
-
-    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self.value(X), -2.0 * (X - self.top)
 
 
 def _search(
@@ -37,16 +23,18 @@ def _search(
     *,
     excluded: FloatArray | None = None,
     pending: FloatArray | None = None,
+    clearance: FloatArray | float = CLOSE,
     seed: int = 0,
 ) -> FloatArray:
     nothing = np.empty((0, len(space)))
     x = maximize_in_region(
-        _Hill(top),
+        Hill(top),
         space,
         region,
         rng=np.random.default_rng(seed),
         excluded=nothing if excluded is None else excluded,
         pending=nothing if pending is None else pending,
+        clearance=clearance,
     )
     assert x.shape == (len(space),)
     np.testing.assert_array_equal(space.snap(x[None, :])[0], x)
@@ -91,3 +79,15 @@ def test_known_points_are_not_repeated() -> None:
     box, center = unit_box(3), np.full(3, 0.5)
     x = _search(box, center, TrustRegion(center, 0.8), pending=center[None, :])
     assert np.linalg.norm(x - center) >= CLOSE
+
+
+def test_what_is_near_a_pending_point_follows_from_the_evaluated_ones() -> None:
+    """Half of the distance to the next evaluated point is kept from it, if that is less."""
+    box, center = unit_box(3), np.full((1, 3), 0.5)
+    evaluated = np.array([[0.5, 0.5, 0.54], [0.1, 0.5, 0.5]])
+    near = clearance_of(center, evaluated, box)
+    np.testing.assert_allclose(near, [0.02])
+    np.testing.assert_array_equal(clearance_of(center, evaluated[1:], box), [CLOSE])
+    np.testing.assert_array_equal(clearance_of(center, evaluated[:0], box), [CLOSE])
+    x = _search(box, center[0], TrustRegion(center[0], 0.2), pending=center, clearance=near)
+    assert 0.02 <= np.linalg.norm(x - center) < CLOSE

@@ -51,9 +51,8 @@ Deviations:
   move x.
 - Values: a power transform, less exact far from the best. One bad value would decide the fit.
 - Constraints, pending and failed points, more than 1,000 observations: the paper has none of them.
-  Beside pending points √β is drawn: the maxima of one bound would lie next to each other; and the
-  region waits for as many failures more, which is counted by the points that are pending now, so
-  that its length may change when a trial ends. Under
+  Beside pending points √β is drawn: the maxima of one bound would lie next to each other. A
+  failure counts less, the more points were pending when it was suggested. Under
   constraints the expected improvement, with √β standard deviations, takes the place of the bound,
   which would count for ever less beside a probability.
 """
