@@ -31,25 +31,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-# A new public name gets a row here, one in __all__, and an import in the block above, from which
-# type checkers and editors learn what __getattr__ will find.
-_MODULE_OF: Final = {
-    "BBOSampler": "bbo_plugins.optuna",
-    "BBOSearch": "bbo_plugins.ray",
-    "BILBOSampler": "bbo_plugins.optuna",
-    "BilevelSolution": "bbo_plugins.optuna",
-    "GOUCBSampler": "bbo_plugins.optuna",
-    "InnerHorizon": "bbo_plugins.methods.inner_horizon.horizon",
-    "InnerHorizonScheduler": "bbo_plugins.ray",
-    "PromotionCallback": "bbo_plugins.optuna",
-    "RegretGapStopper": "bbo_plugins.ray",
-    "RegretGapTerminator": "bbo_plugins.optuna",
-    "UHEBOSampler": "bbo_plugins.optuna",
-    "continued_from": "bbo_plugins.optuna",
-    "inner_steps": "bbo_plugins.optuna",
-    "report_cross_validation_scores": "bbo_plugins.optuna",
-}
-
+# A new public name gets a row here, and an import in the block above, from which type checkers and
+# editors learn what __getattr__ will find.
 __all__ = [
     "BBOSampler",
     "BBOSearch",
@@ -67,6 +50,13 @@ __all__ = [
     "inner_steps",
     "report_cross_validation_scores",
 ]
+
+_RAY: Final = ("BBOSearch", "InnerHorizonScheduler", "RegretGapStopper")
+_MODULE_OF: Final = {
+    **{name: "bbo_plugins.optuna" for name in __all__ if name != "__version__"},
+    **dict.fromkeys(_RAY, "bbo_plugins.ray"),
+    "InnerHorizon": "bbo_plugins.methods.inner_horizon.horizon",
+}
 
 # Sub-packages that are imported when first used as an attribute, without an import of their own.
 _FRONT_DOORS: Final = ("optuna", "ray", "visualization")
@@ -87,7 +77,7 @@ def _is_installed(package: str) -> bool:
 
 if not all(map(_is_installed, _NEEDED_BY_TUNE)):
     # What cannot be had is no part of `import *`, which would raise for all other names with it.
-    __all__ = [name for name in __all__ if _MODULE_OF.get(name) != "bbo_plugins.ray"]
+    __all__ = [name for name in __all__ if name not in _RAY]
 
 
 def __getattr__(name: str) -> Any:

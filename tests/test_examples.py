@@ -6,12 +6,11 @@ Those that train models for seconds are slow; ``.ci/run`` runs them all the same
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import optuna
 import pytest
-from sklearn.datasets import load_breast_cancer
 
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord
 from bbo_plugins.optuna import RegretGapTerminator, continued_from
@@ -174,24 +173,6 @@ def test_many_hyperparameters_compares_samplers(tmp_path: Path) -> None:
         assert 0.0 < max(first, second, fresh) < np.log(2.0)
 
 
-def test_many_hyperparameters_reach_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There are twenty; a group's settings change its columns, and the weights of the parts."""
-    example = load_example("many_hyperparameters", monkeypatch)
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    params: dict[str, Any] = example.suggest(study.ask())
-    assert len(params) == 20
-    params |= {"mean_components": 3, "error_components": 1, "worst_components": 7}
-    params |= {"worst_weight": 0.01, "worst_whiten": True, "mean_clip": 1.5}
-    X, y = load_breast_cancer(return_X_y=True)
-    pipeline = example.pipeline(params).fit(X, y)
-    inputs = pipeline[0].transform(X)
-    assert inputs.shape == (len(X), 11)
-    np.testing.assert_allclose(inputs[:, 4:].std(axis=0, ddof=1), 0.01)
-    clipped = pipeline[0].named_transformers_["mean"][:-1].transform(X[:, :10])
-    assert np.abs(clipped).max() == 1.5
-    assert pipeline[1].transform(inputs).shape == (len(X), 11 + params["n_landmarks"])
-
-
 @pytest.mark.slow
 def test_bilevel_finds_the_solution(tmp_path: Path) -> None:
     """It prints the solution it found beside the true one and writes both pictures."""
@@ -269,23 +250,3 @@ def test_small_and_accurate_draws_the_front(tmp_path: Path) -> None:
     assert sizes == sorted(sizes)
     assert "random search it beats or meets" in out
     assert _is_picture(tmp_path / "result" / "small_and_accurate.png")
-
-
-def test_model_choice_has_the_parameters_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trial has those of its kind, kernel and step alone, 3 to 7 of 14, and they are used."""
-    example = load_example("model_choice", monkeypatch)
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    seen: set[str] = set()
-    for _ in range(100):
-        trial = study.ask()
-        pipeline = example.suggest(trial)
-        assert 3 <= len(trial.params) <= 7
-        assert ("alpha" in trial.params) == (trial.params["kind"] == "linear")
-        assert ("gamma" in trial.params) == (trial.params.get("kernel") == "rbf")
-        assert ("n_components" in trial.params) == (
-            len(pipeline) == 2 and "pca" in dict(pipeline.steps)
-        )
-        seen |= trial.params.keys()
-        if "max_depth" in trial.params:
-            assert pipeline[-1].max_depth == trial.params["max_depth"]
-    assert len(seen) == 14

@@ -80,14 +80,6 @@ def test_star_without_ray_gives_everything_else(how: str) -> None:
     assert "pip install 'bbo-plugins[ray]'" in message
 
 
-def test_star_with_ray_gives_everything() -> None:
-    """All that the table of public names has."""
-    _skip_without_ray("bbo_plugins.ray")
-    names: dict[str, object] = {}
-    exec("from bbo_plugins import *", names)  # noqa: S102 - the statement is what is tested
-    assert names.keys() >= bbo_plugins._MODULE_OF.keys()
-
-
 @pytest.mark.parametrize("name", bbo_plugins._MODULE_OF)
 def test_public_name_is_the_one_its_module_defines(name: str) -> None:
     """A lazily resolved name is the very object, and ``dir`` lists it beforehand."""
@@ -95,14 +87,6 @@ def test_public_name_is_the_one_its_module_defines(name: str) -> None:
     _skip_without_ray(bbo_plugins._MODULE_OF[name])
     module = import_module(bbo_plugins._MODULE_OF[name])
     assert getattr(bbo_plugins, name) is getattr(module, name)
-
-
-@pytest.mark.parametrize("name", bbo_plugins._FRONT_DOORS)
-def test_front_doors_are_attributes(name: str) -> None:
-    """A front door is the sub-package of that name, and ``dir`` lists it beforehand."""
-    assert name in dir(bbo_plugins)
-    _skip_without_ray(f"bbo_plugins.{name}")
-    assert bbo_plugins.__getattr__(name) is import_module(f"bbo_plugins.{name}")
 
 
 def test_unknown_name_is_an_attribute_error() -> None:

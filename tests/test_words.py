@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import pytest
 
 import bbo_plugins.visualization as plotly_plots
-from bbo_plugins import (
-    BBOSampler,
-    BILBOSampler,
-    GOUCBSampler,
-    InnerHorizon,
-    PromotionCallback,
-    RegretGapTerminator,
-    UHEBOSampler,
-)
+from bbo_plugins import BILBOSampler, InnerHorizon, RegretGapTerminator, UHEBOSampler
 from bbo_plugins.visualization import matplotlib
 
 if TYPE_CHECKING:
@@ -58,23 +50,3 @@ def test_the_type_has_the_words_of_the_error(
             function(**given, **{name: "no such word"})
         accepted = str(refused.value).partition(", but got")[0]
         assert set(re.findall(r"'([^']+)'", accepted)) == set(words)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        UHEBOSampler,
-        BBOSampler,
-        GOUCBSampler,
-        BILBOSampler,
-        RegretGapTerminator,
-        PromotionCallback,
-        InnerHorizon,
-    ],
-)
-def test_a_text_that_is_no_name_is_a_word(function: Callable[..., Any]) -> None:
-    """No argument of these is an unrestricted text, but for the names of BILBO's functions."""
-    names = {"query_param", "upper", "lower"}
-    for name, parameter in inspect.signature(function).parameters.items():
-        kinds = re.sub(r"(Literal|Sequence|Mapping)\[[^]]*\]", "", str(parameter.annotation))
-        assert name in names or not re.search(r"\bstr\b", kinds), name

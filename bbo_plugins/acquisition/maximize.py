@@ -228,15 +228,8 @@ def maximize(
     values = box.value(candidates)
     starts = candidates[_distant_best(candidates / scale, values)]
     order = np.argsort(-values, kind="stable")[:_START_POOL]
-    X, optima = _improve(box, starts, rng)
-    return best_allowed(
-        np.concatenate([X, candidates[order]]),
-        np.concatenate([optima, values[order]]),
-        excluded,
-        pending,
-        clearance,
-        space,
-        rng,
+    return _best_of(
+        box, starts, candidates[order], values[order], excluded, pending, clearance, rng
     )
 
 
@@ -273,16 +266,26 @@ def maximize_in_region(
     values = box.value(candidates)
     order = np.argsort(-values, kind="stable")
     starts = np.concatenate([candidates[order[:_N_REGION_STARTS]], region.center[None, :]])
+    found = _best_of(
+        box, starts, candidates[order], values[order], excluded, pending, clearance, rng
+    )
+    return found[0]
+
+
+def _best_of(
+    box: _Box,
+    starts: FloatArray,
+    candidates: FloatArray,
+    values: FloatArray,
+    excluded: FloatArray,
+    pending: FloatArray,
+    clearance: FloatArray | float,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, float]:
+    """Return the best allowed one of what the starts lead to and the candidates."""
     X, optima = _improve(box, starts, rng)
-    return best_allowed(
-        np.concatenate([X, candidates[order]]),
-        np.concatenate([optima, values[order]]),
-        excluded,
-        pending,
-        clearance,
-        space,
-        rng,
-    )[0]
+    X, values = np.concatenate([X, candidates]), np.concatenate([optima, values])
+    return best_allowed(X, values, excluded, pending, clearance, box.space, rng)
 
 
 def _box(acquisition: Acquisition, space: SearchSpace, region: TrustRegion) -> _Box:
@@ -425,33 +428,42 @@ def best_allowed(
     X, values = space.with_inactive_set(X[order]), values[order]
     if not len(excluded) and not len(pending):
         return X[0], float(values[0])
-    taken = _keys_inside(np.concatenate([excluded, pending]), space)
+    taken = keys_inside(np.concatenate([excluded, pending]), space)
     allowed = np.array([key not in taken for key in _keys(X)])
     apart = (space.distances(X, pending) >= clearance).all(axis=1)
     for choice in (allowed & apart & (values > -np.inf), allowed):
         if choice.any():
             row = int(np.argmax(choice))
             return X[row], float(values[row])
-    if space.size is None or len(taken) < space.size:
-        for candidates in _unseen_candidates(space, rng):
-            for row, key in zip(candidates, _keys(candidates), strict=True):
-                if key not in taken:
-                    return row, -np.inf
-    return X[0], float(values[0])
+    found = unseen_point(space, taken, rng)
+    return (X[0], float(values[0])) if found is None else (found, -np.inf)
 
 
-def _keys_inside(X: FloatArray, space: SearchSpace) -> set[bytes]:
+def keys_inside(X: FloatArray, space: SearchSpace) -> set[bytes]:
     """Return the keys of those points of ``X`` (m, d) that ``space`` can represent as they are."""
     keys = zip(_keys(X), _keys(space.snap(X)), strict=True)
     return {key for key, snapped in keys if key == snapped}
 
 
-def _unseen_candidates(space: SearchSpace, rng: np.random.Generator) -> Iterator[FloatArray]:
-    """Yield random points first and then, where that is feasible, the whole space."""
-    yield space.snap(rng.random((_N_UNSEEN_DRAWS, len(space))))
-    if space.size is not None and space.size <= _MAX_LISTED:
+def unseen_point(
+    space: SearchSpace, taken: set[bytes], rng: np.random.Generator
+) -> FloatArray | None:
+    """Return a random point (d,) with a key that is not ``taken``, None if there is none.
+
+    Neither is one found in a large finite space of which nearly all is taken.
+    """
+    if space.size is not None and len(taken) >= space.size:
+        return None
+    drawn = space.snap(rng.random((_N_UNSEEN_DRAWS, len(space))))
+    found = _first_unseen(drawn, taken)
+    if found is None and space.size is not None and space.size <= _MAX_LISTED:
         points = space.enumerate()
-        yield points[rng.permutation(len(points))]
+        found = _first_unseen(points[rng.permutation(len(points))], taken)
+    return found
+
+
+def _first_unseen(X: FloatArray, taken: set[bytes]) -> FloatArray | None:
+    return next((x for x, key in zip(X, _keys(X), strict=True) if key not in taken), None)
 
 
 def _keys(X: FloatArray) -> Iterator[bytes]:

@@ -56,7 +56,7 @@ def fit_validity(
 
     Args:
         X: Points that were evaluated, shape (n, d).
-        failed: Points that failed, the latest ones last, shape (f, d).
+        failed: Points that failed, the latest ones last, shape (f, d), f >= 1.
         features: The kernel's feature map.
 
     Returns:
@@ -87,19 +87,17 @@ class Validity:
     exponent: int
 
     @classmethod
-    def of(cls, X: FloatArray, failed: FloatArray, features: FeatureMap) -> Validity | None:
-        """Fit to points that were evaluated and points that failed; None if none failed.
+    def of(cls, X: FloatArray, failed: FloatArray, features: FeatureMap) -> Validity:
+        """Fit to points that were evaluated and points that failed.
 
         Args:
             X: Points that were evaluated, shape (n, d).
-            failed: Points that failed, the latest ones last, shape (f, d).
+            failed: Points that failed, the latest ones last, shape (f, d), f >= 1.
             features: The kernel's feature map.
 
         Raises:
             ValueError: The covariance matrix could not be factorized at all.
         """
-        if not len(failed):
-            return None
         failed = failed[-_MAX_OF_LABEL:]
         if len(X) > _MAX_OF_LABEL:
             distances = cdist(features.columns(X), features.columns(failed)).min(axis=1)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
@@ -30,17 +30,18 @@ _DEGENERATE = 1e-12  # standard deviations, and relative scales, below this are 
 _ALL_ZERO = 1e-150  # values no larger are all zero
 # Least scale relative to the distance of a target that is squared, and to the farthest one's.
 _SMALLEST_SCALE, _SMALLEST_RATIO = 1e-100, 1e-300
-_SMALLEST_EXPONENT = -1000  # keeps the prescale and its reciprocal normal numbers
 _LARGEST: Final = float(np.finfo(np.float64).max)
+_BOUND: Final = 1e150  # larger targets count as this, as squares would overflow
 _LINEAR_SHARE: Final = 0.9  # of the slacks, by their distances from the border
 _OBJECTIVE_LIMIT: Final = 4.0  # L / s
 _CONSTRAINT_LIMIT: Final = 20.0
 
 
-def _power_of_two(y: FloatArray) -> float:
-    """Return a power of two near the largest absolute value of ``y`` (n,)."""
-    _, exponent = math.frexp(float(np.abs(y).max()))
-    return math.ldexp(1.0, max(exponent - 1, _SMALLEST_EXPONENT))
+_Transform = TypeVar("_Transform", "OutputTransform", "BoxCoxTransform")
+
+
+def _bounded(y: FloatArray) -> FloatArray:
+    return np.clip(y, -_BOUND, _BOUND)
 
 
 def _median_or_others(distances: FloatArray, factor: float = 1.0) -> float:
@@ -56,10 +57,11 @@ def _median_or_others(distances: FloatArray, factor: float = 1.0) -> float:
     return float(np.median(others)) if len(others) else 1.0
 
 
-def _std_or_one(v: FloatArray) -> float:
-    """Return the standard deviation of ``v`` (n,), 1 if it is rounding error."""
+def _standardized(transform: _Transform, y: FloatArray) -> _Transform:
+    """Return the transform by which ``y`` (n,) have mean 0 and, if not all equal, variance 1."""
+    v = transform.forward(y)
     std = float(v.std())
-    return std if std > _DEGENERATE else 1.0
+    return replace(transform, mean=float(v.mean()), std=std if std > _DEGENERATE else 1.0)
 
 
 @dataclass(frozen=True)
@@ -75,20 +77,17 @@ class OutputTransform:
     its border, m = 0, and s so large that only what is farthest from there is compressed.
 
     Attributes:
-        prescale: Power of two that divides the targets first, so that nothing after it overflows or
-            underflows.
-        median: m, after the division.
-        scale: s, after the division; positive.
+        median: m.
+        scale: s; positive.
         mean: Mean of v over the fitted targets.
         std: Standard deviation of v over the fitted targets; positive.
         both_ways: Whether values far above m are compressed like those below.
     """
 
-    prescale: float
     median: float
     scale: float
-    mean: float
-    std: float
+    mean: float = 0.0
+    std: float = 1.0
     both_ways: bool = False
 
     @classmethod
@@ -99,16 +98,13 @@ class OutputTransform:
             y: Targets, finite, shape (n,), n >= 1.
             center: m, where the values that matter are not in the better half of ``y``.
         """
-        prescale = _power_of_two(y)
-        values = y / prescale
-        median = float(np.median(values)) if center is None else center / prescale
-        deviations = np.abs(values - median)
+        y = _bounded(y)
+        median = float(np.median(y)) if center is None else center
+        deviations = np.abs(y - median)
         scale = _median_or_others(deviations, _MAD_TO_STD)
-        best, farthest = float(values.max()) - median, float(deviations.max())
+        best, farthest = float(y.max()) - median, float(deviations.max())
         scale = max(scale, _SMALLEST_SCALE * best, _SMALLEST_RATIO * farthest)
-        unscaled = cls(prescale, median, scale, 0.0, 1.0)
-        v = unscaled.forward(y)
-        return cls(prescale, median, scale, float(v.mean()), _std_or_one(v))
+        return _standardized(cls(median, scale), y)
 
     @classmethod
     def fit_slack(cls, y: FloatArray) -> OutputTransform:
@@ -120,17 +116,14 @@ class OutputTransform:
         Args:
             y: Slacks, finite, shape (n,), n >= 1.
         """
-        prescale = _power_of_two(y)
-        distances = np.abs(y / prescale)
+        distances = np.abs(_bounded(y))
         scale = float(np.quantile(distances, _LINEAR_SHARE)) or _median_or_others(distances)
         scale = max(scale, _SMALLEST_RATIO * float(distances.max()))
-        unscaled = cls(prescale, 0.0, scale, 0.0, 1.0, both_ways=True)
-        v = unscaled.forward(y)
-        return replace(unscaled, mean=float(v.mean()), std=_std_or_one(v))
+        return _standardized(cls(0.0, scale, both_ways=True), y)
 
     def forward(self, y: FloatArray) -> FloatArray:
         """Map targets to standardized units, any shape."""
-        u = (np.asarray(y) / self.prescale - self.median) / self.scale
+        u = (_bounded(y) - self.median) / self.scale
         return (self._to_both_sides(_compress, u) - self.mean) / self.std
 
     def inverse(self, z: FloatArray) -> FloatArray:
@@ -142,16 +135,16 @@ class OutputTransform:
         with np.errstate(over="ignore"):
             v = np.asarray(z) * self.std + self.mean
             u = self._to_both_sides(_decompress, v)
-            y: FloatArray = (self.median + self.scale * u) * self.prescale
+            y: FloatArray = self.median + self.scale * u
         return np.clip(y, -_LARGEST, _LARGEST)
 
     def derivative(self, y: FloatArray) -> FloatArray:
         """Return d forward / dy at targets ``y``; squared, it maps small noise variances."""
-        u = (np.asarray(y) / self.prescale - self.median) / self.scale
+        u = (_bounded(y) - self.median) / self.scale
         u = -np.abs(u) if self.both_ways else u
         slope = np.where(u >= -1.0, 1.0, -1.0 / np.minimum(u, -1.0))
         with np.errstate(over="ignore", divide="ignore"):  # subnormal targets: infinitely steep
-            return slope / (self.scale * self.std) / self.prescale
+            return slope / (self.scale * self.std)
 
     def _to_both_sides(
         self, function: Callable[[FloatArray], FloatArray], u: FloatArray
@@ -185,16 +178,13 @@ class BoxCoxTransform:
 
     Attributes:
         power: p, between 0 and 1.
-        prescale: Power of two that divides the targets first, so that nothing after it overflows or
-            underflows.
-        best: b, after the division.
-        scale: s, after the division; positive.
+        best: b.
+        scale: s; positive.
         mean: Mean of v over the fitted targets.
         std: Standard deviation of v over the fitted targets; positive.
     """
 
     power: float
-    prescale: float
     best: float
     scale: float
     mean: float = 0.0
@@ -209,18 +199,15 @@ class BoxCoxTransform:
             power: p, between 0 and 1.
             best: b, if that is not the largest target: the best feasible one, say.
         """
-        prescale = _power_of_two(y)
-        values = y / prescale
-        best = float(values.max()) if best is None else best / prescale
-        distances = np.abs(best - values)
+        y = _bounded(y)
+        best = float(y.max()) if best is None else best
+        distances = np.abs(best - y)
         scale = max(_median_or_others(distances), _SMALLEST_SCALE * float(distances.max()))
-        unscaled = cls(power, prescale, best, scale)
-        v = unscaled.forward(y)
-        return replace(unscaled, mean=float(v.mean()), std=_std_or_one(v))
+        return _standardized(cls(power, best, scale), y)
 
     def forward(self, y: FloatArray) -> FloatArray:
         """Map targets to standardized units, any shape."""
-        u = (self.best - np.asarray(y) / self.prescale) / self.scale
+        u = (self.best - _bounded(y)) / self.scale
         below = np.maximum(u, 0.0)
         if self.power == 0.0:
             fall = np.log1p(below)
@@ -237,20 +224,20 @@ class BoxCoxTransform:
                 below = np.expm1(fall)
             else:
                 below = np.expm1(np.log1p(self.power * fall) / self.power)
-            y = (self.best - (below - np.maximum(v, 0.0)) * self.scale) * self.prescale
+            y = self.best - (below - np.maximum(v, 0.0)) * self.scale
         return np.clip(y, -_LARGEST, _LARGEST)
 
     def derivative(self, y: FloatArray) -> FloatArray:
         """Return d forward / dy at targets ``y``; squared, it maps small noise variances."""
         with np.errstate(over="ignore", divide="ignore"):  # subnormal targets: infinitely steep
-            return np.exp(self._log_slope(y)) / (self.scale * self.std) / self.prescale
+            return np.exp(self._log_slope(y)) / (self.scale * self.std)
 
     def log_jacobian(self, y: FloatArray) -> float:
         """Return Σ log d forward / dy over ``y`` (n,), up to a constant that no power changes."""
         return float(self._log_slope(y).sum()) - len(y) * math.log(self.std)
 
     def _log_slope(self, y: FloatArray) -> FloatArray:
-        u = (self.best - np.asarray(y) / self.prescale) / self.scale
+        u = (self.best - _bounded(y)) / self.scale
         return (self.power - 1.0) * np.log1p(np.maximum(u, 0.0))
 
 

@@ -209,7 +209,8 @@ class Models:
             for one, center, start in zip(objectives, centers, starts, strict=False)
         )
         constraints = fit_constraints(training, plain, starts[len(objectives) :])
-        validity, notes = fit_validity(training.X, training.still_failed, plain)
+        failed = training.still_failed
+        validity, notes = fit_validity(training.X, failed, plain) if len(failed) else (None, ())
         known = space.snap(training.X)
         in_place = np.array_equal(known, training.X)
         means = [

@@ -132,7 +132,10 @@ class Observations:
         return float(min(np.median(self.y), np.median(self.y[self.eligible])))
 
     def take(self, rows: IntArray) -> Observations:
-        """Return these observations with the evaluated points at ``rows`` (k,) only."""
+        """Return these observations with the evaluated points at ``rows`` (k,) only.
+
+        Failed points that have been evaluated since are left out, as :attr:`still_failed` does.
+        """
         noise, constraints = self.noise_variance, self.constraints
         return replace(
             self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
-from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, ModelSampler
+from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
 from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class BBOSampler(ModelSampler):
         step = multi_objective.suggest(
             snapshot.space, snapshot.objectives, rng=rng, options=options
         )
-        return step if all(fits) else replace(step, notes=(*step.notes, UNREADABLE_FIT))
+        return noting_unreadable(step, fits)
 
     def _log_snapshot(self, snapshot: Snapshot) -> None:
         super()._log_snapshot(snapshot)

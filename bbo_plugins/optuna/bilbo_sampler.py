@@ -28,7 +28,7 @@ from bbo_plugins.optuna.bilevel.trials import (
     doubt,
     reason_of,
 )
-from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, JointSampler, held_params
+from bbo_plugins.optuna.sampling.base import JointSampler, held_params, noting_unreadable
 from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.trials import store_constraints
 
@@ -235,9 +235,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
                 self,
                 trials.number,
             )
-        if None in trials.warm_starts:
-            return replace(query, notes=(*query.notes, UNREADABLE_FIT))
-        return query
+        return noting_unreadable(query, trials.warm_starts)
 
     def _params_of(self, snapshot: BilevelTrials, suggestion: Query) -> dict[str, Any]:
         asked = {} if snapshot.coupled else {self._roles.query_param: suggestion.function}
@@ -372,13 +370,3 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             **{name: held[name] for name in distributions if name in held},
             **fixed_params(trial, distributions),
         }
-
-    def _log_snapshot(self, snapshot: BilevelTrials) -> None:
-        super()._log_snapshot(snapshot)
-        if snapshot.n_misfits and self._once.first_time("misfits"):
-            _logger.warning(
-                "%s: %d complete trials lack a parameter or have one on no level; they are left "
-                "out.",
-                self,
-                snapshot.n_misfits,
-            )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, ModelSampler
+from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -157,9 +156,7 @@ class GOUCBSampler(ModelSampler):
             rng=rng,
             warm_starts=warm_starts,
         )
-        if None not in warm_starts:
-            return step
-        return replace(step, notes=(*step.notes, UNREADABLE_FIT))
+        return noting_unreadable(step, warm_starts)
 
 
 def _default_startup(n_trials: int | None) -> int:

@@ -4,15 +4,12 @@ A study is watched through Optuna's log lines, so what a sampler has to say stan
 their format, at their verbosity (:func:`optuna.logging.set_verbosity`), above the progress bar and
 not through it, and to the handlers of the root logger after
 :func:`optuna.logging.enable_propagation` only.
-
-:class:`Once` keeps a message from being given twice.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-from typing import Any, Final
+from typing import Final
 
 import optuna
 
@@ -42,24 +39,3 @@ def follow_optuna() -> None:
     logger.addHandler(_ToOptuna())
     logger.setLevel(logging.DEBUG)  # Optuna's verbosity decides
     logger.propagate = False
-
-
-class Once:
-    """A set that answers, safely among threads, whether something happens for the first time."""
-
-    def __init__(self) -> None:
-        """Start with nothing seen."""
-        self._lock = threading.Lock()
-        self._seen: set[Any] = set()
-
-    def first_time(self, *key: Any) -> bool:
-        """Return True the first time it is called with these arguments, False ever after."""
-        with self._lock:
-            first = key not in self._seen
-            self._seen.add(key)
-            return first
-
-    def __contains__(self, key: tuple[Any, ...]) -> bool:
-        """Return whether this has happened."""
-        with self._lock:
-            return key in self._seen

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import optuna
 from optuna.study import Study, StudyDirection
@@ -21,14 +21,15 @@ from bbo_plugins.optuna.study.continuations import (
     CONTINUED_FROM,
     GOAL,
     STEPS,
-    Continuations,
     continued_from,
+    first_trials,
     goal_of,
+    index_of,
     steps_of,
     steps_taken,
 )
 from bbo_plugins.optuna.study.lock import StudyLock
-from bbo_plugins.optuna.study.trials import TrialRow
+from bbo_plugins.optuna.study.trials import TrialRow, check_one_objective
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,7 +153,7 @@ class PromotionCallback:
             TypeError: ``study`` is not a study.
             ValueError: The study has more than one objective.
         """
-        _check_study(study)
+        check_one_objective(study)
         if not self._due(study):
             return []
         with self._lock.held(study) as alone:
@@ -170,7 +171,7 @@ class PromotionCallback:
             TypeError: ``study`` is not a study.
             ValueError: The study has more than one objective.
         """
-        _check_study(study)
+        check_one_objective(study)
         trials = study.get_trials(deepcopy=False)
         self._warn_of_unrecorded(trials)
         return self._horizon.within_budget(1, spent=_spent(trials, self._horizon)) == 0
@@ -243,7 +244,7 @@ def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
     trials = trial.study.get_trials(deepcopy=False)
     source, goal = continued_from(trial), goal_of(trial)
     if source is None:
-        start, goal = 0, horizon.steps(Continuations.of(trials).index(trial.number))
+        start, goal = 0, horizon.steps(index_of(trial.number, first_trials(trials)))
     else:
         row = next(row for row in _configurations(trials) if row.contains(source))
         start = row.end_of(source, horizon)
@@ -307,10 +308,10 @@ class _Configuration:
 
 def _configurations(trials: Sequence[FrozenTrial]) -> list[_Configuration]:
     """Return the configurations by age, up to the newest one that has been started."""
-    continuations = Continuations.of(trials)
+    first = first_trials(trials)
     members: dict[int, list[FrozenTrial]] = {}
     for trial in trials:
-        members.setdefault(continuations.first.get(trial.number, trial.number), []).append(trial)
+        members.setdefault(first.get(trial.number, trial.number), []).append(trial)
     rows = [_Configuration(tuple(row)) for row in members.values()]
     while rows and rows[-1].trials[0].state is TrialState.WAITING:
         rows.pop()
@@ -328,9 +329,3 @@ def _spent(trials: Sequence[FrozenTrial], horizon: InnerHorizon) -> int:
 def _is_unrecorded(trial: FrozenTrial) -> bool:
     """Return whether the steps of a complete trial are not known."""
     return trial.state is TrialState.COMPLETE and steps_of(trial) is None
-
-
-def _check_study(study: Any) -> None:
-    errors.check_instance("study", study, Study, "an Optuna study")
-    if len(study.directions) != 1:
-        raise ValueError(f"study must have one objective, but got {len(study.directions)}.")

@@ -14,9 +14,7 @@ import logging
 import math
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
-
-from optuna.study import Study, StudyDirection
+from typing import TYPE_CHECKING, Literal
 
 from bbo_plugins import errors
 from bbo_plugins.gp.fit import WarmStart
@@ -25,10 +23,12 @@ from bbo_plugins.optuna.stopping.completions import seconds_of
 from bbo_plugins.optuna.stopping.progress import StoredRecords, StudyProgress
 from bbo_plugins.optuna.stopping.records import CAPACITY, Settings, StoredRecord, store_warm_start
 from bbo_plugins.optuna.study.memory import PerStudy
+from bbo_plugins.optuna.study.trials import check_one_objective
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from optuna.study import Study
     from optuna.trial import FrozenTrial
 
 _logger = logging.getLogger(__name__)
@@ -151,24 +151,12 @@ class RegretGapTerminator:
         self._settings = Settings(
             rule, 0 if seed is None else errors.check_int("seed", seed, minimum=0)
         )
-        self._forget()
+        self._progress = PerStudy(partial(StudyProgress, self._settings))
 
     @property
     def settings(self) -> Settings:
         """All that the records depend on, beside the trials; they are stored under its digest."""
         return self._settings
-
-    def _forget(self) -> None:
-        self._progress = PerStudy(partial(StudyProgress, self._settings))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the caches and their locks."""
-        return {name: value for name, value in self.__dict__.items() if name != "_progress"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Start with empty caches."""
-        self.__dict__.update(state)
-        self._forget()
 
     def __call__(self, study: Study, trial: FrozenTrial) -> None:
         """Stop ``study`` if that is due: a callback of :meth:`optuna.study.Study.optimize`.
@@ -179,7 +167,7 @@ class RegretGapTerminator:
 
         Raises:
             TypeError: ``study`` is not a study.
-            ValueError: The study has several objectives, or none with a direction.
+            ValueError: The study has several objectives.
         """
         started = seconds_of(trial.datetime_start, unknown=-math.inf)
         with self._up_to_date(study, trial.number) as progress:
@@ -200,7 +188,7 @@ class RegretGapTerminator:
 
         Raises:
             TypeError: ``study`` is not a study.
-            ValueError: The study has several objectives, or none with a direction.
+            ValueError: The study has several objectives.
         """
         with self._up_to_date(study) as progress:
             if not progress.order:
@@ -216,7 +204,7 @@ class RegretGapTerminator:
 
         Raises:
             TypeError: ``study`` is not a study.
-            ValueError: The study has several objectives, or none with a direction.
+            ValueError: The study has several objectives.
         """
         with self._up_to_date(study) as progress:
             n = len(progress.order)
@@ -230,9 +218,9 @@ class RegretGapTerminator:
 
         Raises:
             TypeError: ``study`` is not a study.
-            ValueError: The study has several objectives, or none with a direction.
+            ValueError: The study has several objectives.
         """
-        _check_study(study)
+        check_one_objective(study)
         return [stored.record for stored in StoredRecords.read(study, self._settings).records]
 
     @contextmanager
@@ -242,7 +230,7 @@ class RegretGapTerminator:
         A worker that asks for its ``own`` trial, and finds it to be the only one without a record,
         need not look for others' records: nobody else is likely to have made it.
         """
-        _check_study(study)
+        check_one_objective(study)
         progress = self._progress.of(study)
         with progress.lock:
             progress.read_trials(study)
@@ -323,18 +311,6 @@ class RegretGapTerminator:
         if found.warm_start is not None:  # rounded as another worker will read it
             progress.warm_start = WarmStart.from_json(found.warm_start.to_json())
         return found.record
-
-
-def _check_study(study: Study) -> None:
-    errors.check_instance("study", study, Study, "an Optuna study")
-    directions = study.directions
-    if len(directions) != 1:
-        rule = "one with a single objective"
-        raise ValueError(
-            f"study must be {rule} for RegretGapTerminator, but has {len(directions)}."
-        )
-    if directions[0] is StudyDirection.NOT_SET:
-        raise ValueError("study must be one whose direction is set, but it is not.")
 
 
 def _reason(rule: StoppingRule, final: StoredRecord) -> str:

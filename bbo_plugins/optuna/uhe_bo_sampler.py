@@ -6,6 +6,7 @@ import functools
 import logging
 import math
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
-from bbo_plugins.optuna.sampling.base import UNREADABLE_FIT, ModelSampler
+from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
 from bbo_plugins.optuna.study.continuations import known_noise
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ _logger = logging.getLogger(__name__)
 _ACQUISITIONS = ("logei", "ei", "ucb")
 _UHE, _MAP, _PAPER = "uhe", "map", "uhe-paper"
 _BILEVEL = "bilevel"
-_TINY = 1e-150
 _LARGEST_PHI = 1e6  # in standard deviations of the values; next to it no value says anything
 
 
@@ -239,7 +239,8 @@ class UHEBOSampler(ModelSampler):
             steps = [horizon.steps(number) for number in range(len(snapshot.observations.y))]
             shares = 1.0 / np.array(steps, dtype=np.float64)
         shares = np.append(shares, 1.0 / horizon.steps(snapshot.configuration))
-        in_units = min(phi / _scale_of(snapshot.observations.y), _LARGEST_PHI)
+        scale = float(snapshot.observations.y.std()) or 1.0
+        in_units = min(phi / scale, _LARGEST_PHI)
         return in_units**2 * shares
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
@@ -278,18 +279,7 @@ class UHEBOSampler(ModelSampler):
                 n_suggested,
                 100.0 * n_random / n_suggested,
             )
-        if all(map(all, fits.values())):
-            return step
-        return replace(step, notes=(*step.notes, UNREADABLE_FIT))
-
-
-def _scale_of(y: FloatArray) -> float:
-    """Return the standard deviation of the values y (n,), 1 if they are as good as equal."""
-    scale = float(np.abs(y).max())
-    if scale < _TINY:
-        return 1.0
-    deviation = scale * float((y / scale).std())
-    return deviation if deviation >= _TINY else 1.0
+        return noting_unreadable(step, chain.from_iterable(fits.values()))
 
 
 def _checked_beta(

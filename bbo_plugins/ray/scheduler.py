@@ -41,7 +41,6 @@ from bbo_plugins.ray.tune.horizons import (
     can_checkpoint,
     changes_configs,
     has_checkpoint,
-    is_for_bohb,
     tell_stopped_early,
 )
 from bbo_plugins.ray.tune.recording import Messages
@@ -235,12 +234,8 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         """Give a trial its horizon unless it has one, be it new, retried or restored.
 
         Raises:
-            ValueError: There is no horizon, and the number of trials is not known either; or the
-                base scheduler is HyperBandForBOHB beside BBOSearch.
+            ValueError: There is no horizon, and the number of trials is not known either.
         """
-        search = bbo_search(tune_controller)
-        if search is not None and is_for_bohb(self._base):
-            search.refuse_bohb()
         is_new = trial.trial_id not in self._trials
         n_before = len(self._trials)
         self._trials[trial.trial_id] = trial

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import warnings
 from itertools import repeat, takewhile
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
@@ -381,18 +381,12 @@ class BBOSearch(RestoringSearch):
     def on_pause(self, trial_id: str) -> None:
         """Refuse HyperBandForBOHB, the one scheduler that tells search algorithms of pauses.
 
+        The experiment ends, and no trial stays RUNNING.
+
         Raises:
             ValueError: Always.
         """
         del trial_id
-        self.refuse_bohb()
-
-    def refuse_bohb(self) -> NoReturn:
-        """Refuse HyperBandForBOHB; the experiment ends, and no trial stays RUNNING.
-
-        Raises:
-            ValueError: Always.
-        """
         for open_id in sorted(self._open):
             self._give_up(open_id)
         raise ValueError(

@@ -18,11 +18,10 @@ from bbo_plugins.visualization._lazy import drawn
 from bbo_plugins.visualization._style import BAND_OPACITY, BLUE, COLORMAP, GRAY, N_CONTOURS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
     from numpy.typing import NDArray
 
     from bbo_plugins.visualization._data.panels import Axis, Item, Plot
@@ -185,57 +184,27 @@ def _draw_axis(axes: Axes, name: Literal["x", "y"], axis: Axis) -> None:
     elif axis.log:
         axes.set(**{f"{name}scale": "log"})
         low, high = axis.limits or getattr(axes.dataLim, f"interval{name}").tolist()
-        _label_log_axis(axes, name, low, high)
+        _label_log_axis(drawn, low, high)
     elif axis.whole:
         drawn.set_major_locator(MaxNLocator(integer=True))
     if axis.limits is not None:
         axes.set(**{f"{name}lim": axis.limits})
 
 
-_MAX_DECADES = 3.0  # beyond, a label at each power of ten is enough
 _PLAIN_RANGE = (1e-3, 1e5)  # numbers that are written out
-# Labels of a decade, and the smallest distance between two of them in decades.
-_LABELS = (((1.0, 2.0, 5.0), math.log10(2.0)), ((1.0, 3.0), math.log10(3.0)), ((1.0,), 1.0))
-_CHARACTER, _LINE = 0.65, 1.2  # width of one and height of the other, in font sizes
-# Matplotlib's guess of the room that a label takes, in font sizes: Axis.get_tick_space.
-_GUESSED = {"x": 3.0, "y": 2.0}
+# Labels of a decade, by how many decades an axis may have for them; of more, one for each of them.
+_LABELS = {1.6: (1.0, 2.0, 5.0), 2.2: (1.0, 3.0), 3.0: (1.0,)}
 
 
-class _RoomyLocator(LogLocator):
-    """Ticks at the 1, 2 and 5 of each decade, or at fewer where the labels would overlap.
-
-    Args:
-        name: "x" or "y".
-    """
-
-    def __init__(self, name: str) -> None:
-        """Start with the most labels."""
-        super().__init__(subs=_LABELS[0][0])
-        self._name = name
-
-    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
-        """Return the places of the ticks for a view from ``vmin`` to ``vmax``."""
-        low, high = sorted((vmin, vmax))
-        if self.axis is not None and 0.0 < low < high:
-            ends = (10.0 ** math.floor(math.log10(low)), 10.0 ** math.floor(math.log10(high)))
-            longest = 1 + max(len(f"{end:g}") for end in ends)  # and a space
-            needed = _LINE if self._name == "y" else _CHARACTER * longest
-            length = self.axis.get_tick_space() * _GUESSED[self._name]
-            per_decade = length / math.log10(high / low)
-            fitting = [subs for subs, distance in _LABELS if distance * per_decade >= needed]
-            self.set_params(subs=(*fitting, _LABELS[-1][0])[0])
-        return super().tick_values(vmin, vmax)
-
-
-def _label_log_axis(axes: Axes, name: str, low: float, high: float) -> None:
-    """Label the logarithmic axis ``name`` ("x" or "y"), which shows ``low`` to ``high``.
+def _label_log_axis(axis: XAxis | YAxis, low: float, high: float) -> None:
+    """Label a logarithmic axis, which shows ``low`` to ``high``.
 
     Matplotlib's own labels are powers of ten: on a short axis a single one, or "3 × 10⁰" for 3.
     """
-    axis = axes.xaxis if name == "x" else axes.yaxis
     plain = _PLAIN_RANGE[0] <= low and high <= _PLAIN_RANGE[1]
-    if plain and math.log10(high / low) <= _MAX_DECADES:
-        axis.set_major_locator(_RoomyLocator(name))
+    subs = [subs for most, subs in _LABELS.items() if math.log10(high / low) <= most]
+    if plain and subs:
+        axis.set_major_locator(LogLocator(subs=subs[0]))
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axis.set_minor_formatter(NullFormatter())
 

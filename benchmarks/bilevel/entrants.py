@@ -41,7 +41,7 @@ from bbo_plugins.methods.bilbo.model import (
 )
 from bbo_plugins.methods.bilbo.search import Pairs, best_of_table
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets
-from bbo_plugins.optuna.study.distributions import dimension_of
+from bbo_plugins.optuna.study.parameters import dimension_of
 from bbo_plugins.space import SearchSpace
 from benchmarks.bilevel.task import LOWER, UPPER, Array, BilevelTask
 

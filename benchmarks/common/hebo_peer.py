@@ -6,17 +6,13 @@ beside ``catboost``, ``disjoint-set``, ``gpy``, ``gpytorch``, ``pandas<3`` and `
 """
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 
-from benchmarks.common.peer import Floats, Peer, Points, Space
+from benchmarks.common.peer import Floats, Peer, Points, Space, from_positions, limits, to_positions
 
 
 class HEBOSampler(Peer):
@@ -32,47 +28,28 @@ class HEBOSampler(Peer):
         np.random.seed(seed)  # noqa: NPY002 - HEBO and pymoo draw from the global generator
         torch.manual_seed(seed)
         torch.set_num_threads(1)
-        design_space.parse([_parameter(name, each) for name, each in space.items()])
+        design_space.parse([parameter(name, each) for name, each in space.items()])
         # At least two points are asked for by HEBO before its model may be fitted.
         optimizer = hebo(design_space, rand_sample=2, scramble_seed=seed)
-        told = [{name: coded(d, point[name]) for name, d in space.items()} for point in points]
-        optimizer.observe(pandas.DataFrame(told), -y[:, None])
+        optimizer.observe(pandas.DataFrame([coded(space, each) for each in points]), -y[:, None])
         (suggested,) = optimizer.suggest(1).to_dict("records")
-        return {name: decoded(d, suggested[name]) for name, d in space.items()}
+        return from_positions(space, suggested)
 
 
-def _parameter(name: str, distribution: BaseDistribution) -> dict[str, Any]:
-    """Return HEBO's description of a parameter; levels of a stepped one are counted."""
+def parameter(name: str, distribution: BaseDistribution) -> dict[str, Any]:
+    """Return HEBO's description of a parameter; categories and levels of a step are counted."""
+    low, high, log = limits(distribution)
     if isinstance(distribution, CategoricalDistribution):
-        indices = [str(i) for i in range(len(distribution.choices))]
-        return {"name": name, "type": "cat", "categories": indices}
-    assert isinstance(distribution, FloatDistribution | IntDistribution)
-    low, high = distribution.low, distribution.high
-    if distribution.log:
-        kind = "pow" if isinstance(distribution, FloatDistribution) else "pow_int"
+        return {"name": name, "type": "cat", "categories": [str(i) for i in range(high + 1)]}
+    if log:
+        kind = "pow_int" if isinstance(high, int) else "pow"
         return {"name": name, "type": kind, "lb": low, "ub": high, "base": 10}
-    if distribution.step is not None:
-        return {"name": name, "type": "int", "lb": 0, "ub": round((high - low) / distribution.step)}
-    return {"name": name, "type": "num", "lb": low, "ub": high}
+    kind = "int" if isinstance(high, int) else "num"
+    return {"name": name, "type": kind, "lb": low, "ub": high}
 
 
-def coded(distribution: BaseDistribution, value: Any) -> Any:
-    """Return what HEBO calls a value: a category's index as text, a step's number, or itself."""
-    if isinstance(distribution, CategoricalDistribution):
-        return str(distribution.choices.index(value))
-    assert isinstance(distribution, FloatDistribution | IntDistribution)
-    if distribution.step is None or distribution.log:
-        return value
-    return round((value - distribution.low) / distribution.step)
-
-
-def decoded(distribution: BaseDistribution, coded: Any) -> Any:
-    """Return the parameter's value within its range."""
-    if isinstance(distribution, CategoricalDistribution):
-        return distribution.choices[int(coded)]
-    assert isinstance(distribution, FloatDistribution | IntDistribution)
-    value = float(coded)
-    if distribution.step is not None and not distribution.log:
-        value = distribution.low + distribution.step * round(value)
-    value = min(max(value, distribution.low), distribution.high)
-    return round(value) if isinstance(distribution, IntDistribution) else value
+def coded(space: Space, point: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a point as HEBO is told it: a category's index as text."""
+    told = to_positions(space, point)
+    texts = {n: str(told[n]) for n, d in space.items() if isinstance(d, CategoricalDistribution)}
+    return told | texts

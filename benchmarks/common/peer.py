@@ -5,7 +5,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from optuna.distributions import BaseDistribution
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.search_space import IntersectionSearchSpace
 from optuna.study import Study, StudyDirection
@@ -65,3 +70,49 @@ class Peer(BaseSampler):
     ) -> Any:
         """Draw a random value for a parameter that the model does not cover."""
         return self._random.sample_independent(study, trial, param_name, param_distribution)
+
+
+def limits(distribution: BaseDistribution) -> tuple[Any, Any, bool]:
+    """Return both ends and whether the scale is logarithmic.
+
+    Of a category and of a number with a step it is the position that counts, from 0 on, an integer.
+    """
+    if isinstance(distribution, CategoricalDistribution):
+        return 0, len(distribution.choices) - 1, False
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    low, high, step = distribution.low, distribution.high, _step(distribution)
+    return (low, high, distribution.log) if step is None else (0, round((high - low) / step), False)
+
+
+def to_positions(space: Space, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with positions in place of categories and of numbers with a step."""
+    return {name: _position(space[name], value) for name, value in params.items()}
+
+
+def from_positions(space: Space, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that ``to_positions`` maps to these values, within their limits."""
+    return {name: _parameter(space[name], value) for name, value in values.items()}
+
+
+def _step(distribution: FloatDistribution | IntDistribution) -> float | None:
+    """Return the step of a number that is told by its position, else None."""
+    plain = isinstance(distribution, IntDistribution) and distribution.step == 1
+    return None if plain else distribution.step
+
+
+def _position(distribution: BaseDistribution, value: Any) -> Any:
+    if isinstance(distribution, CategoricalDistribution):
+        return int(distribution.to_internal_repr(value))
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    step = _step(distribution)
+    return value if step is None else round((value - distribution.low) / step)
+
+
+def _parameter(distribution: BaseDistribution, value: Any) -> Any:
+    if isinstance(distribution, CategoricalDistribution):
+        return distribution.choices[int(value)]
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    step = _step(distribution)
+    number = value if step is None else distribution.low + step * round(value)
+    number = min(max(number, distribution.low), distribution.high)
+    return round(number) if isinstance(distribution, IntDistribution) else float(number)

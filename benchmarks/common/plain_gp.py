@@ -8,7 +8,6 @@ Values are maximized.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -179,19 +178,3 @@ def next_point(
         anchors=process.X[best],
     )
     return x
-
-
-def mean_and_sd(values: FloatArray | list[float], spec: str = ".3g") -> str:
-    """Return mean ± standard deviation as a cell; the deviation of one value is 0."""
-    if not len(values):
-        return "none"
-    sd = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return f"{float(np.mean(values)):{spec}} ± {sd:.2g}"
-
-
-def wald(values: FloatArray | list[float]) -> str:
-    """Return mean ± 1.96 standard errors as a cell; of one value the value alone."""
-    mean = f"{float(np.mean(values)):.4g}"
-    if len(values) < 2:
-        return mean
-    return f"{mean} ± {1.96 * float(np.std(values, ddof=1)) / math.sqrt(len(values)):.2g}"

@@ -27,6 +27,8 @@ PACKAGES = (
     "gpytorch",
     "scikit-learn",
     "cmaes",
+    "smac",
+    "HEBO",
     "ray",
 )
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -43,18 +43,16 @@ class SamplerBenchmark:
         problems: Names of the problems.
         problem_named: Returns a problem; a function of a module, which other processes import.
         tables: Its tables.
-        first: The entrants that are compared in pairs with all others.
+        first: The entrants that are compared in pairs with all others; by default ours.
         entrants: Who may take part, by name.
-        groups: The group of each problem, by which tables are made as well.
         first_seed: Where the seeds begin, higher than those by which samplers were tuned.
     """
 
     problems: Sequence[str]
     problem_named: Callable[[str], StudyProblem]
     tables: CheckpointTables
-    first: Sequence[str]
+    first: Sequence[str] = ()
     entrants: Mapping[str, Entrant] = field(default_factory=lambda: SAMPLERS)
-    groups: Mapping[str, str] = field(default_factory=dict)
     first_seed: int = 0
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -74,7 +72,11 @@ class SamplerBenchmark:
         effort = {"jobs": options.jobs, "minutes": options.minutes}
         records = run_studies(runs, self.problem_named, entrants, report, **effort)
         names = [entrant.name for entrant in entrants]
-        comparison = Comparison.of(records, names, problems, self.groups)
-        self.tables.add(report, comparison, first=self.first)
-        counts = {name: f"{len(p.directions)} objectives" for name, p in problems.items()}
-        add_seconds(report, records, names, counts)
+        groups = {name: problem.group for name, problem in problems.items()}
+        comparison = Comparison.of(records, names, problems, groups)
+        ours = [entrant.name for entrant in entrants if entrant.ours]
+        self.tables.add(report, comparison, first=self.first or ours)
+        for name, problem in problems.items():
+            if len(problem.directions) > 1:
+                groups[name] = f"{len(problem.directions)} objectives"
+        add_seconds(report, records, names, groups)

@@ -1,8 +1,8 @@
-"""SMAC3 behind Optuna's sampler interface: random forests on a conditional ConfigSpace.
+"""SMAC3 behind Optuna's sampler interface: random forests on a ConfigSpace, conditional or not.
 
-SMAC has to be told beforehand which parameter exists where. The ConfigSpace of a conditional
-problem is made from random trials, which cost it nothing; thresholds are those between which no
-such trial lies.
+SMAC has to be told beforehand which parameter exists where. Without a fixed space its ConfigSpace
+is made from random trials of the problem, which cost it nothing; thresholds are those between which
+no such trial lies.
 Its hyperparameter-optimization facade has its defaults, but for its initial design: as all entrants
 it begins with the start-up points of the benchmark.
 """
@@ -14,20 +14,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from bbo_plugins.optuna.study.conditions import ParameterLearner, Parameters
-from bbo_plugins.optuna.study.distributions import dimension_of
+from bbo_plugins.optuna.study.parameters import ParameterLearner, Parameters, dimension_of
 from bbo_plugins.space import Condition, Split
-from benchmarks.problems.problem import ObjectiveProblem, Problem
+from benchmarks.common.peer import from_positions, limits, to_positions
+from benchmarks.problems.problem import ObjectiveProblem, Problem, StudyProblem
 
 _N_RANDOM = 400
 # Two parameters with one condition on two parents at once: the learner takes them for each other's.
@@ -38,17 +33,11 @@ _BY_HAND = {"threshold_and_switch": {"share": _ON_AND_LARGE, "order": _ON_AND_LA
 class SMACSampler(BaseSampler):
     """SMAC3 for one study of a problem, from its first trial on, which is to be minimized."""
 
-    def __init__(
-        self, *, seed: int, n_startup_trials: int, problem: ObjectiveProblem | Problem
-    ) -> None:
+    def __init__(self, *, seed: int, n_startup_trials: int, problem: StudyProblem) -> None:
         """Remember what SMAC is made of; it is at the first suggestion."""
         self._seed = seed
         self._n_startup_trials = n_startup_trials
-        self._parameters = (
-            Parameters(problem.space, {})
-            if isinstance(problem, Problem)
-            else parameters_of(problem)
-        )
+        self._parameters = parameters_of(problem)
         self._random = RandomSampler(seed=seed)
         self._folder = tempfile.TemporaryDirectory()
         self._smac: Any = None
@@ -76,9 +65,7 @@ class SMACSampler(BaseSampler):
         self._n_told = len(trials)
         info = self._smac.ask()
         self._asked[trial.number] = info
-        return {
-            name: _plain(value, search_space[name]) for name, value in dict(info.config).items()
-        }
+        return from_positions(search_space, dict(info.config))
 
     def sample_independent(
         self,
@@ -122,13 +109,21 @@ class SMACSampler(BaseSampler):
     def _configuration(self, trial: FrozenTrial) -> Any:
         """Return a trial's configuration; at a threshold the space may differ from it."""
         util = importlib.import_module("ConfigSpace.util")
-        values = {name: self._space[name].default_value for name in self._space} | trial.params
+        values = {name: self._space[name].default_value for name in self._space}
+        values |= to_positions(self._parameters.distributions, trial.params)
         return util.deactivate_inactive_hyperparameters(values, self._space)
 
 
+def parameters_of(problem: StudyProblem) -> Parameters:
+    """Return the parameters of a problem with their conditions."""
+    if isinstance(problem, Problem):
+        return Parameters(dict(problem.space), {})
+    return _learned(problem)
+
+
 @functools.cache
-def parameters_of(problem: ObjectiveProblem) -> Parameters:
-    """Return the parameters of a problem with their conditions, from random trials."""
+def _learned(problem: ObjectiveProblem) -> Parameters:
+    """Return what random trials say."""
     learner = ParameterLearner()
     for trial in problem.random_trials(_N_RANDOM, 2):
         learner.add(trial)
@@ -151,15 +146,12 @@ def config_space(parameters: Parameters, seed: int) -> Any:
 
 def _hyperparameter(name: str, distribution: BaseDistribution) -> Any:
     library = importlib.import_module("ConfigSpace")
+    low, high, log = limits(distribution)
     if isinstance(distribution, CategoricalDistribution):
-        return library.CategoricalHyperparameter(name, list(distribution.choices))
-    assert isinstance(distribution, FloatDistribution | IntDistribution)
-    kind = (
-        library.UniformIntegerHyperparameter
-        if isinstance(distribution, IntDistribution)
-        else library.UniformFloatHyperparameter
-    )
-    return kind(name, distribution.low, distribution.high, log=distribution.log)
+        return library.CategoricalHyperparameter(name, list(range(high + 1)))
+    whole = isinstance(distribution, IntDistribution) or isinstance(high, int)
+    kind = library.UniformIntegerHyperparameter if whole else library.UniformFloatHyperparameter
+    return kind(name, low, high, log=log)
 
 
 def _clauses(name: str, condition: Condition, space: Any, parameters: Parameters) -> Iterator[Any]:
@@ -172,16 +164,23 @@ def _clauses(name: str, condition: Condition, space: Any, parameters: Parameters
         return
     library = importlib.import_module("ConfigSpace")
     child, parent = space[name], space[condition.parent]
-    dimension = dimension_of(parameters.distributions[condition.parent])
+    space_of_parent = {condition.parent: parameters.distributions[condition.parent]}
+    dimension = dimension_of(space_of_parent[condition.parent])
+
+    def position(u: float) -> Any:
+        return to_positions(space_of_parent, {condition.parent: dimension.decode(u)})[
+            condition.parent
+        ]
+
     cells = condition.cells[:-1]
     if dimension.n_levels == len(cells):
-        levels = [dimension.decode(u) for u in dimension.position_of(np.arange(len(cells)))]
+        levels = [position(u) for u in dimension.position_of(np.arange(len(cells)))]
         tests = [library.InCondition(child, parent, [level]) for level in levels]
         whole = [level for level, cell in zip(levels, cells, strict=True) if cell is True]
         if whole:
             yield library.InCondition(child, parent, whole)
     else:
-        value = dimension.decode(condition.cuts[0])
+        value = position(condition.cuts[0])
         tests = [
             library.LessThanCondition(child, parent, value),
             library.GreaterThanCondition(child, parent, value),
@@ -190,10 +189,3 @@ def _clauses(name: str, condition: Condition, space: Any, parameters: Parameters
     for test, cell in zip(tests, cells, strict=True):
         for inner in _clauses(name, cell, space, parameters):
             yield library.AndConjunction(test, inner)
-
-
-def _plain(value: Any, distribution: BaseDistribution) -> Any:
-    """Return a value of ConfigSpace as the type that Optuna has."""
-    if isinstance(distribution, CategoricalDistribution):
-        return next(choice for choice in distribution.choices if choice == value)
-    return int(value) if isinstance(distribution, IntDistribution) else float(value)

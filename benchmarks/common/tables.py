@@ -72,6 +72,22 @@ def mean_and_error(values: Sequence[float]) -> str:
     return f"{np.mean(values):.3g} ± {error:.1g}"
 
 
+def mean_and_sd(values: Sequence[float] | Floats, spec: str = ".3g") -> str:
+    """Return mean ± standard deviation as a cell; the deviation of one value is 0."""
+    if not len(values):
+        return "none"
+    sd = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return f"{float(np.mean(values)):{spec}} ± {sd:.2g}"
+
+
+def wald(values: Sequence[float] | Floats) -> str:
+    """Return mean ± 1.96 standard errors as a cell; of one value the value alone."""
+    mean = f"{float(np.mean(values)):.4g}"
+    if len(values) < 2:
+        return mean
+    return f"{mean} ± {WALD * float(np.std(values, ddof=1)) / math.sqrt(len(values)):.2g}"
+
+
 def add_seconds(
     report: Report,
     records: Iterable[Mapping[str, Any]],

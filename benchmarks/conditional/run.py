@@ -36,7 +36,6 @@ BENCHMARK = SamplerBenchmark(
     tables=CheckpointTables(name="conditional", trials=(30, 60)),
     first=OURS[:2],
     entrants=ENTRANTS,
-    groups={name: problem.group for name, problem in PROBLEMS.items()},
 )
 add_arguments = BENCHMARK.add_arguments
 

@@ -7,7 +7,7 @@ afterwards.
 
 from benchmarks.common.sampler_benchmark import SamplerBenchmark
 from benchmarks.common.tables import CheckpointTables
-from benchmarks.problems.constrained import ALL, CHOSEN_ON
+from benchmarks.problems.constrained import ALL
 from benchmarks.problems.problem import ObjectiveProblem
 
 DESCRIPTION = "Regret of the best feasible value under one to eleven black-box constraints."
@@ -29,6 +29,5 @@ BENCHMARK = SamplerBenchmark(
     problem_named=problem_named,
     tables=CheckpointTables(name="constrained", trials=(30, 60)),
     first=["bbo", "ours-map"],
-    groups={name: "chosen on" if name in CHOSEN_ON else "held out" for name in ALL},
 )
 add_arguments, run = BENCHMARK.add_arguments, BENCHMARK.run

@@ -12,9 +12,7 @@ it, to rounding), that of f3 the center of the box, where CMA-ES starts.
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -22,30 +20,6 @@ from benchmarks.problems import formulas
 from benchmarks.problems.breast_cancer import TASKS
 from benchmarks.problems.formulas import Formula, Vector
 from benchmarks.problems.problem import BOX_HIGH, BOX_LOW, Problem, moved, rng_of, unmoved
-
-Part: TypeAlias = Literal["paper", "d10", "d20", "d30", "d50", "d100", "hpo"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """One problem of one part.
-
-    Attributes:
-        problem: The problem.
-        part: The part it belongs to.
-        family: The formula, without the dimension.
-        seen: Whether the family was looked at while the sampler was made.
-    """
-
-    problem: Problem
-    part: Part
-    family: str
-    seen: bool
-
-    @property
-    def kind(self) -> str:
-        """Whether the family was seen, in words."""
-        return "seen" if self.seen else "held out"
 
 
 def definition(family: str, dimension: int) -> tuple[Formula, Vector, float]:
@@ -97,43 +71,47 @@ _PAPER: tuple[tuple[str, Formula, float, int, int], ...] = (
 )
 
 
-def _moved_case(family: str, dimension: int, n_trials: int) -> Case:
-    """Return a family's case: shifted, and rotated unless its axes are the point."""
+def _moved(family: str, dimension: int, n_trials: int) -> Problem:
+    """Return a family's function: shifted, and rotated unless its axes are the point."""
     formula, argmin, width = definition(family, dimension)
-    rotate = family not in UNROTATED
-    name = f"{family}-{dimension}"
-    problem = moved(name, formula, argmin, width=width, n_trials=n_trials, rotate=rotate)
-    part: Part = f"d{dimension}"  # type: ignore[assignment]
-    return Case(problem=problem, part=part, family=family, seen=family in SEEN)
+    return moved(
+        f"{family}-{dimension}",
+        formula,
+        argmin,
+        width=width,
+        n_trials=n_trials,
+        rotate=family not in UNROTATED,
+        group="seen" if family in SEEN else "held out",
+    )
 
 
-def _paper_case(name: str, formula: Formula, at: float, n_startup: int, horizon: int) -> Case:
+def _unmoved(name: str, formula: Formula, at: float, n_startup: int, horizon: int) -> Problem:
     """Return one of the paper's functions."""
     low, high = np.full(20, BOX_LOW), np.full(20, BOX_HIGH)
-    problem = unmoved(
-        *(name, formula, np.full(20, at), low, high),
-        n_trials=n_startup + horizon,
-        n_startup=n_startup,
-    )
-    return Case(problem=problem, part="paper", family=name, seen=True)
+    n_trials = n_startup + horizon
+    argmin = np.full(20, at)
+    return unmoved(name, formula, argmin, low, high, n_trials=n_trials, n_startup=n_startup)
 
 
-def _cases() -> tuple[Case, ...]:
-    """Return every case, in the order of the report and of the runs of one seed."""
-    return (
-        *(_paper_case(*row) for row in _PAPER),
-        *(
-            _moved_case(family, dimension, n_trials)
-            for dimension, (families, n_trials) in PARTS.items()
-            for family in families
-        ),
-        *(Case(problem=task.problem, part="hpo", family=task.name, seen=False) for task in TASKS),
-    )
+# In the order of the report and of the runs of one seed.
+_ALL = (
+    *(_unmoved(*row) for row in _PAPER),
+    *(
+        _moved(family, dimension, n_trials)
+        for dimension, (families, n_trials) in PARTS.items()
+        for family in families
+    ),
+    *(task.problem for task in TASKS),
+)
+PROBLEMS: Mapping[str, Problem] = MappingProxyType({problem.name: problem for problem in _ALL})
 
 
-CASES: Mapping[str, Case] = MappingProxyType({case.problem.name: case for case in _cases()})
+def part_of(name: str) -> str:
+    """Return the part that a problem belongs to."""
+    problem = PROBLEMS[name]
+    return {"paper": "paper", "table": "hpo"}.get(problem.group, f"d{problem.dimension}")
 
 
 def problem_named(name: str) -> Problem:
     """Return the problem of this name."""
-    return CASES[name].problem
+    return PROBLEMS[name]

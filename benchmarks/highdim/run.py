@@ -4,7 +4,7 @@ A longer run that is stored counts as a shorter one, so that the benchmark can b
 ``--parts``, ``--problems``, ``--samplers``, ``--trials``, ``--minutes``. The tables are made from
 all stored runs of what is asked for, and say how many there are.
 
-Seeds begin at 100: smaller ones were used while the sampler was made. GPSampler and TuRBO take
+Seeds begin at 100: smaller ones were used while the sampler was made. GPSampler, TuRBO, HEBO take
 minutes per run and get fewer seeds where there are 50 or 100 parameters. Two parts, of 10 and 30
 parameters, are for the choice between our own samplers, and have no one else. Suggestion times in
 turn are measured by ``python -m benchmarks latency --samplers go-ucb gpsampler``.
@@ -29,7 +29,7 @@ from benchmarks.highdim.entrants import (
     UHE_BO,
     competes,
 )
-from benchmarks.highdim.problems import CASES, PARTS, problem_named
+from benchmarks.highdim.problems import PARTS, PROBLEMS, part_of, problem_named
 from benchmarks.highdim.tables import add_cumulative, add_moved_tables
 from benchmarks.problems.hpo_tables import is_missing
 from benchmarks.problems.problem import StudyProblem
@@ -50,7 +50,7 @@ SEEDS = {
 }
 SIZES = {
     "parts": ALL_PARTS,
-    "problems": tuple(CASES),
+    "problems": tuple(PROBLEMS),
     "samplers": (BBO, OURS, UHE_BO, *LITERAL, *PEERS),
 }
 QUICK = {
@@ -64,7 +64,7 @@ QUICK = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
     add_names(parser, "--parts", ALL_PARTS)
-    add_study_arguments(parser, tuple(CASES), ENTRANTS, jobs=1)
+    add_study_arguments(parser, tuple(PROBLEMS), ENTRANTS, jobs=1)
     parser.add_argument(
         "--expensive-seeds",
         type=int,
@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def seeds_of(problem: StudyProblem, entrant: Entrant, options: argparse.Namespace) -> range:
     """Return the seeds of an entrant on a problem; none if it does not take part."""
-    part = CASES[problem.name].part
+    part = part_of(problem.name)
     if not competes(entrant.name, part):
         return range(0)
     n_all, n_few = SEEDS[part]
@@ -86,13 +86,16 @@ def seeds_of(problem: StudyProblem, entrant: Entrant, options: argparse.Namespac
 
 def run(options: argparse.Namespace, report: Report) -> None:
     """Run what is not stored yet, then report on everything asked for."""
-    parts = [case.part for name, case in CASES.items() if name in options.problems]
+    parts = [part_of(name) for name in options.problems]
     asked = [part for part in options.parts if part in parts]
     if is_missing() and "hpo" in asked:
         report.skip("the tuning tasks", "not installed: scikit-learn")
         asked.remove("hpo")
-    problems = [CASES[name].problem for name in CASES if name in options.problems]
-    problems = [problem for problem in problems if CASES[problem.name].part in asked]
+    problems = [
+        problem
+        for name, problem in PROBLEMS.items()
+        if name in options.problems and part_of(name) in asked
+    ]
     entrants = available((*options.samplers, *options.peers), report, ENTRANTS)
     names = [entrant.name for entrant in entrants]
     n_most = options.trials or max((problem.n_trials for problem in problems), default=0)
@@ -109,4 +112,4 @@ def run(options: argparse.Namespace, report: Report) -> None:
     for part in MOVED_PARTS:
         add_moved_tables(report, records, names, part)
     add_cumulative(report, records, names, "hpo", what.format("tuning tasks (error rate)"))
-    add_seconds(report, records, names, {name: case.part for name, case in CASES.items()})
+    add_seconds(report, records, names, {name: part_of(name) for name in PROBLEMS})

@@ -4,16 +4,15 @@ GPSampler and TuRBO have fewer seeds than the others. UHE-BO, which is ours too,
 pairs and has no rank.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from benchmarks.common.report import Report
-from benchmarks.common.tables import WALD, CheckpointTables, Comparison
+from benchmarks.common.tables import CheckpointTables, Comparison, wald
 from benchmarks.highdim.entrants import BBO, EXPENSIVE, OURS, UHE_BO
-from benchmarks.highdim.problems import CASES
+from benchmarks.highdim.problems import PROBLEMS, part_of
 
 CHECKPOINTS = {
     "d10": (50, 100), "d20": (100, 200), "d30": (100, 150), "d50": (100, 300), "d100": (100, 300)
@@ -24,8 +23,8 @@ def add_moved_tables(
     report: Report, records: Sequence[Mapping[str, Any]], samplers: Sequence[str], part: str
 ) -> None:
     """Add everything about one part of shifted and rotated functions."""
-    problems = {name: case.problem for name, case in CASES.items() if case.part == part}
-    kinds = {name: CASES[name].kind for name in problems}
+    problems = {name: problem for name, problem in PROBLEMS.items() if part_of(name) == part}
+    kinds = {name: problem.group for name, problem in problems.items()}
     comparison = Comparison.of(records, samplers, problems, kinds)
     if not comparison.curves:
         return
@@ -36,14 +35,6 @@ def add_moved_tables(
         by_whom[f"all but {' and '.join(EXPENSIVE)}"] = cheap
     tables = CheckpointTables(name=part, trials=CHECKPOINTS[part], group=("family", "families"))
     tables.add(report, comparison, first=[BBO, OURS], ranked=by_whom)
-
-
-def wald(values: Sequence[float]) -> str:
-    """Format a mean, the paper's error bar (1.96 standard errors), and the number of values."""
-    if len(values) == 1:
-        return f"{values[0]:.4g} (1)"
-    half = WALD * float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    return f"{np.mean(values):.4g} ± {half:.2g} ({len(values)})"
 
 
 def add_cumulative(
@@ -59,15 +50,15 @@ def add_cumulative(
     """
     values: dict[str, dict[str, list[Any]]] = {}
     for record in records:
-        if CASES[record["problem"]].part == part:
+        if part_of(record["problem"]) == part:
             runs = values.setdefault(record["problem"], {})
             runs.setdefault(record["entrant"], []).append(np.array(record["values"]))
     rows = []
     for problem, runs in values.items():
-        minimum = CASES[problem].problem.minimum
+        minimum = PROBLEMS[problem].minimum
         if part == "hpo":
             minimum = min(float(series.min()) for found in runs.values() for series in found)
-        start = CASES[problem].problem.n_startup
+        start = PROBLEMS[problem].n_startup
         for what, first in (
             ("cumulative", 0),
             ("cumulative after the start-up", start),
@@ -76,8 +67,8 @@ def add_cumulative(
             row = [problem, what]
             for name in samplers:
                 regrets = [series - minimum for series in runs.get(name, [])]
-                figures = [r.min() if first is None else r[first:].sum() for r in regrets]
-                row.append(wald([float(figure) for figure in figures]) if figures else "not run")
+                figures = [float(r.min() if first is None else r[first:].sum()) for r in regrets]
+                row.append(f"{wald(figures)} ({len(figures)})" if figures else "not run")
             rows.append(row)
     if rows:
         report.table(title, ["problem", "regret", *samplers], rows)

@@ -7,7 +7,7 @@ the step were chosen on the six of the group "chosen on"; those of "held out" we
 from benchmarks.common.sampler_benchmark import SamplerBenchmark
 from benchmarks.common.samplers import SAMPLERS, Entrant, by_name
 from benchmarks.common.tables import CheckpointTables
-from benchmarks.problems.multi_objective import ALL, CHOSEN_ON, problem_named
+from benchmarks.problems.multi_objective import ALL, problem_named
 
 DESCRIPTION = "Missing hypervolume with two to four objectives, constrained, noisy and mixed."
 SIZES = {
@@ -36,6 +36,5 @@ BENCHMARK = SamplerBenchmark(
     tables=CheckpointTables(name="multiobjective", trials=(40, 80)),
     first=["bbo"],
     entrants=ENTRANTS,
-    groups={name: "chosen on" if name in CHOSEN_ON else "held out" for name in ALL},
 )
 add_arguments, run = BENCHMARK.add_arguments, BENCHMARK.run

@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.common import keel
-from benchmarks.common.plain_gp import Model, Uninformative, next_point, wald
+from benchmarks.common.plain_gp import Model, Uninformative, next_point
+from benchmarks.common.tables import wald
 from benchmarks.highdim.literal import LiteralGOUCB
 from benchmarks.highdim.problems import problem_named
 from benchmarks.problems import breast_cancer

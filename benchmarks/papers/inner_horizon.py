@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
-from benchmarks.common.plain_gp import Model, Uninformative, mean_and_sd, next_point
+from benchmarks.common.plain_gp import Model, Uninformative, next_point
+from benchmarks.common.tables import mean_and_sd
 from benchmarks.problems.problem import space_filling
 
 if TYPE_CHECKING:

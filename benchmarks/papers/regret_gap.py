@@ -40,7 +40,8 @@ from bbo_plugins.methods.regret_gap.bound import (
     regret_bound,
 )
 from bbo_plugins.methods.regret_gap.model import StoppingModel, predict_with_observed
-from benchmarks.common.plain_gp import Acquisition, Model, Uninformative, mean_and_sd, next_point
+from benchmarks.common.plain_gp import Acquisition, Model, Uninformative, next_point
+from benchmarks.common.tables import mean_and_sd
 from benchmarks.problems.hpo_tables import is_missing
 from benchmarks.problems.problem import from_unit, space_filling, to_unit
 from benchmarks.problems.tuning import table_named

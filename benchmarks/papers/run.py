@@ -108,8 +108,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
         for what, why in module.missing() if hasattr(module, "missing") else ():
             report.skip(what, why)
         execute_all: Execute[Experiment] = by_processes(
-            execute,
-            inputs=functools.partial(_directory, report.directory),
+            functools.partial(execute, directory=report.directory),
             jobs=options.jobs,
             minutes=options.minutes,
         )
@@ -119,7 +118,3 @@ def run(options: argparse.Namespace, report: Report) -> None:
         n_seeds = sorted({record["seed"] for record in records})
         report.note(f"**{paper}**: seeds {n_seeds[0]} to {n_seeds[-1]}; {len(records)} runs.")
         module.add_tables(report, records)
-
-
-def _directory(directory: Path, _run: Experiment) -> tuple[Path]:
-    return (directory,)

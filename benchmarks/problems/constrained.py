@@ -40,7 +40,10 @@ class Constrained(BoxFunction):
     def problem(self, name: str) -> ObjectiveProblem:
         """Return it as a problem of this name."""
         minimum = float(np.array(self.function(np.array(self.argmin))[0]))
-        return ObjectiveProblem(name=name, function=self, n_trials=N_TRIALS, minimum=minimum)
+        group = "chosen on" if name in CHOSEN_ON else "held out"
+        return ObjectiveProblem(
+            name=name, function=self, n_trials=N_TRIALS, minimum=minimum, group=group
+        )
 
 
 def g4(x: Vector) -> Values:

@@ -79,6 +79,7 @@ def _problem(
         n_trials=N_TRIALS,
         regret_of=missing,
         directions=[_MINIMIZE] * len(reference),
+        group="chosen on" if name in CHOSEN_ON else "held out",
     )
 
 

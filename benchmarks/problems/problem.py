@@ -32,10 +32,6 @@ from benchmarks.problems.formulas import Formula, Vector
 
 Params: TypeAlias = Mapping[str, Any]
 Direction: TypeAlias = Literal["minimize", "maximize"]
-# "paper": a case of the UHE paper in its own box, not moved; it is run only when asked for.
-# "table": tuning of a model, looked up; run only when asked for, too.
-Group: TypeAlias = Literal["deceptive", "smooth", "mixed", "noisy", "paper", "table"]
-
 BOX_LOW, BOX_HIGH = -5.0, 5.0
 N_STARTUP = 10
 _DIGITS = 9  # of values that are stored
@@ -61,7 +57,8 @@ class Problem:
         n_trials: Trials of one run.
         n_startup: How many of them are start-up points, the same ones for all entrants.
         noise_sd: Standard deviation of the noise.
-        group: What it is reported with.
+        group: What it is reported with: "paper" if it is a paper's own function and not moved,
+            "table" if it is a model to be tuned.
         definition: What identifies it where evaluating it for that would take long.
         fold_scores: Returns the scores on the folds that the value is the mean of; None where the
             value is no cross-validated score.
@@ -75,7 +72,7 @@ class Problem:
     n_trials: int
     n_startup: int = N_STARTUP
     noise_sd: float = 0.0
-    group: Group = "smooth"
+    group: str = "smooth"
     definition: str | None = None
     fold_scores: Callable[[Params], list[float]] | None = None
     directions: ClassVar[Sequence[Direction]] = ("minimize",)
@@ -374,7 +371,7 @@ def unmoved(
     n_trials: int,
     n_startup: int = N_STARTUP,
     noise_sd: float = 0.0,
-    group: Group = "paper",
+    group: str = "paper",
 ) -> Problem:
     """Return a formula as it is, in the box from ``low`` to ``high``, each of shape (d,)."""
     space = box(low, high)
@@ -400,7 +397,7 @@ def moved(
     n_trials: int,
     rotate: bool = True,
     noise_sd: float = 0.0,
-    group: Group = "smooth",
+    group: str = "smooth",
 ) -> Problem:
     """Return a formula moved into the box: optimum shifted, axes rotated unless told not to.
 

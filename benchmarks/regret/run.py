@@ -18,10 +18,8 @@ from typing import Any
 
 from benchmarks.common.options import fill
 from benchmarks.common.report import Report
-from benchmarks.common.sampler_benchmark import add_study_arguments
-from benchmarks.common.samplers import available
-from benchmarks.common.studies import planned, run_studies
-from benchmarks.common.tables import CheckpointTables, Comparison, add_seconds
+from benchmarks.common.sampler_benchmark import SamplerBenchmark, add_study_arguments
+from benchmarks.common.tables import CheckpointTables
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.hpo_tables import is_missing
 from benchmarks.problems.tuning import NAMES, QUICK_TABLE, TABLE_NAMES, problem_named
@@ -36,7 +34,10 @@ QUICK_PROBLEMS = {
 KINDS: dict[str, dict[str, Any]] = {
     "regret": {
         "problems": tuple(name for name, problem in PROBLEMS.items() if problem.group != "paper"),
-        "samplers": ("bbo", "ours-uhe", "ours-map", "go-ucb", "gpsampler", "tpe", "random"),
+        "samplers": (
+            *("bbo", "ours-uhe", "ours-map", "go-ucb"),
+            *("gpsampler", "hebo", "smac", "tpe", "random"),
+        ),
         "seeds": 10,
     },
     "regret-paper": {
@@ -76,20 +77,6 @@ def run(options: argparse.Namespace, report: Report) -> None:
         report.skip("the tables", "not installed: scikit-learn")
         names = [name for name in names if name in PROBLEMS]
     named = functools.partial(problem_named, directory=report.directory)
-    problems = {name: named(name) for name in names}
-    entrants = available((*options.samplers, *options.peers), report)
-    runs = planned(
-        problems.values(),
-        entrants,
-        lambda _problem, _entrant: range(options.seeds),
-        n_trials=options.trials,
-    )
-    records = run_studies(runs, named, entrants, report, jobs=options.jobs, minutes=options.minutes)
-    names, groups = (
-        [entrant.name for entrant in entrants],
-        {p.name: p.group for p in problems.values()},
-    )
-    comparison = Comparison.of(records, names, problems, groups)
+    options.problems = names
     tables = CheckpointTables(name=options.kind, trials=None)
-    tables.add(report, comparison, first=[entrant.name for entrant in entrants if entrant.ours])
-    add_seconds(report, records, names, groups)
+    SamplerBenchmark(problems=NAMES, problem_named=named, tables=tables).run(options, report)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,23 +10,10 @@ import pytest
 from bbo_plugins.acquisition.maximize import TrustRegion, clearance_of, maximize_in_region
 from bbo_plugins.space import CLOSE, Dimension, SearchSpace
 from tests.oracles.problems import mixed_space, unit_box
+from tests.oracles.search import Hill
 
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
-
-
-@dataclass(frozen=True)
-class _Hill:
-    """Minus the squared distance from a point."""
-
-    top: FloatArray
-
-    def value(self, X: FloatArray) -> FloatArray:
-        values: FloatArray = -np.square(X - self.top).sum(axis=1)
-        return values
-
-    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self.value(X), -2.0 * (X - self.top)
 
 
 def _search(
@@ -42,7 +28,7 @@ def _search(
 ) -> FloatArray:
     nothing = np.empty((0, len(space)))
     x = maximize_in_region(
-        _Hill(top),
+        Hill(top),
         space,
         region,
         rng=np.random.default_rng(seed),

@@ -1,5 +1,8 @@
 """``python -m benchmarks``: what it accepts, and a run; CI runs each benchmark with ``--quick``."""
 
+import argparse
+import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command_line
+from benchmarks.common import options
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("words", [["nosuch"], [], ["latency", "--seeds", "0"], ["regret", "--x"]])
@@ -27,16 +33,32 @@ def test_every_benchmark_explains_itself(name: str, capsys: pytest.CaptureFixtur
     assert "--quick" in capsys.readouterr().out
 
 
+def test_commands_in_the_docs_are_understood() -> None:
+    """Every ``python -m benchmarks NAME ...`` that a page shows has options that there are."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    names = "|".join(command_line.BENCHMARKS)
+    pattern = re.compile(rf"`python -m benchmarks ((?:{names})\b[^`]*)`")
+    commands = {
+        " ".join(words.split())
+        for page in pages
+        for words in pattern.findall(page.read_text(encoding="utf-8"))
+    }
+    assert len(commands) > 10
+    for command in sorted(commands - {"papers NAME"}):
+        name, *words = command.split()
+        parser = argparse.ArgumentParser(exit_on_error=False)
+        options.add_common(parser)
+        importlib.import_module(f"benchmarks.{name}.run").add_arguments(parser)
+        _, unknown = parser.parse_known_args(words)
+        assert not unknown, command
+
+
 def test_threads_are_limited_before_numpy_loads(tmp_path: Path) -> None:
     """In a fresh process the variables are set, and the report says so."""
     words = [sys.executable, "-m", "benchmarks", "regret", "--problems", "branin"]
     words += ["--samplers", "random", "--seeds", "1", "--trials", "11", "--jobs", "1"]
     done = subprocess.run(
-        [*words, "--out", str(tmp_path)],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
+        [*words, "--out", str(tmp_path)], check=True, capture_output=True, text=True, cwd=ROOT
     )
     assert "OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1" in done.stdout
     assert (tmp_path / "regret.md").read_text(encoding="utf-8") == done.stdout

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from optuna.trial import FixedTrial
 
+from benchmarks.common.peer import from_positions
 from benchmarks.common.smac_peer import config_space, parameters_of
 from benchmarks.problems.conditional import PROBLEMS, REAL, SYNTHETIC
 
@@ -92,7 +93,7 @@ def test_smac_knows_which_parameters_exist(name: str) -> None:
     space = config_space(parameters_of(problem), 0)
     n_right = 0
     for configuration in space.sample_configuration(200):
-        params = dict(configuration)
+        params = from_positions(parameters_of(problem).distributions, dict(configuration))
         trial: Any = FixedTrial(params)
         try:
             problem.function(trial)

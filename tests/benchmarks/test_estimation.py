@@ -1,14 +1,10 @@
 """The estimation benchmark: exact sample paths, biased histories, estimates, and its tables."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from benchmarks.common.report import Report
 from benchmarks.estimation import estimators
-from benchmarks.estimation import run as estimation
 from benchmarks.problems import gp_samples
 from benchmarks.problems.hpo_tables import is_missing
 
@@ -63,35 +59,3 @@ def test_a_good_estimate_is_near_the_truth(name: str) -> None:
     np.testing.assert_allclose(np.log(found.length_scales / LENGTH_SCALES), 0.0, atol=np.log(4 / 3))
     assert found.signal_variance == pytest.approx(1.0, rel=0.7)
     assert found.noise_variance < 20.0 * gp_samples.NOISE_VARIANCE
-
-
-def made_up(design: str, estimate: str, ratios: list[float], n: int = 100) -> dict[str, Any]:
-    """Return a record."""
-    return {
-        "design": design,
-        "dimension": 2,
-        "n": n,
-        "seed": 0,
-        "estimate": estimate,
-        "length_scale_ratios": ratios,
-    }
-
-
-def test_tables_and_goal(report: Report) -> None:
-    """Medians are over seeds and axes; each biased design of the largest n has to meet the goal."""
-    good = {design: [0.9, 1.1] for design in gp_samples.DESIGNS}
-    bad = good | {"GP-UCB run": [0.5, 0.7]}
-    records = [made_up(design, "marginal", ratios) for design, ratios in good.items()]
-    records += [made_up(design, "literal", ratios) for design, ratios in bad.items()]
-    records += [
-        made_up(design, name, [9.0, 9.0], n=25)
-        for design in good
-        for name in ("marginal", "literal")
-    ]
-    estimation.add_tables(report, records, ["marginal", "literal"])
-    text = report.text().replace(" ", "")
-    assert "|2|GP-UCBrun|100|1[0.95,1.1]|0.6[0.55,0.65]|" in text
-    assert "|2|GP-UCBrun|25|9[9,9]|9[9,9]|" in text
-    assert "|marginal|1|1|1|1|1.11|met|" in text
-    assert "|literal|1|1|0.6|0.9|" in text
-    assert text.count("MISSED") == 1

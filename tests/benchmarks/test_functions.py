@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from optuna.distributions import CategoricalDistribution
 
-from benchmarks.highdim.problems import CASES
+from benchmarks.highdim import problems as highdim
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.problem import from_unit, to_unit
 from benchmarks.stopping.problems import problem_named
@@ -65,7 +65,7 @@ ELSEWHERE = {
 ALL = {
     **PROBLEMS,
     **{name: problem_named(name, Path()) for name in ELSEWHERE},
-    **{name: case.problem for name, case in CASES.items() if case.part != "hpo"},
+    **{name: problem for name, problem in highdim.PROBLEMS.items() if problem.group != "table"},
 }
 # Minima of the others have no literature; tests/benchmarks/test_formulas.py proves them.
 MOVED = [name for name, problem in ALL.items() if problem.group != "paper"]

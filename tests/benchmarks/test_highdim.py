@@ -10,7 +10,7 @@ from optuna.distributions import FloatDistribution
 
 from benchmarks.common import turbo
 from benchmarks.highdim.entrants import ENTRANTS, OURS, LiteralSampler
-from benchmarks.highdim.problems import CASES
+from benchmarks.highdim.problems import PROBLEMS
 from benchmarks.highdim.run import seeds_of
 
 needs_torch = pytest.mark.skipif(
@@ -24,7 +24,7 @@ def test_seeds() -> None:
 
     def n_seeds(entrant: str, problem: str, **given: int) -> list[int]:
         options = argparse.Namespace(**{"seeds": None, "expensive_seeds": None, **given})
-        return list(seeds_of(CASES[problem].problem, ENTRANTS[entrant], options))
+        return list(seeds_of(PROBLEMS[problem], ENTRANTS[entrant], options))
 
     assert n_seeds(OURS, "levy-20") == list(range(100, 110))
     assert n_seeds("turbo", "rosenbrock-50") == [100, 101, 102]

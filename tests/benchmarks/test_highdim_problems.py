@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from benchmarks.highdim.problems import CASES
+from benchmarks.highdim.problems import PROBLEMS
 from benchmarks.problems.breast_cancer import SIDE, TASKS, Task, data
 from benchmarks.problems.formulas import Vector
 from benchmarks.problems.problem import Problem, from_unit
 
-MOVED = [name for name, case in CASES.items() if case.part.startswith("d")]
 needs_sklearn = pytest.mark.skipif(
     importlib.util.find_spec("sklearn") is None, reason="scikit-learn is not installed"
 )
@@ -32,9 +31,9 @@ def test_papers_functions_are_as_printed() -> None:
         f2 = -0.5 * float((x**4 - 16.0 * x**2 + 5.0 * x).sum())
         f3 = -200.0 + float((10.0 * np.cos(2.0 * np.pi * x) - x**2).sum())
         for name, printed in (("f1", f1), ("f2", f2), ("f3", f3)):
-            assert value_at(CASES[name].problem, x) == pytest.approx(-printed, rel=1e-9, abs=1e-9)
-    assert [CASES[name].problem.n_trials for name in ("f1", "f2", "f3")] == [5 + 25, 8 + 64, 8 + 64]
-    assert [CASES[name].problem.n_startup for name in ("f1", "f2", "f3")] == [5, 8, 8]
+            assert value_at(PROBLEMS[name], x) == pytest.approx(-printed, rel=1e-9, abs=1e-9)
+    assert [PROBLEMS[name].n_trials for name in ("f1", "f2", "f3")] == [5 + 25, 8 + 64, 8 + 64]
+    assert [PROBLEMS[name].n_startup for name in ("f1", "f2", "f3")] == [5, 8, 8]
 
 
 @pytest.mark.parametrize("task, n", list(zip(TASKS, (7, 8, 11), strict=True)))

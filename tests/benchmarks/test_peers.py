@@ -1,11 +1,16 @@
-"""Encodings of the peers, without torch."""
+"""Encodings of the peers, and who is skipped; nothing of theirs has to be installed."""
 
 import numpy as np
 import pytest
 
-from benchmarks.common import botorch_peer, hebo_peer
+from benchmarks.common import botorch_peer, hebo_peer, peer
+from benchmarks.common.report import Report
+from benchmarks.common.samplers import SAMPLERS, available
+from benchmarks.highdim.entrants import ENTRANTS
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.problem import from_unit
+
+WHOLE = ("int", "pow_int", "cat")
 
 
 @pytest.mark.parametrize(
@@ -28,13 +33,31 @@ def test_botorch_encoding_round_trips(name: str) -> None:
             assert space[key]._contains(space[key].to_internal_repr(value))
 
 
-@pytest.mark.parametrize(
-    "name", ["mixed_sphere6", "mixed_interaction5", "stepped_ackley5", "log_sphere5"]
-)
-def test_hebo_encoding_round_trips(name: str) -> None:
-    """HEBO is told values that decode to the same parameters."""
+@pytest.mark.parametrize("name", ["mixed_sphere6", "stepped_ackley5", "log_sphere5"])
+def test_positions_round_trip(name: str) -> None:
+    """HEBO and SMAC are told positions of categories and steps, within the limits they know."""
     space = PROBLEMS[name].space
     for point in np.random.default_rng(0).random((20, len(space))):
-        for key, value in from_unit(space, point).items():
-            again = hebo_peer.decoded(space[key], hebo_peer.coded(space[key], value))
-            assert again == (pytest.approx(value, rel=1e-9) if isinstance(value, float) else value)
+        params = from_unit(space, point)
+        told = peer.to_positions(space, params)
+        for key, value in told.items():
+            low, high, _ = peer.limits(space[key])
+            assert low <= value <= high
+            assert isinstance(value, int) == (hebo_peer.parameter(key, space[key])["type"] in WHOLE)
+        assert peer.from_positions(space, told) == params
+        assert peer.from_positions(space, hebo_peer.coded(space, params)) == params
+
+
+@pytest.mark.parametrize("name", ["hebo", "smac"])
+def test_who_is_not_installed_is_skipped_with_the_reason(name: str, report: Report) -> None:
+    """In both benchmarks that have them."""
+    for entrants in (SAMPLERS, ENTRANTS):
+        missing = entrants[name].missing()
+        found = available([name], report, entrants)
+        if missing:
+            assert found == []
+            assert (
+                report.sections[-1] == f"**SKIPPED {name}: not installed: {', '.join(missing)}.**"
+            )
+        else:
+            assert [entrant.name for entrant in found] == [name]

@@ -244,24 +244,6 @@ def test_indefinite_inverse_hessian_does_not_break_a_fit(inverse_hessian: FloatA
     assert np.isfinite(fit.warm_start.inverse_hessian).all()
 
 
-@pytest.mark.parametrize("n, d", [(1, 1), (9, 2), (30, 12)])
-def test_warm_start_survives_json(n: int, d: int) -> None:
-    """Through json.dumps and back: θ exactly, the inverse Hessian to single precision."""
-    X, y, counts = _problem("noisy", max(n, 2), d)
-    fit = fit_map(X[:n], y[:n], FeatureMap(counts))
-    restored = WarmStart.from_json(json.loads(json.dumps(fit.warm_start.to_json())))
-    assert restored is not None
-    assert np.array_equal(restored.theta, fit.warm_start.theta)
-    assert restored.n_points == n
-    assert restored.log_posterior_per_point == fit.warm_start.log_posterior_per_point
-    single = fit.warm_start.inverse_hessian.astype(np.float32).astype(np.float64)
-    np.testing.assert_allclose(restored.inverse_hessian, single, rtol=1e-6, atol=1e-12)
-    assert np.array_equal(restored.inverse_hessian, restored.inverse_hessian.T)
-    again = WarmStart.from_json(json.loads(json.dumps(restored.to_json())))
-    assert again is not None
-    assert again.to_json() == restored.to_json()
-
-
 _PROGRAM = """
 import hashlib, json
 import numpy as np

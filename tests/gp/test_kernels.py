@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from sklearn.gaussian_process.kernels import Matern
 
 from bbo_plugins.gp.kernels import (
@@ -84,22 +82,6 @@ def test_slope_is_the_derivative_by_squared_distance() -> None:
         rise = dense.matern((value + step) / 5.0) - dense.matern((value - step) / 5.0)
         expected = -2.0 * rise / (2.0 * step)
         assert matern52_and_slope(np.array([value]))[1][0] == pytest.approx(expected, rel=1e-6)
-
-
-@given(
-    point=hnp.arrays(np.float64, (3,), elements=st.floats(0.0, 1.0)),
-    shift=st.floats(-1e-9, 1e-9),
-    log_scale=st.floats(-8.0, 8.0),
-)
-def test_near_twins_have_no_negative_distance(
-    point: FloatArray, shift: float, log_scale: float
-) -> None:
-    """Rounding in |a|² + |b|² - 2ab makes no squared distance negative, no correlation > 1."""
-    X = np.stack([point, point, np.clip(point + shift, 0.0, 1.0)])
-    R2 = _squared_distances(X, X, np.full(3, math.exp(log_scale)), (0, 0, 0))
-    assert (R2 >= 0.0).all()
-    correlation = matern52(R2)
-    assert ((correlation >= 0.0) & (correlation <= 1.0 + 1e-15)).all()
 
 
 def test_trend_columns_are_those_of_numeric_dimensions() -> None:

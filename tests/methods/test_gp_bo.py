@@ -244,7 +244,7 @@ def test_trend_is_a_choice_and_needs_an_objective_without_constraints() -> None:
 
 
 @pytest.mark.parametrize("acquisition", NAMES)
-@pytest.mark.parametrize("a, b", [(3.0, 10.0), (1e-9, 0.0), (1e9, -1e9), (0.5, 1e3)])
+@pytest.mark.parametrize("a, b", [(1e-9, 0.0), (0.5, 1e3)])
 def test_units_of_the_objective_do_not_matter(
     acquisition: AcquisitionName, a: float, b: float
 ) -> None:

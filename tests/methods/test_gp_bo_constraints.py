@@ -62,23 +62,6 @@ def test_missing_constraint_values_are_unknown() -> None:
     assert 0.3 < step(observations).x[0] < 0.6
 
 
-@pytest.mark.parametrize("acquisition", NAMES)
-def test_constraint_that_nobody_reports_changes_nothing(acquisition: AcquisitionName) -> None:
-    """A column of NaN alone, or beside a reported one, is as good as no column."""
-    X = np.random.default_rng(4).random((15, 2))
-    y = -np.square(X - 0.3).sum(axis=1)
-    unknown, reported = np.full((15, 1), math.nan), X[:, :1] - 0.8
-    for without, with_column in (
-        (None, unknown),
-        (None, np.hstack([unknown, unknown])),
-        (reported, np.hstack([reported, unknown])),
-        (reported, np.hstack([unknown, reported])),
-    ):
-        plain = step(observe(X, y, constraints=without), acquisition=acquisition)
-        padded = step(observe(X, y, constraints=with_column), acquisition=acquisition)
-        np.testing.assert_allclose(padded.x, plain.x, atol=1e-12)
-
-
 # ------------------------------------------------------- partly reported constraints, held spaces
 
 

@@ -72,30 +72,6 @@ def test_the_set_changes_by_what_is_new_only() -> None:
     assert n_renewed == 14
 
 
-def test_everything_else_stays() -> None:
-    """Noise and constraints go along with their points; what is pending or failed is untouched."""
-    whole = random_study(30)
-    study = observed(
-        whole.X,
-        whole.y,
-        noise_variance=10.0 * whole.y,
-        constraints=np.column_stack([whole.y, -whole.y]) - 100.0,
-        complete=whole.y > 3.0,
-        pending=np.full((2, 2), 0.25),
-        failed=np.full((1, 2), 0.75),
-    )
-    subset = modeled(study, PLANE, limit=20)
-    assert subset.noise_variance is not None
-    assert subset.constraints is not None
-    rows = rows_of(subset, study)
-    np.testing.assert_array_equal(subset.X, study.X[rows])
-    np.testing.assert_array_equal(subset.noise_variance, 10.0 * subset.y)
-    np.testing.assert_array_equal(subset.constraints[:, 1], -subset.y - 100.0)
-    np.testing.assert_array_equal(subset.complete, subset.y > 3.0)
-    assert subset.pending is study.pending
-    np.testing.assert_array_equal(subset.still_failed, study.still_failed)
-
-
 # --------------------------------------------------------------------------------------- the parts
 
 

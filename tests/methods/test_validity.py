@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from bbo_plugins.acquisition import validity
 from bbo_plugins.acquisition.functions import ConstrainedAcquisition, expected_improvement
-from bbo_plugins.acquisition.validity import Validity, fit_validity
+from bbo_plugins.acquisition.validity import Validity
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import bilbo, go_ucb, gp_bo
 from bbo_plugins.methods.bilbo.model import failed_points
@@ -23,26 +23,15 @@ from tests.oracles.problems import observe, random_process, unit_box
 FEATURES = FeatureMap((0, 0))
 
 
-def _fitted(X: np.ndarray, failed: np.ndarray, features: FeatureMap = FEATURES) -> Validity:
-    model = Validity.of(X, failed, features)
-    assert model is not None
-    return model
-
-
 def _halves(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return points of the valid half and of the one in which evaluations fail."""
     points = np.random.default_rng(0).random((n, 2))
     return points[points[:, 0] > 0.5], points[points[:, 0] <= 0.5]
 
 
-def test_without_failures_there_is_no_model() -> None:
-    """Nothing is to be learned, so nothing is weighted."""
-    assert Validity.of(np.full((3, 2), 0.5), np.empty((0, 2)), FEATURES) is None
-
-
 def test_probability_is_that_of_the_label() -> None:
     """It follows from the posterior of the labels by its formula."""
-    model = _fitted(*_halves(20))
+    model = Validity.of(*_halves(20), FEATURES)
     at = np.random.default_rng(1).random((6, 2))
     mean, variance = model.process.predict(at)
     expected = norm.logcdf((mean + model.mean) / np.sqrt(variance + model.variance))
@@ -52,12 +41,12 @@ def test_probability_is_that_of_the_label() -> None:
 def test_power_grows_with_the_failures() -> None:
     """One for each failure, up to the limit."""
     X, failed = np.random.default_rng(6).random((2, 30, 2))
-    assert [_fitted(X, failed[:n]).exponent for n in (1, 7, 30)] == [1, 7, 20]
+    assert [Validity.of(X, failed[:n], FEATURES).exponent for n in (1, 7, 30)] == [1, 7, 20]
 
 
 def test_gradient() -> None:
     """The gradient is the slope of the value, which both functions agree on."""
-    model = _fitted(*_halves(20))
+    model = Validity.of(*_halves(20), FEATURES)
     at, h = np.random.default_rng(2).random((5, 2)), 1e-6
     value, gradient = model.log_probability_and_gradient(at)
     np.testing.assert_allclose(value, model.log_probability(at))
@@ -69,7 +58,7 @@ def test_gradient() -> None:
 
 def test_a_border_is_learned() -> None:
     """On either side of the border the probability is near what it should be."""
-    model = _fitted(*_halves(40))
+    model = Validity.of(*_halves(40), FEATURES)
     low, high = np.exp(model.log_probability(np.array([[0.2, 0.5], [0.8, 0.5]])))
     assert low < 0.1
     assert high > 0.9
@@ -78,7 +67,7 @@ def test_a_border_is_learned() -> None:
 def test_an_accident_among_successes_stays_small() -> None:
     """One failure among many successes costs its surroundings little."""
     X = np.random.default_rng(3).random((40, 2))
-    model = _fitted(X, np.array([[0.5, 0.5]]))
+    model = Validity.of(X, np.array([[0.5, 0.5]]), FEATURES)
     near, far = np.exp(model.log_probability(np.array([[0.53, 0.5], [0.65, 0.5]])))
     assert near > 0.2
     assert far > 0.8
@@ -88,14 +77,14 @@ def test_an_accident_among_successes_stays_small() -> None:
 def test_failures_alone(n: int) -> None:
     """They have a model too, and the penalty is bounded."""
     failed = np.random.default_rng(4).random((n, 2))
-    lowest = _fitted(np.empty((0, 2)), failed).log_probability(failed).min()
+    lowest = Validity.of(np.empty((0, 2)), failed, FEATURES).log_probability(failed).min()
     assert -12.0 < lowest < math.log(0.6)
 
 
 def test_of_many_points_those_near_failures_are_modeled() -> None:
     """The latest failures, and as many successes near them."""
     X, failed = np.random.default_rng(5).random((2, 600, 2))
-    model = _fitted(0.5 + 0.5 * X, 0.5 * failed)
+    model = Validity.of(0.5 + 0.5 * X, 0.5 * failed, FEATURES)
     limit = validity._MAX_OF_LABEL
     assert len(model.process.y) == 2 * limit
     np.testing.assert_array_equal(model.process.X[limit:], 0.5 * failed[-limit:])
@@ -107,7 +96,7 @@ def test_expected_gain_has_the_probability_and_not_its_power(
     kind: Literal["logei", "ei", "ucb"] | None,
 ) -> None:
     """Near a border of many failures the power would say that next to nothing can be gained."""
-    model = _fitted(*_halves(40))
+    model = Validity.of(*_halves(40), FEATURES)
     assert model.exponent > 10
     process = random_process(unit_box(2), 15, 0)
     acquisition = ConstrainedAcquisition(kind, process, 0.3, 2.0, (), model)
@@ -152,7 +141,6 @@ def test_without_a_model_of_failures_the_others_suggest(
     (note,) = suggestion.notes
     assert note.startswith("no model of where evaluations fail could be fitted (not positive def")
     assert suggestion.warm_starts
-    assert fit_validity(failed, failed[:0], FEATURES) == (None, ())
 
 
 def test_failed_queries_are_in_the_order_of_time() -> None:

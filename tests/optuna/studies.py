@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import Trial
 
-    from bbo_plugins.optuna import UHEBOSampler
-
 
 BOX: dict[str, BaseDistribution] = {
     "x": FloatDistribution(0.0, 1.0),
@@ -51,7 +49,7 @@ def conditional(trial: Trial) -> float:
     return (x - 0.3) ** 2 + abs(math.log10(lr) + 2.0) + 0.1 * n + extra
 
 
-def started(sampler: UHEBOSampler, n: int = 6, **study: Any) -> Study:
+def started(sampler: BaseSampler, n: int = 6, **study: Any) -> Study:
     """Return a study with ``n`` finished trials in the box."""
     made = optuna.create_study(sampler=sampler, **study)
     for _ in range(n):
@@ -83,6 +81,11 @@ def constrained(make: Callable[..., BaseSampler], form: str) -> Study:
             trial.set_constraint("x is large", violation(trial.params))
         study.tell(trial, quadratic(trial.params))
     return study
+
+
+def params_of(study: Study) -> list[dict[str, Any]]:
+    """Return the parameters of all trials."""
+    return [trial.params for trial in study.trials]
 
 
 def points(trials: list[Any]) -> Any:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
-import math
-import pickle
 from typing import TYPE_CHECKING, Any
 
 import optuna
 import pytest
-from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import InnerHorizon, UHEBOSampler
-from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
-from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler
 from bbo_plugins.optuna.study.proposal import Proposal
-from bbo_plugins.visualization._data.objective import posterior_of
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
+    from optuna.trial import FrozenTrial
 
 N_STARTUP = 4
 
@@ -50,11 +44,6 @@ def losses(study: optuna.Study) -> list[str | None]:
     return [one.loss if one else None for one in proposals]
 
 
-def params_of(study: optuna.Study) -> list[dict[str, Any]]:
-    """Return the parameters of all trials."""
-    return [trial.params for trial in study.trials]
-
-
 @pytest.mark.parametrize("given", [{}, {"constraints_func": limit, "noise_func": noise}])
 def test_each_arm_suggests_what_its_own_sampler_does(given: dict[str, Any]) -> None:
     """The next trial of the same study, by the number's arm alone, is the same, bit for bit."""
@@ -81,52 +70,6 @@ def test_arms_take_turns_by_number_and_continue_their_own_fits(
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 
-def test_a_resumed_study_and_a_pickled_sampler_go_on_the_same() -> None:
-    """Nothing is kept in the sampler."""
-    whole = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=5))
-    whole.optimize(box, n_trials=12)
-    sampler = pickle.loads(pickle.dumps(whole.sampler))  # noqa: S301 - our own
-    resumed = optuna.create_study(sampler=sampler)
-    resumed.add_trials(whole.trials[:7])
-    resumed.optimize(box, n_trials=5)
-    assert params_of(resumed) == params_of(whole)
-
-
-def test_constraints_are_kept_by_both_arms() -> None:
-    """The best feasible point is at the border x = 0.6."""
-    sampler = BBOSampler(n_startup_trials=6, seed=0, constraints_func=limit)
-    study = optuna.create_study(sampler=sampler)
-    study.optimize(box, n_trials=26)
-    feasible = [t.value for t in study.trials if t.params["x"] >= 0.6 and t.value is not None]
-    assert min(feasible) == pytest.approx(0.04, abs=2e-3)
-
-
-def test_failed_and_running_trials_are_accounted_for() -> None:
-    """No trial fails for them, and running ones are not suggested again."""
-    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=1))
-    for number in range(14):
-        trial = study.ask()
-        value = box(trial)
-        if number % 4 == 3:
-            study.tell(trial, state=TrialState.FAIL)
-        elif number % 4 != 2:
-            study.tell(trial, value)
-    points = {tuple(params.values()) for params in params_of(study)}
-    assert len(points) == 14
-
-
-def test_workers_in_step_get_both_arms_and_points_apart() -> None:
-    """Of eight trials asked for at once either arm suggests some, knowing the other's."""
-    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=4))
-    study.optimize(box, n_trials=9)
-    running = [study.ask() for _ in range(8)]
-    points = [[trial.suggest_float(name, 0.0, 1.0) for name in "xy"] for trial in running]
-    by_network = [loss == FIT_NAME for loss in losses(study)[-8:]]
-    assert by_network == [number % 3 == 2 for number in range(9, 17)]
-    distances = [math.dist(a, b) for a, b in itertools.combinations(points, 2)]
-    assert min(distances) > 0.005
-
-
 def test_the_log_says_which_arm_improved(caplog: pytest.LogCaptureFixture) -> None:
     """Once every ten trials of the models, with numbers that can be counted."""
     caplog.set_level(logging.INFO)
@@ -142,16 +85,6 @@ def test_the_log_says_which_arm_improved(caplog: pytest.LogCaptureFixture) -> No
     assert [args[1:] for args in said if isinstance(args, tuple)] == expected
 
 
-@pytest.mark.parametrize("n_more, kind", [(1, GaussianProcess), (2, NetworkSurrogate)])
-def test_plots_show_the_model_of_the_latest_arm(n_more: int, kind: type) -> None:
-    """As for the two samplers."""
-    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=0))
-    study.optimize(box, n_trials=N_STARTUP + n_more)
-    posterior = posterior_of(study)
-    assert posterior is not None
-    assert isinstance(posterior.model, kind)
-
-
 def test_the_horizon_tells_the_noise() -> None:
     """Both arms know that of a value after N steps."""
     horizon = InnerHorizon(n_outer=10, phi=0.5)
@@ -160,12 +93,3 @@ def test_the_horizon_tells_the_noise() -> None:
     study.optimize(box, n_trials=1)
     assert sampler._noise_func is not None
     assert sampler._noise_func(study.trials[0]) == pytest.approx(0.25 / horizon.n_inner)
-
-
-@pytest.mark.parametrize(
-    "argument, value", [("n_trials", 0), ("horizon", 3), ("n_startup_trials", -1), ("seed", -1)]
-)
-def test_bad_arguments_are_refused(argument: str, value: Any) -> None:
-    """With the argument's name."""
-    with pytest.raises((TypeError, ValueError), match=f"{argument} must be "):
-        BBOSampler(**{argument: value})

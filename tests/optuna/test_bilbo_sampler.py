@@ -14,7 +14,6 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
 from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, distributions_of, doubt
 from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialReader
@@ -33,7 +32,9 @@ if TYPE_CHECKING:
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
-    from optuna.trial import FrozenTrial, Trial
+    from optuna.trial import Trial
+
+    from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
 
 needs_set_constraint = pytest.mark.skipif(
     not HAS_SET_CONSTRAINT, reason="this Optuna has no Trial.set_constraint"
@@ -99,18 +100,6 @@ def test_the_log_points_to_the_solution(caplog: pytest.LogCaptureFixture) -> Non
         assert "the study is stopped" in last
 
 
-def test_the_log_says_nothing_of_the_end_after_it(caplog: pytest.LogCaptureFixture) -> None:
-    """A callback stops the study between trials; those asked for one by one are no end of it."""
-    sampler = sampler_of()
-    study = optuna.create_study(sampler=sampler)
-    study.optimize(decoupled(sampler), n_trials=3, callbacks=[lambda study, _: study.stop()])
-    with caplog.at_level(logging.INFO, "bbo_plugins"):
-        trial = study.ask()
-        study.tell(trial, decoupled(sampler)(trial))
-    assert len(study.trials) == 2
-    assert _pointers(caplog) == []
-
-
 @needs_set_constraint
 def test_the_log_of_a_coupled_study_names_its_front(caplog: pytest.LogCaptureFixture) -> None:
     """There, Optuna has no best trial."""
@@ -160,28 +149,6 @@ def test_a_constraint_holds_at_or_below_zero() -> None:
     assert solution.feasible
 
 
-def test_mixed_parameters_on_both_levels() -> None:
-    """Logarithms, integers, steps and categories come back as Optuna has them."""
-    sampler = BILBOSampler(["rate", "level"], ["amount", "kind"], seed=0)
-
-    def objective(trial: Trial) -> float:
-        query = trial.suggest_categorical("query", sampler.functions)
-        rate = trial.suggest_float("rate", 1e-4, 1.0, log=True)
-        level = trial.suggest_int("level", 1, 9, step=2)
-        amount = trial.suggest_float("amount", 0.0, 1.0, step=0.125)
-        kind = trial.suggest_categorical("kind", ["a", None])
-        if query == "lower":
-            return (amount - level / 10.0) ** 2 + (0.3 if kind is None else 0.0)
-        return (math.log10(rate) + 2.0) ** 2 + amount + (0.5 if level == 1 else 0.0)
-
-    study = optuna.create_study(sampler=sampler)
-    study.optimize(objective, n_trials=44)
-    solution = sampler.solution(study)
-    assert solution.upper_params["level"] == 3
-    assert solution.upper_params["rate"] == pytest.approx(1e-2, rel=0.5)
-    assert solution.lower_params == {"amount": pytest.approx(0.3, abs=0.08), "kind": "a"}
-
-
 # -------------------------------------------------------------------------------------- the start
 
 
@@ -212,20 +179,6 @@ def test_best_trial_takes_well_known_upper_queries_only(solved: tuple[BILBOSampl
         trusted = trial.params["query"] == "upper" and said.get("reason") == "optimism"
         trusted = trusted and said["bounds"]["lower"] <= 0.2
         assert (max(trial.system_attrs["constraints"]) <= 0.0) == trusted
-
-
-def test_a_study_without_a_trusted_trial_has_no_best_trial() -> None:
-    """As long as nothing is known well, Optuna says that no trial is feasible."""
-    study = study_of(sampler_of(), 4)
-    with pytest.raises(ValueError, match="No feasible trials"):
-        _ = study.best_trial
-
-
-def test_the_same_seed_gives_the_same_study() -> None:
-    """Suggestions follow from the seed and the storage."""
-    first, again, other = (queries_of(study_of(sampler_of(seed), 14)) for seed in (3, 3, 4))
-    assert first == again
-    assert first != other
 
 
 def test_a_resumed_study_continues_as_if_uninterrupted() -> None:
@@ -334,8 +287,10 @@ KINDS: dict[str, BaseDistribution] = {
 }
 
 
-@pytest.mark.parametrize("lower", KINDS)
-@pytest.mark.parametrize("upper", ["float", "choices", "one number"])
+@pytest.mark.parametrize(
+    "upper, lower",
+    [*(("float", kind) for kind in KINDS), ("choices", "log int"), ("one number", "step")],
+)
 def test_every_kind_of_parameter_on_either_level(upper: str, lower: str) -> None:
     """Values are those of the distribution and of its type, and there is a solution."""
     sampler = sampler_of(n_startup_trials=4)
@@ -403,51 +358,6 @@ def test_trials_without_a_value_teach_nothing(state: TrialState) -> None:
     assert after.solution().feasible
 
 
-def test_no_solution_lies_where_the_lower_level_fails() -> None:
-    """Beyond x = 0.6, where F is best, f has no value: it is not continued there."""
-    sampler = sampler_of(0)
-
-    def failing(trial: Trial) -> float:
-        query = trial.suggest_categorical("query", sampler.functions)
-        x, z = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("z", 0.0, 1.0)
-        if query == "upper":
-            return (x - 0.85) ** 2 + 0.3 * (z - 0.2) ** 2
-        return math.nan if x > 0.6 else 3.0 * (z - x) ** 2
-
-    study = optuna.create_study(sampler=sampler)
-    study.optimize(failing, n_trials=45)
-    assert any(trial.state is TrialState.FAIL for trial in study.trials)
-    assert sampler.solution(study).upper_params["x"] < 0.66
-    trusted = [t for t in study.trials if max(t.system_attrs.get("constraints", [1.0])) <= 0.0]
-    assert all(trial.params["x"] < 0.66 for trial in trusted)
-
-
-@pytest.mark.parametrize("far", [0.0, 1e9])
-def test_the_regret_bound_holds_and_shrinks(far: float) -> None:
-    """It is no less than what the upper objective loses, also where far values are compressed."""
-    sampler = sampler_of(many_responses=True)
-    study = optuna.create_study(sampler=sampler)
-
-    def value(name: str, x: float, z: float) -> float:
-        value = (x - 0.8) ** 2 + (z - 0.2) ** 2 if name == "upper" else (z - x) ** 2
-        return value + far * (x < 0.12)
-
-    def objective(trial: Trial) -> float:
-        name = trial.suggest_categorical("query", sampler.functions)
-        return value(name, *(trial.suggest_float(key, 0.0, 1.0, step=0.05) for key in "xz"))
-
-    bounds = []
-    for n_trials in (10, 30):
-        study.optimize(objective, n_trials=n_trials)
-        solution = sampler.solution(study)
-        pair = (solution.upper_params["x"], solution.lower_params["z"])
-        lost = value("upper", *pair) - value("upper", 0.5, 0.5)
-        assert solution.regret_bound >= lost
-        bounds.append(solution.regret_bound)
-    assert bounds[0] > 0.2  # what ten queries leave open
-    assert bounds[1] < 0.1
-
-
 def test_the_regret_bound_is_that_of_the_trusted_set() -> None:
     """On a grid: the pessimistic value of the solution against the most optimistic of P⁺."""
     sampler = sampler_of(many_responses=True)
@@ -492,23 +402,3 @@ def test_infeasibility_is_declared_in_log_and_storage(caplog: pytest.LogCaptureF
     assert declared[-1]
     assert sum("looks infeasible" in record.message for record in caplog.records) == 1
     assert not sampler.solution(study).feasible
-
-
-def test_trials_of_other_origin_are_read() -> None:
-    """Observations that were added to the study by hand count like others."""
-    sampler = sampler_of()
-    study = study_of(sampler, 2)
-    rng = np.random.default_rng(0)
-    template: FrozenTrial = study.trials[0]
-    for name in ("upper", "lower") * 12:
-        x, z = rng.random(2).tolist()
-        value = (x - 0.8) ** 2 + (z - 0.2) ** 2 if name == "upper" else (z - x) ** 2
-        study.add_trial(
-            optuna.trial.create_trial(
-                params={"query": name, "x": x, "z": z},
-                distributions=template.distributions,
-                value=value,
-            )
-        )
-    solution = sampler.solution(study)
-    assert solution.upper_params == pytest.approx({"x": 0.5}, abs=0.1)

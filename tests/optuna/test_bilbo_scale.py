@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import optuna
@@ -69,11 +66,6 @@ def study_of(trials: list[FrozenTrial], sampler: BILBOSampler) -> Study:
     return study
 
 
-def suggested(n: int) -> dict[str, Any]:
-    """Return what a new sampler suggests after ``n`` trials."""
-    return study_of(history(n), sampler_of(seed=3)).ask(SPACE).params
-
-
 @pytest.mark.slow
 def test_ten_thousand_trials(caplog: pytest.LogCaptureFixture) -> None:
     """Models of bounded size suggest without a word, and know the solution."""
@@ -94,20 +86,6 @@ def test_ten_thousand_trials(caplog: pytest.LogCaptureFixture) -> None:
     assert solution.upper_params["x"] == pytest.approx(0.5, abs=0.02)
     assert solution.lower_params["z"] == pytest.approx(0.5, abs=0.02)
     assert warnings_in(caplog) == []
-
-
-@pytest.mark.slow
-def test_another_process_suggests_the_same() -> None:
-    """Which observations are modeled follows from the trials and their order alone."""
-    n = 3 * MAX_MODELED // 2
-    program = (
-        "import json\nfrom tests.optuna.test_bilbo_scale import suggested\n"
-        f"print(json.dumps(suggested({n})))"
-    )
-    output = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], check=True, capture_output=True, text=True
-    ).stdout
-    assert json.loads(output.splitlines()[-1]) == suggested(n)
 
 
 def test_failures_among_many_trials(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, BILBOSampler, GOUCBSampler, UHEBOSampler
+from tests.optuna.studies import params_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,11 +51,6 @@ def tree(trial: Trial) -> float:
 def small_sampler(name: str, seed: int = 0, **more: Any) -> BaseSampler:
     """Return a sampler whose model takes over after four trials."""
     return SAMPLERS[name](n_startup_trials=4, seed=seed, **more)
-
-
-def params_of(study: optuna.Study) -> list[dict[str, Any]]:
-    """Return the parameters of all trials."""
-    return [trial.params for trial in study.trials]
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -165,18 +161,6 @@ def test_held_and_enqueued_parents(name: str) -> None:
     assert params_of(study)[-1].items() >= {"kind": "c", "depth": 2, "w1": 0.125}.items()
 
 
-def test_running_trials_are_kept_apart() -> None:
-    """A trial that waits in one branch is not proposed again, in that branch or another."""
-    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
-    study.optimize(tree, n_trials=10)
-    asked = []
-    for _ in range(6):
-        trial = study.ask()
-        tree(trial)
-        asked.append(tuple(sorted(trial.params.items())))
-    assert len(set(asked)) == 6
-
-
 def test_failed_and_pruned_branches() -> None:
     """A branch that always fails, and one that is pruned before its own parameters, do no harm."""
 
@@ -195,17 +179,6 @@ def test_failed_and_pruned_branches() -> None:
     states = [trial.state for trial in study.trials[10:]]
     assert states.count(TrialState.COMPLETE) >= 12
     assert study.best_value < 1e-3
-
-
-def test_constraints_of_conditional_studies() -> None:
-    """Constraints are modeled over the same space."""
-    sampler = UHEBOSampler(
-        n_startup_trials=6, seed=1, constraints_func=lambda t: (0.5 - t.params["x"],)
-    )
-    study = optuna.create_study(sampler=sampler)
-    study.optimize(tree, n_trials=40)
-    feasible = [t.value for t in study.trials if t.params["x"] >= 0.5]
-    assert min(value for value in feasible if value is not None) < 0.51
 
 
 def bilevel(trial: Trial, *, coupled: bool) -> tuple[float, ...]:
@@ -267,19 +240,6 @@ def test_a_wrong_threshold_is_refuted_at_once() -> None:
     study.optimize(tree, n_trials=25)
     x = [t.params["x"] for t in study.trials[6:] if 0.6 < t.params["x"] < 1.0]
     assert all(sum(abs(one - other) < 1e-3 for other in x) <= 3 for one in x)
-
-
-def test_ranges_that_change() -> None:
-    """The latest range counts; values beyond it stay known at its end."""
-    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
-
-    def objective(trial: Trial, high: float) -> float:
-        return (trial.suggest_float("x", 0.0, high) - 0.8) ** 2 + trial.suggest_float("y", 0, 1)
-
-    study.optimize(lambda trial: objective(trial, 4.0), n_trials=8)
-    study.optimize(lambda trial: objective(trial, 1.0), n_trials=12)
-    assert all(trial.params["x"] <= 1.0 for trial in study.trials[8:])
-    assert study.best_value < 0.01
 
 
 def test_a_type_that_changes_is_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -371,18 +331,6 @@ def test_borders_are_found(objective: Callable[[Trial], float]) -> None:
     assert len({tuple(sorted(one.items())) for one in params_of(study)}) >= 38
 
 
-def test_a_range_that_depends_on_another_parameter() -> None:
-    """The latest range with several values is part of the model."""
-
-    def objective(trial: Trial) -> float:
-        high = trial.suggest_int("high", 1, 5)
-        return 0.3 * abs(high - 4) + 0.2 * abs(trial.suggest_int("low", 1, high) - 3)
-
-    study = optuna.create_study(sampler=UHEBOSampler(seed=0, warn_independent_sampling=False))
-    study.optimize(objective, n_trials=30)
-    assert study.best_value == 0.0
-
-
 def test_a_branch_that_always_fails_is_given_up() -> None:
     """It is not visited for being tried least."""
     study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=8, seed=0))
@@ -409,15 +357,6 @@ def test_choices_that_cannot_be_hashed() -> None:
     study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
     study.optimize(objective, n_trials=12)
     assert study.best_value < 0.2
-
-
-@pytest.mark.parametrize("n_startup_trials", [0, 1])
-def test_without_start_up(n_startup_trials: int) -> None:
-    """Each of a few branches is tried in the end."""
-    sampler = UHEBOSampler(n_startup_trials=n_startup_trials, seed=0)
-    study = optuna.create_study(sampler=sampler)
-    study.optimize(tree, n_trials=25)
-    assert {one["kind"] for one in params_of(study)} == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

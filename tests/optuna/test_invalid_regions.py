@@ -52,36 +52,9 @@ def test_forbidden_corner(name: str) -> None:
     assert study.best_value < 0.25
 
 
-def _discs(x: float, y: float) -> bool:
-    """Four round regions are forbidden."""
-    centers = ((0.2, 0.2), (0.8, 0.2), (0.2, 0.8), (0.8, 0.8))
-    return all(math.hypot(x - a, y - b) > 0.15 for a, b in centers)
-
-
 def _strip(x: float, y: float) -> bool:
     """A band of a tenth of the square is allowed, across the diagonal."""
     return abs(x + y - 1.2) < 0.06
-
-
-@pytest.mark.parametrize("name", MAKERS)
-@pytest.mark.parametrize(
-    "is_valid, most", [(_discs, 14), (_strip, 36)], ids=["four regions", "thin strip"]
-)
-def test_other_forbidden_regions(
-    name: str, is_valid: Callable[[float, float], bool], most: int
-) -> None:
-    """No point twice; fewer than by chance, of which the strip's search saves little (docs)."""
-    study = optuna.create_study(sampler=MAKERS[name](seed=1))
-
-    def objective(trial: Trial) -> float:
-        x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
-        if not is_valid(x, y):
-            raise optuna.TrialPruned
-        return (x - 0.25) ** 2 + (y - 0.75) ** 2
-
-    study.optimize(objective, n_trials=40)
-    assert _n_pruned(study) <= most
-    assert _n_different(study) == 40
 
 
 @pytest.mark.parametrize("seed", [100, 102])
@@ -98,27 +71,6 @@ def test_a_strip_along_the_design_is_found(seed: int) -> None:
     study.optimize(objective, n_trials=40)
     assert _n_different(study) == 40
     assert 40 - _n_pruned(study) >= 2
-
-
-@pytest.mark.parametrize("coupled", [False, True])
-def test_forbidden_corner_of_a_bilevel_problem(*, coupled: bool) -> None:
-    """As in other studies, whether a trial asks for one function or for all."""
-    sampler = BILBOSampler(["x"], ["z"], seed=1)
-    study = optuna.create_study(directions=["minimize"] * (2 if coupled else 1), sampler=sampler)
-
-    def objective(trial: Trial) -> float | tuple[float, float]:
-        query = None if coupled else trial.suggest_categorical("query", sampler.functions)
-        x, z = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("z", 0.0, 1.0)
-        if x < 0.15 and z < 0.15:
-            raise optuna.TrialPruned
-        if coupled:
-            return x + z, z
-        return x + z if query == "upper" else z
-
-    study.optimize(objective, n_trials=20)
-    pruned = [trial.params for trial in study.trials if trial.state is TrialState.PRUNED]
-    assert len(pruned) <= 8
-    assert len({(params["x"], params["z"]) for params in pruned}) == len(pruned)
 
 
 @pytest.mark.parametrize("name", [*MAKERS, "bilbo"])

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 SAMPLERS: dict[str, Callable[[], BaseSampler]] = {
     "uhe": lambda: UHEBOSampler(seed=0),
-    "uhe-independent": lambda: UHEBOSampler(independent_sampler=optuna.samplers.RandomSampler()),
     "go-ucb": lambda: GOUCBSampler(seed=0),
     "bilbo": lambda: BILBOSampler(["x"], ["y"], seed=0),
 }
@@ -40,8 +39,6 @@ def _ask_and_suggest(study: Study) -> None:
 ENTRIES: dict[str, Callable[[Study], object]] = {
     "ask": _ask_and_suggest,
     "ask-fixed": lambda study: study.ask(BOX),
-    "optimize": lambda study: study.optimize(_objective, n_trials=2),
-    "optimize-catch": lambda study: study.optimize(_objective, n_trials=1, catch=(KeyError,)),
     "optimize-threads": lambda study: study.optimize(_objective, n_trials=9, n_jobs=2),
 }
 

@@ -10,13 +10,13 @@ import numpy as np
 import optuna
 import pytest
 from optuna.distributions import FloatDistribution
-from optuna.samplers import PartialFixedSampler, RandomSampler
+from optuna.samplers import RandomSampler
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from bbo_plugins.acquisition.hypervolume import hypervolume
-from bbo_plugins.optuna import BBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
+from bbo_plugins.optuna import BBOSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from tests.optuna.studies import warnings_in
+from tests.optuna.studies import params_of, warnings_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,11 +67,6 @@ def study_of(sampler: BaseSampler, *directions: str) -> Study:
 def sampler(**given: Any) -> BBOSampler:
     """Return a sampler with a short start-up."""
     return BBOSampler(**{"n_startup_trials": N_STARTUP, "seed": 3, **given})
-
-
-def params_of(study: Study) -> list[dict[str, Any]]:
-    """Return the parameters of all trials."""
-    return [trial.params for trial in study.trials]
 
 
 def dominated(study: Study, *, feasible: bool = False) -> float:
@@ -133,11 +128,6 @@ CASES: dict[str, tuple[Callable[[], BaseSampler], Callable[[Study, int], None], 
         2,
     ),
     "conditional": (sampler, lambda study, n: study.optimize(branches, n_trials=n), 3),
-    "held": (
-        lambda: PartialFixedSampler({"x": 0.5}, sampler()),
-        lambda study, n: study.optimize(bowls, n_trials=n),
-        2,
-    ),
     "many": (
         sampler,
         lambda study, n: study.optimize(lambda t: [*branches(t), *branches(t)[:2]], n_trials=n),
@@ -146,7 +136,6 @@ CASES: dict[str, tuple[Callable[[], BaseSampler], Callable[[Study, int], None], 
 }
 
 
-@pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
 @pytest.mark.parametrize("name", CASES)
 def test_a_resumed_study_and_a_pickled_sampler_go_on_the_same(
     name: str, caplog: pytest.LogCaptureFixture
@@ -162,8 +151,6 @@ def test_a_resumed_study_and_a_pickled_sampler_go_on_the_same(
     assert params_of(resumed) == params_of(whole)
     assert len({tuple(params.items()) for params in params_of(whole)}) == 14
     assert all("infinite" in message for message in warnings_in(caplog))
-    if name == "held":
-        assert {params["x"] for params in params_of(whole)} == {0.5}
 
 
 def test_the_signs_of_objectives_do_not_matter() -> None:
@@ -199,8 +186,8 @@ def test_values_and_noise_are_read_by_objective(caplog: pytest.LogCaptureFixture
     assert second.y.tolist() == [2.0, 2.0, 7.0]
     assert first.failed is not None
     assert first.failed.tolist() == [[0.9]]
-    assert snapshot.n_infinite == 1
-    assert snapshot.n_invalid_noise == 2
+    assert snapshot.notes["infinite"].startswith("1 infinite value so far")
+    assert "did not for 2 trials" in snapshot.notes["noise"]
     noises = [one.noise_variance for one in snapshot.objectives]
     np.testing.assert_array_equal(noises, [[0.5, np.nan, 0.5], [2.0, np.nan, np.nan]])
     assert snapshot.with_pending(np.array([[0.3]])).objectives[1].pending.tolist() == [[0.3]]
@@ -228,23 +215,3 @@ def test_fits_of_all_objectives_are_continued() -> None:
     )
     (kept,) = reader.snapshot(study, trial, space, {}).fits.values()
     assert kept == fits[:2]
-
-
-def test_threads_do_not_repeat_each_other() -> None:
-    """With two objectives as with one."""
-    study = study_of(sampler())
-    study.optimize(bowls, n_trials=14, n_jobs=2)
-    assert len({tuple(params.values()) for params in params_of(study)}) == 14
-
-
-@pytest.mark.parametrize("other", [UHEBOSampler, GOUCBSampler])
-def test_the_other_samplers_name_the_one_that_takes_several(other: type[BaseSampler]) -> None:
-    """Instead of taking the first objective for the only one."""
-    with pytest.raises(ValueError, match=r"must have one objective .* BBOSampler takes several"):
-        study_of(other()).optimize(bowls, n_trials=1)
-
-
-def test_the_terminator_refuses() -> None:
-    """By name."""
-    with pytest.raises(ValueError, match="single objective for RegretGapTerminator, but has 2"):
-        RegretGapTerminator().should_terminate(study_of(sampler()))

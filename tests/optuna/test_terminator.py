@@ -12,7 +12,6 @@ import numpy as np
 import optuna
 import pytest
 from optuna.distributions import FloatDistribution
-from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.regret_gap.algorithm import evaluate
@@ -429,23 +428,19 @@ def test_bad_arguments_are_refused(
 
 @pytest.mark.parametrize("method", ["evaluate", "should_terminate", "history"])
 def test_unfit_studies_are_refused(method: str) -> None:
-    """Before the first trial: several objectives, no direction, or what is no study at all.
+    """Before the first trial: several objectives, or what is no study at all.
 
     By the callback they are after one trial.
     """
     terminator = RegretGapTerminator()
     study = optuna.create_study(directions=["minimize", "maximize"])
-    with pytest.raises(ValueError, match=r"study must be one with a single objective .* but has 2"):
+    with pytest.raises(ValueError, match="study must have one objective, but got 2"):
         getattr(terminator, method)(study)
     with pytest.raises(TypeError, match="study must be an Optuna study, but got 3"):
         getattr(terminator, method)(3)
-    with pytest.raises(ValueError, match="single objective"):
+    with pytest.raises(ValueError, match="one objective"):
         study.optimize(lambda _: (1.0, 2.0), n_trials=5, callbacks=[terminator])
     assert len(study.trials) == 1
-    storage = optuna.storages.InMemoryStorage()
-    storage.create_new_study([StudyDirection.NOT_SET], "s")
-    with pytest.raises(ValueError, match="study must be one whose direction is set"):
-        getattr(terminator, method)(optuna.load_study(study_name="s", storage=storage))
 
 
 def test_copies_and_pickles_are_as_good() -> None:

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import math
+import os
+import pickle
+import re
+import subprocess
+import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,7 +23,7 @@ from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.uhe_bo import losses
 from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED, RANDOM_ARM, Variant
 from bbo_plugins.optuna.sampling.randomness import model_generator
-from bbo_plugins.optuna.study.proposal import ARMS
+from bbo_plugins.optuna.study.proposal import ARMS, Proposal
 from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
 from tests.optuna.uhe_studies import (
     EVERY_PAIR,
@@ -30,7 +38,7 @@ from tests.optuna.uhe_studies import (
     arms,
     default,
     history,
-    plateau,
+    opened,
     proposal_of,
     rows_of,
     step,
@@ -39,7 +47,9 @@ from tests.optuna.uhe_studies import (
 from tests.oracles.arms import first_of, random_probability
 
 if TYPE_CHECKING:
-    from optuna.trial import Trial
+    from pathlib import Path
+
+    from optuna.trial import FrozenTrial, Trial
 
     from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
@@ -77,29 +87,6 @@ def test_map_is_the_parent_method() -> None:
         assert one.params == other.params
         first, second = proposal_of(one), proposal_of(other)
         assert (first and first.fits) == (second and second.fits)
-
-
-def test_uhe_is_the_default() -> None:
-    """What is not asked for is UHE-BO, which is not the parent method."""
-    studies = [optuna.create_study(sampler=s) for s in (default(), default(estimation="uhe"))]
-    for study in studies:
-        for _ in range(N_WHOLE):
-            step(study)
-    assert history(studies[0]) == history(studies[1])
-    assert set(arms(studies[0])) == set(ARMS)
-
-
-def test_arms_of_map_trials_are_none_and_their_pairs_count() -> None:
-    """A study that goes on with "uhe" keeps its pairs: start-up ended with the first model."""
-    study = optuna.create_study(sampler=default(estimation="map"))
-    for _ in range(N_STARTUP + 3):
-        step(study)
-    study.sampler = default()
-    for _ in range(6):
-        step(study)
-    pulled = [trial.number for trial in study.trials if arm_of(trial) is not None]
-    assert pulled
-    assert all((number - N_STARTUP) % 2 == 0 for number in pulled)
 
 
 # --------------------------------------------------------------------------- whatever comes between
@@ -233,34 +220,88 @@ def test_the_default_asks_at_the_first_of_a_pair_only_whatever_comes_between() -
     assert n_doubted >= 1
 
 
-@pytest.mark.parametrize("n_startup", [3, 4])
-def test_the_papers_variant_asks_at_the_first_of_every_pair(n_startup: int) -> None:
-    """Trial after trial, from the end of start-up on, be its number odd or even."""
-    variant = Variant(
-        losses.NearestNeighborPseudoData(), on_stagnation=False, n_draws=1, reward="scaled"
-    )
-    sampler = Chosen(variant, seed=1)
-    sampler._n_startup_trials = n_startup
-    study = optuna.create_study(sampler=sampler)
-    for _ in range(n_startup + 9):
-        step(study, lambda params: params["x"])
-    pulled = [trial.number for trial in study.trials if arm_of(trial) is not None]
-    assert pulled == list(range(n_startup, n_startup + 9, 2))
-    name = likelihood.name_of(variant.criterion)
-    for trial in study.trials[n_startup:]:
-        proposal = proposal_of(trial)
-        assert proposal is not None
-        assert proposal.loss == (None if proposal.arm == RANDOM else name)
+# ---------------------------------------------------------------------------------- what is stored
 
 
-def test_four_asks_before_any_tell() -> None:
-    """Two pairs run at once: each asks at its first, without a reward of the other."""
-    study = optuna.create_study(sampler=Chosen(EVERY_PAIR, seed=0))
-    for _ in range(N_STARTUP):
+@pytest.mark.parametrize("how", ["new", "pickled"])
+def test_another_sampler_object_for_every_trial_makes_the_same_study(how: str) -> None:
+    """Nothing but the study is remembered: points, arms, losses and expectations are the same."""
+    study = optuna.create_study(sampler=default())
+    for _ in range(N_WHOLE):
+        pickled = pickle.dumps(study.sampler)
+        study.sampler = default() if how == "new" else pickle.loads(pickled)  # noqa: S301 - our own
         step(study)
-    running = [study.ask(SQUARE) for _ in range(4)]
-    assert [arm_of(t) is not None for t in study.trials[N_STARTUP:]] == [True, False] * 2
-    for trial in reversed(running):
-        study.tell(trial, plateau(trial.params))
+    assert history(study) == history(whole())
+    assert set(arms(study)) == set(ARMS)
+
+
+PROGRAM = """
+import optuna, sys
+sys.path.insert(0, sys.argv[1])
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+from tests.optuna.uhe_studies import N_WHOLE, opened, step
+study = opened(sys.argv[2])
+while len(study.trials) < N_WHOLE:
     step(study)
-    assert arm_of(study.trials[-1]) is not None
+"""
+
+
+def test_another_process_goes_on_with_the_bandit(tmp_path: Path) -> None:
+    """It replays what it finds, up to the middle of a pair."""
+    path = str(tmp_path / "study.log")
+    for _ in range(9):
+        step(opened(path))
+    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120 - as text
+    subprocess.run([sys.executable, "-c", PROGRAM, root, path], check=True)
+    assert history(opened(path)) == history(whole())
+
+
+def test_one_line_tells_the_share_of_random_trials(caplog: pytest.LogCaptureFixture) -> None:
+    """Each random trial is logged once at INFO with what all of them add up to, itself included."""
+    caplog.set_level(logging.INFO, "bbo_plugins")
+    study = whole(24)
+    pattern = re.compile(r"trial (\d+) explores .* (\d+) of (\d+) trials since .* \((\d+)%\)\.$")
+    found = (pattern.search(record.getMessage()) for record in caplog.records)
+    told = [tuple(map(int, match.groups())) for match in found if match]
+    explored = [trial.number for trial in study.trials if arm_of(trial) == RANDOM]
+    assert len(explored) > 2
+    since = [number - N_STARTUP + 1 for number in explored]
+    assert told == [
+        (number, count, n, round(100.0 * count / n))
+        for count, (number, n) in enumerate(zip(explored, since, strict=True), start=1)
+    ]
+
+
+@pytest.mark.parametrize("used", [likelihood.MARGINAL, losses.WeightedLeaveOneOut()])
+def test_fits_continue_from_those_of_the_same_loss(used: likelihood.FitCriterion) -> None:
+    """A stored fit changes the next one if it is of the same loss, and nothing if it is not."""
+    other = losses.WeightedLeaveOneOut() if used == likelihood.MARGINAL else likelihood.MARGINAL
+    trials = [
+        optuna.create_trial(value=math.sin(5.0 * x), params={"x": x, "y": x}, distributions=SQUARE)
+        for x in np.linspace(0.05, 0.95, 8).tolist()
+    ]
+
+    def next_of(trials: list[FrozenTrial]) -> Proposal:
+        variant = Variant(used, explores=False, on_stagnation=False)
+        study = optuna.create_study(sampler=Chosen(variant, seed=0), direction="maximize")
+        study.add_trials(trials)
+        study.ask(SQUARE)
+        proposal = proposal_of(study.trials[-1])
+        assert proposal is not None
+        return proposal
+
+    far = next_of(trials[:5])  # a fit of other data
+
+    def following(loss: likelihood.FitCriterion | None) -> tuple[Any, ...]:
+        stored = (
+            Proposal(far.params) if loss is None else replace(far, loss=likelihood.name_of(loss))
+        )
+        attributes = stored.to_attributes()
+        made = next_of(
+            [*trials, optuna.create_trial(state=TrialState.FAIL, system_attrs=attributes)]
+        )
+        assert made.loss == likelihood.name_of(used)
+        return made.fits, made.params
+
+    assert following(other) == following(None)
+    assert following(used)[0] != following(None)[0]

@@ -1,7 +1,8 @@
-"""Optimizers to compare with: many starts of SciPy's L-BFGS-B, one start at a time."""
+"""A function with a known maximum, and many starts of SciPy's L-BFGS-B, one at a time."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Hill:
+    """Minus the squared distance from a point: a function whose best point is known."""
+
+    top: FloatArray
+
+    def value(self, X: FloatArray) -> FloatArray:
+        """Return the values at ``X`` (m, d), shape (m,)."""
+        return self.value_and_gradient(X)[0]
+
+    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return values (m,) and gradients (m, d)."""
+        gaps = X - self.top
+        values: FloatArray = -np.square(gaps).sum(axis=1)
+        return values, -2.0 * gaps
 
 
 def multi_start_maximum(

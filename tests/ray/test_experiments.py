@@ -20,7 +20,6 @@ from ray import tune
 from ray.tune.schedulers import (
     ASHAScheduler,
     HyperBandScheduler,
-    MedianStoppingRule,
     PopulationBasedTraining,
     ResourceChangingScheduler,
     TrialScheduler,
@@ -98,9 +97,6 @@ BASES: dict[str, Callable[[], TrialScheduler]] = {
     "hyperband": lambda: HyperBandScheduler(
         time_attr="sgd_steps", max_t=12, reduction_factor=12, stop_last_trials=False
     ),
-    "median": lambda: MedianStoppingRule(
-        time_attr="sgd_steps", grace_period=5, min_samples_required=2
-    ),
     "resources": lambda: ResourceChangingScheduler(BASES["asha"](), _more_resources),
 }
 # The fourth is far off, and the base schedulers find that out at its first report.
@@ -164,7 +160,7 @@ def test_nested_space(tmp_path: Path) -> None:
     assert config["model"].keys() in ({"kind", "C"}, {"kind", "trees"})
 
 
-@pytest.mark.parametrize("name", ["asha", *_slow("hyperband", "median", "resources")])
+@pytest.mark.parametrize("name", ["asha", *_slow("hyperband", "resources")])
 def test_horizon_with_a_base_scheduler(tmp_path: Path, name: str) -> None:
     """Each of Tune's schedulers stops what is bad before its horizon, and none goes beyond."""
     # Where actors cannot be used again, each trial takes seconds to start.
@@ -187,7 +183,6 @@ def test_horizon_with_a_base_scheduler(tmp_path: Path, name: str) -> None:
     assert all(result.metrics["config"]["inner_horizon"] == N for result in results)
     assert all(result.metrics["step_size"] == pytest.approx(N**-0.5) for result in results)
     steps = {result.metrics["config"]["x"]: result.metrics["sgd_steps"] for result in results}
-    # A rule that compares with the median may end one of the good ones too.
     assert (steps[3.0], steps[20.0]) == (N, 5)
     states = {trial.params["x"]: trial.state.name for trial in _study(search).trials}
     assert states == {x: "COMPLETE" if n == N else "PRUNED" for x, n in steps.items()}
@@ -240,7 +235,7 @@ def test_horizon_with_population_based_training(tmp_path: Path) -> None:
     assert max(result.metrics["config"]["x"] for result in results) <= 5.0
 
 
-@pytest.mark.parametrize("name", [None, *_slow("asha", "hyperband", "median")])
+@pytest.mark.parametrize("name", [None, *_slow("hyperband")])
 def test_growing_horizon(tmp_path: Path, name: str | None) -> None:
     """The best trials are continued from their checkpoints, and their values replaced."""
     search = BBOSearch(seed=0, points_to_evaluate=POINTS)

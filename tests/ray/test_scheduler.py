@@ -500,12 +500,14 @@ def test_configs_must_not_change_with_a_growing_horizon(tmp_path: Path) -> None:
 
 
 def test_schedulers_that_need_another_search_are_refused() -> None:
-    """HyperBandForBOHB by us, wrapped or not; population based training by Ray, beside any."""
-    for base in (HyperBandForBOHB(), ResourceChangingScheduler(HyperBandForBOHB())):
-        experiment = Experiment(InnerHorizon(n_outer=3), base_scheduler=base)
-        with pytest.raises(ValueError, match="another one than HyperBandForBOHB with BBOSearch"):
-            experiment.add("a")
-        assert experiment.recorded[0].state.name == "FAIL"
+    """HyperBandForBOHB by us, at its first pause; population based training by Ray, beside any."""
+    bohb = HyperBandForBOHB(time_attr="sgd_steps", max_t=9, reduction_factor=3)
+    experiment = Experiment(InnerHorizon(n_outer=3), base_scheduler=bohb)
+    (trial,) = experiment.add("a")
+    trial.set_status(Trial.RUNNING)
+    with pytest.raises(ValueError, match="another one than HyperBandForBOHB with BBOSearch"):
+        experiment.report(trial, 1)
+    assert experiment.recorded[0].state.name == "FAIL"
     pbt = PopulationBasedTraining(hyperparam_mutations={"x": tune.uniform(0.0, 1.0)})
     with pytest.raises(ValueError, match="Search algorithms cannot be used with"):
         Experiment(InnerHorizon(n_outer=3), base_scheduler=pbt).add("a")

@@ -18,7 +18,8 @@ from ray.tune.search import ConcurrencyLimiter
 from ray.tune.search.optuna import OptunaSearch
 
 from bbo_plugins.ray import BBOSearch
-from bbo_plugins.ray.tune.restoring import FIXED_PARAMS
+from tests.ray import searches
+from tests.ray.searches import suggested, trials_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,16 +41,9 @@ def make_search(request: pytest.FixtureRequest) -> Callable[..., BBOSearch]:
 
     def make(**arguments: Any) -> BBOSearch:
         sampler = getattr(bbo_plugins, request.param)(seed=1, n_startup_trials=5)
-        search = BBOSearch(sampler=sampler, **arguments)
-        assert search.set_search_properties("loss", "min", SPACE)
-        return search
+        return searches.make_search(SPACE, seed=None, sampler=sampler, **arguments)
 
     return make
-
-
-def _trials(search: BBOSearch) -> list[optuna.trial.FrozenTrial]:
-    trials: list[optuna.trial.FrozenTrial] = search._ot_study.trials
-    return trials
 
 
 def _result(config: dict[str, Any], step: int = 1) -> dict[str, Any]:
@@ -60,8 +54,7 @@ def _result(config: dict[str, Any], step: int = 1) -> dict[str, Any]:
 
 def _run(search: BBOSearch, trial_id: str) -> dict[str, Any]:
     """Run one trial with two reports, the way Tune notifies a searcher of it."""
-    config = search.suggest(trial_id)
-    assert isinstance(config, dict)
+    config = suggested(search, trial_id)
     search.on_trial_result(trial_id, _result(config))
     search.on_trial_complete(trial_id, _result(config, 2))
     return config
@@ -90,24 +83,6 @@ def test_private_attributes_relied_on_are_there() -> None:
     assert isinstance(search._ot_trials["a"], optuna.Trial)
 
 
-def test_trials_are_asked_for_as_in_optuna() -> None:
-    """The pieces of Study.ask that we put together ourselves do what they do there."""
-    study: Any = optuna.create_study()
-    assert study._pop_waiting_trial_id() is None
-    study.enqueue_trial({"x": 0.5})
-    storage_id = study._pop_waiting_trial_id()
-    assert study._pop_waiting_trial_id() is None
-    (stored,) = study.get_trials(deepcopy=False, states=[TrialState.RUNNING])
-    assert stored._trial_id == storage_id
-    assert stored.system_attrs == {FIXED_PARAMS: {"x": 0.5}}
-    study._thread_local.cached_all_trials = None
-    assert study._get_trials(use_cache=True) == study._thread_local.cached_all_trials
-    study.ask()
-    assert study._thread_local.cached_all_trials is None
-    trial = optuna.Trial(study, storage_id)
-    assert trial._suggest("x", optuna.distributions.FloatDistribution(0.0, 1.0)) == 0.5
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None, "missing"])
 def test_invalid_final_value_ends_the_trial(
     make_search: Callable[..., BBOSearch], value: float | str | None
@@ -115,8 +90,7 @@ def test_invalid_final_value_ends_the_trial(
     """A trial without a usable value is final, never an observation, and the search goes on."""
     search = make_search()
     for number in range(8):
-        config = search.suggest(str(number))
-        assert isinstance(config, dict)
+        config = suggested(search, str(number))
         result = _result(config)
         if number % 2:
             result["loss"] = value
@@ -124,10 +98,10 @@ def test_invalid_final_value_ends_the_trial(
             del result["loss"]
         search.on_trial_result(str(number), result)
         search.on_trial_complete(str(number), result)
-    states = [trial.state for trial in _trials(search)]
+    states = [trial.state for trial in trials_of(search)]
     expected = TrialState.PRUNED if value in {None, "missing"} else TrialState.FAIL
     assert states == [TrialState.COMPLETE, expected] * 4
-    assert all(math.isfinite(trial.value or 0.0) for trial in _trials(search))
+    assert all(math.isfinite(trial.value or 0.0) for trial in trials_of(search))
     assert _run(search, "next")["x"] >= 0.0
 
 
@@ -151,14 +125,14 @@ def test_evaluated_point_grows_the_history_by_one(
     search, twin = make_search(), make_search()
     for number in range(6):
         assert _run(search, str(number)) == _run(twin, str(number))
-    before = len(_trials(search))
+    before = len(trials_of(search))
     point = {"x": 10.0, "nested": {"k": "a", "constant": 7}, "inner_horizon": 100}
     for one, value in ((search, 500.0), (twin, -500.0)):
         one.add_evaluated_point(point, value, **arguments)
-        assert len(_trials(one)) == before + 1
-        assert _trials(one)[-1].state is state
-        assert _trials(one)[-1].params == {"x": 10.0, "nested/k": "a"}
-        assert _trials(one)[-1].value == (None if state is TrialState.FAIL else value)
+        assert len(trials_of(one)) == before + 1
+        assert trials_of(one)[-1].state is state
+        assert trials_of(one)[-1].params == {"x": 10.0, "nested/k": "a"}
+        assert trials_of(one)[-1].value == (None if state is TrialState.FAIL else value)
     # The two know the same but for that value: it is in the model, or it is not.
     assert (search.suggest("a") != twin.suggest("a")) == counts
 
@@ -170,31 +144,39 @@ def test_saved_search_goes_on_in_a_blank_one(
     search = make_search()
     for number in range(6):
         _run(search, str(number))
-    running = {trial_id: search.suggest(trial_id) for trial_id in ("r1", "r2")}
+    running = {trial_id: suggested(search, trial_id) for trial_id in ("r1", "r2")}
     search.save(str(tmp_path / "state"))
     restored = BBOSearch()
     restored.restore(str(tmp_path / "state"))
-    assert len(_trials(restored)) == len(_trials(search)) == 8
+    assert len(trials_of(restored)) == len(trials_of(search)) == 8
     for trial_id, config in running.items():
-        assert isinstance(config, dict)
         restored.on_trial_complete(trial_id, _result(config))
         search.on_trial_complete(trial_id, _result(config))
-    assert [t.state for t in _trials(restored)] == [TrialState.COMPLETE] * 8
+    assert [t.state for t in trials_of(restored)] == [TrialState.COMPLETE] * 8
     assert _run(restored, "next") == _run(search, "next")
     assert restored.metric == "loss"
     assert restored.mode == "min"
+
+
+def test_repeated_steps_keep_the_latest_value(make_search: Callable[..., BBOSearch]) -> None:
+    """A trial that is retried from a checkpoint reports some steps twice."""
+    search = make_search()
+    search.suggest("a")
+    for loss in (3.0, 2.0):
+        search.on_trial_result("a", {"loss": loss, "training_iteration": 1})
+    assert trials_of(search)[0].intermediate_values == {1: 2.0}
 
 
 def test_notifications_count_once(make_search: Callable[..., BBOSearch]) -> None:
     """A second completion, or results after it, change nothing."""
     search = make_search()
     config = _run(search, "a")
-    first = _trials(search)
+    first = trials_of(search)
     search.on_trial_result("a", _result(config, 3))
     search.on_trial_complete("a", {**_result(config, 4), "loss": -1.0})
     search.on_trial_complete("a", error=True)
     search.on_trial_complete("a")
-    assert _trials(search) == first
+    assert trials_of(search) == first
     assert first[0].intermediate_values == {1: config["x"] ** 2}
 
 
@@ -230,8 +212,8 @@ def test_concurrent_suggestions_differ(make_search: Callable[..., BBOSearch]) ->
     search = make_search()
     for number in range(6):
         _run(search, str(number))
-    points = [search.suggest(str(number)) for number in range(10, 14)]
-    places = [(point["x"], point["nested"]["k"]) for point in points if isinstance(point, dict)]
+    points = [suggested(search, str(number)) for number in range(10, 14)]
+    places = [(point["x"], point["nested"]["k"]) for point in points]
     assert len(set(places)) == 4
 
 
@@ -262,8 +244,7 @@ def test_bilevel_sampler_keeps_its_part_of_the_contract(tmp_path: Path) -> None:
     search = _bilevel_search()
     queries = []
     for number in range(16):
-        config = search.suggest(str(number))
-        assert isinstance(config, dict)
+        config = suggested(search, str(number))
         assert config.keys() == {"price", "n", "query"}
         assert config["n"].keys() == {"amount"}
         queries.append(config["query"])
@@ -273,16 +254,15 @@ def test_bilevel_sampler_keeps_its_part_of_the_contract(tmp_path: Path) -> None:
         for _ in range(2):
             search.on_trial_complete(str(number), result)
     assert set(queries[6:]) == {"upper", "lower"}
-    failed = [t.number for t in _trials(search) if t.state is TrialState.FAIL]
+    failed = [t.number for t in trials_of(search) if t.state is TrialState.FAIL]
     assert failed == [2, 9]
-    running = search.suggest("running")
+    running = suggested(search, "running")
     search.save(str(tmp_path / "state"))
     restored = BBOSearch()
     restored.restore(str(tmp_path / "state"))
-    assert isinstance(running, dict)
     for one in (search, restored):
         one.on_trial_complete("running", _bilevel_result(running))
-        assert len(_trials(one)) == 17
+        assert len(trials_of(one)) == 17
     assert search.suggest("next") == restored.suggest("next")
     study = restored._ot_study
     solution = study.sampler.solution(study)

@@ -351,19 +351,3 @@ def test_silent_trials_are_found_and_live_ones_come_back(
     assert ended.isdisjoint(live.ids)
     assert len(ended) + len(live.ids) == len(lengths)
     assert len(live.ids) <= live.width + width
-
-
-def test_trials_side_by_side_are_not_taken_for_silent() -> None:
-    """Once four were seen to take turns, none is given up while three others begin."""
-    live = LiveTrials()
-    running = ["0", "1", "2", "3"]
-    for trial_id in running * 2:
-        live.hear(trial_id, done=False)
-    assert live.width == 4
-    for number in range(4, 10):
-        assert live.hear(running.pop(1), done=True)
-        running.append(str(number))
-        assert live.hear(running[-1], done=False) == []
-        if number % 3 == 0:
-            assert live.hear("0", done=False) == []
-    assert "0" in live.ids

@@ -10,7 +10,7 @@ import optuna
 import pytest
 import sqlalchemy
 from optuna.storages import RDBStorage
-from optuna.trial import TrialState, create_trial
+from optuna.trial import TrialState
 
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from tests.reliability.cases import QUICK
@@ -169,16 +169,3 @@ def make_stale(url: str, trial_id: int) -> None:
         values = {"id": trial_id, "time": "2020-01-01 00:00:00.000000"}
         connection.execute(sqlalchemy.text(statement), values)
     engine.dispose()
-
-
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_trials_of_the_dead_without_parameters(name: str) -> None:
-    """A worker that died before its first parameter left nothing that could be in the way."""
-    study = optuna.create_study(sampler=sampler_of(name))
-    run(study, 6)
-    plain = ask(study).params
-    haunted = optuna.create_study(sampler=sampler_of(name))
-    haunted.add_trials(study.trials[:6])
-    haunted.add_trial(create_trial(state=TrialState.RUNNING))
-    assert n_pending(haunted) == 0
-    assert ask(haunted).params.keys() == plain.keys()

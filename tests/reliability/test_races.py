@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.bilbo import algorithm as bilbo
 from bbo_plugins.optuna import bilbo_sampler
 from bbo_plugins.optuna.sampling.base import ModelSampler
-from bbo_plugins.optuna.study.distributions import space_of as space_from
 from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
 from tests.reliability.front_door import (
     BILEVEL,
@@ -20,23 +18,18 @@ from tests.reliability.front_door import (
     assert_modeled,
     run,
     space_in,
-    space_of,
     stored_of,
     study_of,
 )
-from tests.reliability.workers import Place, context, work_in_step
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    import numpy as np
     from optuna.study import Study
 
     from bbo_plugins.methods.bilbo.algorithm import Query
     from bbo_plugins.methods.bilbo.model import BilevelProblem
     from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
-
-_N_IN_STEP, _N_ROUNDS = 4, 20
 
 
 class Other:
@@ -129,42 +122,3 @@ def test_workers_in_step_do_not_repeat_each_other(
     assert stored.expected_gain is None
     assert bool(stored.fits) == (name != BILEVEL)
     assert_modeled(study, ask(study))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_workers_that_ask_at_the_same_instant(name: str, tmp_path: Path) -> None:
-    """Four processes, each ask at a barrier: no two trials are the same, and few are close.
-
-    Close means that each coordinate is within 0.01 of the parameter's range, in the same category.
-    A search that has narrowed down makes close trials in any case, as what is kept between them
-    shrinks with it; the floor is how many of them are close to an earlier one, which everybody
-    knew. Asking at the same instant adds less
-    than 1 in 20.
-    """
-    place = Place("rdb", f"sqlite:///{tmp_path}/study.db", "s")
-    study = place.create()
-    meeting = context().Barrier(_N_IN_STEP)
-    arguments = (place, name, meeting, _N_ROUNDS)
-    workers = [context().Process(target=work_in_step, args=arguments) for _ in range(_N_IN_STEP)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert [worker.exitcode for worker in workers] == [0] * _N_IN_STEP
-    trials = study.trials
-    assert len({tuple(trial.params.values()) for trial in trials}) == len(trials)
-    points = space_from(space_of(name)).encode([trial.params for trial in trials])
-    n_close = n_close_to_known = 0
-    for start in range(0, len(trials), _N_IN_STEP):
-        together = points[start : start + _N_IN_STEP]
-        apart = np.abs(together[:, None] - together).max(axis=2) + np.eye(len(together))
-        n_close += int((apart.min(axis=1) < 0.01).sum())
-        if start:
-            apart = np.abs(together[:, None] - points[:start]).max(axis=2)
-            n_close_to_known += int((apart.min(axis=1) < 0.01).sum())
-    print(  # noqa: T201
-        f"{name}: of {len(trials)} trials {n_close} close to one asked for at the same instant, "
-        f"{n_close_to_known} to an earlier one"
-    )
-    assert n_close < n_close_to_known + len(trials) // 20

@@ -22,7 +22,6 @@ from tests.reliability.front_door import sampler_of, space_in, terminator_of, va
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext
-    from multiprocessing.synchronize import Barrier
 
     from optuna.storages import BaseStorage
     from optuna.study import Study
@@ -38,7 +37,6 @@ _PRELOADED = [
     "scipy.stats",
     "sqlalchemy.dialects.sqlite",
 ]
-_MEETING_PATIENCE = 60.0  # seconds
 _LOCK_GRACE = 3  # seconds until the lock of a killed writer is broken; Optuna warns of less
 
 
@@ -97,16 +95,6 @@ def work(place: Place, name: str, n_trials: int | None) -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     terminator = terminator_of(threshold=1e-300)
     place.open(name).optimize(objective, n_trials=n_trials, callbacks=[terminator])
-
-
-def work_in_step(place: Place, name: str, meeting: Barrier, n_trials: int) -> None:
-    """Evaluate so many trials, each asked for at the same instant as those of the others."""
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = place.open(name)
-    for _ in range(n_trials):
-        meeting.wait(_MEETING_PATIENCE)
-        trial = study.ask(space_in(study))
-        study.tell(trial, value_of(trial.params))
 
 
 def next_params(place: Place, name: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import optuna
 import pytest
 from optuna.distributions import FloatDistribution, IntDistribution
 
-from bbo_plugins.optuna.study.distributions import dimension_of
+from bbo_plugins.optuna.study.parameters import dimension_of
 from bbo_plugins.visualization._data.axes import ParameterAxis
 from bbo_plugins.visualization._data.axes import labels as labels_of
 from bbo_plugins.visualization._data.objective import posterior_of

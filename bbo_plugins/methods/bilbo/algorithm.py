@@ -144,21 +144,20 @@ def suggest(
     unseen = [name for name in problem.functions if not len(data[name].y)]
     if counts[rarest] < options.n_initial or unseen:
         name = rarest if counts[rarest] < options.n_initial else unseen[0]
-        return Query(_far_point(problem, data[name], rng), function=name, reason="start")
+        return Query(_far_point(problem, _asked(data[name]), rng), function=name, reason="start")
     n_queries = max(counts.values()) if options.coupled else sum(counts.values())
     try:
         model = BilevelModel.fit(problem, data, warm_starts)
         chosen = query(problem, model, options, rng, n_queries=n_queries)
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
         note = f"no model could be used ({errors.reason_of(error)}), so the query fills the space"
-        point = _far_point(problem, data[rarest], rng)
+        point = _far_point(problem, _asked(data[rarest]), rng)
         return Query(point, notes=(note,), function=rarest, reason="fallback")
     chosen = replace(chosen, notes=model.notes)
     failed = failed_points(data)
     if len(failed) and (problem.space.distances(chosen.x[None], failed) < CLOSE).any():
         # Where a query failed none is made again.
-        everything = FunctionData(X=model.observed, y=np.zeros(len(model.observed)), pending=failed)
-        point = _far_point(problem, everything, rng)
+        point = _far_point(problem, np.concatenate([model.observed, failed]), rng)
         near = bool(model.margin_to_failure(point[None], point[None])[0] < 0.0)
         return replace(chosen, x=point, reason="exploration", near_failure=near, regret_bounds={})
     return chosen
@@ -318,11 +317,15 @@ def trusted_sets(model: BilevelModel, options: Options) -> TrustedSets:
     return TrustedSets(model, math.sqrt(options.beta), options.epsilon, options.many_responses)
 
 
-def _far_point(problem: BilevelProblem, data: FunctionData, rng: np.random.Generator) -> FloatArray:
-    """Return a joint point (d,) far from all where the function was or is being observed."""
+def _asked(data: FunctionData) -> FloatArray:
+    """Return where a function was or is being observed, joint points (n, d)."""
+    return np.concatenate([data.X, data.pending])
+
+
+def _far_point(problem: BilevelProblem, known: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return a joint point (d,) far from all those that are known (n, d)."""
     space = problem.space
     points = space.snap(shifted_sobol(_N_FAR, len(space), rng))
-    known = np.concatenate([data.X, data.pending])
     farthest = int(np.argmax(space.distances(points, known).min(axis=1))) if len(known) else 0
     point: FloatArray = points[farthest]
     return point

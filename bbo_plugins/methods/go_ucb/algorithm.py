@@ -164,7 +164,7 @@ def suggest_by_model(
     if len(pending):
         # The same bound of workers that think at the same time has its maxima at nearly one place.
         multiplier *= math.exp(_WIDER + rng.standard_normal())
-    validity, notes = fit_validity(data.X, failed, features)
+    validity, notes = fit_validity(data.X, failed, features) if len(failed) else (None, ())
     acquisition = upper_bound(
         NetworkPosterior(objective, features),
         multiplier,

@@ -297,40 +297,33 @@ class _Candidate:
     score: float
 
 
+@dataclass(frozen=True)
 class _Search:
     """Fits to one data set, from different starts."""
 
-    def __init__(
-        self,
-        U: FloatArray,
-        targets: Mapping[float, _Targets],
-        hidden_units: int,
-        fixed: float | None,
-        rng: np.random.Generator,
-    ) -> None:
-        self._U = U
-        self._targets = targets
-        self._hidden_units = hidden_units
-        self._fixed = fixed  # log λ if it is not to be chosen
-        self._rng = rng
+    U: FloatArray
+    targets: Mapping[float, _Targets]
+    hidden_units: int
+    fixed: float | None  # log λ if it is not to be chosen
+    rng: np.random.Generator
 
     def network(self, theta: FloatArray) -> Network:
-        return network_with(theta, self._U.shape[1], self._hidden_units)
+        return network_with(theta, self.U.shape[1], self.hidden_units)
 
     def run(self, warm_start: WarmNetwork | None) -> tuple[_Candidate, int]:
         """Return the best fit, and the number of observations of the latest cold one."""
-        n, size = len(self._U), self._hidden_units * (self._U.shape[1] + 2)
+        n, size = len(self.U), self.hidden_units * (self.U.shape[1] + 2)
         if warm_start is not None and not (
-            len(warm_start.hidden) == size and warm_start.power in self._targets
+            len(warm_start.hidden) == size and warm_start.power in self.targets
         ):
             warm_start = None
         candidates, n_cold = [], n
         if warm_start is not None:
             candidates = self._warm_fits(warm_start)
         if warm_start is None or not candidates or 3 * n >= 4 * warm_start.n_cold:
-            hidden = self._rng.standard_normal(size)
-            hidden[: self._hidden_units] *= _START_OUTPUT
-            powers = self._targets
+            hidden = self.rng.standard_normal(size)
+            hidden[: self.hidden_units] *= _START_OUTPUT
+            powers = self.targets
             candidates += [self._fit(power, TYPICAL, hidden, _COLD_ROUNDS) for power in powers]
         else:
             n_cold = warm_start.n_cold
@@ -339,9 +332,9 @@ class _Search:
     def _warm_fits(self, warm_start: WarmNetwork) -> list[_Candidate]:
         """Return the fits that continue an earlier one; none if that cannot be continued."""
         theta, hidden, power = warm_start.theta, warm_start.hidden, warm_start.power
-        powers, others = [power], [other for other in self._targets if other != power]
-        if others and self._rng.random() < _OTHER_POWER:
-            powers.append(float(self._rng.choice(others)))
+        powers, others = [power], [other for other in self.targets if other != power]
+        if others and self.rng.random() < _OTHER_POWER:
+            powers.append(float(self.rng.choice(others)))
         try:
             fits = [self._fit(each, theta, hidden, _WARM_ROUNDS) for each in powers]
         except (ArithmeticError, ValueError):  # what was stored is damaged
@@ -352,21 +345,21 @@ class _Search:
         self, power: float, theta: FloatArray, hidden: FloatArray, rounds: Sequence[tuple[int, int]]
     ) -> _Candidate:
         """Alternate between weights and scales, from ``theta`` (8,) and hidden units' weights."""
-        targets = self._targets[power]
-        if self._fixed is not None:
+        targets = self.targets[power]
+        if self.fixed is not None:
             theta = theta.copy()
-            theta[LOG_NOISE], theta[GROWTH] = self._fixed, 0.0
+            theta[LOG_NOISE], theta[GROWTH] = self.fixed, 0.0
         network = self.network(theta)
         w = np.concatenate([np.zeros(network.n_skip), hidden])
         for iterations, evaluations in rounds:
             noise = targets.noise.variances(theta)
-            w = fit(network, self._U, targets.z, noise, w, max_iterations=iterations)
+            w = fit(network, self.U, targets.z, noise, w, max_iterations=iterations)
             part = targets.chosen
             evidence = ScaleEvidence(
-                network.at(w), theta, self._U[part], targets.z[part], targets.noise.of(part)
+                network.at(w), theta, self.U[part], targets.z[part], targets.noise.of(part)
             )
             found = maximize(
-                evidence, theta, fixed_noise=self._fixed is not None, max_evaluations=evaluations
+                evidence, theta, fixed_noise=self.fixed is not None, max_evaluations=evaluations
             )
             w = network.rescaled(w, np.exp((theta - found)[:LOG_NOISE]))
             theta, network = found, self.network(found)

@@ -76,18 +76,17 @@ class InnerHorizon:
     def __post_init__(self) -> None:
         """Check the arguments."""
         errors.check_word("loss", self.loss, self._words)
-        _set(self, "constant", errors.check_positive("constant", self.constant))
-        _set(self, "minimum", errors.check_int("minimum", self.minimum, minimum=1))
+        errors.check_positive("constant", self.constant)
+        errors.check_int("minimum", self.minimum, minimum=1)
         if self.maximum is not None:
-            maximum = errors.check_int("maximum", self.maximum, minimum=self.minimum)
-            _set(self, "maximum", maximum)
-        _set(self, "learning_rate", errors.check_positive("learning_rate", self.learning_rate))
+            errors.check_int("maximum", self.maximum, minimum=self.minimum)
+        errors.check_positive("learning_rate", self.learning_rate)
         if self.phi is not None:
-            _set(self, "phi", errors.check_positive("phi", self.phi))
+            errors.check_positive("phi", self.phi)
         self._check_size()
 
     def _check_size(self) -> None:
-        _set(self, "n_outer", errors.check_int("n_outer", self.n_outer, minimum=1))
+        errors.check_int("n_outer", self.n_outer, minimum=1)
 
     @classmethod
     def from_budget(
@@ -349,14 +348,10 @@ class GrowingHorizon(InnerHorizon):
 
     def _check_size(self) -> None:
         rule = "a finite number of at least 0"
-        exponent = errors.check_real(
-            "exponent", self.exponent, rule, lambda number: 0.0 <= number < math.inf
-        )
-        _set(self, "exponent", exponent)
-        _set(self, "promote", errors.check_int("promote", self.promote, minimum=0))
+        errors.check_real("exponent", self.exponent, rule, lambda number: 0.0 <= number < math.inf)
+        errors.check_int("promote", self.promote, minimum=0)
         if self.total_steps is not None:
-            total = errors.check_int("total_steps", self.total_steps, minimum=1)
-            _set(self, "total_steps", total)
+            errors.check_int("total_steps", self.total_steps, minimum=1)
 
     @property
     def n_inner(self) -> int:
@@ -426,8 +421,3 @@ class GrowingHorizon(InnerHorizon):
         order = np.argsort(-maximized, kind="stable")  # NaN last
         best: list[int] = order[: self.promote].tolist()
         return [index for index in best if maximized[index] > -np.inf and taken[index] < goal]
-
-
-def _set(horizon: InnerHorizon, name: str, value: object) -> None:
-    """Replace an argument by its checked plain Python form while ``horizon`` is being made."""
-    object.__setattr__(horizon, name, value)

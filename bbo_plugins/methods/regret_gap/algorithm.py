@@ -90,11 +90,7 @@ def evaluate(
 
     Returns:
         The record, in the objective's units, and the state from which the next fit may start.
-
-    Raises:
-        ValueError: The shapes disagree, a value is not finite, or the scores are not usable.
     """
-    _check_data(space, X, y)
     targets = StandardizedTargets.of(y)
     value, terms, left, notes = math.inf, dict[str, float](), None, tuple[str, ...]()
     if len(y) > 1 and targets.std > 0.0:
@@ -176,14 +172,3 @@ def _newest(before: GaussianProcess, after: GaussianProcess, y: FloatArray) -> U
         noise_variance=float(after.noise[-1]),
         improved=bool(y[-1] > y[best]),
     )
-
-
-def _check_data(space: SearchSpace, X: FloatArray, y: FloatArray) -> None:
-    if y.ndim != 1 or not len(y) or X.shape != (len(y), len(space)):
-        message = (
-            f"X and y must have shapes (n, {len(space)}) and (n,), n >= 1, "
-            f"but got {X.shape} and {y.shape}."
-        )
-        raise ValueError(message)
-    if not np.isfinite(y).all():
-        raise ValueError(errors.rule_message("y", "finite", y))

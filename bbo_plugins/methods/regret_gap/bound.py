@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bbo_plugins import errors
 from bbo_plugins.acquisition import functions
 
 if TYPE_CHECKING:
@@ -248,14 +247,9 @@ def cross_validation_threshold(scores: Sequence[float]) -> float:
 
     Args:
         scores: The value on each of K >= 2 folds, for the hyperparameters of the incumbent.
-
-    Raises:
-        ValueError: There are fewer than two scores, or one is not finite.
     """
     values = np.asarray(scores, dtype=np.float64)
     n_folds = values.size
-    if values.ndim != 1 or n_folds < 2 or not np.isfinite(values).all():
-        raise ValueError(errors.rule_message("scores", "two or more finite numbers", scores))
     # Of K folds one validates and K - 1 train: |D_val| / |D_tr| = 1 / (K - 1).
     factor = 1.0 / n_folds + 1.0 / (n_folds - 1.0)
     # Eq. (5)

@@ -138,9 +138,6 @@ class StoppingRule:
             std: Standard deviation of the values, in the objective's units.
             previous: Records of earlier completions, oldest first.
             fold_scores: Cross-validation scores of the best trial; None if not reported.
-
-        Raises:
-            ValueError: The scores are not usable.
         """
         if not isinstance(self.threshold, str):
             return float(self.threshold)

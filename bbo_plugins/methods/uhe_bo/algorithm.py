@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bbo_plugins.acquisition.maximize import keys_inside, unseen_point
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion, name_of
 from bbo_plugins.gp.targets import OutputTransform
@@ -40,7 +41,6 @@ _SMALL_GAIN = 5e-3  # expected improvement, in standard deviations of the transf
 _SMALL_RISE = 1e-3  # of the best value over the latest finished trials, in the same unit
 _N_RECENT = 4  # finished trials: two pairs
 _SAME = 1e-10  # points that agree to this distance are the same point
-_MAX_ENUMERATED = 20_000  # finite spaces up to this size are listed to find a point not known yet
 
 
 @dataclass(frozen=True)
@@ -164,21 +164,12 @@ def _random_point(
     # One draw at a time: all distances at once would be an array of draws x points x dimensions.
     distances = [space.distances(draw[None, :], points) for draw in draws]
     gaps = np.array([row.min(initial=np.inf) for row in distances])
-    if gaps.max() < _SAME and space.size is not None and space.size <= _MAX_ENUMERATED:
-        return _unknown_point(space, points, rng, otherwise=draws[0])
+    if gaps.max() < _SAME and space.size is not None:
+        found = unseen_point(space, keys_inside(points, space), rng)
+        return draws[0] if found is None else found
     # A dimension that is held has no walls: at one, every draw would be its own mirror image.
     has_walls = [not (axis.is_categorical or axis.held_at is not None) for axis in space.dimensions]
     numeric = draws[:, has_walls]
     walls = 2.0 * np.minimum(numeric, 1.0 - numeric).min(axis=1, initial=np.inf)
     furthest: FloatArray = draws[np.minimum(gaps, walls).argmax()]
     return furthest
-
-
-def _unknown_point(
-    space: SearchSpace, known: FloatArray, rng: np.random.Generator, *, otherwise: FloatArray
-) -> FloatArray:
-    """Return a random point (d,) of a finite space that is not in ``known``, if there is one."""
-    points = rng.permutation(space.enumerate())
-    distinct = {row.tobytes() for row in np.rint(known / _SAME) + 0.0}
-    unknown = [row.tobytes() not in distinct for row in np.rint(points / _SAME) + 0.0]
-    return points[np.argmax(unknown)] if any(unknown) else otherwise

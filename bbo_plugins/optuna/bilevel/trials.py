@@ -43,8 +43,9 @@ from optuna.trial import FrozenTrial, TrialState
 from bbo_plugins.acquisition.validity import LATEST_FAILED
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
-from bbo_plugins.optuna.study.attributes import is_finite, of_version
-from bbo_plugins.optuna.study.conditions import conditions_among
+from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, notes_of
+from bbo_plugins.optuna.study.parameters import conditions_among
+from bbo_plugins.optuna.study.proposal import of_version
 from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
 from bbo_plugins.space import CLOSE, SearchSpace
 
@@ -94,50 +95,31 @@ def doubt(trial: FrozenTrial, roles: Roles, fixed: Mapping[str, Any]) -> float:
     is_trusted = stored.get("reason") == "optimism" and not stored.get("near_failure")
     fits = roles.fits(trial.distributions, coupled=False)
     is_upper = fits and trial.params[roles.query_param] == roles.upper
-    bounds = stored.get("bounds")
-    if not is_trusted or not is_upper or not isinstance(bounds, dict):
+    is_chosen = fixed.keys().isdisjoint(roles.lower_params)
+    bounds: Mapping[str, float] = stored.get("bounds", {})
+    if not (is_trusted and is_upper and is_chosen and bounds):
         return 1.0
-    if not fixed.keys().isdisjoint(roles.lower_params):
-        return 1.0
-    others: list[Any] = [bounds.get(name) for name in roles.functions if name != roles.upper]
-    is_known = all(is_finite(bound) and bound >= 0.0 for bound in others)
-    return max(others) - _TRUSTED_BOUND if is_known else 1.0
+    return max(bounds[name] for name in roles.functions if name != roles.upper) - _TRUSTED_BOUND
 
 
 @dataclass(frozen=True, kw_only=True)
-class BilevelTrials:
+class BilevelTrials(StudySnapshot):
     """The observations of all functions in a study's trials; :meth:`read` builds one.
 
     Attributes:
-        number: Number of the trial to suggest, or of the latest one.
         coupled: Whether a trial observes all functions.
-        distributions: Distributions of the parameters of both levels, and of the query if the
-            study is decoupled.
-        fixed: The parameters of the trial to suggest that the sampler does not choose.
         problem: The problem; fixed parameters are held.
         data: Observations and pending queries of each function.
         warm_starts: Starts of the next fits in the order of the functions, from the latest
             proposal; None for one that cannot be read.
         n_trials: Number of trials that were read, in any state.
-        n_infinite: How many values were infinite and have been clipped.
-        n_misfits: How many complete trials lack a level or the query, or have a parameter that is
-            on no level.
-        n_unreadable: How many of the latest proposals of finished trials cannot be read.
-        constraints: None: a function's fit is stored at the function's place.
     """
 
-    number: int
     coupled: bool
-    distributions: Mapping[str, BaseDistribution]
-    fixed: Mapping[str, Any]
     problem: BilevelProblem
     data: dict[str, FunctionData]
     warm_starts: tuple[WarmStart | None, ...]
     n_trials: int
-    n_infinite: int
-    n_misfits: int
-    n_unreadable: int
-    constraints: tuple[str, ...] = ()
 
     @classmethod
     def read(
@@ -182,9 +164,11 @@ class BilevelTrials:
             data=data,
             warm_starts=_warm_starts(latest, len(roles.functions)),
             n_trials=len(rows),
-            n_infinite=n_infinite,
-            n_misfits=len(misfits),
-            n_unreadable=sum(row.has_unreadable_proposal for row in latest),
+            notes=notes_of(
+                infinite=n_infinite,
+                unreadable=sum(row.has_unreadable_proposal for row in latest),
+                misfits=len(misfits),
+            ),
         )
 
     def has_met(self, query: Query, *, since: BilevelTrials) -> bool:

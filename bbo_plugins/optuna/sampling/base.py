@@ -17,33 +17,25 @@ import logging
 import math
 import re
 from abc import abstractmethod
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from optuna.samplers import BaseSampler, PartialFixedSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.sampling import randomness
 from bbo_plugins.optuna.sampling.branches import visiting
-from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader
-from bbo_plugins.optuna.study.distributions import dimension_of, is_single
-from bbo_plugins.optuna.study.memory import PerStudy
+from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot
+from bbo_plugins.optuna.study.memory import Once, PerStudy
+from bbo_plugins.optuna.study.parameters import dimension_of, is_single
 from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.proposal import ARMS, Proposal, store_proposal
-from bbo_plugins.optuna.study.trials import (
-    BESIDE_KEY,
-    MAX_CONSTRAINTS,
-    OTHERS,
-    checked_constraints,
-    store_constraints,
-)
+from bbo_plugins.optuna.study.trials import BESIDE_KEY, checked_constraints, store_constraints
 from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy as np
     from optuna.distributions import BaseDistribution
@@ -56,31 +48,10 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
-UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
+_UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 _MAX_ATTEMPTS = 3
 _FEWEST_OBSERVATIONS = 2  # with which a model takes over after many failures
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
-
-
-class StudySnapshot(Protocol):
-    """The study as a sampler reads it before it suggests a trial."""
-
-    @property
-    def distributions(self) -> Mapping[str, BaseDistribution]:
-        """Distributions of all parameters that the model suggests or knows to be fixed."""
-
-    @property
-    def constraints(self) -> tuple[str, ...]:
-        """Names of the constraints whose fits are stored behind the objective's."""
-
-    @property
-    def n_infinite(self) -> int:
-        """Number of values that were infinite and have been clipped."""
-
-    @property
-    def n_unreadable(self) -> int:
-        """Number of trials with a stored proposal that cannot be read."""
-
 
 SnapshotT = TypeVar("SnapshotT", bound=StudySnapshot)
 SuggestionT = TypeVar("SuggestionT", bound="Suggestion")
@@ -201,8 +172,11 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         Raises:
             ValueError: Its number of objectives or their directions do not fit.
         """
-        with failing_if_refused(study, trial):
+        try:
             self._check_study(study)
+        except ValueError:  # Optuna leaves a trial RUNNING after an error here
+            study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+            raise
         if self._independent_sampler is not None:
             self._independent_sampler.before_trial(study, trial)
 
@@ -300,19 +274,9 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         return randomness.uniform_value(dimension, self._draw_seed, trial.number, param_name)
 
     def _log_snapshot(self, snapshot: SnapshotT) -> None:
-        if snapshot.n_infinite and self._once.first_time("infinite"):
-            _logger.warning(
-                "%s: %s so far; an infinite value counts as the largest or smallest finite one.",
-                self,
-                _counted(snapshot.n_infinite, "infinite value"),
-            )
-        if snapshot.n_unreadable and self._once.first_time("unreadable"):
-            _logger.warning(
-                "%s: what is stored with %s cannot be read and is ignored: it is damaged, or of "
-                "another version of this package.",
-                self,
-                _counted(snapshot.n_unreadable, "trial"),
-            )
+        for kind, note in snapshot.notes.items():
+            if self._once.first_time(kind):
+                _logger.warning("%s: %s", self, note)
 
     def _log_notes(self, notes: Sequence[str]) -> None:
         for note in notes:
@@ -403,7 +367,8 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
     def _sample_by_model(
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot
     ) -> dict[str, Any]:
-        return super()._sample_by_model(study, trial, visiting(snapshot))
+        branch = visiting(snapshot) if snapshot.space.is_conditional else snapshot
+        return super()._sample_by_model(study, trial, branch)
 
     def _is_started(self, observations: Observations) -> bool:
         """Return whether the model takes over.
@@ -456,8 +421,9 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
 
     def _announcement(self, snapshot: Snapshot, suggestion: Suggestion) -> str:
         del suggestion
-        n = _counted(len(snapshot.observations.y), "observation")
-        return f", {n}; a model suggests from trial {snapshot.number} on."
+        n = len(snapshot.observations.y)
+        observations = f"{n} observation" + "s" * (n > 1)
+        return f", {observations}; a model suggests from trial {snapshot.number} on."
 
     def after_trial(
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
@@ -506,48 +472,10 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
                 self,
             )
 
-    def _log_snapshot(self, snapshot: Snapshot) -> None:
-        if snapshot.n_unplaced and self._once.first_time("unplaced"):
-            _logger.warning(
-                "%s: %s left out, as a parameter had a value then that its latest range or type "
-                "does not have.",
-                self,
-                _counted(snapshot.n_unplaced, "trial"),
-            )
-        super()._log_snapshot(snapshot)
-        if snapshot.n_invalid_noise and self._once.first_time("noise"):
-            _logger.warning(
-                "%s: noise_func must return a finite non-negative variance, but did not for %s "
-                "(with several objectives, one for each); noise without a variance counts as "
-                "unknown.",
-                self,
-                _counted(snapshot.n_invalid_noise, "trial"),
-            )
-        if OTHERS in snapshot.constraints and self._once.first_time("constraints"):
-            _logger.warning(
-                "%s: the trials have more than %d constraints; the largest value of those reported "
-                "least stands for them.",
-                self,
-                MAX_CONSTRAINTS,
-            )
 
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-@contextmanager
-def failing_if_refused(study: Study, trial: FrozenTrial) -> Iterator[None]:
-    """End ``trial`` as FAIL if its study is refused, with a ValueError, before anything is sampled.
-
-    Optuna creates a trial before it asks the sampler, and leaves it RUNNING after an error there.
-    """
-    try:
-        yield
-    except ValueError:
-        if not study._storage.get_trial(trial._trial_id).state.is_finished():
-            study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
-        raise
+def noting_unreadable(step: SuggestionT, warm_starts: Iterable[object]) -> SuggestionT:
+    """Return a suggestion with a note if a stored fit could not be read, so that it is None."""
+    return step if all(warm_starts) else replace(step, notes=(*step.notes, _UNREADABLE_FIT))
 
 
 def held_params(study: Study, sampler: BaseSampler) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Visits to the branches of a study that a search has left.
+"""Visits to the branches of a study: each in turn at the start-up, later those a search has left.
 
 Which branch is best can look decided after a few trials of each, when the others had bad values of
 their own parameters. In every fifth trial, therefore, one parent that exists everywhere is held at
@@ -16,17 +16,38 @@ import numpy as np
 
 if TYPE_CHECKING:
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
+    from bbo_plugins.space import SearchSpace
+    from bbo_plugins.space.dimension import FloatArray
 
 _EVERY = 5  # trials; prime to the turns of models, so that all of them make visits
 _LEAST_SHARE = 0.5  # of an even share of the trials, below which a value is visited
-_MAX_VISITED = 16  # values of a parent that are visited
+_MAX_VISITED = 16  # values of a parent that are visited, at the start-up and later
 _MAX_FUTILE = 3  # trials of a value after which it is given up, if none is feasible with a value
 
 
+def with_balanced_parents(space: SearchSpace, point: FloatArray, taken: FloatArray) -> FloatArray:
+    """Return the point (1, d), snapped, (d,), with its parents at the levels taken (n, d) least."""
+    active = space.active(taken)
+    for column in space.parents.tolist():
+        dimension, x = space.dimensions[column], space.snap(point)
+        if not 1 < (dimension.n_levels or 0) <= _MAX_VISITED or not space.active(x)[0, column]:
+            continue
+        levels = dimension.level_of(taken[active[:, column], column])
+        counts = np.bincount(levels, minlength=dimension.n_levels)
+        if counts[dimension.level_of(x[0, column])] > counts.min():
+            point[0, column] = dimension.position_of(np.argmin(counts))
+    snapped: FloatArray = space.snap(point)[0]
+    return snapped
+
+
 def visiting(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot with a parent held at its least tried value, if it is the turn."""
+    """Return the snapshot, with a parent held at its least tried value if it is the turn.
+
+    Args:
+        snapshot: The study, of a conditional space.
+    """
     space, observations = snapshot.space, snapshot.observations
-    if not space.is_conditional or snapshot.configuration % _EVERY:
+    if snapshot.configuration % _EVERY:
         return snapshot
     X = np.concatenate([observations.X, observations.pending, observations.still_failed])
     useful = observations.X[observations.eligible]

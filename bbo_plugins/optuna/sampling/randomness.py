@@ -13,6 +13,7 @@ from zlib import crc32
 import numpy as np
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
+from bbo_plugins.optuna.sampling.branches import with_balanced_parents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,12 +24,10 @@ if TYPE_CHECKING:
 # What a generator is for: the same trial draws different numbers for different purposes.
 _MODEL, _INDEPENDENT, _SHIFT, _REDRAW = range(4)
 
-
 _SEQUENCE_LENGTH = 2**12  # trials that share one space-filling sequence
 _N_REDRAWS = 256
 _N_DRAWS = 16  # random points of which an irregular one is taken
 _MAX_ENUMERATED = 20_000
-_MAX_BALANCED = 16  # levels of a parent that are visited in turn
 _RESOLUTION = 2.0**40  # points whose coordinates agree to this fraction are the same point
 
 
@@ -95,7 +94,7 @@ def design_point(
     point = shifted_sobol(index + 1, len(space), shift)[index:]
     x: FloatArray = space.snap(point)[0]
     if space.is_conditional:
-        x = _with_balanced_parents(space, point, np.array([*taken]).reshape(-1, len(space)))
+        x = with_balanced_parents(space, point, np.array([*taken]).reshape(-1, len(space)))
     if space.size is None:
         return x
     known = {_key(row) for row in taken}
@@ -107,21 +106,6 @@ def design_point(
     else:
         candidates = space.snap(rng.random((_N_REDRAWS, len(space))))
     return next((row for row in candidates if _key(row) not in known), x)
-
-
-def _with_balanced_parents(space: SearchSpace, point: FloatArray, taken: FloatArray) -> FloatArray:
-    """Return the point (1, d), snapped, (d,), with its parents at the levels taken (n, d) least."""
-    active = space.active(taken)
-    for column in space.parents.tolist():
-        dimension, x = space.dimensions[column], space.snap(point)
-        if not 1 < (dimension.n_levels or 0) <= _MAX_BALANCED or not space.active(x)[0, column]:
-            continue
-        levels = dimension.level_of(taken[active[:, column], column])
-        counts = np.bincount(levels, minlength=dimension.n_levels)
-        if counts[dimension.level_of(x[0, column])] > counts.min():
-            point[0, column] = dimension.position_of(np.argmin(counts))
-    snapped: FloatArray = space.snap(point)[0]
-    return snapped
 
 
 def _key(x: FloatArray) -> bytes:

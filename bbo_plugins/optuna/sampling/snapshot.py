@@ -1,6 +1,6 @@
 """A study's trials as the arrays a method works on.
 
-A trial's part in it, by the state that :mod:`bbo_plugins.optuna.study.trials` has read:
+A trial's part in it, by its state:
 
 ========  ========================================================================================
 COMPLETE  an observation of all objectives; an infinite value counts as the worst or best finite one
@@ -14,12 +14,15 @@ FAIL      a failed point if it got as far as all its parameters: no observation,
 WAITING   nothing
 ========  ========================================================================================
 
+A trial that Ray Tune removed before it ran is PRUNED without a value; as nothing was evaluated, it
+is nothing.
+
 Of trials that continue one another (:mod:`bbo_plugins.optuna.study.continuations`) only the
 complete one with the longest training counts, as one observation; a continuation in any other state
 is nothing, as the point is known from the trial it is to continue.
 
 The search space has the parameters of all finished trials, each with its latest range. One that
-some complete trial lacks has a condition (:mod:`bbo_plugins.optuna.study.conditions`). A
+some complete trial lacks has a condition (:mod:`bbo_plugins.optuna.study.learned_conditions`). A
 trial that lacks another parameter cannot be placed in the space and is left out. An infinite
 constraint value keeps its sign and gets the largest finite magnitude, so that it stays violated or
 satisfied.
@@ -38,12 +41,18 @@ import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory
-from bbo_plugins.optuna.messages import Once
-from bbo_plugins.optuna.study.conditions import conditions_among
-from bbo_plugins.optuna.study.distributions import dimension_of, is_single, is_value_of
+from bbo_plugins.optuna.study.memory import Once
+from bbo_plugins.optuna.study.parameters import (
+    conditions_among,
+    dimension_of,
+    is_single,
+    is_value_of,
+)
 from bbo_plugins.optuna.study.points import PlacedTrials, fixed_params
 from bbo_plugins.optuna.study.proposal import ARMS
 from bbo_plugins.optuna.study.trials import (
+    MAX_CONSTRAINTS,
+    OTHERS,
     NoiseFunction,
     StudyTrials,
     TrialReader,
@@ -51,7 +60,6 @@ from bbo_plugins.optuna.study.trials import (
     are_feasible,
     constraint_table,
     finite_values,
-    lower_median,
 )
 
 if TYPE_CHECKING:
@@ -64,46 +72,47 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
-
-
 _MAX_SPACES = 4  # search spaces of one study that are remembered
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """The study when trial ``number`` was to be suggested.
+@dataclass(frozen=True, kw_only=True)
+class StudySnapshot:
+    """The study when trial ``number`` was to be suggested, as every sampler reads it.
 
     Attributes:
         number: The trial's number.
-        configuration: Its number among the trials that continue no other one.
-        space: The parameters of the model, those held whose values are fixed for this trial.
-        distributions: Their distributions.
+        distributions: Distributions of all parameters that the model suggests or knows to be fixed.
         fixed: The fixed values.
-        objectives: Finished and pending trials in the unit cube, maximized, once per objective:
-            they differ in values and known noise.
-        constraints: Names of the constraints, one per column of ``observations.constraints``.
-        fits: JSON forms of the fits to continue, by the name of the loss they minimized: objectives
-            first, then the constraints.
-        past: Arms, values and expectations of the other configurations.
-        n_unplaced: How many complete trials have a value of a parameter that is none any more.
-        n_infinite: How many values were infinite and have been clipped.
-        n_invalid_noise: How many trials ``noise_func`` returned no variance for.
-        n_unreadable: How many trials have a proposal stored that cannot be read.
+        constraints: Names of the constraints whose fits are stored behind the objective's.
+        notes: What the user should know of the trials, by the kind of news.
     """
 
     number: int
-    configuration: int
-    space: SearchSpace
     distributions: Mapping[str, BaseDistribution]
     fixed: Mapping[str, Any]
+    constraints: tuple[str, ...] = ()
+    notes: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot(StudySnapshot):
+    """The study as the samplers that model values read it.
+
+    Attributes:
+        configuration: The trial's number among those that continue no other one.
+        space: The parameters of the model, those held whose values are fixed for this trial.
+        objectives: Finished and pending trials in the unit cube, maximized, once per objective:
+            they differ in values and known noise.
+        fits: JSON forms of the fits to continue, by the name of the loss they minimized: objectives
+            first, then the constraints.
+        past: Arms, values and expectations of the other configurations.
+    """
+
+    configuration: int
+    space: SearchSpace
     objectives: tuple[Observations, ...]
-    constraints: tuple[str, ...]
     fits: Mapping[str, tuple[Any, ...]]
     past: TrialHistory
-    n_unplaced: int
-    n_infinite: int
-    n_invalid_noise: int
-    n_unreadable: int
 
     @property
     def observations(self) -> Observations:
@@ -200,7 +209,7 @@ class StudyReader:
             trials = self.read(study)
             placed = self.placed(snapshot.distributions, trials.parameters.conditions)
             _, X = placed.place(trials.observed)
-            points = np.concatenate([placed.pending(trials.unsettled, trial.number), X])
+            points = np.concatenate([placed.pending(trials.configurations, trial.number), X])
         before = (*snapshot.observations.pending, *snapshot.observations.X)
         known = {point.tobytes() for point in before}
         return points[[point.tobytes() not in known for point in points]]
@@ -253,7 +262,7 @@ def _snapshot(
         y=np.zeros(len(known)),
         complete=complete,
         constraints=table if constraints else None,
-        pending=placed.pending(trials.unsettled, number),
+        pending=placed.pending(trials.configurations, number),
         failed=failed if len(failed) else None,
         n_beside=np.array([row.n_beside for row in known], dtype=np.int64),
     )
@@ -261,13 +270,14 @@ def _snapshot(
     for j in range(trials.n_objectives):
         y, n_clipped = finite_values(known, j)
         if complete.any() and not complete.all():
-            y[~complete] = np.minimum(y[~complete], lower_median(y[complete]))
+            lower_median = np.quantile(y[complete], 0.5, method="lower")
+            y[~complete] = np.minimum(y[~complete], lower_median)
         noise_variance = noise[:, j] if knows_noise else None
         objectives.append(replace(everything, y=y, noise_variance=noise_variance))
         n_infinite += n_clipped
     return Snapshot(
         number=number,
-        configuration=trials.continuations.index(number),
+        configuration=trials.index(number),
         space=placed.space.held(fixed) if fixed else placed.space,
         distributions=placed.distributions,
         fixed=fixed,
@@ -277,11 +287,39 @@ def _snapshot(
             trials.rows, number, placed.space.names, constraints, n_objectives=len(objectives)
         ),
         past=trial_history(trials, number),
-        n_unplaced=placed.n_unplaced(trials.observed),
-        n_infinite=n_infinite,
-        n_invalid_noise=int(np.isnan(noise).any(axis=1).sum()) if knows_noise else 0,
-        n_unreadable=sum(row.has_unreadable_proposal for row in trials.rows),
+        notes=notes_of(
+            unplaced=placed.n_unplaced(trials.observed),
+            infinite=n_infinite,
+            unreadable=sum(row.has_unreadable_proposal for row in trials.rows),
+            noise=int(np.isnan(noise).any(axis=1).sum()) if knows_noise else 0,
+            constraints=OTHERS in constraints,
+        ),
     )
+
+
+_NOTES = {
+    "unplaced": "{trials} left out, as a parameter had a value then that its latest range or type "
+    "does not have.",
+    "infinite": "{n} infinite value{s} so far; an infinite value counts as the largest or smallest "
+    "finite one.",
+    "unreadable": "what is stored with {trials} cannot be read and is ignored: it is damaged, or "
+    "of another version of this package.",
+    "noise": "noise_func must return a finite non-negative variance, but did not for {trials} "
+    "(with several objectives, one for each); noise without a variance counts as unknown.",
+    "constraints": f"the trials have more than {MAX_CONSTRAINTS} constraints; the largest value of "
+    "those reported least stands for them.",
+    "misfits": "{n} complete trials lack a parameter or have one on no level; they are left out.",
+}
+
+
+def notes_of(**counts: int) -> dict[str, str]:
+    """Return what to say of the trials, by its kind, given how often each of these was met."""
+    notes = {}
+    for kind, n in counts.items():
+        s = "s" if n > 1 else ""
+        if n:
+            notes[kind] = _NOTES[kind].format(n=n, s=s, trials=f"{n} trial{s}")
+    return notes
 
 
 def stored_fits(
@@ -320,8 +358,7 @@ def trial_history(trials: StudyTrials, asking: int) -> TrialHistory:
         trials: The study's trials.
         asking: Number of the trial to leave out.
     """
-    first, index = trials.continuations.first, trials.continuations.index
-    observed = trials.observed
+    first, observed = trials.first, trials.observed
     value_of = {
         first.get(row.number, row.number): row.value
         for row, counts in zip(observed, are_feasible(observed), strict=True)
@@ -332,14 +369,13 @@ def trial_history(trials: StudyTrials, asking: int) -> TrialHistory:
         for row in trials.configurations
         if row.number != asking and row.state is not TrialState.WAITING
     ]
-    arms = [NO_ARM if row.arm is None else ARMS.index(row.arm) for row in rows]
-    gains = [math.nan if row.expected_gain is None else row.expected_gain for row in rows]
+    stored = [row.arm_and_expected_gain for row in rows]
     return TrialHistory(
-        numbers=np.array([index(row.number) for row in rows], dtype=np.int64),
-        arms=np.array(arms, dtype=np.int64),
+        numbers=np.array([trials.index(row.number) for row in rows], dtype=np.int64),
+        arms=np.array([ARMS.index(arm) if arm else NO_ARM for arm, _ in stored], dtype=np.int64),
         finished=np.array([row.state.is_finished() for row in rows], dtype=np.bool_),
         values=np.array([value_of.get(row.number, math.nan) for row in rows], dtype=np.float64),
-        expected_gains=np.array(gains, dtype=np.float64),
+        expected_gains=np.array([gain for _, gain in stored], dtype=np.float64),
     )
 
 

@@ -27,7 +27,7 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
-from bbo_plugins.optuna.study.conditions import ParameterLearner, conditions_among
+from bbo_plugins.optuna.study.parameters import ParameterLearner, conditions_among
 from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialRow, finite_values
 
@@ -52,7 +52,7 @@ class LearnedSpace:
 
     The space has all parameters that any of the trials has, each with its latest range; a value
     outside of that is placed at the nearest end. One that some trial lacks has a condition
-    (:mod:`bbo_plugins.optuna.study.conditions`). A parameter whose values are not of one kind, as a
+    (:mod:`bbo_plugins.optuna.study.parameters`). A parameter whose values are not of one kind, as a
     number and then a category, has no common scale and is left out.
 
     Only a cache: a pickled copy starts anew.
@@ -150,7 +150,7 @@ class CompletedTrials:
 
 def completions_of(trials: StudyTrials) -> dict[int, Completion]:
     """Return the completions of a study, each by the number of its first complete trial."""
-    first = trials.continuations.first
+    first = trials.first
     found: dict[int, Completion] = {}
     for row in trials.rows:
         if row.complete and not math.isnan(row.value) and _is_inside(row):

@@ -1,8 +1,8 @@
 """Cross-validation scores that an objective reports, kept with its trial.
 
-    bbo_plugins:cv_scores:0 = {"n": 5, "scores": [0.91, 0.93, 0.9, 0.95, 0.92]}
+    bbo_plugins:cv_scores:0 = '{"scores":[0.91,0.93,0.9,0.95,0.92]}'
 
-Many scores are spread over several attributes, none too long for any storage. Scores reported by
+Scores reported by
 ``optuna.terminator.report_cross_validation_scores`` are read as well. The storage is shared and may
 hold anything under these keys: malformed scores count as not reported.
 """
@@ -15,14 +15,13 @@ import numpy as np
 from optuna.trial import BaseTrial, FixedTrial, FrozenTrial, Trial
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.study.attributes import is_finite
+from bbo_plugins.optuna.study.proposal import decoded, is_finite, joined_chunks, to_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _PREFIX = "bbo_plugins:cv_scores:"
 _OPTUNA_KEY = "terminator:cv_scores"
-_PER_ATTRIBUTE = 64  # of at most 26 characters each, hence within 2,045 with the text around them
 _MAX_SCORES = 4_096
 _RULE = f"two to {_MAX_SCORES} finite numbers"
 
@@ -48,25 +47,18 @@ def report_cross_validation_scores(trial: BaseTrial, scores: Iterable[float]) ->
         return
     if not isinstance(trial, Trial):
         raise TypeError(errors.rule_message("trial", "an Optuna trial", trial))
-    for index in range(-(-len(values) // _PER_ATTRIBUTE)):
-        chunk = values[index * _PER_ATTRIBUTE : (index + 1) * _PER_ATTRIBUTE]
-        trial.storage.set_trial_system_attr(
-            trial._trial_id, f"{_PREFIX}{index}", {"n": len(values), "scores": chunk}
-        )
+    chunks = to_chunks(_PREFIX, {"scores": values})
+    chunks[f"{_PREFIX}{len(chunks)}"] = ""  # the end, also if more were reported before
+    for key, chunk in chunks.items():
+        trial.storage.set_trial_system_attr(trial._trial_id, key, chunk)
 
 
 def scores_of(attributes: Mapping[str, Any]) -> tuple[float, ...]:
     """Return the scores in a trial's system attributes, empty if there are none to be read."""
     if f"{_PREFIX}0" not in attributes:
         return _usable(attributes.get(_OPTUNA_KEY))
-    try:
-        n = errors.check_int("n", attributes[f"{_PREFIX}0"]["n"], minimum=2)
-        n_chunks = -(-min(n, _MAX_SCORES) // _PER_ATTRIBUTE)
-        chunks = [attributes[f"{_PREFIX}{index}"]["scores"] for index in range(n_chunks)]
-        values = [score for chunk in chunks for score in chunk[:_PER_ATTRIBUTE]]
-    except (LookupError, TypeError, ValueError):
-        return ()
-    return _usable(values) if len(values) == n else ()
+    content = decoded(joined_chunks(_PREFIX, attributes))
+    return _usable(content.get("scores")) if isinstance(content, dict) else ()
 
 
 def _checked(scores: Any) -> list[float]:

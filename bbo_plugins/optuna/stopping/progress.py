@@ -11,7 +11,6 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.stopping.completions import (
     CompletedTrials,
     Completion,
@@ -31,6 +30,7 @@ from bbo_plugins.optuna.stopping.records import (
     stored_settings,
     stored_warm_start,
 )
+from bbo_plugins.optuna.study.memory import Once
 from bbo_plugins.optuna.study.trials import TrialReader, signs_of
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class StudyProgress:
     def read_records(self, study: Study) -> None:
         """Take over the records that workers have stored."""
         attributes = attributes_of(study)
-        self._settings_are_stored = self._settings.key in attributes
+        self._settings_are_stored = attributes.get(self._settings.key) == self._settings.content
         complete = {completion[0].number: completion for completion in self.order}
         self.records = records_of(attributes, self._settings, complete)
         self.warm_start = stored_warm_start(attributes, self._settings) or self.warm_start

@@ -18,14 +18,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from optuna.trial import BaseTrial, FrozenTrial, TrialState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable
 
     from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 
@@ -78,17 +76,28 @@ def steps_taken(trial: FrozenTrial) -> int:
     return len(steps)
 
 
-def note_first(first: dict[int, int], trial: FrozenTrial) -> int:
-    """Return the number of the first trial of the configuration that ``trial`` belongs to.
+def first_trials(trials: Iterable[FrozenTrial]) -> dict[int, int]:
+    """Return, for each continuation by number, the first trial of its configuration.
 
     Args:
-        first: That of each continuation, of all trials of smaller numbers; ``trial`` is added.
-        trial: The trial.
+        trials: A study's trials by number, at least those that continue others.
     """
-    source = continued_from(trial) if CONTINUED_FROM in trial.user_attrs else None
-    if source is None:
-        return trial.number
-    return first.setdefault(trial.number, first.get(source, source))
+    first: dict[int, int] = {}
+    for trial in trials:
+        source = continued_from(trial) if CONTINUED_FROM in trial.user_attrs else None
+        if source is not None:
+            first[trial.number] = first.get(source, source)
+    return first
+
+
+def index_of(number: int, first: Collection[int]) -> int:
+    """Return how many configurations are older than the one that trial ``number`` begins.
+
+    Args:
+        number: The trial's number.
+        first: Numbers of the study's continuations; without any, the index is the trial's number.
+    """
+    return number - bisect_left(sorted(first), number)
 
 
 def known_noise(horizon: InnerHorizon, trial: FrozenTrial) -> float:
@@ -101,50 +110,6 @@ def known_noise(horizon: InnerHorizon, trial: FrozenTrial) -> float:
     n = horizon.steps(trial.number) if steps is None else steps.start + steps_taken(trial)
     variance = horizon.noise_variance(max(n, 1))
     return math.nan if variance is None else variance
-
-
-class _HasNumber(Protocol):
-    @property
-    def number(self) -> int: ...
-
-
-_Numbered = TypeVar("_Numbered", bound=_HasNumber)
-
-
-@dataclass(frozen=True)
-class Continuations:
-    """Which trials of one study continue which.
-
-    Attributes:
-        first: For each continuation, by number, the first trial of its configuration.
-    """
-
-    first: Mapping[int, int]
-
-    @classmethod
-    def of(cls, trials: Iterable[FrozenTrial]) -> Continuations:
-        """Read them from all of a study's trials, given by number."""
-        first: dict[int, int] = {}
-        for trial in trials:
-            note_first(first, trial)
-        return cls(first)
-
-    def index(self, number: int) -> int:
-        """Return how many configurations are older than the one that trial ``number`` begins.
-
-        In a study without continuations that is the trial's number.
-        """
-        return number - bisect_left(self._numbers, number)
-
-    @cached_property
-    def _numbers(self) -> list[int]:
-        return sorted(self.first)
-
-    def without(self, rows: Sequence[_Numbered]) -> Sequence[_Numbered]:
-        """Return those of ``rows``, one per trial, that are no continuations."""
-        if not self.first:
-            return rows
-        return [row for row in rows if row.number not in self.first]
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,19 +40,12 @@ class StudyLock:
 
     def __init__(self) -> None:
         """Start as a worker of our own."""
-        self._forget()
-
-    def _forget(self) -> None:
         self._token = uuid.uuid4().hex[:16]
         self._threads = threading.Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[type[StudyLock], tuple[()]]:
         """Leave out everything."""
-        return {}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Start as another worker."""
-        self._forget()
+        return StudyLock, ()
 
     @contextmanager
     def held(self, study: Study) -> Iterator[bool]:

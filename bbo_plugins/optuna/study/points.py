@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.study.distributions import is_in_range, is_single, is_value_of, space_of
+from bbo_plugins.optuna.study.parameters import is_in_range, is_single, is_value_of, space_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space import Condition, SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-
 _MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
-
 
 # A running trial that so many later ones have overtaken counts as dead: its worker cannot tell. For
 # each later trial that still runs, hence for each worker, it takes a few more. That is more than
@@ -54,7 +51,7 @@ class PlacedTrials:
         self._points: dict[int, FloatArray | None] = {}  # trial number -> point, None if nowhere
         # Of trials that lack a parameter: its coordinate as proposed, NaN where none is missing.
         self._proposed: dict[int, FloatArray] = {}
-        self._failed: dict[tuple[int, datetime | None], FloatArray | None] = {}
+        self._failed: dict[int, FloatArray | None] = {}
 
     def set_conditions(self, conditions: Mapping[str, Condition]) -> None:
         """Place the trials by other conditions from now on."""
@@ -126,7 +123,7 @@ class PlacedTrials:
         """Return the points (p, d) at which trials other than the asking one are running.
 
         Args:
-            trials: The study's trials by number, from the first unfinished one on at least.
+            trials: The study's trials by number.
             asking: Number of the trial to leave out.
         """
         running: list[TrialRow] = []
@@ -138,7 +135,8 @@ class PlacedTrials:
             n_overtaking += trial.state.is_finished()
             if trial.state is TrialState.RUNNING and trial.number != asking:
                 running.append(trial)
-        return self._present([self._params_of_running(trial) for trial in reversed(running)])
+        params = [self._params_of_running(trial) for trial in reversed(running)]
+        return self._present(_points(self.space, params), params)
 
     def failed(self, trials: Sequence[TrialRow]) -> FloatArray:
         """Return the points (f, d) of these failed trials that have a place, in their order.
@@ -146,17 +144,12 @@ class PlacedTrials:
         In a finite space a trial that has parameters beside those of the space has none: they may
         be what failed, and the point must remain for others.
         """
-        keys = [(row.number, row.trial.datetime_complete) for row in trials]
-        new = {key: row for key, row in zip(keys, trials, strict=True) if key not in self._failed}
-        points = _points(self.space, [row.params for row in new.values()])
-        for (key, row), point in zip(new.items(), points, strict=True):
-            self._failed[key] = None if self._is_part_of(row.trial) else point
-        rows = [
-            point
-            for key, row in zip(keys, trials, strict=True)
-            if (point := self._failed[key]) is not None and self._has_all(point, row.params)
-        ]
-        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.space))
+        new = [row for row in trials if row.number not in self._failed]
+        points = _points(self.space, [row.params for row in new])
+        for row, point in zip(new, points, strict=True):
+            self._failed[row.number] = None if self._is_part_of(row.trial) else point
+        found = [self._failed[row.number] for row in trials]
+        return self._present(found, [row.params for row in trials])
 
     def _has_all(self, point: FloatArray, params: Mapping[str, Any]) -> bool:
         """Return whether no parameter is missing that is active at the point (d,)."""
@@ -174,14 +167,16 @@ class PlacedTrials:
         others = trial.distributions.keys() - self.distributions.keys()
         return not all(is_single(trial.distributions[name]) for name in others)
 
-    def _present(self, params: Sequence[Mapping[str, Any]]) -> FloatArray:
-        """Return the points (k, d) of those sets of parameters that have a place."""
-        points = [
+    def _present(
+        self, points: Sequence[FloatArray | None], params: Sequence[Mapping[str, Any]]
+    ) -> FloatArray:
+        """Return those of the points (k, d) at which no parameter is missing that is active."""
+        rows = [
             point
-            for point, known in zip(_points(self.space, params), params, strict=True)
+            for point, known in zip(points, params, strict=True)
             if point is not None and self._has_all(point, known)
         ]
-        return np.array(points, dtype=np.float64).reshape(len(points), len(self.space))
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.space))
 
     def _params_of_running(self, row: TrialRow) -> dict[str, Any]:
         """Return the parameters of a running trial; the later source is the surer one."""

@@ -1,19 +1,10 @@
 """A study's trials, one row each: state, parameters, value, constraints, noise, proposal.
 
 A stored trial is read once. A row's values, one per objective, are maximized: the sign of an
-objective is flipped here and nowhere else.
-
-========  ======================================================================================
-COMPLETE  its values, possibly infinite, and its constraint values
-PRUNED    its last intermediate value, if finite, and its constraint values; without, it has failed,
-          as it always has with several objectives, for which Optuna knows no intermediate values
-RUNNING   the parameters it has so far
-FAIL      its parameters
-WAITING   nothing
-========  ======================================================================================
-
-A trial that Ray Tune removed before it ran is PRUNED without a value; as nothing was evaluated, it
-has not failed.
+objective is flipped here and nowhere else. A complete trial has its values, possibly infinite, and
+a pruned one its last intermediate value, if that is finite. Other trials have none, nor has a
+pruned one with several objectives, for which Optuna knows no intermediate values. What becomes of
+the trials in each state is told once, in :mod:`bbo_plugins.optuna.sampling.snapshot`.
 
 Constraint values are read in both of Optuna's forms: the list of ``constraints_func`` and the
 single values of ``Trial.set_constraint``.
@@ -29,8 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
-from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -38,23 +27,23 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.study.conditions import ParameterLearner, Parameters
-from bbo_plugins.optuna.study.continuations import Continuations, note_first
+from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, first_trials, index_of
+from bbo_plugins.optuna.study.parameters import ParameterLearner, Parameters
 from bbo_plugins.optuna.study.proposal import Proposal, is_stored
 
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 CONSTRAINTS_KEY = "constraints"  # Optuna's: a list here, or one value per "constraints:<name>"
-
-
+# Each constraint has a model of its own, and a storage may hold any number of them.
+MAX_CONSTRAINTS = 16
+OTHERS = "(others)"  # name of the last of so many, which stands for all those reported less often
 _NEVER_RAN = "bbo_plugins:never_ran"  # system attribute
 BESIDE_KEY = "bbo_plugins:beside"  # the same: how many trials ran beside it, if any did
 _MAX_BESIDE = 1_000
 
 
 _OBSERVED = (TrialState.COMPLETE, TrialState.PRUNED)
-
 
 # Returns the known noise variance of a finished trial's value, a sequence for several objectives.
 NoiseFunction: TypeAlias = Callable[[FrozenTrial], float | Sequence[float]]
@@ -156,17 +145,8 @@ class TrialRow:
         )
 
     @property
-    def arm(self) -> str | None:
-        """The arm that a bandit pulled for this trial, "random" or "model"; None without one."""
-        return self._own_arm_and_expected_gain[0]
-
-    @property
-    def expected_gain(self) -> float | None:
-        """The improvement that the model expected of this trial; None without a model."""
-        return self._own_arm_and_expected_gain[1]
-
-    @property
-    def _own_arm_and_expected_gain(self) -> tuple[str | None, float | None]:
+    def arm_and_expected_gain(self) -> tuple[str | None, float | None]:
+        """The arm that a bandit pulled, and the improvement that the model expected, if known."""
         # A retried trial inherits the proposal of the one it repeats, which counts already.
         if "retry_history" in self.trial.system_attrs:
             return None, None
@@ -195,24 +175,30 @@ class StudyTrials:
 
     Attributes:
         rows: All trials by number.
-        n_settled: How many trials come before the first unfinished one.
         n_objectives: How many objectives the study has.
         parameters: The parameters of finished trials; none without a complete one.
-        continuations: Which trials continue which.
         generation: Another number if this is another study, under an identifier used before.
     """
 
     rows: Sequence[TrialRow]
-    n_settled: int
     n_objectives: int
     parameters: Parameters
-    continuations: Continuations
     generation: int
+
+    @cached_property
+    def first(self) -> Mapping[int, int]:
+        """For each continuation, by number, the first trial of its configuration."""
+        continuing = [row.trial for row in self.rows if CONTINUED_FROM in row.trial.user_attrs]
+        return first_trials(continuing) if continuing else {}
 
     @cached_property
     def configurations(self) -> Sequence[TrialRow]:
         """The trials that continue no other one."""
-        return self.continuations.without(self.rows)
+        return [row for row in self.rows if row.number not in self.first]
+
+    def index(self, number: int) -> int:
+        """Return how many configurations are older than the one that trial ``number`` begins."""
+        return index_of(number, self.first) if self.first else number
 
     @cached_property
     def observed(self) -> list[TrialRow]:
@@ -221,7 +207,7 @@ class StudyTrials:
         It is the latest complete one, which has the longest training. A continuation in any other
         state stands for nothing: the trial it was to continue still does.
         """
-        rows, first = [row for row in self.rows if row.state in _OBSERVED], self.continuations.first
+        rows, first = [row for row in self.rows if row.state in _OBSERVED], self.first
         if not first:
             return rows
         latest = {
@@ -234,18 +220,11 @@ class StudyTrials:
             if latest.get(beginning, beginning) == row.number
         ]
 
-    @property
-    def unsettled(self) -> Sequence[TrialRow]:
-        """The trials from the first unfinished one on that continue no other one."""
-        return self.continuations.without(self.rows[self.n_settled :])
-
 
 class TrialReader:
     """Reads the trials of one study, each finished one once.
 
-    It remembers the trials up to the first unfinished one: nothing in there can change, so that
-    reading ten thousand of them again costs next to nothing. Only a cache: everything in it can be
-    read from the study again. Not to be shared among threads.
+    Only a cache: everything in it can be read from the study again. Not to be shared among threads.
 
     Args:
         noise_func: Known noise variance of a finished trial's values; called once per trial.
@@ -262,38 +241,18 @@ class TrialReader:
         self._signs = signs
         self._finished: dict[int, TrialRow] = {}
         self._parameters = ParameterLearner()
-        self._unsettle()
-
-    def _unsettle(self) -> None:
-        self._settled: list[FrozenTrial] = []
-        self._settled_rows: list[TrialRow] = []
-        self._first: dict[int, int] = {}
 
     def read(self, study: Study) -> StudyTrials:
         """Return all trials of ``study``."""
         trials = study._get_trials(deepcopy=False, use_cache=False)
-        if self._signs != (signs := signs_of(study)):
+        signs = signs_of(study)
+        is_shorter = len(trials) < len(self._finished)
+        if self._signs != signs or is_shorter or any(map(self._is_of_another_study, trials)):
             self._forget(signs)
-        if len(self._settled) > len(trials) or not all(map(is_, trials, self._settled)):
-            self._unsettle()
-        if any(map(self._is_of_another_study, trials[len(self._settled) :])):
-            self._forget(signs)
-        new = trials[len(self._settled) :]
-        rows = [self._row(trial) for trial in new]
-        settled = list(takewhile(_is_finished, rows))
-        self._settled += new[: len(settled)]
-        self._settled_rows += settled
-        for row in settled:
-            note_first(self._first, row.trial)
-        first = self._first.copy()
-        for row in rows[len(settled) :]:
-            note_first(first, row.trial)
         return StudyTrials(
-            rows=[*self._settled_rows, *rows[len(settled) :]],
-            n_settled=len(self._settled),
+            rows=[self._row(trial) for trial in trials],  # first: the parameters learn from them
             n_objectives=len(signs),
             parameters=self._parameters.parameters(),
-            continuations=Continuations(first),
             generation=self._generation,
         )
 
@@ -307,14 +266,22 @@ class TrialReader:
         if known is not None:
             return known
         row = TrialRow.read(trial, signs=self._signs, noise_func=self._noise_func)
-        if _is_finished(row):
+        if row.state.is_finished():
             self._finished[row.number] = row
             self._parameters.add(trial)
         return row
 
 
-def _is_finished(row: TrialRow) -> bool:
-    return row.state.is_finished()
+def check_one_objective(study: Any) -> None:
+    """Check that ``study`` is one, and has one objective.
+
+    Raises:
+        TypeError: It is not a study.
+        ValueError: It has several objectives.
+    """
+    errors.check_instance("study", study, Study, "an Optuna study")
+    if len(study.directions) != 1:
+        raise ValueError(f"study must have one objective, but got {len(study.directions)}.")
 
 
 def signs_of(study: Study) -> tuple[float, ...]:
@@ -351,10 +318,8 @@ def _variances(returned: Any, n: int) -> tuple[float, ...]:
 
 def _variance(returned: Any) -> float:
     """Return a number if it is a variance, else NaN."""
-    if not isinstance(returned, numbers.Real):
-        return math.nan
     try:
-        variance = float(returned)
+        variance = float(returned) if isinstance(returned, numbers.Real) else math.nan
     except OverflowError:
         return math.nan
     return variance if 0.0 <= variance < math.inf else math.nan
@@ -379,19 +344,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, float) and not math.isnan(value)
 
 
-# Each constraint has a model of its own, and a storage may hold any number of them.
-MAX_CONSTRAINTS = 16
-
-
-OTHERS = "(others)"  # name of the last of so many, which stands for all those reported less often
-
-
 def constraint_table(trials: Sequence[TrialRow]) -> tuple[tuple[str, ...], FloatArray]:
     """Return the names of all constraints and their values (n, m), NaN where missing.
 
     Beyond :data:`MAX_CONSTRAINTS`, the largest value of those reported least stands for them.
     """
-    names = constraint_names(trials)
+    names = _constraint_names(trials)
     table = np.full((len(trials), len(names)), np.nan)
     named = set(names)
     for column, name in enumerate(names):
@@ -400,11 +358,13 @@ def constraint_table(trials: Sequence[TrialRow]) -> tuple[tuple[str, ...], Float
             named.discard(OTHERS)
             rest = [[c for key, c in t.constraints.items() if key not in named] for t in trials]
             values = [max(row, default=math.nan) for row in rest]
-        table[:, column] = _finite_constraints(np.array(values, dtype=np.float64))
+        # An infinite value becomes the largest finite magnitude, at least 1, and keeps its sign.
+        bound = max((abs(value) for value in values if math.isfinite(value)), default=1.0)
+        table[:, column] = np.clip(values, -max(bound, 1.0), max(bound, 1.0))
     return names, table
 
 
-def constraint_names(trials: Sequence[TrialRow]) -> tuple[str, ...]:
+def _constraint_names(trials: Sequence[TrialRow]) -> tuple[str, ...]:
     """Return the names of all constraints in alphabetical order, :data:`OTHERS` last."""
     names = {name for trial in trials for name in trial.constraints}
     if len(names) <= MAX_CONSTRAINTS and OTHERS not in names:
@@ -446,18 +406,6 @@ def finite_values(trials: Sequence[TrialRow], objective: int = 0) -> tuple[Float
     finite = values[np.isfinite(values)]
     low, high = (finite.min(), finite.max()) if finite.size else (-1.0, 1.0)
     return np.clip(values, low, high), int(infinite.sum())
-
-
-def _finite_constraints(values: FloatArray) -> FloatArray:
-    """Clip infinite constraint values to the largest finite magnitude, at least 1, signs kept."""
-    bound = np.abs(values[np.isfinite(values)]).max(initial=1.0)
-    return np.clip(values, -bound, bound)
-
-
-def lower_median(values: FloatArray) -> float:
-    """Return the median, of an even number of values the lower one: a mean could overflow."""
-    middle = (len(values) - 1) // 2
-    return float(np.partition(values, middle)[middle])
 
 
 def checked_constraints(values: Any) -> list[float]:

@@ -28,7 +28,7 @@ from ray.tune.search.sample import Categorical, Domain, Function, LogUniform, No
 from ray.tune.utils.util import unflatten_dict
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.study.distributions import dimension_of, is_value_of
+from bbo_plugins.optuna.study.parameters import dimension_of, is_value_of
 
 SEPARATOR = "/"
 _DOMAIN = "a domain that can be searched"

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 from optuna.study import Study, StudyDirection
 from optuna.trial import TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
-from bbo_plugins.optuna.study.continuations import Continuations, steps_of
+from bbo_plugins.optuna.study.continuations import first_trials, index_of, steps_of
 from bbo_plugins.optuna.study.trials import TrialRow
 from bbo_plugins.visualization._data.objective import check_single_objective
 from bbo_plugins.visualization._data.panels import (
@@ -37,19 +36,9 @@ _HORIZON = LineStyle(GRAY, DASHED, width=1.5)
 _BEYOND = 1.2  # factor from the fewest and the most steps to the ends of their axis
 _logger = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True)
-class Course:
-    """One configuration.
-
-    Attributes:
-        index: How many configurations are older.
-        points: Number of steps and value after them, at the end of each of its trainings (or at
-            each of its reports), the steps increasing.
-    """
-
-    index: int
-    points: tuple[tuple[int, float], ...]
+# Of each configuration, by its age: the value after each number of steps that it had made by the
+# end of one of its trainings (or by one of its reports).
+Courses: TypeAlias = dict[int, dict[int, float]]
 
 
 def plot_horizon(
@@ -128,52 +117,52 @@ def _plot(
         _logger.warning("No trial has a value and a number of steps, so there is nothing to plot.")
         return Plot(_TITLE)
     if horizon is not None:
-        recorded = {course.index: horizon.steps(course.index) for course in courses}
+        recorded = {index: horizon.steps(index) for index in courses}
     return Plot(_TITLE, _panels(courses, recorded, title, maximize=maximize), STACK)
 
 
 def _panels(
-    courses: Sequence[Course], recorded: Mapping[int, int], title: str, *, maximize: bool
+    courses: Courses, recorded: Mapping[int, int], title: str, *, maximize: bool
 ) -> tuple[Panel, Panel]:
-    best = (max if maximize else min)(courses, key=lambda course: course.points[-1][1])
-    others = [course for course in courses if course is not best]
+    final = {index: courses[index][max(courses[index])] for index in sorted(courses)}
+    best = (max if maximize else min)(final, key=final.__getitem__)
+    others = [index for index in final if index != best]
     above: list[Item] = []
     below: list[Item] = []
     if recorded:
         indices, horizon = zip(*sorted(recorded.items()), strict=True)
         above.append(Line(_HORIZON_LABEL, indices, horizon, _HORIZON))
     for chosen, label, color in (
-        ([course for course in others if len(course.points) == 1], "configurations", GRAY),
-        ([course for course in others if len(course.points) > 1], "continued configurations", BLUE),
+        ([i for i in others if len(courses[i]) == 1], "configurations", GRAY),
+        ([i for i in others if len(courses[i]) > 1], "continued configurations", BLUE),
         ([best], "best configuration", RED),
     ):
         if chosen:
-            index, steps, values = _joined(chosen)
+            index, steps, values = _joined(courses, chosen)
             hover = "configuration %{customdata}: %{x}, %{y:.4g}"
             style = LineStyle(color, marker=DOT, width=1.0, size=(6, 6.0))
             above.append(Line(label, index, steps, style, hover=hover, custom=index))
             below.append(Line(label, steps, values, style, hover=hover, custom=index))
-    every = [n for course in courses for n, _ in course.points] + list(recorded.values())
+    every = [n for course in courses.values() for n in course] + list(recorded.values())
     ends = (max(min(every), 1) / _BEYOND, max(*every, 1) * _BEYOND)
     steps_axis = Axis(_STEPS_TITLE, log=True, limits=ends)
-    limits = limits_without_outliers(
-        [value for course in courses for _, value in course.points], maximize=maximize
-    )
+    values = [value for course in courses.values() for value in course.values()]
+    limits = limits_without_outliers(values, maximize=maximize)
     return (
         Panel(Axis("Configuration", whole=True), steps_axis, tuple(above)),
         Panel(steps_axis, Axis(title, limits=limits), tuple(below)),
     )
 
 
-def _of_study(study: Study, horizon: InnerHorizon | None) -> tuple[list[Course], dict[int, int]]:
+def _of_study(study: Study, horizon: InnerHorizon | None) -> tuple[Courses, dict[int, int]]:
     """Return the courses of a study's configurations, and the steps of new ones by index."""
     trials = study.get_trials(deepcopy=False)
-    continuations = Continuations.of(trials)
+    first_of = first_trials(trials)
     points: dict[int, dict[int, float]] = {}
     recorded: dict[int, int] = {}
     for trial in trials:
-        first = continuations.first.get(trial.number, trial.number)
-        index, made = continuations.index(first), steps_of(trial)
+        first = first_of.get(trial.number, trial.number)
+        index, made = index_of(first, first_of), steps_of(trial)
         n_steps = None if made is None else made.stop
         if n_steps is None and horizon is not None:
             n_steps = horizon.steps(index)
@@ -184,10 +173,10 @@ def _of_study(study: Study, horizon: InnerHorizon | None) -> tuple[list[Course],
         value = TrialRow.read(trial).value
         if math.isfinite(value):
             points.setdefault(index, {})[n_steps] = value
-    return _courses(points), recorded
+    return points, recorded
 
 
-def _of_reports(results: object, metric: str | None, steps: str) -> list[Course]:
+def _of_reports(results: object, metric: str | None, steps: str) -> Courses:
     """Return the courses of the results of Ray Tune."""
     rule = "an Optuna study or the results of a Ray tuner"
     if not isinstance(results, Iterable) or isinstance(results, str | bytes):
@@ -207,15 +196,13 @@ def _of_reports(results: object, metric: str | None, steps: str) -> list[Course]
         for n, value in zip(frame[steps], frame[metric], strict=True):
             if math.isfinite(n) and math.isfinite(value):
                 points.setdefault(index, {})[int(n)] = float(value)
-    return _courses(points)
+    return points
 
 
-def _courses(points: dict[int, dict[int, float]]) -> list[Course]:
-    return [Course(index, tuple(sorted(row.items()))) for index, row in sorted(points.items())]
-
-
-def _joined(courses: Iterable[Course]) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return index, steps and value of all points, NaN after each course."""
-    rows = [row for c in courses for row in (*((c.index, *p) for p in c.points), (math.nan,) * 3)]
-    index, steps, values = zip(*rows, strict=True)
-    return list(index), list(steps), list(values)
+def _joined(courses: Courses, chosen: Sequence[int]) -> Iterator[list[Any]]:
+    """Yield index, steps and value of all points, NaN after each course."""
+    rows: list[tuple[float, ...]] = []
+    for index in chosen:
+        rows += [(index, *point) for point in sorted(courses[index].items())]
+        rows.append((math.nan,) * 3)
+    yield from map(list, zip(*rows, strict=True))

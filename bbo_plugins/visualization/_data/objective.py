@@ -30,7 +30,7 @@ from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
 from bbo_plugins.optuna.sampling.base import ModelSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.stopping.completions import seconds_of
-from bbo_plugins.optuna.study.distributions import is_single
+from bbo_plugins.optuna.study.parameters import is_single
 from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.proposal import Proposal
 from bbo_plugins.optuna.study.trials import TrialRow, are_feasible
@@ -237,7 +237,7 @@ class StudyPosterior:
     def outlier_limit(self) -> float:
         """The value beyond which, on the worse side, values are far away from most others."""
         transform = OutputTransform.fit(self.sign * self.values)
-        return self.sign * (transform.median - _OUTLYING * transform.scale) * transform.prescale
+        return self.sign * (transform.median - _OUTLYING * transform.scale)
 
 
 def _correlation(

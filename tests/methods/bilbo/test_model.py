@@ -70,24 +70,6 @@ def test_units_standardize() -> None:
     assert constraint / constraint[0] == pytest.approx(y / y[0])
 
 
-def test_a_constraint_is_not_shifted() -> None:
-    """Far from data a constraint's model says its border, an objective's says its mean."""
-    near = 0.05 * X
-    far = np.array([[1.0, 1.0]])
-    data = FunctionData(X=near, y=Y + 7.0, pending=np.empty((0, 2)))
-    fits = [
-        FunctionModel.fit("h", data, FEATURES, is_constraint=is_constraint)
-        for is_constraint in (True, False)
-    ]
-    for model in fits:  # short length-scales, so that "far" is far
-        short = model.process.hyperparameters.length_scales * 0.0 + 0.05
-        h = type(model.process.hyperparameters)(short, 1.0, 1e-4)
-        process = type(model.process).from_data(near, model.process.y, h, FEATURES)
-        mean = model.transform.inverse(process.predict_mean(far))
-        expected = 0.0 if model is fits[0] else float(np.mean(Y + 7.0))
-        assert mean == pytest.approx([expected], abs=1e-3)
-
-
 def test_a_pending_query_is_not_known() -> None:
     """What is reported, and the unit of uncertainty, are those of the observations alone."""
     P = np.random.default_rng(1).random((20, 2))

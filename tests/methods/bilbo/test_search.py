@@ -25,7 +25,6 @@ from tests.oracles.bilevel import (
     data_of,
     grid_problem,
     known_model,
-    posterior,
     random_model,
 )
 
@@ -64,27 +63,6 @@ def test_the_continuous_search_is_as_good_as_a_fine_grid(seed: int, many: bool) 
     found = _search(trusted, box)
     assert exact.tier == found.tier == 0
     assert found.value >= exact.value - 0.02
-
-
-def test_the_continuous_search_holds_what_it_promises() -> None:
-    """The pair lies in S and P⁺, and its best response is no worse than thousands of others."""
-    problem = box_problem(2, 3, **BOTH)
-    rng = np.random.default_rng(7)
-    for seed in range(3):
-        model = random_model(problem, 25, seed)
-        trusted = TrustedSets(model, 1.0, 0.0, many_responses=True)
-        pair = _search(trusted, problem)
-        P = np.concatenate([np.tile(pair.point[:2], (4000, 1)), rng.random((4000, 3))], axis=1)
-        upper_bounds = np.dot((1.0, 1.0), posterior(model.lower, P))
-        feasible = np.dot((1.0, 1.0), posterior(model.lower_constraints[0], P)) >= 0.0
-        u_best = np.dot((1.0, 1.0), posterior(model.lower, pair.best[None]))
-        l_best = np.dot((1.0, -1.0), posterior(model.lower, pair.best[None]))
-        u_point = np.dot((1.0, 1.0), posterior(model.lower, pair.point[None]))
-        assert pair.tier == 0
-        assert (pair.point[:2] == pair.best[:2]).all()
-        assert u_best[0] >= upper_bounds[feasible].max() - 0.02
-        assert u_point[0] >= l_best[0] - 1e-6
-        assert trusted.feasibility(pair.point[None])[0] >= 0.0
 
 
 @pytest.mark.parametrize("many", [True, False])
@@ -150,23 +128,6 @@ def test_the_tier_shows_which_set_is_empty(
     _, slack = most_feasible(trusted, problem, rng=rng, anchors=np.empty((0, 2)))
     assert pair.tier == tier
     assert (slack < 0.0) == is_empty
-
-
-def test_a_violated_upper_constraint_is_preferred_to_no_response() -> None:
-    """Where S ∩ P is empty, the least violated pair of P is taken (tier 1 before tier 2)."""
-    problem = grid_problem(30, 30, **BOTH)
-    X = problem.space.enumerate()
-    c = np.where(X[:, 0] > 0.6, 1.0, -1.0)  # the lower level has answers on the right only
-    C = np.where(X[:, 0] > 0.4, -1.0 - X[:, 0], 2.0)  # the upper constraint holds on the left
-    rows = np.random.default_rng(0).permutation(900)[:250]
-    models = {
-        name: known_model(name, X[rows], y[rows], length_scale=0.1)
-        for name, y in (("upper", C * 0), ("lower", C * 0), ("C", C), ("c", c))
-    }
-    pair = _search(TrustedSets(assembled(problem, models), 0.1), problem)
-    assert pair.tier == 1
-    assert 0.5 < pair.point[0] < 0.75
-    assert pair.value < 0.0
 
 
 def test_climbing_reaches_the_top_of_a_smooth_response() -> None:

@@ -53,15 +53,6 @@ def test_a_well_known_problem_is_solved(box: bool) -> None:
     assert pair.point == pytest.approx([0.5, 0.5], abs=0.03)
 
 
-def test_constraints_of_both_levels_shape_the_solution() -> None:
-    """A lower constraint moves the answer, an upper one excludes upper-level points."""
-    problem = box_problem(1, 1, **BOTH)
-    model = _known(problem, upper="x + 0 * z", lower="-(z - x)**2", C="0.6 - x", c="0.3 - z")
-    pair = solve(model, problem, rng=np.random.default_rng(0))
-    assert pair.tier == 0
-    assert pair.point == pytest.approx([0.6, 0.3], abs=0.05)
-
-
 @pytest.mark.parametrize(
     "many, gap, noise, z",
     [

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from bbo_plugins.methods.bilbo import algorithm as bilbo
 from bbo_plugins.methods.bilbo import model
 from bbo_plugins.methods.bilbo.model import MAX_MODELED, BilevelModel, FunctionModel, training_data
 from bbo_plugins.methods.bilbo.solution import solve
@@ -105,22 +104,6 @@ def test_observations_that_are_left_out_count_as_successes() -> None:
     np.testing.assert_allclose(
         model.without_pending.margin_to_failure(P), expected, rtol=0, atol=1e-12
     )
-
-
-@pytest.mark.usefixtures("limit")
-def test_what_is_left_out_has_no_part_in_a_query() -> None:
-    """The query is the same whatever the values are that are left out."""
-    P = searched(205)
-    data = {"upper": data_of(P, upper(P)), "lower": data_of(P, lower(P))}
-    other = {}
-    for name, of in data.items():
-        modeled, _ = training_data(of, FEATURES)
-        is_modeled = np.isin(of.y, modeled.y)
-        other[name] = replace(of, y=np.where(is_modeled, of.y, of.y - 1e-3))
-    queries = [bilbo.suggest(PAIR, these, rng=np.random.default_rng(0)) for these in (data, other)]
-    np.testing.assert_array_equal(queries[0].x, queries[1].x)
-    assert queries[0].reason != "fallback"
-    assert queries[0].function == queries[1].function
 
 
 @pytest.mark.usefixtures("limit")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bbo_plugins.acquisition.functions import ConstrainedAcquisition, ConstraintModel
@@ -187,20 +187,6 @@ def test_known_points_are_not_repeated_without_noise() -> None:
     assert len(np.unique(X, axis=0)) == 10
 
 
-def test_best_corner_is_not_repeated_where_there_are_other_points() -> None:
-    """With noise a point may be repeated in a finite space only, where none teaches the same."""
-    finite = SearchSpace({"a": Dimension.int(0, 2), "b": Dimension.categorical(["u", "v"])})
-    repeats = []
-    for space in (unit_box(1), finite):
-        X = random_points(space, 4, np.random.default_rng(1))
-        for i in range(6):
-            x = _step(observe(X, X[:, 0]), space, seed=i).x
-            X = np.concatenate([X, x[None, :]])
-        repeats.append(10 - len(np.unique(X, axis=0)))
-        assert X[:, 0].max() > 0.8  # where the best point is
-    assert repeats[0] == 0 < repeats[1]
-
-
 def test_failed_points_are_avoided() -> None:
     """A point that failed is not suggested again, and its surroundings lose their appeal."""
     rng = np.random.default_rng(0)
@@ -238,17 +224,6 @@ def test_feasible_points_are_looked_for_first() -> None:
     assert x.sum() < X.sum(axis=1).min()
 
 
-def test_known_noise_is_used() -> None:
-    """An outlier that is known to be noisy does not attract the search."""
-    X = np.concatenate([np.random.default_rng(0).uniform(0.4, 1.0, (20, 4)), np.full((1, 4), 0.05)])
-    y = np.append(_hill(X[:-1]), 1.0)
-    noise = np.full(21, np.nan)
-    noise[-1] = 100.0
-    trusted = _step(observe(X, y), n_startup=21, beta=0.01).x
-    doubted = _step(observe(X, y, noise_variance=noise), n_startup=21, beta=0.01).x
-    assert np.linalg.norm(doubted - 0.7) < np.linalg.norm(trusted - 0.7)
-
-
 def test_warm_start_is_continued() -> None:
     """The state changes the fit, hence the point; after a round trip through JSON nothing does."""
     X = np.random.default_rng(0).random((30, 3))
@@ -257,25 +232,6 @@ def test_warm_start_is_continued() -> None:
     warm, again = (_step(observe(X, _hill(X)), warm_starts=stored) for _ in range(2))
     np.testing.assert_array_equal(warm.x, again.x)
     assert warm.warm_starts[0].n_cold == 25
-
-
-@settings(deadline=None, max_examples=15)
-@given(st.integers(0, 10**6), st.integers(1, 25))
-def test_anything_representable_is_answered(seed: int, n: int) -> None:
-    """Random mixed data with repeats, noise, failures and pending points never raise."""
-    rng = np.random.default_rng(seed)
-    space = mixed_space()
-    X = random_points(space, n, rng)
-    X[rng.random(n) < 0.2] = X[0]
-    y = np.exp(rng.normal(0.0, 5.0, n)) * rng.choice([-1.0, 1.0], n)
-    observations = observe(
-        X,
-        y,
-        complete=rng.random(n) < 0.8,
-        pending=random_points(space, 2, rng),
-        failed=random_points(space, 1, rng),
-    )
-    _step(observations, space, seed=seed, n_startup=3)
 
 
 def test_what_cannot_be_fitted_is_said() -> None:

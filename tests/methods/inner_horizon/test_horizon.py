@@ -44,13 +44,15 @@ def _simulated(horizon: GrowingHorizon, quality: list[float]) -> tuple[list[int]
         ("convex", 0.3, 25, 8),  # 7.5
         ("nonconvex", 0.5, 7, 25),  # 24.5
         ("nonconvex", 8.0, 20, 3200),
+        ("nonconvex", 8.0, 40, 5000),  # the maximum
+        ("convex", 1.0, 2, 4),  # the minimum
         ("ucb-lean", 2.0, 49, 14),
         ("ucb-lean", 1.0, 50, 8),  # 7.07
     ],
 )
 def test_law_of_each_loss(loss: Any, constant: float, n_outer: int, expected: int) -> None:
-    """N = ceil(c T), ceil(c T²), ceil(c √T): worked by hand."""
-    horizon = InnerHorizon(n_outer=n_outer, loss=loss, constant=constant)
+    """N = ceil(c T), ceil(c T²), ceil(c √T) within its limits: worked by hand."""
+    horizon = InnerHorizon(n_outer=n_outer, loss=loss, constant=constant, minimum=4, maximum=5000)
     assert horizon.n_inner == expected
     assert [horizon.steps(number) for number in (0, 1, n_outer, 10 * n_outer)] == [expected] * 4
 
@@ -68,12 +70,6 @@ def test_law_is_the_ceiling_of_exact_arithmetic(loss: Any, constant: Fraction, n
         assert (horizon.n_inner - 1) ** 2 < square <= horizon.n_inner**2
     else:
         assert horizon.n_inner == math.ceil(constant * n ** int(LOSSES[loss]))
-
-
-def test_limits_hold() -> None:
-    """The minimum and the maximum clip N."""
-    assert InnerHorizon(n_outer=2, constant=1.0, minimum=50).n_inner == 50
-    assert InnerHorizon(n_outer=20, loss="nonconvex", maximum=1000).n_inner == 1000
 
 
 def test_step_size_falls_with_the_root_of_the_steps() -> None:
@@ -105,15 +101,6 @@ def test_impossible_arguments_are_refused(
     with pytest.raises(error) as caught:
         InnerHorizon(**{"n_outer": 3, **arguments})
     assert message in str(caught.value)
-
-
-def test_trial_numbers_are_checked() -> None:
-    """Numbers start at 0, for both kinds."""
-    for horizon in (InnerHorizon(n_outer=3), InnerHorizon.growing()):
-        with pytest.raises(ValueError, match="trial_number must be an integer of at least 0"):
-            horizon.steps(-1)
-    with pytest.raises(ValueError, match="n_steps must be an integer of at least 1"):
-        InnerHorizon(n_outer=3).step_size_for(0)
 
 
 def test_noise_falls_with_the_steps() -> None:

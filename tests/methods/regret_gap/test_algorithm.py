@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -303,14 +301,6 @@ def test_repeated_proposals_are_kept_and_end_a_study() -> None:
 # ----------------------------------------------------------------------------------------- records
 
 
-def test_record_survives_json() -> None:
-    """With and without a signal, a stored record is the record."""
-    X, y = _history(13)
-    for values in (y, np.ones(25)):
-        record = evaluate(unit_box(2), X, values, rule=StoppingRule(threshold="median")).record
-        assert StoppingRecord(**json.loads(json.dumps(asdict(record)))) == record
-
-
 def test_unusable_model_is_no_signal() -> None:
     """A fit of the sampler's that is damaged stops nothing and is said in the notes."""
     X, y = _history(16)
@@ -320,23 +310,3 @@ def test_unusable_model_is_no_signal() -> None:
     assert found.record.value == math.inf
     assert not found.record.is_below
     assert "no model could be used" in found.notes[0]
-
-
-@pytest.mark.parametrize(
-    "X, y",
-    [
-        (np.zeros((3, 1)), np.zeros(3)),
-        (np.zeros((0, 2)), np.zeros(0)),
-        (np.zeros((3, 2)), np.zeros((3, 1))),
-    ],
-)
-def test_shapes_have_to_agree(X: FloatArray, y: FloatArray) -> None:
-    """The message states both shapes."""
-    with pytest.raises(ValueError, match=r"X and y must have shapes \(n, 2\) and \(n,\)"):
-        evaluate(unit_box(2), X, y, rule=RELATIVE)
-
-
-def test_values_have_to_be_finite() -> None:
-    """A NaN is an error, not a record."""
-    with pytest.raises(ValueError, match="y must be finite"):
-        evaluate(unit_box(1), np.zeros((2, 1)), np.array([0.0, math.nan]), rule=RELATIVE)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.observations import NO_ARM, TrialHistory
 from bbo_plugins.methods.uhe_bo.bandit import (
     RewardRule,
     Round,
@@ -20,11 +19,14 @@ from bbo_plugins.methods.uhe_bo.bandit import (
     replay,
 )
 from tests.oracles import exp3 as oracle
+from tests.oracles.arms import past_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from bbo_plugins.methods.observations import TrialHistory
 
     FloatArray = NDArray[np.float64]
 
@@ -43,14 +45,7 @@ PLAYED = st.lists(st.tuples(st.none() | st.integers(0, 1), REWARDS), max_size=40
 
 
 def _table(trials: oracle.Trials) -> TrialHistory:
-    rows = [(n, *trials[n]) for n in sorted(trials)]
-    return TrialHistory(
-        numbers=np.array([row[0] for row in rows], dtype=np.int64),
-        arms=np.array([NO_ARM if row[1] is None else row[1] for row in rows], dtype=np.int64),
-        finished=np.array([row[2] for row in rows], dtype=np.bool_),
-        values=np.array([math.nan if row[3] is None else row[3] for row in rows]),
-        expected_gains=np.full(len(rows), math.nan),
-    )
+    return past_of({n: (*row, None) for n, row in trials.items()})
 
 
 # ------------------------------------------------------------------------------ weights and rates
@@ -181,27 +176,3 @@ def test_pairs_and_rewards_agree_with_the_rules_taken_one_by_one(
     assert [one.reward for one in found] == [
         None if reward is None else pytest.approx(reward, abs=1e-14) for _, reward in expected
     ]
-
-
-def test_improvement_when_earlier_trials_are_still_running() -> None:
-    """Only what has finished is compared; when the rest finishes, the reward may go."""
-    trials: oracle.Trials = {
-        0: (None, True, 1.0),
-        1: (None, False, None),
-        2: (1, False, 50.0),  # an intermediate value, say
-        3: (None, True, 9.0),
-        4: (0, True, 2.0),
-        5: (None, True, 1.5),
-    }
-
-    def rounds() -> tuple[Round, ...]:
-        return pair_rewards(_table(trials), number=6, first=2, rule="improvement")
-
-    trials[3] = (None, False, None)
-    assert rounds() == (Round(1, None), Round(0, 1.0))
-    trials[3] = (None, True, 9.0)  # the pair is not complete, but this value is to be beaten
-    assert rounds() == (Round(1, None), Round(0, 0.0))
-    trials[2] = (1, True, 0.0)
-    assert rounds() == (Round(1, 1.0), Round(0, 0.0))
-    trials[1] = (None, True, 10.0)
-    assert rounds() == (Round(1, 0.0), Round(0, 0.0))

@@ -10,27 +10,33 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna import BBOSampler, UHEBOSampler
+from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
 from tests.optuna.studies import BOX, points, quadratic, started
 
 if TYPE_CHECKING:
     from optuna.trial import Trial
 
+    from bbo_plugins.optuna.sampling.base import ModelSampler
 
-@pytest.mark.parametrize("n_startup_trials", [3, 100])
-@pytest.mark.parametrize("acquisition", ["logei", "ucb"])
-@pytest.mark.parametrize("estimation", ["uhe", "map"])
-def test_asks_without_tells_are_well_apart(
-    acquisition: Any, n_startup_trials: int, estimation: Any
-) -> None:
-    """Four trials that run at once are at least 0.05 apart in the unit cube."""
-    sampler = UHEBOSampler(
-        n_startup_trials=n_startup_trials, acquisition=acquisition, estimation=estimation, seed=0
-    )
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        UHEBOSampler(n_startup_trials=100, seed=0),
+        UHEBOSampler(n_startup_trials=3, seed=0),
+        UHEBOSampler(n_startup_trials=3, acquisition="ucb", estimation="map", seed=0),
+        GOUCBSampler(n_startup_trials=4, hidden_units=5, seed=7),
+        BBOSampler(n_startup_trials=4, seed=4),
+    ],
+    ids=["start-up", "uhe", "map", "go-ucb", "bbo"],
+)
+def test_asks_without_tells_are_well_apart(sampler: ModelSampler) -> None:
+    """Trials that run at once are 0.05 apart, or half of what known points leave around them."""
     study = started(sampler, n=8)
-    running = points([study.ask(BOX) for _ in range(4)])
-    distances = [np.linalg.norm(a - b) for a, b in itertools.combinations(running, 2)]
-    assert min(distances) > 0.05
+    known = points(study.trials)
+    for first, second in itertools.combinations(points([study.ask(BOX) for _ in range(4)]), 2):
+        room = np.linalg.norm(first - known, axis=1).min()
+        assert np.linalg.norm(first - second) > min(0.05, 0.49 * room)
 
 
 def test_proposals_are_seen_before_parameters_are_suggested() -> None:

@@ -19,11 +19,6 @@ def test_draws_differ_by_seed_trial_and_name() -> None:
     assert draws == [randomness.uniform_value(UNIT, *key) for key in keys]
 
 
-def test_purposes_do_not_share_numbers() -> None:
-    """The model's first number is not the one an independent draw gets."""
-    assert randomness.model_generator(0, 0).random() != randomness.uniform_value(UNIT, 0, 0, "")
-
-
 def test_consecutive_trials_take_consecutive_points() -> None:
     """Any 16 trials from a multiple of 16 on have one point in each sixteenth of each axis."""
     for start in (0, 32, 4_096):

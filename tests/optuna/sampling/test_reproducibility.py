@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import pickle
@@ -37,12 +36,6 @@ def run(n_trials: int, *, using: BaseSampler | None = None, **study: Any) -> lis
     return [trial.params for trial in made.trials]
 
 
-@pytest.fixture(params=["memory", "sqlite", "journal"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> BaseStorage:
-    """Return an empty storage of each kind."""
-    return open_storage(request.param, tmp_path)
-
-
 def open_storage(kind: str, folder: Path) -> BaseStorage:
     """Open a storage in ``folder``, the same one when asked again."""
     if kind == "sqlite":
@@ -61,11 +54,6 @@ def test_same_seed_same_study(estimation: str) -> None:
     first = run(REFERENCE, using=sampler(estimation=estimation))
     assert run(REFERENCE, using=sampler(estimation=estimation)) == first
     assert run(1, using=sampler(seed=8, estimation=estimation))[0] != first[0]
-
-
-def test_storages_make_no_difference(storage: BaseStorage) -> None:
-    """What went through a file is what was kept in memory, to the last bit."""
-    assert run(REFERENCE, storage=storage) == run(REFERENCE)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "journal"])
@@ -98,29 +86,6 @@ def test_another_process_makes_no_difference() -> None:
     assert json.loads(output.stdout) == run(REFERENCE)
 
 
-def test_copies_suggest_the_same() -> None:
-    """A deep copy and a pickle, taken in the middle, go on as the original does."""
-    study = optuna.create_study(sampler=sampler())
-    study.optimize(conditional, n_trials=5)
-    trials = study.trials
-    following = []
-    for twin in (
-        study.sampler,
-        copy.deepcopy(study.sampler),
-        pickle.loads(pickle.dumps(study.sampler)),  # noqa: S301 - our own bytes
-    ):
-        fork = optuna.create_study(sampler=twin)
-        fork.add_trials(trials)
-        following.append(run_on(fork))
-    assert following[0] == following[1] == following[2]
-
-
-def run_on(study: optuna.Study) -> dict[str, Any]:
-    """Return the parameters of one more trial."""
-    study.optimize(conditional, n_trials=1)
-    return study.trials[-1].params
-
-
 def test_no_seed_means_fresh_randomness() -> None:
     """Without a seed, two samplers differ."""
     assert run(2, using=sampler(seed=None)) != run(2, using=sampler(seed=None))
@@ -140,43 +105,3 @@ def test_reseeding_changes_what_is_sampled(n_trials: int) -> None:
         outcomes.append([trial.params for trial in study.trials])
     assert outcomes[0][:n_trials] == outcomes[1][:n_trials]
     assert outcomes[0][n_trials] != outcomes[1][n_trials]
-
-
-def test_reseeding_reaches_the_independent_sampler() -> None:
-    """A sampler the user gave is reseeded along."""
-    values = []
-    for reseed in (False, True):
-        study = optuna.create_study(
-            sampler=sampler(independent_sampler=optuna.samplers.RandomSampler(seed=3))
-        )
-        if reseed:
-            study.sampler.reseed_rng()
-        values.append(study.ask().suggest_float("x", 0.0, 1.0))
-    assert values[0] != values[1]
-
-
-def test_workers_with_one_seed_do_not_repeat_each_other(tmp_path: Path) -> None:
-    """Two workers, each with its own sampler and connection, take turns and never duplicate."""
-    url = f"sqlite:///{tmp_path / 'study.db'}"
-    optuna.create_study(storage=url, study_name="s")
-    workers = [optuna.load_study(storage=url, study_name="s", sampler=sampler()) for _ in range(2)]
-    for _ in range(6):
-        running = [(worker, worker.ask()) for worker in workers]
-        values = [conditional(trial) for _, trial in running]
-        for (worker, trial), value in zip(running, values, strict=True):
-            worker.tell(trial, value)
-    points = [(trial.params["x"], trial.params["lr"]) for trial in workers[0].trials]
-    assert len(points) == 12
-    assert len(set(points)) == 12
-
-
-def test_result_does_not_depend_on_what_was_drawn_before() -> None:
-    """A trial is what its number and the history make it, whatever else was asked meanwhile."""
-    plain = run(6)
-    study = optuna.create_study(sampler=sampler())
-    disturbed = optuna.create_study(sampler=study.sampler)  # the same object at work elsewhere
-    for _ in range(6):
-        disturbed.optimize(conditional, n_trials=1)
-        study.optimize(conditional, n_trials=1)
-    assert [trial.params for trial in study.trials] == plain
-    assert [trial.params for trial in disturbed.trials] == plain

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.observations import NO_ARM
 from bbo_plugins.optuna.sampling.snapshot import StudyReader, stored_fits, trial_history
-from bbo_plugins.optuna.study.proposal import ARMS, PREFIX, Proposal, store_proposal
+from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
 from bbo_plugins.optuna.study.trials import TrialReader, store_constraints
 
 if TYPE_CHECKING:
@@ -34,12 +31,6 @@ RANDOM, MODEL = "random", "model"
 def record(**fields: Any) -> dict[str, str]:
     """Return the attributes of a proposal of one parameter."""
     return Proposal({"x": 1.0}, **fields).to_attributes()
-
-
-def raw(**fields: Any) -> dict[str, Any]:
-    """Return attributes that hold these fields, whatever they are, in a record of today."""
-    content = {"v": 1, "params": {"x": 1.0}, "constraints": [], "fits": [["fit"]]}
-    return {f"{PREFIX}0": json.dumps(content | {"loss": "A"} | fields)}
 
 
 def add(
@@ -108,14 +99,6 @@ def test_records_without_a_fit_or_a_loss_are_passed_over() -> None:
     assert fits(study) == {"A": ("a",)}
 
 
-def test_the_fits_of_constraints_are_continued_for_the_same_ones_only() -> None:
-    """Of other constraints, only the objective's fit is of use, for each loss by itself."""
-    study = optuna.create_study()
-    add(study, record(fits=("a", "k"), loss="A", constraints=("k",)))
-    add(study, record(fits=("b", "l"), loss="B", constraints=("l",)))
-    assert fits(study, constraints=("k",)) == {"A": ("a", "k"), "B": ("b",)}
-
-
 # ------------------------------------------------------------------------------ arms, expectations
 
 
@@ -161,35 +144,6 @@ def test_what_a_retried_trial_inherits_is_not_counted_twice(n_retries: int) -> N
     np.testing.assert_array_equal(table.values, [3.0] + [nan] * n + [7.0])
 
 
-@given(
-    st.lists(
-        st.fixed_dictionaries(
-            {},
-            optional={
-                name: st.none()
-                | st.booleans()
-                | st.integers()
-                | st.floats()
-                | st.text(max_size=5)
-                | st.lists(st.sampled_from([RANDOM, 0.5]), max_size=2)
-                | st.sampled_from(ARMS)
-                for name in ("arm", "loss", "expected_gain", "fits", "constraints", "params", "v")
-            },
-        ),
-        max_size=5,
-    )
-)
-def test_reading_never_raises(records: list[dict[str, Any]]) -> None:
-    """Whatever is stored: arms are arms, expectations numbers, and the losses names."""
-    study = optuna.create_study()
-    for fields in records:
-        add(study, raw(**fields))
-    table = past(study)
-    assert set(table.arms.tolist()) <= {NO_ARM, 0, 1}
-    assert not np.isinf(table.expected_gains).any()
-    assert all(isinstance(loss, str) for loss in fits(study))
-
-
 # ------------------------------------------------------------------------------------------- cache
 
 
@@ -224,18 +178,6 @@ def test_what_is_remembered_is_what_would_be_read() -> None:
         assert fits(study, reader=reader) == fits(study)
 
 
-def test_trials_of_another_study_are_not_taken_for_those_remembered() -> None:
-    """A storage may give the identifier of a deleted study to the next one."""
-    reader = TrialReader()
-    studies = [optuna.create_study() for _ in range(2)]
-    for study, arm in zip(studies, (RANDOM, MODEL), strict=True):
-        add(study, record(arm=arm, fits=(arm,), loss="A"), TrialState.COMPLETE)
-    assert [past(study, reader=reader).arms[0] for study in studies] == [0, 1]
-    assert [fits(study, reader=reader) for study in studies] == [
-        {"A": (arm,)} for arm in (RANDOM, MODEL)
-    ]
-
-
 # ------------------------------------------------------------------------- together with the values
 
 
@@ -268,24 +210,3 @@ def test_values_that_count_are_maximized_feasible_and_complete(direction: Any, s
     expected = [nan, 2.0 * sign, nan, nan, sign * math.inf, nan, nan]
     np.testing.assert_array_equal(table.values, expected)
     assert table.finished.all()
-
-
-@pytest.mark.parametrize("state", [TrialState.COMPLETE, TrialState.PRUNED])
-def test_the_first_reported_constraint_makes_all_others_count_no_more(state: TrialState) -> None:
-    """Values without constraints count until any trial reports one, even one without a value."""
-    study, history = optuna.create_study(direction="maximize"), StudyReader()
-
-    def values() -> list[float]:
-        asking = study._storage.get_trial(study.ask()._trial_id)
-        table = history.snapshot(study, asking, {"x": X}, {}).past
-        return table.values[table.finished].tolist()  # type: ignore[no-any-return]
-
-    for value in (1.0, -math.inf):
-        study.tell(study.ask({"x": X}), value)
-    assert values() == [1.0, -math.inf]
-    trial = study.ask({"x": X})
-    store_constraints(study, study.trials[-1], [-1.0])
-    study.tell(trial, 3.0 if state is TrialState.COMPLETE else None, state=state)
-    seen = values()
-    assert np.isnan(seen[:2]).all()
-    assert math.isnan(seen[2]) is (state is TrialState.PRUNED)

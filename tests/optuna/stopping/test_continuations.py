@@ -12,7 +12,7 @@ from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, RegretGapTerminator, UHEBOSampler, inner_steps
 from bbo_plugins.optuna.stopping.cross_validation import report_cross_validation_scores
 from bbo_plugins.optuna.stopping.progress import StoredRecords
-from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, Continuations
+from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, first_trials
 from tests.optuna.stopping.studies import (
     add,
     assert_same,
@@ -125,7 +125,7 @@ def test_growing_search_is_stopped_by_its_configurations() -> None:
     study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=5, seed=0))
     study.optimize(objective, n_trials=90, callbacks=[terminator, PromotionCallback(horizon)])
     trials = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
-    n = len(trials) - sum(t.number in Continuations.of(study.trials).first for t in trials)
+    n = len(trials) - sum(t.number in first_trials(study.trials) for t in trials)
     records = terminator.history(study)
     assert [record.n_trials for record in records] == list(range(1, n + 1))
     assert 8 <= n <= len(trials) < 90

@@ -71,25 +71,6 @@ def test_restart_changes_nothing(kind: str, tmp_path: Path) -> None:
     assert RegretGapTerminator().evaluate(study) == terminator.history(study)[-1]
 
 
-@pytest.mark.parametrize("d", [1, 5, 40])
-def test_warm_starts_come_back_exactly(d: int) -> None:
-    """In as many chunks as it takes, none too long; a shorter one replaces a longer one."""
-    study = new_study()
-    rng = np.random.default_rng(d)
-    for size in (d + 12, d + 2):
-        root = rng.standard_normal((size, size))
-        left = WarmStart(rng.standard_normal(size), root @ root.T, -1.25, 31)
-        store_warm_start(study, SETTINGS, 31 + size, left)
-        expected = WarmStart.from_json(left.to_json())
-        found = stored_warm_start(attributes_of(study), SETTINGS)
-        assert found is not None
-        assert expected is not None
-        np.testing.assert_array_equal(found.theta, expected.theta)
-        np.testing.assert_array_equal(found.inverse_hessian, expected.inverse_hessian)
-        assert found.n_points == 31
-    assert max(len(json.dumps(text)) for text in attributes_of(study).values()) <= 2_045
-
-
 def test_warm_start_half_overwritten_by_another_worker_is_none() -> None:
     """Chunks that belong to different completions are not put together."""
     study = new_study()

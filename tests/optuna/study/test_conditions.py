@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.study.conditions import ParameterLearner
-from bbo_plugins.optuna.study.distributions import space_of
-from bbo_plugins.space import Split
+from bbo_plugins.optuna.study.parameters import ParameterLearner, space_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,12 +120,51 @@ def late_parent(trial: Trial) -> None:
         trial.suggest_float("child", 0.0, 1.0)
 
 
+def moving(trial: Trial) -> None:
+    """A range that depends on another parameter."""
+    high = trial.suggest_int("high", 2, 5)
+    if trial.suggest_int("low", 1, high) > 1:
+        trial.suggest_float("z", 0.0, 1.0)
+
+
+def stepped(trial: Trial) -> None:
+    """A parameter at one level of a float with few steps."""
+    if trial.suggest_float("x", 0.0, 1.0, step=0.25) == 0.5:
+        trial.suggest_float("z", 0.0, 1.0)
+
+
+def interval(trial: Trial) -> None:
+    """A parameter between two thresholds of one other."""
+    if 0.3 < trial.suggest_float("x", 0.0, 1.0) < 0.6:
+        trial.suggest_float("z", 0.0, 1.0)
+
+
+def below(trial: Trial) -> None:
+    """A parameter below a threshold."""
+    if trial.suggest_float("x", 0.0, 1.0) < 0.3:
+        trial.suggest_float("z", 0.0, 1.0)
+
+
 @pytest.mark.parametrize(
-    "objective", [category, integer, one_level, nested, independent, conjunction, late_parent]
+    "objective, n, least",
+    [
+        (category, 60, 1.0),
+        (integer, 60, 1.0),
+        (one_level, 60, 1.0),
+        (nested, 60, 1.0),
+        (independent, 60, 1.0),
+        (conjunction, 60, 1.0),
+        (late_parent, 60, 1.0),
+        (stepped, 40, 1.0),
+        (large_integer, 200, 0.98),
+        (interval, 100, 0.95),
+        (below, 60, 0.95),
+        (twins, 80, 0.95),
+    ],
 )
-def test_rules_are_found(objective: Callable[[Trial], Any]) -> None:
-    """Sixty random trials are enough to foretell every later one."""
-    assert agreement(objective, learned(rows_of(objective, 60))) == 1.0
+def test_rules_are_found(objective: Callable[[Trial], Any], n: int, least: float) -> None:
+    """So many random trials are enough to foretell this share of the later ones."""
+    assert agreement(objective, learned(rows_of(objective, n))) >= least
 
 
 def test_threshold_of_a_float() -> None:
@@ -147,68 +184,9 @@ def test_threshold_of_a_float() -> None:
     assert active.tolist() == [False, False, False, True, True, True]
 
 
-def test_threshold_of_a_large_integer() -> None:
-    """An integer with many levels is split as a float is."""
-    assert agreement(large_integer, learned(rows_of(large_integer, 200))) > 0.98
-
-
-def test_a_level_of_a_stepped_float() -> None:
-    """A float with few steps is split level by level."""
-
-    def objective(trial: Trial) -> None:
-        if trial.suggest_float("x", 0.0, 1.0, step=0.25) == 0.5:
-            trial.suggest_float("z", 0.0, 1.0)
-
-    assert agreement(objective, learned(rows_of(objective, 40))) == 1.0
-
-
-def test_an_interval_is_a_tree() -> None:
-    """Two thresholds of one parameter."""
-
-    def objective(trial: Trial) -> None:
-        if 0.3 < trial.suggest_float("x", 0.0, 1.0) < 0.6:
-            trial.suggest_float("z", 0.0, 1.0)
-
-    assert agreement(objective, learned(rows_of(objective, 100))) > 0.95
-
-
-def test_siblings_do_not_stand_for_their_parents() -> None:
-    """Parameters that come and go together are decided by what was asked for before them."""
-    assert agreement(twins, learned(rows_of(twins, 80))) > 0.95
-
-
-def test_ranges_that_move_are_counted_once() -> None:
-    """What was counted stays, and equals what is counted from nothing."""
-
-    def objective(trial: Trial) -> None:
-        high = trial.suggest_int("high", 2, 5)
-        if trial.suggest_int("low", 1, high) > 1:
-            trial.suggest_float("z", 0.0, 1.0)
-
-    rows = rows_of(objective, 60)
-    learner = ParameterLearner()
-    for row in rows:
-        learner.add(row)
-        found = learner.parameters()
-    assert space_of(found.distributions, found.conditions) == learned(rows)
-    assert set(found.distributions) == {"high", "low", "z"}
-
-
-def test_threshold_from_above() -> None:
-    """A parameter may exist below a threshold."""
-
-    def objective(trial: Trial) -> None:
-        if trial.suggest_float("x", 0.0, 1.0) < 0.3:
-            trial.suggest_float("z", 0.0, 1.0)
-
-    space = learned(rows_of(objective, 60))
-    active = space.active(space.encode([{"x": x} for x in (0.0, 0.25, 0.35, 1.0)]))[:, 1]
-    assert active.tolist() == [True, True, False, False]
-
-
 def test_order_of_trials_does_not_matter() -> None:
     """One by one, all at once or backwards: the same conditions."""
-    for objective in (category, nested, conjunction, large_integer):
+    for objective in (category, nested, conjunction, large_integer, moving):
         rows = rows_of(objective, 40)
         backwards = learned(rows[::-1])
         learner = ParameterLearner()
@@ -216,33 +194,6 @@ def test_order_of_trials_does_not_matter() -> None:
             learner.add(row)
             found = learner.parameters()
         assert space_of(found.distributions, found.conditions) == backwards == learned(rows)
-
-
-def test_contradicted_rules_are_learned_again() -> None:
-    """A parent that only seemed to decide is given up."""
-
-    def row(number: int, kind: str, switch: bool, *, child: bool) -> FrozenTrial:
-        params: dict[str, Any] = {"kind": kind, "switch": switch, **({"x": 0.5} if child else {})}
-        distributions = {
-            "kind": CategoricalDistribution(["a", "b"]),
-            "switch": CategoricalDistribution([False, True]),
-            "x": UNIT,
-        }
-        trial = optuna.create_trial(
-            value=0.0, params=params, distributions={name: distributions[name] for name in params}
-        )
-        trial.number = number
-        return trial
-
-    rows = [row(0, "a", False, child=False), row(1, "b", True, child=True)]
-    first = learned(rows).conditions["x"]
-    assert isinstance(first, Split)
-    other = {"kind": "switch", "switch": "kind"}[first.parent]
-    against = ("b", False) if first.parent == "kind" else ("a", True)
-    rows.append(row(2, *against, child=other == "kind" and against[0] == "b"))
-    second = learned(rows).conditions["x"]
-    assert isinstance(second, Split)
-    assert second.parent == other
 
 
 def test_what_cannot_be_decided_is_active() -> None:

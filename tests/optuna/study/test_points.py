@@ -13,7 +13,7 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from bbo_plugins.optuna.study.distributions import dimension_of, is_single, space_of
+from bbo_plugins.optuna.study.parameters import dimension_of, is_single
 from bbo_plugins.space import Dimension
 
 if TYPE_CHECKING:
@@ -84,42 +84,3 @@ def test_choices_that_optuna_conflates_are_one(choices: list[Any], kept: list[An
         internal = distribution.to_internal_repr(choice)
         if choice is not OTHER_NAN:
             assert dimension.choices[level] is choices[int(internal)]
-
-
-@pytest.mark.parametrize(
-    "distribution, single",
-    [
-        (FloatDistribution(1.0, 1.0), True),
-        (FloatDistribution(0.0, 1.0), False),
-        (IntDistribution(3, 3), True),
-        (IntDistribution(3, 4), False),
-        (CategoricalDistribution(["a"]), True),
-    ],
-)
-def test_single_values_are_as_in_optuna(distribution: BaseDistribution, single: bool) -> None:
-    """Apart from equal choices, Optuna's own answer counts."""
-    assert is_single(distribution) is single
-
-
-def test_columns_are_sorted_by_name() -> None:
-    """The order of the columns does not depend on the order in which parameters are asked for."""
-    one, two = FloatDistribution(0.0, 1.0), IntDistribution(0, 1)
-    assert space_of({"b": one, "a": two}) == space_of({"a": two, "b": one})
-    assert space_of({"b": one, "a": two}).names == ("a", "b")
-
-
-def test_unknown_distributions_are_refused() -> None:
-    """What is of none of Optuna's kinds is named in the error."""
-
-    class Strange(BaseDistribution):
-        def to_internal_repr(self, param_value_in_external_repr: Any) -> float:
-            return float(param_value_in_external_repr)
-
-        def single(self) -> bool:
-            return False
-
-        def _contains(self, param_value_in_internal_repr: float) -> bool:
-            return param_value_in_internal_repr > 0
-
-    with pytest.raises(TypeError, match=r"IntDistribution or CategoricalDistribution, but got St"):
-        dimension_of(Strange())

@@ -35,13 +35,6 @@ def test_parameters_come_back_as_they_were() -> None:
     assert math.isnan(nan["c"])
 
 
-def test_names_outside_the_search_space_are_left_out() -> None:
-    """Only parameters with a distribution are stored, and only those are read."""
-    proposal = Proposal.of({"x": 0.5, "other": 1}, DISTRIBUTIONS)
-    assert dict(proposal.params) == {"x": 0.5}
-    assert proposal.values({"n": DISTRIBUTIONS["n"]}) == {}
-
-
 def test_choices_that_are_gone_are_left_out() -> None:
     """The search space may have fewer choices than when the proposal was stored."""
     proposal = Proposal.of({"x": 0.5, "c": math.nan}, DISTRIBUTIONS)
@@ -87,10 +80,3 @@ def test_long_proposals_are_cut_into_chunks() -> None:
     back = Proposal.from_attributes(attributes)
     assert back is not None
     assert back.fits == proposal.fits
-
-
-@given(st.dictionaries(st.sampled_from([f"{PREFIX}{i}" for i in range(3)]), JSON | st.text()))
-def test_reading_never_raises(attributes: dict[str, Any]) -> None:
-    """Arbitrary stored values are read without an error."""
-    proposal = Proposal.from_attributes(attributes)
-    assert proposal is None or proposal.values(DISTRIBUTIONS) is not None

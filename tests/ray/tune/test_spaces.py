@@ -204,17 +204,6 @@ def test_parts_of_conditional_configs() -> None:
         tree.read({"model": {"kind": "svm"}, "scale": None, "net": {"flat": {"w": 3}}})
 
 
-@pytest.mark.parametrize(
-    "inner, remedy",
-    [(tune.grid_search([1, 2]), "tune.choice"), (tune.randn(0.0, 1.0), "tune.uniform")],
-)
-def test_domains_within_choices_are_refused_by_name(inner: Any, remedy: str) -> None:
-    """With the branch that they are in."""
-    space = {"model": tune.choice([{"svm": {"C": inner}}, {"forest": {"d": tune.randint(1, 5)}}])}
-    with pytest.raises(ValueError, match=rf"space\['model/svm/C'\] must be .*{remedy}"):
-        read_space("space", space)
-
-
 def test_functions_are_replayed() -> None:
     """With what they ask for, of which each has to be there and in its range."""
 
@@ -246,10 +235,3 @@ def test_names_are_checked() -> None:
         read_space("space", {3: tune.uniform(0.0, 1.0)})
     with pytest.raises(TypeError, match="space must be a dict"):
         read_space("space", [tune.uniform(0.0, 1.0)])
-
-
-def test_configs_are_flattened_by_what_the_space_has() -> None:
-    """Choices may be dicts themselves; these are values, not nesting."""
-    config = {"a": {"b": {"c": 1}, "d": 2}, "e/f": 3, "g": {}}
-    assert flattened(config, {"a/b"}) == {"a/b": {"c": 1}, "a/d": 2, "e/f": 3, "g": {}}
-    assert flattened(config, ()) == {"a/b/c": 1, "a/d": 2, "e/f": 3, "g": {}}

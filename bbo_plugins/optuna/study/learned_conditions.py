@@ -27,18 +27,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from optuna.distributions import CategoricalDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.study.distributions import dimension_of, is_single
-from bbo_plugins.optuna.study.proposal import is_stored
 from bbo_plugins.space import Condition, Split
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-    from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
     from bbo_plugins.space import Dimension
@@ -48,154 +44,13 @@ _MAX_TABLED = 16  # numeric parameters with so many levels at most are split lev
 _OUT_OF_ORDER = 20.0  # nats against a parent that was asked for after its child
 _CONDITIONAL = 10.0  # nats against a parent that has a condition itself
 _THRESHOLD_PRICE = 1.0  # nats against a threshold, on top of the choice among the values
+_MAX_CHILDREN = 400  # parameters whose conditions are learned
 _MAX_DEPTH = 4
 _REGROWN = 8  # a tree is grown anew when an eighth of the trials has come since
-_MAX_CHILDREN = 400  # parameters whose conditions are learned
 
 
 @dataclass(frozen=True)
-class Parameters:
-    """The parameters of a study.
-
-    Attributes:
-        distributions: The latest distribution of each that has several values. Left out are those
-            whose type trials disagree about, until a trial of these samplers has decided.
-        conditions: Conditions of those that do not exist everywhere.
-    """
-
-    distributions: Mapping[str, BaseDistribution]
-    conditions: Mapping[str, Condition]
-
-
-class ParameterLearner:
-    """Collects the parameters of finished trials; the order in which they come does not matter."""
-
-    def __init__(self) -> None:
-        """Start without a trial."""
-        self._trials: list[FrozenTrial] = []
-        self._latest: dict[str, tuple[FrozenTrial, BaseDistribution]] = {}
-        self._types: dict[str, set[object]] = {}
-        self._first: dict[str, BaseDistribution] = {}
-        self._moving: set[str] = set()  # parameters whose distribution has not stayed the same
-        self._n_complete_with: dict[str, int] = {}
-        self._n_complete = 0
-        self._cut_off: set[frozenset[str]] = set()  # what pruned and failed trials had
-        self._columns: dict[str, tuple[BaseDistribution, bool, _Column]] = {}
-        self._evidence = _Evidence({})
-        self._learned: Parameters | None = None
-
-    def add(self, trial: FrozenTrial) -> None:
-        """Add a finished trial."""
-        self._learned = None
-        self._trials.append(trial)
-        complete = trial.state is TrialState.COMPLETE
-        self._n_complete += complete
-        if not complete:
-            self._cut_off.add(frozenset(trial.params))
-        for name, distribution in trial.distributions.items():
-            is_latest = name not in self._latest or trial.number > self._latest[name][0].number
-            if is_latest and not is_single(distribution):
-                self._latest[name] = trial, distribution
-            if self._first.setdefault(name, distribution) != distribution:
-                self._moving.add(name)
-            self._types.setdefault(name, set()).add(_type_of(distribution))
-            if complete:
-                self._n_complete_with[name] = self._n_complete_with.get(name, 0) + 1
-
-    @property
-    def disputed(self) -> set[str]:
-        """Names of parameters about whose type trials disagree."""
-        return {name for name, types in self._types.items() if len(types) > 1}
-
-    def parameters(self) -> Parameters:
-        """Return what the trials say by now; nothing as long as none of them is complete."""
-        if not self._n_complete:
-            return Parameters({}, {})
-        if self._learned is None:
-            disputed = self.disputed
-            distributions = {
-                name: distribution
-                for name, (trial, distribution) in sorted(self._latest.items())
-                # An added trial does not show what type the objective asks for.
-                if name not in disputed or is_stored(trial.system_attrs)
-            }
-            conditions = self._conditions(distributions)
-            self._learned = Parameters(distributions, conditions)
-        return self._learned
-
-    def _conditions(self, distributions: Mapping[str, BaseDistribution]) -> dict[str, Condition]:
-        missing = [
-            name for name in distributions if self._n_complete_with.get(name, 0) < self._n_complete
-        ]
-        cut_off = [
-            name
-            for name in distributions
-            if name not in missing and any(name not in names for names in self._cut_off if names)
-        ]
-        if not missing and not cut_off:
-            return {}
-        columns = {
-            name: self._column(name, distribution) for name, distribution in distributions.items()
-        }
-        if not self._evidence.fits(columns):
-            self._evidence = _Evidence(columns)
-        self._evidence.set_ranges(columns)
-        self._evidence.add(self._trials[self._evidence.n :])
-        learned = dict.fromkeys(missing, True) | self._evidence.conditions(missing[:_MAX_CHILDREN])
-        learned |= self._evidence.conditions_of_cut_off(cut_off[:_MAX_CHILDREN])
-        return _without_circles(learned)
-
-    def _column(self, name: str, distribution: BaseDistribution) -> _Column:
-        """Return how a parameter may serve as a parent, the same object while nothing changes."""
-        is_fixed = name not in self._moving
-        known = self._columns.get(name)
-        if known is None or known[:2] != (distribution, is_fixed):
-            known = distribution, is_fixed, _Column.of(distribution, is_fixed=is_fixed)
-            self._columns[name] = known
-        return known[2]
-
-
-def conditions_among(
-    names: Collection[str], conditions: Mapping[str, Condition]
-) -> dict[str, Condition]:
-    """Return the conditions of these parameters; True for one that looks at another one."""
-
-    def is_among(condition: Condition) -> bool:
-        return not isinstance(condition, Split) or all(one in names for one in condition.parents())
-
-    return {
-        name: condition if is_among(condition) else True
-        for name, condition in conditions.items()
-        if name in names
-    }
-
-
-def _type_of(distribution: BaseDistribution) -> object:
-    """Return what Optuna does not allow to change."""
-    if isinstance(distribution, CategoricalDistribution):
-        return repr(distribution.choices)
-    return type(distribution), getattr(distribution, "log", False)
-
-
-def _without_circles(conditions: dict[str, Condition]) -> dict[str, Condition]:
-    """Return the conditions with True in place of one that would look at its own parameter."""
-    done: dict[str, Condition] = {}
-
-    def reaches(name: str, target: str, seen: set[str]) -> bool:
-        condition = done.get(name, True)
-        if name == target or name in seen or not isinstance(condition, Split):
-            return name == target
-        seen.add(name)
-        return any(reaches(parent, target, seen) for parent in condition.parents())
-
-    for name, condition in conditions.items():
-        parents = condition.parents() if isinstance(condition, Split) else ()
-        done[name] = True if any(reaches(one, name, set()) for one in parents) else condition
-    return done
-
-
-@dataclass(frozen=True)
-class _Column:
+class Column:
     """How one parameter may serve as a parent.
 
     Attributes:
@@ -217,19 +72,12 @@ class _Column:
             return None
 
     @classmethod
-    def of(cls, distribution: BaseDistribution, *, is_fixed: bool) -> _Column:
+    def of(cls, dimension: Dimension, *, is_fixed: bool) -> Column:
         """Return how it serves; where the range has changed, levels are not comparable."""
-        dimension = dimension_of(distribution)
         n_levels = dimension.n_levels or 0
         if dimension.is_categorical:
             return cls(dimension, n_levels, 0.0)
         return cls(dimension, n_levels if is_fixed and n_levels <= _MAX_TABLED else 0, 0.5)
-
-    def counts_as(self, other: _Column) -> bool:
-        """Return whether what was counted with the one holds for the other."""
-        if self.n_levels or other.n_levels:
-            return self == other
-        return True
 
     def split(self, name: str, cells: Sequence[Condition], absent: Condition) -> Split:
         """Return the split by levels."""
@@ -237,28 +85,8 @@ class _Column:
         cuts = 0.5 * (positions[1:] + positions[:-1])
         return Split(name, tuple(cuts.tolist()), (*cells, absent))
 
-    def threshold(
-        self,
-        name: str,
-        ends: tuple[float, float],
-        cells: tuple[bool, bool],
-        absent: Condition,
-        *,
-        is_seen_once: bool,
-    ) -> Split:
-        """Return the split between two values, the lower one first.
 
-        It lies in their middle. If the child was seen once, it is active from there on only: going
-        there again confirms the rule or refutes it.
-        """
-        below, above = self.dimension.encode(ends).tolist()
-        cut = 0.5 * (below + above)
-        if is_seen_once:
-            cut = above if cells[1] else math.nextafter(below, math.inf)
-        return Split(name, (cut,), (*cells, absent))
-
-
-class _Evidence:
+class Evidence:
     """Counts and extremes over the trials, for each pair of a parent and a child.
 
     Rows stand for the cells of all parents one after the other: the levels of each, or one cell if
@@ -266,8 +94,8 @@ class _Evidence:
     trial that was cut off shows which parameters it had, and perhaps which it would not have had.
     """
 
-    def __init__(self, columns: Mapping[str, _Column]) -> None:
-        self.n = 0  # trials that have been added
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        """Start with nothing counted."""
         self._names = list(columns)
         self._column_of = {name: column for column, name in enumerate(self._names)}
         self._columns = [*columns.values()]
@@ -287,21 +115,19 @@ class _Evidence:
         self._known: list[NDArray[np.bool_]] = []
         self._numbers: list[int] = []
 
-    def fits(self, columns: Mapping[str, _Column]) -> bool:
+    def holds_for(self, columns: Mapping[str, Column]) -> bool:
         """Return whether what was counted holds for these parameters."""
         return [*columns] == self._names and all(
-            map(_Column.counts_as, self._columns, columns.values())
+            new == old if new.n_levels or old.n_levels else True
+            for new, old in zip(columns.values(), self._columns, strict=True)
         )
 
-    def set_ranges(self, columns: Mapping[str, _Column]) -> None:
-        """Take over the dimensions of parameters whose ranges have changed."""
+    def update(self, columns: Mapping[str, Column], trials: Sequence[FrozenTrial]) -> None:
+        """Take over ranges that have changed, and count those of all trials that are new."""
         if self._columns != [*columns.values()]:
             self._columns = [*columns.values()]
             self._trees.clear()
-
-    def add(self, trials: Sequence[FrozenTrial]) -> None:
-        """Add trials to the counts and extremes."""
-        for trial in trials:
+        for trial in trials[len(self._numbers) :]:
             values, known, position = self._read(trial)
             exists = ~np.isnan(values)
             cells = self._cells(values, known)
@@ -319,7 +145,6 @@ class _Evidence:
             both = exists[:, None] & exists[None, :]
             self._together += both
             self._reversed += both & (position[:, None] > position[None, :])
-        self.n += len(trials)
 
     def _read(self, trial: FrozenTrial) -> tuple[FloatArray, NDArray[np.bool_], IntArray]:
         """Return values (NaN where absent), what is known, and the order of asking, each (P,)."""
@@ -346,7 +171,17 @@ class _Evidence:
                 cells.append(self._first[column] + (int(value) if parent.n_levels else 0))
         return np.array(cells, dtype=np.int64)
 
-    def conditions(self, children: Sequence[str]) -> dict[str, Condition]:
+    def conditions(self, missing: Sequence[str], cut_off: Sequence[str]) -> dict[str, Condition]:
+        """Return the conditions of the parameters that are missing in some trial.
+
+        Args:
+            missing: Those that some complete trial lacks.
+            cut_off: Those that only trials lack which were cut off.
+        """
+        learned = dict.fromkeys(missing, True) | self._of_missing(missing[:_MAX_CHILDREN])
+        return _without_circles(learned | self._of_cut_off(cut_off[:_MAX_CHILDREN]))
+
+    def _of_missing(self, children: Sequence[str]) -> dict[str, Condition]:
         """Return the condition of each child."""
         columns = [self._column_of[child] for child in children]
         scores = self._scores()[:, columns]
@@ -363,7 +198,7 @@ class _Evidence:
                 found[child] = self._single_split(parent, column)
         return found
 
-    def conditions_of_cut_off(self, children: Sequence[str]) -> dict[str, Condition]:
+    def _of_cut_off(self, children: Sequence[str]) -> dict[str, Condition]:
         """Return the conditions of those children that are missing at levels of some parent.
 
         Every complete trial has these children. A level counts if only trials that were cut off are
@@ -421,12 +256,16 @@ class _Evidence:
             ends, cells = (float(high[0]), float(low[1])), (False, True)
         else:
             ends, cells = (float(high[1]), float(low[0])), (True, False)
-        once = bool(having[0] == 1)
-        return column.threshold(name, ends, cells, bool(holds[-1]), is_seen_once=once)
+        below, above = column.dimension.encode(ends).tolist()
+        cut = 0.5 * (below + above)
+        if having[0] == 1:  # active from there on only: going there again confirms or refutes it
+            cut = above if cells[1] else math.nextafter(below, math.inf)
+        return Split(name, (cut,), (*cells, bool(holds[-1])))
 
     def _tree(self, child: int) -> Condition:
         """Return a tree over several parents; True where they do not decide."""
-        n = self.n - self.n % max(1, self.n // _REGROWN)
+        n = len(self._numbers)
+        n -= n % max(1, n // _REGROWN)
         order = np.argsort(self._numbers, kind="stable")[:n]
         grown_from = np.array(self._numbers)[order].tobytes()
         name = self._names[child]
@@ -453,7 +292,7 @@ class _Tree:
     """
 
     names: Sequence[str]
-    columns: Sequence[_Column]
+    columns: Sequence[Column]
     values: FloatArray
     known: NDArray[np.bool_]
     child: int
@@ -527,3 +366,20 @@ def _log_evidence(having: Any, without: Any) -> FloatArray:
 
     evidence: FloatArray = betaln(np.add(having, 0.5), np.add(without, 0.5)) - math.log(math.pi)
     return evidence
+
+
+def _without_circles(conditions: dict[str, Condition]) -> dict[str, Condition]:
+    """Return the conditions with True in place of one that would look at its own parameter."""
+    done: dict[str, Condition] = {}
+
+    def reaches(name: str, target: str, seen: set[str]) -> bool:
+        condition = done.get(name, True)
+        if name == target or name in seen or not isinstance(condition, Split):
+            return name == target
+        seen.add(name)
+        return any(reaches(parent, target, seen) for parent in condition.parents())
+
+    for name, condition in conditions.items():
+        parents = condition.parents() if isinstance(condition, Split) else ()
+        done[name] = True if any(reaches(one, name, set()) for one in parents) else condition
+    return done

@@ -1,0 +1,203 @@
+"""What a search records of the results that Tune passes on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from optuna.trial import FrozenTrial, TrialState
+
+from bbo_plugins.optuna import UHEBOSampler, continued_from
+
+pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
+
+from ray import tune
+
+from bbo_plugins.optuna.study.trials import TrialRow
+from bbo_plugins.ray import BBOSearch
+from tests.ray.searches import (
+    MODELS,
+    SPACE,
+    make_search,
+    result_of,
+    states_of,
+    suggested,
+    trials_of,
+)
+
+
+def test_reported_numbers_are_attributes_for_constraints() -> None:
+    """Numbers and texts that the trainable reports are there when constraints are computed."""
+    seen = []
+
+    def constraints(trial: FrozenTrial) -> list[float]:
+        seen.append(dict(trial.user_attrs))
+        return [trial.user_attrs["latency"] - 1.0]
+
+    search = make_search(seed=None, sampler=UHEBOSampler(constraints_func=constraints))
+    result = result_of(suggested(search, "a"), latency=0.5, note="n", table=[1], pid=3, done=True)
+    search.on_trial_complete("a", result)
+    assert seen == [{"latency": 0.5, "note": "n"}]
+
+
+def test_several_objectives_are_searched_and_recorded(caplog: pytest.LogCaptureFixture) -> None:
+    """As in OptunaSearch: lists of metrics and modes; a value that is missing or NaN is none."""
+    search = BBOSearch(
+        SPACE,
+        metric=["loss", "speed"],
+        mode=["min", "max"],
+        points_to_evaluate=[{"x": 1.0, "n/k": "a"}],
+        evaluated_rewards=[[1.0, 19.0]],
+        seed=0,
+    )
+    for i in range(13):
+        trial_id = f"t{i}"
+        config = suggested(search, trial_id)
+        result = result_of(config, speed=(config["x"] - 20.0) ** 2, latency=i)
+        if i == 3:
+            del result["speed"]
+        if i == 4:
+            result["speed"] = math.nan
+        search.on_trial_result(trial_id, result)
+        search.on_trial_complete(trial_id, result, error=i == 5)
+    trials = trials_of(search)
+    states = [trial.state for trial in trials]
+    assert states[4:7] == [TrialState.PRUNED, TrialState.FAIL, TrialState.FAIL]
+    assert states.count(TrialState.COMPLETE) == 11
+    assert trials[0].values == [1.0, 19.0]
+    assert trials[1].values == pytest.approx(
+        [trials[1].params["x"], (trials[1].params["x"] - 20.0) ** 2]
+    )
+    assert trials[1].user_attrs == {"latency": 0}
+    assert "speed = nan" in caplog.text
+    assert [each.name for each in search._ot_study.directions] == ["MINIMIZE", "MAXIMIZE"]
+    with pytest.raises(ValueError, match=r"metric must be .*, as BBOSearch was told so"):
+        search.set_search_properties("loss", "min", {})
+
+
+def test_without_a_metric_ray_has_a_name() -> None:
+    """A trainable that returns a number reports it under Ray's own name."""
+    search = BBOSearch({"x": tune.uniform(0.0, 1.0)}, mode="max")
+    suggested(search, "a")
+    search.on_trial_complete("a", {"_metric": 2.0, "training_iteration": 1})
+    assert search._ot_study.best_value == 2.0
+
+
+def test_failed_trial_that_is_restarted_under_another_name() -> None:
+    """Tuner.restore(restart_errored=True) runs the config as a new trial; Ray's search dies."""
+    search = make_search()
+    config, other = suggested(search, "old"), suggested(search, "other")
+    search.on_trial_complete("old", error=True)
+    search.on_trial_complete("other", error=True)
+    search.on_trial_result("new", result_of(other))
+    search.on_trial_complete("new", result_of(other))
+    assert states_of(search) == ["FAIL", "FAIL", "COMPLETE"]
+    assert trials_of(search)[2].params == {"x": other["x"], "n/k": other["n"]["k"]}
+    search.on_trial_complete("old", error=True)
+    assert len(trials_of(search)) == 3
+    search.on_trial_result("old", result_of(config))  # resumed under its own name
+    search.on_trial_complete("old", result_of(config))
+    search.on_trial_result("old", result_of(config))
+    assert [t.value for t in trials_of(search)] == [None, None, other["x"], config["x"]]
+
+
+def test_failed_nested_trial_is_restarted_under_another_name() -> None:
+    """It is known by its config, which has other paths than the study has names."""
+    search = make_search(MODELS, points_to_evaluate=[{"model": {"kind": "forest", "depth": 7}}])
+    config = suggested(search, "a")
+    search.on_trial_complete("a", error=True)
+    flat = {"config/model/kind": "forest", "config/model/depth": 7, "config/seed": 7}
+    flat["config/rate"] = config["rate"]
+    search.on_trial_result("b", {"loss": 1.0, "training_iteration": 1, **flat})
+    search.on_trial_complete("b", {"loss": 1.0, "training_iteration": 1, **flat})
+    first, second = trials_of(search)
+    assert (first.state, second.state) == (TrialState.FAIL, TrialState.COMPLETE)
+    assert first.params == second.params
+
+
+def test_results_of_an_unknown_trial_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    """They are no error, and one line in the log says so."""
+    search = make_search()
+    for _ in range(2):
+        search.on_trial_result("who", result_of({"x": 1.0, "n": {"k": "a"}}))
+    search.on_trial_complete("who")
+    assert trials_of(search) == []
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_continued_trial_is_another_one_in_the_study() -> None:
+    """The value after more training has a trial of its own that names the one before."""
+    search = make_search()
+    config = suggested(search, "a")
+    search.on_trial_continued("a")  # it has no value yet, so there is nothing to continue
+    search.on_trial_complete("a", result_of(config))
+    search.on_trial_continued("a")
+    assert states_of(search) == ["COMPLETE", "RUNNING"]
+    search.on_trial_result("a", result_of(config, loss=-1.0))
+    search.on_trial_complete("a", error=True)
+    search.on_trial_result("a", result_of(config, loss=-2.0))
+    search.on_trial_complete("a", result_of(config, loss=-3.0))
+    search.on_trial_complete("a")
+    assert states_of(search) == ["COMPLETE", "FAIL", "COMPLETE"]
+    assert [continued_from(t) for t in trials_of(search)] == [None, 0, 0]
+    assert [t.params for t in trials_of(search)] == [
+        {"x": config["x"], "n/k": config["n"]["k"]}
+    ] * 3
+    assert trials_of(search)[2].value == -3.0
+
+
+def test_continued_trials_take_the_place_of_new_ones() -> None:
+    """With one trial at a time, the next is suggested when the continuation has ended."""
+    search = make_search()
+    search.set_max_concurrency(1)
+    config = suggested(search, "a")
+    search.on_trial_complete("a", result_of(config))
+    search.on_trial_continued("a")
+    assert search.suggest("b") is None
+    search.on_trial_complete("a", result_of(config))
+    assert search.suggest("b") is not None
+
+
+def test_trial_that_was_stopped_early_is_pruned() -> None:
+    """Its value is not that of a whole training; the last one it reported is kept."""
+    search = make_search()
+    config = suggested(search, "a")
+    search.on_trial_stopped_early("a")
+    search.on_trial_complete("a", result_of(config, training_iteration=4))
+    (trial,) = trials_of(search)
+    assert trial.state is TrialState.PRUNED
+    assert trial.intermediate_values == {4: config["x"]}
+
+
+@pytest.mark.parametrize("loss", [5.0, math.nan])
+def test_trial_that_ends_while_it_is_paused_has_its_last_result(loss: float) -> None:
+    """Ray passes none on then; it is a whole training unless another one was twice as long."""
+    search = make_search()
+    for name, longest in (("short", 3), ("long", 9), ("as long", 8), ("dropped", 4)):
+        config = suggested(search, name)
+        for iteration in range(1, longest + 1):
+            result = result_of(config, training_iteration=iteration, loss=loss + 1.0 / iteration)
+            search.on_trial_result(name, {**result, "latency": iteration})
+        search.on_trial_complete(name)
+        search.on_trial_complete(name)
+    trials = trials_of(search)
+    whole, dropped = ("COMPLETE", "PRUNED") if math.isfinite(loss) else ("FAIL", "FAIL")
+    assert [trial.state.name for trial in trials] == [whole, whole, whole, dropped]
+    assert [trial.user_attrs["latency"] for trial in trials] == [3, 9, 8, 4]
+    if whole == "COMPLETE":
+        assert trials[1].value == 5.0 + 1.0 / 9.0
+        assert trials[3].value == trials[3].intermediate_values[4] == 5.25
+
+
+@pytest.mark.parametrize("result", [None, {}])
+def test_trial_that_is_removed_before_it_runs_is_no_failure(result: dict[str, Any] | None) -> None:
+    """Its setting may be fine; one that ran and reported no value has failed."""
+    search = make_search()
+    suggested(search, "a")
+    suggested(search, "b")
+    search.on_trial_complete("a", result)
+    search.on_trial_complete("b", {"training_iteration": 1, "other": 2.0})
+    rows = [TrialRow.read(trial) for trial in trials_of(search)]
+    assert [row.state for row in rows] == [TrialState.PRUNED, TrialState.PRUNED]
+    assert [row.failed for row in rows] == [False, True]
