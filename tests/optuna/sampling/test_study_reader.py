@@ -1,0 +1,234 @@
+"""What a model is told about running trials, stored fits and held parameters; what is kept."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from bbo_plugins.optuna import UHEBOSampler
+from bbo_plugins.optuna.sampling.base import held_params
+from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from bbo_plugins.optuna.study.memory import PerStudy
+from bbo_plugins.optuna.study.proposal import PREFIX, Proposal, store_proposal
+from bbo_plugins.optuna.study.trials import BESIDE_KEY
+from tests.optuna.snapshots import MIXED, SPACE, X, ask, finished, look, study_of
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+# ---------------------------------------------------------------------------------------- pending
+
+
+def test_running_trials_are_pending_where_they_are_known_to_be() -> None:
+    """Proposed, enqueued and suggested values are used, the surest source first."""
+    study = study_of(finished(1.0, 1.0))
+    space = {"x": X, "y": X}
+    proposed = ask(study)
+    store_proposal(study, proposed, Proposal.of({"x": 2.0, "y": 3.0}, space))
+    suggested = ask(study)
+    store_proposal(study, suggested, Proposal.of({"x": 4.0, "y": 5.0}, space))
+    study._storage.set_trial_param(suggested._trial_id, "y", 6.0, X)
+    study.enqueue_trial({"x": 7.0, "y": 8.0})
+    study.ask()
+    ask(study)  # nobody knows where this one is
+    incomplete = ask(study)
+    study._storage.set_trial_param(incomplete._trial_id, "x", 9.0, X)
+    pending = look(study, space).observations.pending
+    np.testing.assert_allclose(pending, [[0.2, 0.3], [0.4, 0.6], [0.7, 0.8]])
+
+
+def test_only_the_latest_running_trials_are_pending() -> None:
+    """Trials of workers that died long ago stay RUNNING; their number does not grow for ever."""
+    study = study_of(finished(1.0, 1.0))
+    for i in range(70):
+        store_proposal(study, ask(study), Proposal.of({"x": i / 10.0}, SPACE))
+    pending = look(study).observations.pending
+    np.testing.assert_allclose(pending[:, 0], np.arange(6, 70) / 100.0)
+
+
+@pytest.mark.parametrize(
+    "state", [TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL], ids=lambda s: s.name
+)
+def test_overtaken_trials_are_dead(state: TrialState) -> None:
+    """Dead once 32 later trials have finished, and 4 more per later one that still runs."""
+    study = study_of(*[finished(1.0, 1.0) for _ in range(40)])  # lower numbers do not count
+    dead = ask(study)
+    store_proposal(study, dead, Proposal.of({"x": 2.0}, SPACE))
+    value = 1.0 if state is TrialState.COMPLETE else None
+    study.add_trials([finished(1.0, value, state) for _ in range(35)])
+    alive = ask(study)
+    store_proposal(study, alive, Proposal.of({"x": 3.0}, SPACE))
+    reader = StudyReader()
+    pending = look(study, reader=reader).observations.pending
+    np.testing.assert_allclose(pending, [[0.2], [0.3]])
+    # Each look leaves a running trial behind, so 12 more are needed for the two that follow.
+    study.add_trials([finished(1.0, value, state) for _ in range(12)])
+    for seen_by in (reader, StudyReader()):
+        pending = look(study, reader=seen_by).observations.pending
+        np.testing.assert_allclose(pending, [[0.3]])
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {f"{PREFIX}0": "garbage"},
+        {f"{PREFIX}0": json.dumps({"v": 1, "params": {"x": 1e9}, "constraints": [], "fits": []})},
+        {"fixed_params": ["x"]},
+        {"fixed_params": {"x": "far"}},
+    ],
+)
+def test_hostile_attributes_of_running_trials_are_ignored(attributes: dict[str, Any]) -> None:
+    """Whatever another program stored, the observations stay and nothing is raised."""
+    study = study_of(finished(1.0, 1.0))
+    trial = ask(study)
+    for key, value in attributes.items():
+        study._storage.set_trial_system_attr(trial._trial_id, key, value)
+    seen = look(study).observations
+    assert not seen.pending.size
+    assert len(seen.y) == 1
+
+
+def test_trials_know_how_many_ran_beside_them() -> None:
+    """What a model suggested beside others keeps their number, whatever runs now."""
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=2, seed=0))
+    for n in (1, 1, 1, 3, 1):
+        for trial in [study.ask(dict(SPACE)) for _ in range(n)]:
+            study.tell(trial, trial.params["x"])
+    np.testing.assert_array_equal(look(study).observations.n_beside, [0, 0, 0, 0, 1, 2, 0])
+
+
+@pytest.mark.parametrize("stored", ["3", -1, None, 1.5, 10**9])
+def test_hostile_numbers_of_trials_beside_are_ignored(stored: Any) -> None:
+    """What is no number of trials counts as none."""
+    study = study_of(finished(1.0, 1.0))
+    trial = ask(study)
+    study._storage.set_trial_system_attr(trial._trial_id, BESIDE_KEY, stored)
+    study.tell(trial.number, 1.0)
+    np.testing.assert_array_equal(look(study).observations.n_beside, [0, 0])
+
+
+# ------------------------------------------------------------------------------------ stored fits
+
+
+def with_fits(
+    study: Study, fits: tuple[Any, ...], *, loss: str = "L", **options: Any
+) -> FrozenTrial:
+    """Create a running trial that stored ``fits``."""
+    trial = ask(study)
+    params = {"x": 1.0, **options.pop("more", {})}
+    store_proposal(study, trial, Proposal(params, fits, loss=loss, **options))
+    return study._storage.get_trial(trial._trial_id)
+
+
+def test_fits_of_other_parameters_are_not_continued() -> None:
+    """Hyperparameters belong to parameters: other names, other hyperparameters."""
+    study = study_of(finished(1.0, 1.0))
+    with_fits(study, ("ours",))
+    with_fits(study, ("theirs",), more={"y": 1.0})
+    assert look(study).fits == {"L": ("ours",)}
+
+
+# --------------------------------------------------------------------------------- held parameters
+
+
+def test_fixed_parameters_are_held() -> None:
+    """Values that an enqueued trial fixes hold the space there and are part of the snapshot."""
+    study = study_of(finished(1.0, 1.0))
+    study.enqueue_trial({"y": 2.5, "unknown": 1.0})
+    trial = study._storage.get_trial(study.ask()._trial_id)
+    space = {"x": X, "y": X}
+    snapshot = StudyReader().snapshot(study, trial, space, {})
+    assert snapshot.fixed == {"y": 2.5}
+    np.testing.assert_allclose(snapshot.space.snap([[0.9, 0.9]]), [[0.9, 0.25]])
+
+
+@pytest.mark.parametrize("value", ["a", None, 11.0, math.nan])
+def test_fixed_parameters_that_do_not_fit_are_not_held(value: Any) -> None:
+    """Optuna will complain about such a value; the model goes on without it."""
+    study = study_of(finished(1.0, 1.0))
+    study.enqueue_trial({"x": value})
+    trial = study._storage.get_trial(study.ask()._trial_id)
+    snapshot = StudyReader().snapshot(study, trial, {"x": X, "y": X}, {"y": value})
+    assert snapshot.fixed == {}
+
+
+def test_held_parameters_stay_in_the_model() -> None:
+    """A parameter that is held is a column of the model all the same, if all trials share it."""
+    study = study_of(
+        optuna.create_trial(value=1.0, params={"x": 1.0, "n": 2, "c": "a"}, distributions=MIXED),
+        optuna.create_trial(value=2.0, params={"x": 3.0, "n": 4, "c": "b"}, distributions=MIXED),
+    )
+    snapshot = look(study, SPACE, held={"n": 4, "c": "z", "other": 1})
+    assert snapshot.fixed == {"n": 4}
+    assert list(snapshot.space.names) == ["n", "x"]
+    np.testing.assert_allclose(snapshot.observations.X, [[0.375, 0.1], [0.875, 0.3]])
+    np.testing.assert_allclose(snapshot.space.snap([[0.1, 0.5]]), [[0.875, 0.5]])
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_what_a_partial_fixed_sampler_holds_is_found() -> None:
+    """Nested wrappers are seen through, the outer one winning; other samplers' are not ours."""
+    ours = optuna.samplers.RandomSampler()
+    inner = optuna.samplers.PartialFixedSampler({"x": 1.0, "y": 2.0}, ours)
+    outer = optuna.samplers.PartialFixedSampler({"x": 3.0}, inner)
+    study = optuna.create_study(sampler=outer)
+    assert held_params(study, ours) == {"x": 3.0, "y": 2.0}
+    assert held_params(study, optuna.samplers.RandomSampler()) == {}
+    assert held_params(optuna.create_study(sampler=ours), ours) == {}
+
+
+# ----------------------------------------------------------------------------------------- caches
+
+
+def test_a_reader_sees_new_trials() -> None:
+    """What is read once is kept, what is new is added, also if trials finish out of order."""
+    study = study_of(finished(1.0, 1.0))
+    reader = StudyReader()
+    late, early = study.ask({"x": X}), study.ask({"x": X})
+    study.tell(early, 5.0)
+    np.testing.assert_array_equal(look(study, reader=reader).observations.y, [1.0, 5.0])
+    study.tell(late, 3.0)
+    np.testing.assert_array_equal(look(study, reader=reader).observations.y, [1.0, 3.0, 5.0])
+    fresh = look(study)
+    np.testing.assert_array_equal(look(study, reader=reader).observations.X, fresh.observations.X)
+
+
+def test_a_reader_notices_that_the_study_is_another_one() -> None:
+    """A storage may give a deleted study's identifier to the next study."""
+    reader = StudyReader()
+    look(study_of(finished(1.0, 1.0)), reader=reader)
+    other = study_of(finished(9.0, 7.0))
+    snapshot = look(other, reader=reader)
+    np.testing.assert_array_equal(snapshot.observations.y, [7.0])
+    np.testing.assert_allclose(snapshot.observations.X, [[0.9]])
+    wider = study_of(optuna.create_trial(value=1.0, params={"z": 1.0}, distributions={"z": X}))
+    assert list(reader.distributions(wider)) == ["z"]
+
+
+def test_readers_are_one_per_study_and_bounded() -> None:
+    """Studies are told apart, also in different storages; old ones are forgotten, not piled up."""
+    readers = PerStudy(StudyReader)
+    storage = optuna.storages.InMemoryStorage()
+    studies = [optuna.create_study(storage=storage) for _ in range(9)]
+    first = readers.of(studies[0])
+    assert readers.of(studies[0]) is first
+    assert readers.of(optuna.create_study()) is not first  # the same identifier elsewhere
+    for study in studies[1:]:
+        assert readers.of(study) is not first
+    assert readers.of(studies[0]) is not first
+
+
+def test_readers_do_not_keep_storages_alive() -> None:
+    """A sampler that outlives a study does not keep its trials in memory."""
+    readers = PerStudy(StudyReader)
+    readers.of(optuna.create_study())
+    gc.collect()
+    assert not readers._of_storage
