@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from optuna.distributions import BaseDistribution, FloatDistribution
@@ -28,7 +28,10 @@ from optuna.distributions import BaseDistribution, FloatDistribution
 from benchmarks.bilevel.task import LOWER, UPPER, Array, BilevelTask, Function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    # Of a, b, c and d, (..., n) each.
+    Parts: TypeAlias = Callable[[Array, Array, Array, Array], Array]
 
 _LOG_LOW = 0.001  # where the box of log d begins; log of it is below -5
 _TAN_GAP = 0.005  # distance of the box of tan d from its pole: tan reaches 200
@@ -42,8 +45,8 @@ def _sum2(v: Array) -> Array:
 class _Smd:
     """One problem of the suite: the parts F and f are made of, as functions of the variables."""
 
-    upper: Callable[[Array, Array, Array, Array], Array]
-    lower: Callable[[Array, Array, Array, Array], Array]
+    upper: Parts
+    lower: Parts
     lower_minimum: Callable[[Array, Array], Array]
     boxes: tuple[tuple[float, float], ...]  # of a, b, c, d
     best: tuple[float, float, float, float]  # entries of a, b, c, d at the optimum
@@ -185,8 +188,33 @@ class _Layout:
             for i in range(count)
         }
 
-    def function(self, of_parts: Callable[[Array, Array, Array, Array], Array]) -> Function:
+    def function(self, of_parts: Parts) -> Function:
         return lambda x, z: np.asarray(of_parts(*self.split(x, z)))
+
+
+def _task(
+    name: str,
+    layout: _Layout,
+    parts: _Smd,
+    *,
+    n_queries: int = 250,
+    constraints: Mapping[str, Parts] | None = None,
+    feasible: bool = True,
+    **more: Any,
+) -> BilevelTask:
+    """Return the task that the parts make with so many entries of the variables."""
+    upper_space, lower_space = layout.spaces(parts.boxes)
+    functions = {UPPER: parts.upper, LOWER: parts.lower, **(constraints or {})}
+    return BilevelTask(
+        name=name,
+        upper_space=upper_space,
+        lower_space=lower_space,
+        functions={key: layout.function(of_parts) for key, of_parts in functions.items()},
+        lower_minimum=lambda x: parts.lower_minimum(x[..., : layout.p], x[..., layout.p :]),
+        solution=layout.params(parts.best) if feasible else None,
+        n_queries=n_queries,
+        **more,
+    )
 
 
 def smd(number: int, dimension: int) -> BilevelTask:
@@ -196,23 +224,12 @@ def smd(number: int, dimension: int) -> BilevelTask:
     """
     layout = _Layout(*{5: (1, 1, 2), 10: (3, 2, 3)}[dimension])
     q = {5: 0, 10: 1}[dimension] if number == 6 else layout.n_c
-    parts = _smd(number, q)
-    upper_space, lower_space = layout.spaces(parts.boxes)
-    return BilevelTask(
-        name=f"smd{number}-{dimension}d",
-        upper_space=upper_space,
-        lower_space=lower_space,
-        functions={UPPER: layout.function(parts.upper), LOWER: layout.function(parts.lower)},
-        lower_minimum=lambda x: parts.lower_minimum(x[..., : layout.p], x[..., layout.p :]),
-        solution=layout.params(parts.best),
-        n_queries=250,
-        many_responses=number == 6,
-    )
+    name = f"smd{number}-{dimension}d"
+    return _task(name, layout, _smd(number, q), many_responses=number == 6)
 
 
 def bounded_smd2() -> BilevelTask:
     """Return the BILBO paper's SMD2, in which log d is replaced by log(0.99 d + 0.01)."""
-    layout = _Layout(1, 1, 2)
 
     def t(b: Array, d: Array) -> Array:
         return b - np.log(0.99 * d + 0.01)
@@ -220,44 +237,26 @@ def bounded_smd2() -> BilevelTask:
     def best_t(b: Array) -> Array:
         return np.minimum(b - math.log(0.01), 0.0)  # d = 0 is the nearest below b = log 0.01
 
-    upper_space, lower_space = layout.spaces(((-1.0, 2.0), (-5.0, 1.0), (-1.0, 2.0), (0.0, math.e)))
-    return BilevelTask(
-        name="smd2-bounded",
-        upper_space=upper_space,
-        lower_space=lower_space,
-        functions={
-            UPPER: layout.function(
-                lambda a, b, c, d: _sum2(a) - _sum2(c) / 2 + _sum2(b) - _sum2(t(b, d))
-            ),
-            LOWER: layout.function(lambda a, b, c, d: _sum2(a) + _sum2(c) / 2 + _sum2(t(b, d))),
-        },
-        lower_minimum=lambda x: _sum2(x[..., :1]) + _sum2(best_t(x[..., 1:])),
-        solution=layout.params((0.0, 0.0, 0.0, 1.0)),
-        n_queries=250,
+    parts = _Smd(
+        upper=lambda a, b, c, d: _sum2(a) - _sum2(c) / 2 + _sum2(b) - _sum2(t(b, d)),
+        lower=lambda a, b, c, d: _sum2(a) + _sum2(c) / 2 + _sum2(t(b, d)),
+        lower_minimum=lambda a, b: _sum2(a) + _sum2(best_t(b)),
+        boxes=((-1.0, 2.0), (-5.0, 1.0), (-1.0, 2.0), (0.0, math.e)),
+        best=(0.0, 0.0, 0.0, 1.0),
     )
+    return _task("smd2-bounded", _Layout(1, 1, 2), parts)
 
 
 def bounded_smd6() -> BilevelTask:
     """Return the BILBO paper's SMD6: q = 0, s = 2, the terms of f divided by 3, 9 and 3."""
-    layout = _Layout(1, 1, 2)
-    upper_space, lower_space = layout.spaces(((-1.0, 2.0),) * 4)
-    return BilevelTask(
-        name="smd6-bounded",
-        upper_space=upper_space,
-        lower_space=lower_space,
-        functions={
-            UPPER: layout.function(
-                lambda a, b, c, d: _sum2(a) + _sum2(c) / 2 + _sum2(b) - _sum2(b - d)
-            ),
-            LOWER: layout.function(
-                lambda a, b, c, d: _sum2(a) / 3 + _steps(c) / 9 + _sum2(b - d) / 3
-            ),
-        },
-        lower_minimum=lambda x: _sum2(x[..., :1]) / 3,
-        solution=layout.params((0.0, 0.0, 0.0, 0.0)),
-        n_queries=250,
-        many_responses=True,
+    parts = _Smd(
+        upper=lambda a, b, c, d: _sum2(a) + _sum2(c) / 2 + _sum2(b) - _sum2(b - d),
+        lower=lambda a, b, c, d: _sum2(a) / 3 + _steps(c) / 9 + _sum2(b - d) / 3,
+        lower_minimum=lambda a, b: _sum2(a) / 3,  # noqa: ARG005
+        boxes=((-1.0, 2.0),) * 4,
+        best=(0.0, 0.0, 0.0, 0.0),
     )
+    return _task("smd6-bounded", _Layout(1, 1, 2), parts, many_responses=True)
 
 
 def bounded_smd12(*, feasible: bool = True) -> BilevelTask:
@@ -267,7 +266,6 @@ def bounded_smd12(*, feasible: bool = True) -> BilevelTask:
         feasible: False raises what b - tanh d must be to more than it can be, by 0.5 of the
             standardized constraint.
     """
-    layout = _Layout(1, 1, 2)
     largest_t = 1.0 + math.tanh(math.pi / 2.0)
     # With c = largest_t + margin - t, E c² = (largest_t + margin)² + Var t (t has mean 0), and
     # margin / rms = 0.5 has the solution below for Var t = 1/3 + 0.4516.
@@ -278,13 +276,12 @@ def bounded_smd12(*, feasible: bool = True) -> BilevelTask:
     def t(b: Array, d: Array) -> Array:
         return b - np.tanh(d)
 
-    def lower_minimum(x: Array) -> Array:
-        b = x[..., 1]
+    def lower_minimum(a: Array, b: Array) -> Array:
         # |t| = 1 where d can reach it, else as much as d can reach: then the level is infeasible
-        t_squared = np.minimum(np.square(np.abs(b) + math.tanh(math.pi / 2.0)), 1.0)
-        return _sum2(x[..., :1]) + 1.0 + t_squared
+        t_squared = np.minimum(np.square(np.abs(b[..., 0]) + math.tanh(math.pi / 2.0)), 1.0)
+        return _sum2(a) + 1.0 + t_squared
 
-    constraints: dict[str, Callable[[Array, Array, Array, Array], Array]] = {
+    constraints: dict[str, Parts] = {
         "gap": lambda a, b, c, d: least_t - t(b, d)[..., 0],  # noqa: ARG005
         "a": lambda a, b, c, d: (b**3 - a)[..., 0],  # noqa: ARG005
         "b": lambda a, b, c, d: (a**3 - b)[..., 0],  # noqa: ARG005
@@ -292,29 +289,26 @@ def bounded_smd12(*, feasible: bool = True) -> BilevelTask:
         "c1": lambda a, b, c, d: c[..., 0] ** 3 - c[..., 1],  # noqa: ARG005
         "size": lambda a, b, c, d: 1.0 - t(b, d)[..., 0] ** 2,  # noqa: ARG005
     }
-    upper_space, lower_space = layout.spaces(
-        ((-5.0, 10.0), (-1.0, 1.0), (-5.0, 10.0), (-math.pi / 2.0, math.pi / 2.0))
-    )
-    return BilevelTask(
-        name="smd12-bounded" if feasible else "smd12-infeasible",
-        upper_space=upper_space,
-        lower_space=lower_space,
-        functions={
-            UPPER: layout.function(
-                lambda a, b, c, d: (
-                    _sum2(a - 2)
-                    + _sum2(c) / 2
-                    + _sum2(b - 2)
-                    + np.tanh(np.abs(d)).sum(axis=-1)
-                    - _sum2(t(b, d))
-                )
-            ),
-            LOWER: layout.function(lambda a, b, c, d: _sum2(a) + _sum2(c - 2) / 2 + _sum2(t(b, d))),
-            **{name: layout.function(parts) for name, parts in constraints.items()},
-        },
+    parts = _Smd(
+        upper=lambda a, b, c, d: (
+            _sum2(a - 2)
+            + _sum2(c) / 2
+            + _sum2(b - 2)
+            + np.tanh(np.abs(d)).sum(axis=-1)
+            - _sum2(t(b, d))
+        ),
+        lower=lambda a, b, c, d: _sum2(a) + _sum2(c - 2) / 2 + _sum2(t(b, d)),
         lower_minimum=lower_minimum,
-        solution=layout.params((1.0, 1.0, 1.0, 0.0)) if feasible else None,
+        boxes=((-5.0, 10.0), (-1.0, 1.0), (-5.0, 10.0), (-math.pi / 2.0, math.pi / 2.0)),
+        best=(1.0, 1.0, 1.0, 0.0),
+    )
+    return _task(
+        "smd12-bounded" if feasible else "smd12-infeasible",
+        _Layout(1, 1, 2),
+        parts,
         n_queries=400 if feasible else 40,
+        constraints=constraints,
+        feasible=feasible,
         upper_constraints=("gap", "a", "b"),
         lower_constraints=("c0", "c1", "size"),
     )

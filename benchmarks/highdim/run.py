@@ -4,10 +4,10 @@ A longer run that is stored counts as a shorter one, so that the benchmark can b
 ``--parts``, ``--problems``, ``--samplers``, ``--trials``, ``--minutes``. The tables are made from
 all stored runs of what is asked for, and say how many there are.
 
-Seeds begin at 100: smaller ones were used while the sampler was made. GPSampler, TuRBO, HEBO take
-minutes per run and get fewer seeds where there are 50 or 100 parameters. Two parts, of 10 and 30
-parameters, are for the choice between our own samplers, and have no one else. Suggestion times in
-turn are measured by ``python -m benchmarks latency --samplers go-ucb gpsampler``.
+Seeds begin at 100: smaller ones were used while the sampler was made. GPSampler, TuRBO, HEBO and
+SMAC3 take minutes per run and get fewer seeds where there are 50 or 100 parameters. Two parts, of
+10 and 30 parameters, are for the choice between our own samplers, and have no one else. Suggestion
+times in turn are measured by ``python -m benchmarks latency --samplers go-ucb gpsampler``.
 """
 
 import argparse

@@ -8,10 +8,9 @@ import numpy as np
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
-from optuna.trial import TrialState, create_trial
+from optuna.trial import create_trial
 
 from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.methods.bilbo import model
 from bbo_plugins.methods.bilbo.model import MAX_MODELED
 from bbo_plugins.optuna.bilevel.trials import REASON_KEY
 from bbo_plugins.optuna.study.proposal import Proposal
@@ -36,7 +35,7 @@ def value_of(query: str, x: float, z: float) -> float:
     return float({"upper": (x - 0.8) ** 2 + (z - 0.2) ** 2, "lower": (z - x) ** 2}[query])
 
 
-def history(n: int, *, every_fails: int = 0) -> list[FrozenTrial]:
+def history(n: int) -> list[FrozenTrial]:
     """Return trials of a search: half all over the square, half around the solution 0.5, 0.5.
 
     Three of four ask for the lower objective.
@@ -47,11 +46,9 @@ def history(n: int, *, every_fails: int = 0) -> list[FrozenTrial]:
         center, width = (0.5, 1.0) if 2 * i < n else (0.5, 0.1)
         x, z = center + width * (rng.random(2) - 0.5)
         query = FUNCTIONS[int(rng.integers(4) > 0)]
-        has_failed = every_fails and i % every_fails == every_fails - 1
         trials.append(
             create_trial(
-                state=TrialState.FAIL if has_failed else TrialState.COMPLETE,
-                value=None if has_failed else value_of(query, x, z),
+                value=value_of(query, x, z),
                 params={"query": query, "x": float(x), "z": float(z)},
                 distributions=SPACE,
             )
@@ -86,15 +83,3 @@ def test_ten_thousand_trials(caplog: pytest.LogCaptureFixture) -> None:
     assert solution.upper_params["x"] == pytest.approx(0.5, abs=0.02)
     assert solution.lower_params["z"] == pytest.approx(0.5, abs=0.02)
     assert warnings_in(caplog) == []
-
-
-def test_failures_among_many_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Failed queries are pending ones for models of bounded size, too, and the solution holds."""
-    monkeypatch.setattr(model, "MAX_MODELED", 60)
-    sampler = sampler_of(seed=3)
-    study = study_of(history(400, every_fails=20), sampler)
-    solution = sampler.solution(study)
-    assert solution.feasible
-    assert solution.upper_params["x"] == pytest.approx(0.5, abs=0.05)
-    study.ask(SPACE)
-    assert study.trials[-1].system_attrs[REASON_KEY]["reason"] != "fallback"

@@ -178,20 +178,6 @@ def test_latecomers_do_not_change_what_is_recorded(monkeypatch: pytest.MonkeyPat
     assert_same(again.history(study), expected_records(X[order], values[order]))
 
 
-def test_infinite_values_count_as_the_worst_or_best(caplog: pytest.LogCaptureFixture) -> None:
-    """They are clipped to the finite ones so far, with one warning."""
-    X, values = converging(12)
-    values[5], clipped = math.inf, values.copy()
-    study, terminator = new_study(), RegretGapTerminator()
-    add_all(study, X, values)
-    terminator.evaluate(study)
-    clipped[5] = max(value for value in values if value < math.inf)
-    assert terminator.history(study)[-1].threshold == pytest.approx(
-        expected_records(X, clipped)[-1].threshold
-    )
-    assert len([text for text in warnings_in(caplog) if "infinite values" in text]) == 1
-
-
 def test_no_usable_search_space_never_stops(caplog: pytest.LogCaptureFixture) -> None:
     """Parameters of one value only: no signal, ever, and one warning that says why."""
     study, terminator = new_study(), RegretGapTerminator(min_n_trials=2, patience=1, threshold=1e9)

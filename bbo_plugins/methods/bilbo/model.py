@@ -407,13 +407,12 @@ class BilevelModel:
         """The models after the observations alone."""
         if all(function.observations_only is None for function in self.functions):
             return self
-        return BilevelModel(
-            self.upper.without_pending,
-            self.lower.without_pending,
-            tuple(constraint.without_pending for constraint in self.upper_constraints),
-            tuple(constraint.without_pending for constraint in self.lower_constraints),
-            self.validity,
-            self.notes,
+        return replace(
+            self,
+            upper=self.upper.without_pending,
+            lower=self.lower.without_pending,
+            upper_constraints=tuple(c.without_pending for c in self.upper_constraints),
+            lower_constraints=tuple(c.without_pending for c in self.lower_constraints),
         )
 
     def margin_to_failure(self, P: FloatArray, best: FloatArray) -> FloatArray:

@@ -22,7 +22,7 @@ are set, so that they make no difference.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -71,8 +71,7 @@ QUERY = SearchBudget(10, (0.1, 0.03, 0.01))
 SOLUTION = SearchBudget(16, (0.1, 0.05, 0.02, 0.01, 0.004, 0.0015))
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(NamedTuple):
     """One pair for each of m upper-level points.
 
     Attributes:
@@ -92,13 +91,12 @@ class Pairs:
     def ranked(self, n: int) -> Pairs:
         """Return the ``n`` best pairs, best first; of equal ones, the first."""
         order = np.lexsort((-self.key, self.tier))[:n]
-        return Pairs(*(getattr(self, field.name)[order] for field in fields(self)))
+        return Pairs._make(column[order] for column in self)
 
     @classmethod
     def joined(cls, parts: Sequence[Pairs]) -> Pairs:
         """Return the pairs of all parts, in their order."""
-        columns = ([getattr(part, field.name) for part in parts] for field in fields(cls))
-        return cls(*(np.concatenate(arrays) for arrays in columns))
+        return cls._make(map(np.concatenate, zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)

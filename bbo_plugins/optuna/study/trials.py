@@ -246,25 +246,27 @@ class TrialReader:
         """Return all trials of ``study``."""
         trials = study._get_trials(deepcopy=False, use_cache=False)
         signs = signs_of(study)
-        is_shorter = len(trials) < len(self._finished)
-        if self._signs != signs or is_shorter or any(map(self._is_of_another_study, trials)):
+        if self._signs != signs or self._is_another_study(trials):
             self._forget(signs)
         return StudyTrials(
-            rows=[self._row(trial) for trial in trials],  # first: the parameters learn from them
+            # First: the parameters learn from them.
+            rows=[self._finished.get(trial.number) or self._read(trial) for trial in trials],
             n_objectives=len(signs),
             parameters=self._parameters.parameters(),
             generation=self._generation,
         )
 
-    def _is_of_another_study(self, trial: FrozenTrial) -> bool:
-        """Return whether a trial of this number has finished at another time."""
-        known = self._finished.get(trial.number)
-        return known is not None and known.trial.datetime_complete != trial.datetime_complete
+    def _is_another_study(self, trials: Sequence[FrozenTrial]) -> bool:
+        """Return whether trials are missing, or have finished at another time."""
+        known = map(self._finished.get, range(len(trials)))
+        return len(trials) < len(self._finished) or any(
+            row is not None
+            and row.trial is not trial
+            and row.trial.datetime_complete != trial.datetime_complete
+            for row, trial in zip(known, trials, strict=True)
+        )
 
-    def _row(self, trial: FrozenTrial) -> TrialRow:
-        known = self._finished.get(trial.number)
-        if known is not None:
-            return known
+    def _read(self, trial: FrozenTrial) -> TrialRow:
         row = TrialRow.read(trial, signs=self._signs, noise_func=self._noise_func)
         if row.state.is_finished():
             self._finished[row.number] = row

@@ -15,14 +15,7 @@ from optuna.storages.journal import JournalFileBackend
 from bbo_plugins.methods.regret_gap import algorithm as stopping
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
 from bbo_plugins.optuna.stopping.progress import StoredRecords
-from tests.optuna.stopping.studies import (
-    PLANE,
-    add_all,
-    assert_same,
-    converging,
-    expected_records,
-    new_study,
-)
+from tests.optuna.stopping.studies import add_all, converging, expected_records, new_study
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,22 +72,6 @@ def test_others_read_what_one_has_recorded(made: list[int]) -> None:
     assert first.evaluate(study) == second.evaluate(study) == history[-1]
     assert made == list(range(1, 13))
     assert history == expected_records(X, values)
-
-
-def test_trials_that_finish_out_of_order() -> None:
-    """Told in another order than asked, and the terminator asked now and then."""
-    X, values = converging(12)
-    study, terminator = new_study(), RegretGapTerminator()
-    for x, y in X.tolist():
-        study.enqueue_trial({"x": x, "y": y})
-    trials = [study.ask(PLANE) for _ in range(12)]
-    order = [2, 0, 1, 5, 7, 3, 11, 4, 6, 10, 8, 9]
-    for place, number in enumerate(order):
-        study.tell(trials[number], values[number])
-        if place in {1, 2, 6, 11}:
-            terminator.evaluate(study)
-    assert_same(terminator.history(study), expected_records(X[order], values[order]))
-    assert _places(study, terminator) == order
 
 
 WORKER = """

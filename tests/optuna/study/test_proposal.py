@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
@@ -80,3 +81,18 @@ def test_long_proposals_are_cut_into_chunks() -> None:
     back = Proposal.from_attributes(attributes)
     assert back is not None
     assert back.fits == proposal.fits
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[",
+        "x" * 3_000,
+        json.dumps({"v": 2, "params": {}, "fits": [], "constraints": []}),
+        json.dumps({"v": 1, "params": {"x": "far"}, "fits": [], "constraints": []}),
+        json.dumps({"v": 1, "params": {"x": 10**400}, "fits": [], "constraints": []}),
+    ],
+)
+def test_what_is_no_proposal_is_none(text: str) -> None:
+    """Damaged, of another version or of another form: it is read without an error."""
+    assert Proposal.from_attributes({f"{PREFIX}0": text}) is None
