@@ -144,7 +144,6 @@ class BoundCriterion(ABC):
             np.ones(n, dtype=bool) if known_noise is None else np.isnan(known_noise)
         )
         self.fit_noise = fit_noise and bool(self._noise_is_fitted.any())
-        self._relative_noise = np.ones(n)  # what each observation's noise variance is multiplied by
         self._factorized: tuple[FloatArray, FloatArray] | None = None
         self._R2, *self._buffers = (np.empty((n, n)) for _ in range(3))
         self._trend_matrices: tuple[FloatArray, ...] = ()  # ∂(K/s²)/∂τ₁² and ∂(K/s²)/∂τ₂²
@@ -175,7 +174,6 @@ class BoundCriterion(ABC):
                 correlation += np.multiply(matrix, variance, out=self._buffers[0])
             K = np.multiply(correlation, signal, out=correlation)
         noise = noise_diagonal(n, NOISE_FLOOR + excess_noise, self._known_noise)
-        noise *= self._relative_noise
         K[np.diag_indices(n)] = (K.diagonal() if self._trend_matrices else signal) + noise
         # K is symmetric, so its transpose is the Fortran-ordered array that LAPACK can overwrite.
         L, info = lapack.dpotrf(K.T, lower=1, clean=1, overwrite_a=1)
@@ -193,8 +191,7 @@ class BoundCriterion(ABC):
         gradient[:d] = self._length_scale_gradient(M, slope, A, signal)
         gradient[d] = -0.5 * (trace - float(M_diagonal @ noise))  # tr(M (K - diag σ²))
         if self.fit_noise:
-            by_noise = (M_diagonal * self._relative_noise)[self._noise_is_fitted]
-            gradient[-1] = -0.5 * excess_noise * float(by_noise.sum())
+            gradient[-1] = -0.5 * excess_noise * float(M_diagonal[self._noise_is_fitted].sum())
         return value, gradient
 
     @abstractmethod

@@ -322,21 +322,6 @@ def test_space_agrees_with_its_dimensions(space: SearchSpace, data: st.DataObjec
         assert np.isfinite(back).all()
 
 
-def test_space_describes_itself() -> None:
-    """Names keep their order; the arrays say which columns are categorical or continuous."""
-    assert MIXED.names == ("lr", "momentum", "layers", "units", "kernel")
-    assert len(MIXED) == 5
-    assert MIXED.n_categories.tolist() == [0, 0, 0, 0, 3]
-    assert MIXED.is_continuous.tolist() == [True, False, False, False, False]
-    assert MIXED.size is None
-    assert FINITE.size == 6
-    assert (
-        SearchSpace({"n": Dimension.int(0, 2**40), "m": Dimension.int(0, 2**40)}).size
-        == (2**40 + 1) ** 2
-    )  # beyond int64
-    assert "units" in repr(MIXED)
-
-
 def test_space_is_a_value() -> None:
     """Equal spaces are equal and hash alike; copies and pickles are equal and work."""
     twin = SearchSpace(dict(zip(MIXED.names, MIXED.dimensions, strict=True)))
