@@ -266,7 +266,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        """Draw a parameter of a trial that comes before the first complete one.
+        """Draw a parameter that is not known yet, or whose range has changed.
 
         Raises:
             ValueError: The parameter is on no level, or the query's choices are not the functions.

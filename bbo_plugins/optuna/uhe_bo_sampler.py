@@ -1,4 +1,4 @@
-"""Optuna samplers of the package."""
+"""UHEBOSampler: the front door to UHE-BO and to plain Bayesian optimization."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class LiveTrials:
         return self._width
 
     def hear(self, trial_id: str, *, done: bool) -> list[str]:
-        """Take notice of a result.
+        """Take notice of a result, and return which trials have ended.
 
         Args:
             trial_id: The trial that has reported.

@@ -1,7 +1,7 @@
 """A bilevel problem, its observations, and its models: one Gaussian process per function.
 
-Every function has observations of its own, as a query observes one function only; its model is over
-the joint unit cube.
+Every function has observations of its own, as a query observes one function unless evaluations are
+coupled; its model is over the joint unit cube.
 
 Model units (:class:`bbo_plugins.gp.targets.LogLogTransform`): an objective is standardized by its
 own observations; a constraint is divided by their root mean square and never shifted, so that the

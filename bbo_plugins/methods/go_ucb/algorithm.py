@@ -90,7 +90,7 @@ def upper_bound(
     Args:
         objective: The objective's network.
         multiplier: √β, by which posterior standard deviations are multiplied.
-        incumbent: Largest mean at points that may be the best; used with weights only.
+        incumbent: Largest mean at points that may be the best; the bound does not need it.
         constraints: Networks of the slacks, and the slack from which on a point is feasible.
         validity: Where an evaluation returns a value; None if none has failed.
         only_feasibility: Whether nothing but feasibility is wanted.

@@ -83,7 +83,7 @@ class NoiseModel:
 
     @classmethod
     def around(cls, best: int, U: FloatArray, known: FloatArray) -> NoiseModel:
-        """Measure the distances from the best observation.
+        """Return the model of noise that grows with the distance from the best observation.
 
         Args:
             best: Its index.

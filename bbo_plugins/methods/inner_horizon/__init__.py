@@ -26,7 +26,7 @@ continues the best trials whenever N has grown.
 
 Deviations:
 
-- c is 8 by default, as the theorems leave it open.
+- c is 8 by default, and 4 in N_t (1 for few steps): the theorems leave it open.
 - T is capped by the number of hyperparameters on request, as real searches saturate in T.
 - The growing horizon is this project's: neither T nor N has to be known.
 - η is constant during training in all modes; Theorem 18 has steps that shrink.

@@ -49,7 +49,7 @@ Deviations, each with its reason:
 - The noise has variance λ⁻¹ throughout: Lemma 6 writes N(0, λ).
 - The threshold is compared with ΔR̃_t, as in Algorithm 1: section 4.3 once names its bound ΔR̂_t.
 - Θ is a finite set of candidates with the observed points: the paper leaves a continuous |Θ| open.
-- t counts all observations, start-up included: β_t has to cover them all.
+- t counts all observations that are modeled, start-up included: β_t has to cover them all.
 - δ is one and the same in β_t and Eq. (7): the paper gives no other value.
 - λ⁻¹ has a floor that depends on the threshold: KL grows without limit as the noise vanishes.
 - "relative" and patience are this project's: the paper's thresholds stop too early or too late.

@@ -96,7 +96,8 @@ def suggest(
         rng: Source of randomness of the arm, the random point and the candidate points.
         options: Acquisition function and noise; criterion and warm starts are set here.
         variant: Which parts of the method are on.
-        n_trials: T, the planned number of trials, start-up included; None if unknown.
+        n_trials: Planned number of trials, start-up included, from which T follows; None if
+            unknown.
         warm_starts: The latest :attr:`Suggestion.warm_starts` by the name of their criterion.
 
     Returns:

@@ -19,15 +19,9 @@ WAITING            none
 
 Values are signed here: objectives are maximized, a constraint holds where it is at least zero.
 
-A trial also stores the reason of its query, as one system attribute::
-
-    bbo_plugins: bilevel = {
-        "v": 1,
-        "reason": "optimism",
-        "infeasible": false,
-        "near_failure": false,
-        "bounds": {...},
-    }
+A trial also stores the reason of its query, as the system attribute ``bbo_plugins:bilevel``: a
+version ``"v"``, the ``"reason"`` (such as ``"optimism"``), whether the problem looked
+``"infeasible"`` and a failure was near (``"near_failure"``), and the ``"bounds"`` compared.
 """
 
 from __future__ import annotations

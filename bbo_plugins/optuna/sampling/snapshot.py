@@ -22,10 +22,10 @@ complete one with the longest training counts, as one observation; a continuatio
 is nothing, as the point is known from the trial it is to continue.
 
 The search space has the parameters of all finished trials, each with its latest range. One that
-some complete trial lacks has a condition (:mod:`bbo_plugins.optuna.study.learned_conditions`). A
-trial that lacks another parameter cannot be placed in the space and is left out. An infinite
-constraint value keeps its sign and gets the largest finite magnitude, so that it stays violated or
-satisfied.
+some complete trial lacks has a condition (:mod:`bbo_plugins.optuna.study.learned_conditions`), and
+so has one that only cut-off trials lack, at levels where no complete trial was. A trial that lacks
+another parameter cannot be placed in the space and is left out. An infinite constraint value keeps
+its sign and gets the largest finite magnitude, so that it stays violated or satisfied.
 """
 
 from __future__ import annotations

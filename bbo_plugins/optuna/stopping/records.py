@@ -4,7 +4,7 @@ A finished trial cannot be written to any more, so all of it is kept in system a
 study. The digest of the settings is part of each name: records that were made with other settings
 are other records.
 
-    bbo_plugins:stopping:3f2a91c05b7de846          {"v": 1, "criterion": "regret-gap", ...}
+    bbo_plugins:stopping:3f2a91c05b7de846          {"v": 2, "criterion": "regret-gap", ...}
     bbo_plugins:stopping:3f2a91c05b7de846:17       {"n": 17, "trial": 16, "value": 0.25, ...}
     bbo_plugins:stopping:3f2a91c05b7de846:warm:0   "17:{"theta": [...], ..."
 

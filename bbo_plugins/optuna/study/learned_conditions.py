@@ -1,4 +1,4 @@
-"""Learn from the trials which parameters there are, and where each of them exists.
+"""Learn from the trials where each parameter exists.
 
 A complete trial tells of every parameter whether it exists there, a pruned or failed one only which
 do: it may have been cut off before it asked for the others. What those lack counts at levels at

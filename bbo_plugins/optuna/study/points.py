@@ -147,7 +147,7 @@ class PlacedTrials:
         new = [row for row in trials if row.number not in self._failed]
         points = _points(self.space, [row.params for row in new])
         for row, point in zip(new, points, strict=True):
-            self._failed[row.number] = None if self._is_part_of(row.trial) else point
+            self._failed[row.number] = None if self._lacks_parameters_of(row.trial) else point
         found = [self._failed[row.number] for row in trials]
         return self._present(found, [row.params for row in trials])
 
@@ -160,8 +160,8 @@ class PlacedTrials:
             name in params for name, is_ in zip(self.space.names, active, strict=True) if is_
         )
 
-    def _is_part_of(self, trial: FrozenTrial) -> bool:
-        """Return whether the space is finite and ``trial`` has parameters beside it."""
+    def _lacks_parameters_of(self, trial: FrozenTrial) -> bool:
+        """Return whether the space is finite, and ``trial`` has parameters that it has not."""
         if self.space.size is None:
             return False
         others = trial.distributions.keys() - self.distributions.keys()

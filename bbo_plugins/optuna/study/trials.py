@@ -1,10 +1,11 @@
 """A study's trials, one row each: state, parameters, value, constraints, noise, proposal.
 
-A stored trial is read once. A row's values, one per objective, are maximized: the sign of an
-objective is flipped here and nowhere else. A complete trial has its values, possibly infinite, and
-a pruned one its last intermediate value, if that is finite. Other trials have none, nor has a
-pruned one with several objectives, for which Optuna knows no intermediate values. What becomes of
-the trials in each state is told once, in :mod:`bbo_plugins.optuna.sampling.snapshot`.
+A stored trial is read once. A row's values, one per objective, are maximized: signs are flipped
+here, but for BILBO's functions (:mod:`bbo_plugins.optuna.bilevel.trials`). A complete trial has its
+values, possibly infinite, and a pruned one its last intermediate value, if that is finite. Other
+trials have none, nor has a pruned one with several objectives, for which Optuna knows no
+intermediate values. What becomes of the trials in each state is told once, in
+:mod:`bbo_plugins.optuna.sampling.snapshot`.
 
 Constraint values are read in both of Optuna's forms: the list of ``constraints_func`` and the
 single values of ``Trial.set_constraint``.

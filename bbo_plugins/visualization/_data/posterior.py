@@ -192,7 +192,7 @@ def _slice(posterior: StudyPosterior, name: str, reference: int, n_points: int) 
     return _Slice(axis, quantiles, reference, trials, trials_x, closeness)
 
 
-def _where(posterior: StudyPosterior, one: _Slice, reference: int) -> str:
+def _branch_label(posterior: StudyPosterior, one: _Slice, reference: int) -> str:
     """Return on which branch a slice lies, if the parameter does not exist on all of them."""
     own = posterior.params[one.reference]
     conditions = posterior.space.conditions
@@ -254,7 +254,7 @@ def _panel(
             trials,
             Points(label, *place, SMALL_STAR, hover="%{y:.4g}"),
         ),
-        _where(posterior, one, reference),
+        _branch_label(posterior, one, reference),
     )
 
 
