@@ -21,7 +21,6 @@ from operator import attrgetter, is_
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from optuna.distributions import FloatDistribution, IntDistribution
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL, name_of
@@ -153,7 +152,7 @@ def completions_of(trials: StudyTrials) -> dict[int, Completion]:
     first = trials.first
     found: dict[int, Completion] = {}
     for row in trials.rows:
-        if row.complete and not math.isnan(row.value) and _is_inside(row):
+        if row.complete and not math.isnan(row.value) and row.is_inside:
             found.setdefault(first.get(row.number, row.number), []).append(row)
     return {rows[0].number: rows for rows in found.values()}
 
@@ -193,15 +192,6 @@ def seconds_of(time: datetime | None, *, unknown: float) -> float:
         unknown: Returned for None.
     """
     return unknown if time is None else (time - _EPOCH).total_seconds()
-
-
-def _is_inside(row: TrialRow) -> bool:
-    """Return whether the numbers of a trial are in its own ranges: enqueued ones need not be."""
-    return "fixed_params" not in row.trial.system_attrs or all(
-        distribution.low <= row.params[name] <= distribution.high
-        for name, distribution in row.trial.distributions.items()
-        if isinstance(distribution, FloatDistribution | IntDistribution)
-    )
 
 
 def _latest_estimate(rows: Sequence[TrialRow], names: tuple[str, ...]) -> Hyperparameters | None:
