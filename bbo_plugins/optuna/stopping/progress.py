@@ -18,6 +18,7 @@ from bbo_plugins.optuna.stopping.completions import (
     completions_of,
     finished_at,
     in_order,
+    latest_of,
 )
 from bbo_plugins.optuna.stopping.records import (
     CAPACITY,
@@ -66,7 +67,7 @@ class StoredRecords:
         progress.read_trials(study)
         progress.read_records(study)
         (sign,) = signs_of(study)  # the values are those of the objective
-        values = tuple(sign * completion[-1].value for completion in progress.order)
+        values = tuple(sign * latest_of(completion).value for completion in progress.order)
         return cls(settings, tuple(progress.records.values()), values)
 
     @classmethod
