@@ -8,7 +8,8 @@ r"""The increasing maps from targets to the units of a model.
 
 Each is strictly increasing, so that comparisons of targets stay the same, continuously
 differentiable, and followed by standardization. Targets are *maximized* (a constraint of BILBO may
-have either sign); all arrays have any shape unless stated otherwise. The maps are a choice of this
+have either sign); all arrays have any shape unless stated otherwise. In the first two maps, values
+beyond 1e150 in size count as 1e150, and are not told apart. The maps are a choice of this
 project, not of one of its papers.
 """
 

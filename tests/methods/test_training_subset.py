@@ -11,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.likelihood import Hyperparameters
 from bbo_plugins.methods import gp_bo, training_subset
 from bbo_plugins.methods.observations import Observations
+from bbo_plugins.methods.regret_gap.algorithm import evaluate
+from bbo_plugins.methods.regret_gap.rule import StoppingRule
 from bbo_plugins.methods.training_subset import MAX_MODELED, Shares, modeled
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.problems import unit_box
@@ -252,3 +255,21 @@ def test_the_newest_comes_last_and_the_best_is_there(n: int, n_points: int) -> N
     assert (np.diff(chosen) > 0).all()
     means = [study.y[(x == X).all(axis=1)].mean() for x in X]
     assert (X[chosen] == X[int(np.argmax(means))]).all(axis=1).any()
+
+
+def test_unmodeled_values_do_not_move_the_criterion() -> None:
+    """The stopping model has what is chosen, the newest completion with it; the unit is of all."""
+    X = np.random.default_rng(0).random((MAX_MODELED + 130, 2))
+    y, rule = bowl(X), StoppingRule(threshold=0.1)
+    shared = Hyperparameters(np.array([0.3, 0.3]), 1.0, 1e-4)
+    left_out = np.setdiff1d(np.arange(len(y)), training_subset.indices(observed(X, y), PLANE))
+    swapped, moved = y.copy(), y.copy()
+    swapped[left_out] = y[left_out][::-1]  # the same mean and deviation
+    moved[-1] += 0.5
+    first, same, other = (
+        evaluate(unit_box(2), X, values, rule=rule, shared=shared).record.value
+        for values in (y, swapped, moved)
+    )
+    assert math.isfinite(first)
+    assert same == pytest.approx(first, rel=1e-9)
+    assert other != pytest.approx(first, rel=1e-3)

@@ -130,14 +130,19 @@ def test_only_complete_trials_are_observations() -> None:
     assert_same(terminator.history(study), expected_records(X, values))
 
 
-def test_trials_outside_of_their_ranges_are_left_out() -> None:
-    """An enqueued trial may lie outside of the search space; it is no observation then."""
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize("sets_it", ["queue", "sampler"])
+def test_trials_outside_of_their_ranges_are_left_out(sets_it: str) -> None:
+    """An enqueued or fixed parameter may lie outside; its trial is no observation then."""
     X, values = converging(10)
     terminator = RegretGapTerminator()
     study = new_study()
     for index in range(10):
         if index == 6:
-            study.enqueue_trial({"x": 4.0, "y": 0.5})
+            if sets_it == "queue":
+                study.enqueue_trial({"x": 4.0, "y": 0.5})
+            else:
+                study.sampler = optuna.samplers.PartialFixedSampler({"x": 4.0}, study.sampler)
             with pytest.warns(UserWarning, match="out of range"):
                 trial = study.ask(PLANE)
             study.tell(trial, -1.0)

@@ -139,7 +139,14 @@ def test_garbage_is_as_good_as_nothing(
 
 
 @pytest.mark.parametrize(
-    "garbage", [None, "x", {"v": 2, "reason": "optimism", "bounds": {"lower": 0.0}}]
+    "garbage",
+    [
+        None,
+        "x",
+        {"v": 2, "reason": "optimism", "bounds": {"lower": 0.0}},
+        *({"v": 1, "reason": "optimism", "bounds": bounds} for bounds in ({"c": 0.0}, [0.0])),
+        {"v": 1, "reason": "optimism", "bounds": {"lower": "0.0"}},
+    ],
 )
 def test_damaged_reasons_of_bilevel_queries(garbage: Any) -> None:
     """A trial whose reason is of another form is told as ever, and not trusted."""

@@ -48,7 +48,7 @@ class InnerHorizon:
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: An argument has a value outside its range.
+        ValueError: An argument has a value outside its range, or N would be beyond the floats.
 
     Example:
         .. code-block:: python
@@ -74,19 +74,21 @@ class InnerHorizon:
     _words: ClassVar = tuple(EXPONENTS)
 
     def __post_init__(self) -> None:
-        """Check the arguments."""
+        """Check the arguments, and that N can be computed."""
         errors.check_word("loss", self.loss, self._words)
-        errors.check_positive("constant", self.constant)
-        errors.check_int("minimum", self.minimum, minimum=1)
+        _set(self, "constant", errors.check_positive("constant", self.constant))
+        _set(self, "minimum", errors.check_int("minimum", self.minimum, minimum=1))
         if self.maximum is not None:
-            errors.check_int("maximum", self.maximum, minimum=self.minimum)
-        errors.check_positive("learning_rate", self.learning_rate)
+            maximum = errors.check_int("maximum", self.maximum, minimum=self.minimum)
+            _set(self, "maximum", maximum)
+        _set(self, "learning_rate", errors.check_positive("learning_rate", self.learning_rate))
         if self.phi is not None:
-            errors.check_positive("phi", self.phi)
+            _set(self, "phi", errors.check_positive("phi", self.phi))
         self._check_size()
 
     def _check_size(self) -> None:
-        errors.check_int("n_outer", self.n_outer, minimum=1)
+        _set(self, "n_outer", errors.check_int("n_outer", self.n_outer, minimum=1))
+        _ = self.n_inner
 
     @classmethod
     def from_budget(
@@ -348,10 +350,14 @@ class GrowingHorizon(InnerHorizon):
 
     def _check_size(self) -> None:
         rule = "a finite number of at least 0"
-        errors.check_real("exponent", self.exponent, rule, lambda number: 0.0 <= number < math.inf)
-        errors.check_int("promote", self.promote, minimum=0)
+        exponent = errors.check_real(
+            "exponent", self.exponent, rule, lambda number: 0.0 <= number < math.inf
+        )
+        _set(self, "exponent", exponent)
+        _set(self, "promote", errors.check_int("promote", self.promote, minimum=0))
         if self.total_steps is not None:
-            errors.check_int("total_steps", self.total_steps, minimum=1)
+            total = errors.check_int("total_steps", self.total_steps, minimum=1)
+            _set(self, "total_steps", total)
 
     @property
     def n_inner(self) -> int:
@@ -370,7 +376,7 @@ class GrowingHorizon(InnerHorizon):
 
         Raises:
             TypeError: ``trial_number`` is not an integer.
-            ValueError: ``trial_number`` is negative.
+            ValueError: ``trial_number`` is negative, or N is beyond the floats.
         """
         number = errors.check_int("trial_number", trial_number, minimum=0)
         return self._clipped(number + 1, self.exponent)
@@ -421,3 +427,8 @@ class GrowingHorizon(InnerHorizon):
         order = np.argsort(-maximized, kind="stable")  # NaN last
         best: list[int] = order[: self.promote].tolist()
         return [index for index in best if maximized[index] > -np.inf and taken[index] < goal]
+
+
+def _set(horizon: InnerHorizon, name: str, value: object) -> None:
+    """Replace an argument by its checked plain Python form while ``horizon`` is being made."""
+    object.__setattr__(horizon, name, value)

@@ -22,10 +22,20 @@ _DIRECTIONS = ("maximize", "minimize")
 def steps_by_law(
     constant: float, base: int, exponent: float, *, minimum: int, maximum: int | None
 ) -> int:
-    """Return c baseᵖ as a whole number of steps within the limits."""
-    n = constant * math.pow(base, exponent)
+    """Return c baseᵖ as a whole number of steps within the limits.
+
+    Raises:
+        ValueError: The number would be beyond the floats.
+    """
+    try:
+        n: float = constant * math.pow(base, exponent)
+    except OverflowError:
+        n = math.inf
     if maximum is not None and n >= maximum:
         return maximum
+    if math.isinf(n):
+        rule = "small enough for a finite number of steps"
+        raise ValueError(errors.rule_message("constant", rule, constant))
     return max(minimum, math.ceil(n * (1.0 - _ROUNDING)))
 
 

@@ -39,7 +39,7 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
 from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, notes_of
 from bbo_plugins.optuna.study.parameters import conditions_among
-from bbo_plugins.optuna.study.proposal import of_version
+from bbo_plugins.optuna.study.proposal import is_finite, of_version
 from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
 from bbo_plugins.space import CLOSE, SearchSpace
 
@@ -90,10 +90,12 @@ def doubt(trial: FrozenTrial, roles: Roles, fixed: Mapping[str, Any]) -> float:
     fits = roles.fits(trial.distributions, coupled=False)
     is_upper = fits and trial.params[roles.query_param] == roles.upper
     is_chosen = fixed.keys().isdisjoint(roles.lower_params)
-    bounds: Mapping[str, float] = stored.get("bounds", {})
-    if not (is_trusted and is_upper and is_chosen and bounds):
+    bounds = stored.get("bounds")
+    known = bounds if isinstance(bounds, dict) else {}
+    others = [known.get(name) for name in roles.functions if name != roles.upper]
+    if not (is_trusted and is_upper and is_chosen and all(map(is_finite, others))):
         return 1.0
-    return max(bounds[name] for name in roles.functions if name != roles.upper) - _TRUSTED_BOUND
+    return max(others) - _TRUSTED_BOUND
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,6 @@ from operator import attrgetter, is_
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from optuna.distributions import FloatDistribution, IntDistribution
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL, name_of
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-# The complete trials of one configuration by number: one trial and those that continue it.
+# The complete trials of one configuration, the first to complete first: one, and its continuations.
 Completion: TypeAlias = list[TrialRow]
 
 _MIN_SHARE = 0.75  # of the observations, that a fit of the sampler's has to have been made on
@@ -131,12 +130,7 @@ class CompletedTrials:
         if not len(space):
             return None
         end = max(map(finished_at, rows))
-        latest = [
-            completion[0]
-            if len(completion) == 1
-            else [row for row in completion if row is completion[0] or finished_at(row) <= end][-1]
-            for completion in order
-        ]
+        latest = [latest_of(completion, until=end) for completion in order]
         y, n_infinite = finite_values(latest)
         return cls(
             space=space,
@@ -149,12 +143,15 @@ class CompletedTrials:
 
 
 def completions_of(trials: StudyTrials) -> dict[int, Completion]:
-    """Return the completions of a study, each by the number of its first complete trial."""
+    """Return the completions of a study, each by the number of the trial that completed first."""
     first = trials.first
     found: dict[int, Completion] = {}
     for row in trials.rows:
-        if row.complete and not math.isnan(row.value) and _is_inside(row):
+        if row.complete and not math.isnan(row.value) and row.is_inside:
             found.setdefault(first.get(row.number, row.number), []).append(row)
+    for rows in found.values():
+        if len(rows) > 1:
+            rows.sort(key=_by_completion)
     return {rows[0].number: rows for rows in found.values()}
 
 
@@ -173,11 +170,25 @@ def in_order(
     rest = iter(
         sorted(
             (rows for number, rows in complete.items() if number not in taken),
-            key=lambda rows: (finished_at(rows[0]), rows[0].number),
+            key=lambda rows: _by_completion(rows[0]),
         )
     )
     places = range(1, len(complete) + 1)
-    return tuple(complete[recorded[place]] if place in recorded else next(rest) for place in places)
+    return tuple(
+        complete[recorded[place]] if recorded.get(place) in complete else next(rest)
+        for place in places
+    )
+
+
+def latest_of(completion: Completion, until: float = math.inf) -> TrialRow:
+    """Return the trial with the longest training of those that completed by then, in seconds."""
+    if len(completion) == 1:
+        return completion[0]
+    return max((row for row in completion if finished_at(row) <= until), key=attrgetter("number"))
+
+
+def _by_completion(row: TrialRow) -> tuple[float, int]:
+    return finished_at(row), row.number
 
 
 def finished_at(row: TrialRow) -> float:
@@ -189,19 +200,10 @@ def seconds_of(time: datetime | None, *, unknown: float) -> float:
     """Return a time of Optuna's in seconds.
 
     Args:
-        time: The time, without a zone.
+        time: The time; Optuna's have no zone, so that one is left out.
         unknown: Returned for None.
     """
-    return unknown if time is None else (time - _EPOCH).total_seconds()
-
-
-def _is_inside(row: TrialRow) -> bool:
-    """Return whether the numbers of a trial are in its own ranges: enqueued ones need not be."""
-    return "fixed_params" not in row.trial.system_attrs or all(
-        distribution.low <= row.params[name] <= distribution.high
-        for name, distribution in row.trial.distributions.items()
-        if isinstance(distribution, FloatDistribution | IntDistribution)
-    )
+    return unknown if time is None else (time.replace(tzinfo=None) - _EPOCH).total_seconds()
 
 
 def _latest_estimate(rows: Sequence[TrialRow], names: tuple[str, ...]) -> Hyperparameters | None:

@@ -1,6 +1,6 @@
 """Cross-validation scores that an objective reports, kept with its trial.
 
-    bbo_plugins:cv_scores:0 = '{"scores":[0.91,0.93,0.9,0.95,0.92]}'
+    bbo_plugins:cv_scores:0 = '{"v":1,"scores":[0.91,0.93,0.9,0.95,0.92]}'
 
 Scores reported by
 ``optuna.terminator.report_cross_validation_scores`` are read as well. The storage is shared and may
@@ -15,13 +15,20 @@ import numpy as np
 from optuna.trial import BaseTrial, FixedTrial, FrozenTrial, Trial
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.study.proposal import decoded, is_finite, joined_chunks, to_chunks
+from bbo_plugins.optuna.study.proposal import (
+    decoded,
+    is_finite,
+    joined_chunks,
+    of_version,
+    to_chunks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _PREFIX = "bbo_plugins:cv_scores:"
 _OPTUNA_KEY = "terminator:cv_scores"
+_VERSION = 1
 _MAX_SCORES = 4_096
 _RULE = f"two to {_MAX_SCORES} finite numbers"
 
@@ -47,7 +54,7 @@ def report_cross_validation_scores(trial: BaseTrial, scores: Iterable[float]) ->
         return
     if not isinstance(trial, Trial):
         raise TypeError(errors.rule_message("trial", "an Optuna trial", trial))
-    chunks = to_chunks(_PREFIX, {"scores": values})
+    chunks = to_chunks(_PREFIX, {"v": _VERSION, "scores": values})
     chunks[f"{_PREFIX}{len(chunks)}"] = ""  # the end, also if more were reported before
     for key, chunk in chunks.items():
         trial.storage.set_trial_system_attr(trial._trial_id, key, chunk)
@@ -57,8 +64,8 @@ def scores_of(attributes: Mapping[str, Any]) -> tuple[float, ...]:
     """Return the scores in a trial's system attributes, empty if there are none to be read."""
     if f"{_PREFIX}0" not in attributes:
         return _usable(attributes.get(_OPTUNA_KEY))
-    content = decoded(joined_chunks(_PREFIX, attributes))
-    return _usable(content.get("scores")) if isinstance(content, dict) else ()
+    content = of_version(decoded(joined_chunks(_PREFIX, attributes)), _VERSION)
+    return _usable(content.get("scores")) if content else ()
 
 
 def _checked(scores: Any) -> list[float]:

@@ -18,6 +18,7 @@ from bbo_plugins.optuna.stopping.completions import (
     completions_of,
     finished_at,
     in_order,
+    latest_of,
 )
 from bbo_plugins.optuna.stopping.records import (
     CAPACITY,
@@ -66,7 +67,7 @@ class StoredRecords:
         progress.read_trials(study)
         progress.read_records(study)
         (sign,) = signs_of(study)  # the values are those of the objective
-        values = tuple(sign * completion[-1].value for completion in progress.order)
+        values = tuple(sign * latest_of(completion).value for completion in progress.order)
         return cls(settings, tuple(progress.records.values()), values)
 
     @classmethod
@@ -106,6 +107,7 @@ class StudyProgress:
     def _forget(self, generation: int) -> None:
         self._generation = generation
         self._space = LearnedSpace()
+        self._n_complete = 0
         self.once = Once()
         self.order: tuple[Completion, ...] = ()
         self.n_seen = math.inf
@@ -118,7 +120,10 @@ class StudyProgress:
         trials = self._reader.read(study)
         if self._generation != trials.generation:
             self._forget(trials.generation)
-        self._put_in_order(completions_of(trials))
+        n_complete = sum(row.complete for row in trials.rows)
+        if n_complete != self._n_complete:
+            self._n_complete = n_complete
+            self._put_in_order(completions_of(trials))
 
     def _put_in_order(self, complete: dict[int, Completion]) -> None:
         places = {n: stored.number for n, stored in self.records.items()}

@@ -113,14 +113,14 @@ class StoredRecord:
         try:
             value, threshold = stored["value"], stored["threshold"]
             record = StoppingRecord(
-                n_trials=stored["n"],
-                value=math.inf if value is None else value,
-                threshold=-math.inf if threshold is None else threshold,
-                terms=dict(stored["terms"]),
-                terminate=stored["terminate"],
+                n_trials=errors.check_int("n", stored["n"], minimum=1),
+                value=math.inf if value is None else float(value),
+                threshold=-math.inf if threshold is None else float(threshold),
+                terms={name: float(term) for name, term in stored["terms"].items()},
+                terminate=errors.check_bool("terminate", stored["terminate"]),
             )
-            return cls(stored["trial"], record)
-        except (LookupError, TypeError, ValueError):
+            return cls(errors.check_int("trial", stored["trial"], minimum=0), record)
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError):
             return None
 
 

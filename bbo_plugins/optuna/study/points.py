@@ -113,9 +113,7 @@ class PlacedTrials:
         Not counted are those that left the range that they gave themselves.
         """
         return sum(
-            trial.complete
-            and self._points[trial.number] is None
-            and all(is_in_range(trial.trial.distributions[n], v) for n, v in trial.params.items())
+            trial.complete and self._points[trial.number] is None and trial.is_inside
             for trial in trials
         )
 

@@ -29,7 +29,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, first_trials, index_of
-from bbo_plugins.optuna.study.parameters import ParameterLearner, Parameters
+from bbo_plugins.optuna.study.parameters import ParameterLearner, Parameters, is_in_range
 from bbo_plugins.optuna.study.proposal import Proposal, is_stored
 
 if TYPE_CHECKING:
@@ -132,6 +132,12 @@ class TrialRow:
         """How many other trials were running when a model suggested it."""
         stored = self.trial.system_attrs.get(BESIDE_KEY)
         return stored if isinstance(stored, int) and 0 < stored <= _MAX_BESIDE else 0
+
+    @cached_property
+    def is_inside(self) -> bool:
+        """Whether its numbers are in its own ranges: enqueued and fixed ones need not be."""
+        ranges = self.trial.distributions
+        return all(is_in_range(ranges[name], value) for name, value in self.params.items())
 
     @cached_property
     def has_proposal(self) -> bool:

@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -252,6 +253,26 @@ def test_impossible_growing_arguments_are_refused(arguments: dict[str, Any], mes
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is compared below
         InnerHorizon.growing(**arguments)
     assert message in str(caught.value)
+
+
+def test_steps_beyond_the_floats_need_a_maximum() -> None:
+    """Without one the argument is named, where T is known when the horizon is made."""
+    assert InnerHorizon(n_outer=10**400, maximum=7).n_inner == 7
+    assert InnerHorizon.growing(exponent=1e4, maximum=50).steps(500) == 50
+    with pytest.raises(ValueError, match=r"constant must be small enough .* but got 1e\+308"):
+        InnerHorizon(n_outer=10**6, constant=1e308)
+    with pytest.raises(ValueError, match="constant must be small enough"):
+        InnerHorizon.growing(exponent=1e4).steps(500)
+
+
+def test_steps_are_plain_integers() -> None:
+    """A database that keeps them as JSON knows no others."""
+    limits: dict[str, Any] = {"minimum": np.int64(2), "maximum": np.int64(5)}
+    growing = InnerHorizon.growing(total_steps=np.int64(9), **limits)  # type: ignore[arg-type]
+    fixed = InnerHorizon(n_outer=np.int64(30), **limits)  # type: ignore[arg-type]
+    found = [fixed.n_inner, growing.steps(0), growing.steps(9), growing.within_budget(7, spent=4)]
+    assert found == [5, 2, 5, 5]
+    assert [type(n) for n in found] == [int] * 4
 
 
 def test_best_with_too_little_training_are_promoted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,6 +83,15 @@ def test_points_are_those_of_the_trials_alone() -> None:
             completed.X[:, -2:], [[row.params["x"], row.params["y"]] for row in rows]
         )
         np.testing.assert_array_equal(completed.y, [row.value for row in rows])
+
+
+def test_times_with_a_zone_are_read_without_it() -> None:
+    """Optuna's own have none; trials that another program has written may."""
+    study = _study([2, 1])
+    for trial in study.get_trials(deepcopy=False)[1:]:
+        assert trial.datetime_complete is not None
+        trial.datetime_complete = trial.datetime_complete.replace(tzinfo=UTC)
+    assert completed_in(study).y.tolist() == [-1.0, -2.0]
 
 
 @pytest.mark.parametrize(

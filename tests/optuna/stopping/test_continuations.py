@@ -14,6 +14,7 @@ from bbo_plugins.optuna.stopping.cross_validation import report_cross_validation
 from bbo_plugins.optuna.stopping.progress import StoredRecords
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, first_trials
 from tests.optuna.stopping.studies import (
+    PLANE,
     add,
     assert_same,
     completed_in,
@@ -111,6 +112,22 @@ def test_unfinished_sources_are_no_configuration_of_their_own() -> None:
         add(study, {"x": 0.1, "y": 0.1}, 1.0 + source, user_attrs={CONTINUED_FROM: source})
     stored = StoredRecords.read(study, RegretGapTerminator().settings)
     assert stored.values == (2.0,)
+
+
+def test_later_trials_of_a_configuration_may_complete_first() -> None:
+    """Its place is that of the first to complete, its value that of the highest number."""
+    study, terminator = new_study(), RegretGapTerminator()
+    source = study.ask(PLANE)
+    study.tell(source, state=optuna.trial.TrialState.PRUNED)
+    for _ in range(2):
+        study.enqueue_trial(source.params, user_attrs={CONTINUED_FROM: 0})
+    earlier, later = study.ask(PLANE), study.ask(PLANE)
+    for trial, value in ((later, 2.0), (study.ask(PLANE), 3.0), (earlier, 1.0)):
+        study.tell(trial, value)
+        terminator.evaluate(study)
+    stored = StoredRecords.read(study, terminator.settings)
+    assert [record.number for record in stored.records] == [later.number, 3]
+    assert stored.values == (2.0, 3.0)
 
 
 def test_growing_search_is_stopped_by_its_configurations() -> None:

@@ -38,6 +38,15 @@ def test_scores_come_back(scores: Any, url: str | None, tmp_path: Path) -> None:
     assert max(len(json.dumps(value)) for value in attributes) <= 2_045
 
 
+def test_scores_of_another_version_count_as_not_reported() -> None:
+    """So that the form can change."""
+    trial = optuna.create_study().ask()
+    report_cross_validation_scores(trial, [0.5, 0.25])
+    key, attributes = "bbo_plugins:cv_scores:0", trial.study.trials[0].system_attrs
+    other = attributes | {key: attributes[key].replace('"v":1', '"v":2')}
+    assert (scores_of(attributes), scores_of(other)) == ((0.5, 0.25), ())
+
+
 def test_optunas_own_scores_are_read(tmp_path: Path) -> None:
     """Studies written with Optuna's function work, in memory (where arrays stay) and in SQLite."""
     with warnings.catch_warnings():

@@ -82,6 +82,22 @@ def test_warm_start_half_overwritten_by_another_worker_is_none() -> None:
     assert stored_warm_start(attributes_of(study), SETTINGS) is None
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"n": "a"}, {"n": [1]}, {"trial": [1]}, {"trial": None}, {"value": "x"}, {"terms": {"v": []}}],
+)
+def test_malformed_records_are_made_again(change: dict[str, Any]) -> None:
+    """The storage is shared: a record of another form counts as missing."""
+    X, values = converging(6)
+    study = new_study()
+    add_all(study, X, values)
+    expected = RegretGapTerminator().evaluate(study)
+    stored = StoredRecord(5, expected).to_json()
+    _set(study, f"{SETTINGS.key}:6", {**stored, **change})
+    assert RegretGapTerminator().evaluate(study) == expected
+    assert attributes_of(study)[f"{SETTINGS.key}:6"] == stored
+
+
 # -------------------------------------------------------------------------------------------- size
 @pytest.mark.parametrize("threshold", ["relative", "median"])
 def test_size_is_bounded(threshold: Any) -> None:
