@@ -24,6 +24,7 @@ from optuna.samplers import BaseSampler, PartialFixedSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
+from bbo_plugins.acquisition.maximize import clearance_of
 from bbo_plugins.optuna.sampling import randomness
 from bbo_plugins.optuna.sampling.branches import visiting
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot
@@ -32,7 +33,6 @@ from bbo_plugins.optuna.study.parameters import dimension_of, is_single
 from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.proposal import ARMS, Proposal, store_proposal
 from bbo_plugins.optuna.study.trials import BESIDE_KEY, checked_constraints, store_constraints
-from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -416,7 +416,9 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot, suggestion: Suggestion
     ) -> Snapshot | None:
         appeared = self._readers.of(study).appeared(study, trial, snapshot)
-        is_met = snapshot.space.distances(suggestion.x[None, :], appeared) < CLOSE
+        space = snapshot.space
+        clearance = clearance_of(appeared, snapshot.observations.X, space)
+        is_met = space.distances(suggestion.x[None, :], appeared) < clearance
         return snapshot.with_pending(appeared) if is_met.any() else None
 
     def _announcement(self, snapshot: Snapshot, suggestion: Suggestion) -> str:
