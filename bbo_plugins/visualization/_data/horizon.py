@@ -158,11 +158,12 @@ def _of_study(study: Study, horizon: InnerHorizon | None) -> tuple[Courses, dict
     """Return the courses of a study's configurations, and the steps of new ones by index."""
     trials = study.get_trials(deepcopy=False)
     first_of = first_trials(trials)
+    continuations = list(first_of)
     points: dict[int, dict[int, float]] = {}
     recorded: dict[int, int] = {}
     for trial in trials:
         first = first_of.get(trial.number, trial.number)
-        index, made = index_of(first, first_of), steps_of(trial)
+        index, made = index_of(first, continuations), steps_of(trial)
         n_steps = None if made is None else made.stop
         if n_steps is None and horizon is not None:
             n_steps = horizon.steps(index)
