@@ -143,7 +143,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
 
     @abstractmethod
     def _attributes_of(self, snapshot: SnapshotT, suggestion: SuggestionT) -> Mapping[str, Any]:
-        """Return the system attributes that are stored beside the proposal."""
+        """Return the system attributes that are stored beside the proposal, if not 0 or empty."""
 
     def _sample_at_start(
         self, study: Study, trial: FrozenTrial, snapshot: SnapshotT
@@ -243,7 +243,8 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
             )
             n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
             for key, value in self._attributes_of(snapshot, suggestion).items():
-                study._storage.set_trial_system_attr(trial._trial_id, key, value)
+                if value or key in trial.system_attrs:  # which a retried trial inherits
+                    study._storage.set_trial_system_attr(trial._trial_id, key, value)
             # Another process may have been thinking at the same time and come to the same point.
             # It stores before it looks, as we do, so at least one of the two sees the other.
             seen = self._look_again(study, trial, snapshot, suggestion)
@@ -409,8 +410,7 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
 
     def _attributes_of(self, snapshot: Snapshot, suggestion: Suggestion) -> Mapping[str, Any]:
         del suggestion
-        n = len(snapshot.observations.pending)
-        return {BESIDE_KEY: n} if n else {}
+        return {BESIDE_KEY: len(snapshot.observations.pending)}
 
     def _look_again(
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot, suggestion: Suggestion
