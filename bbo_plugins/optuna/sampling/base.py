@@ -175,7 +175,8 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         try:
             self._check_study(study)
         except ValueError:  # Optuna leaves a trial RUNNING after an error here
-            study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+            if not study._storage.get_trial(trial._trial_id).state.is_finished():
+                study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
             raise
         if self._independent_sampler is not None:
             self._independent_sampler.before_trial(study, trial)
