@@ -18,8 +18,7 @@ from optuna.trial import TrialState
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna.study.continuations import first_trials, index_of, steps_of
-from bbo_plugins.optuna.study.trials import TrialRow
-from bbo_plugins.visualization._data.objective import check_single_objective
+from bbo_plugins.optuna.study.trials import TrialRow, check_one_objective
 from bbo_plugins.visualization._data.panels import (
     Axis,
     Item,
@@ -106,7 +105,7 @@ def _plot(
         errors.check_instance("horizon", horizon, InnerHorizon, "an InnerHorizon or None")
     errors.check_word("mode", mode, ("min", "max"))
     if isinstance(results, Study):
-        check_single_objective(results)
+        check_one_objective(results)
         maximize = results.direction is StudyDirection.MAXIMIZE
         courses, recorded = _of_study(results, horizon)
         title = "Objective value"
