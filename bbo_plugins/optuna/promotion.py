@@ -244,7 +244,7 @@ def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
     trials = trial.study.get_trials(deepcopy=False)
     source, goal = continued_from(trial), goal_of(trial)
     if source is None:
-        start, goal = 0, horizon.steps(index_of(trial.number, first_trials(trials)))
+        start, goal = 0, horizon.steps(index_of(trial.number, [*first_trials(trials)]))
     else:
         row = next(row for row in _configurations(trials) if row.contains(source))
         start = row.end_of(source, horizon)

@@ -57,3 +57,12 @@ def test_no_trial_of_a_refused_study_is_left_running(name: str, entry: str, held
     with pytest.raises(ValueError, match=r"study must have (one objective|the direction)"):
         ENTRIES[entry](study)
     assert {trial.state for trial in study.trials} == {TrialState.FAIL}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_the_refusal_of_a_trial_that_has_ended_says_why(name: str) -> None:
+    """As when another worker took it for dead meanwhile."""
+    study = optuna.create_study(directions=["minimize"] * 3)
+    study.tell(study.ask(), state=TrialState.FAIL)
+    with pytest.raises(ValueError, match=r"study must have (one objective|the direction)"):
+        SAMPLERS[name]().before_trial(study, study.trials[0])

@@ -38,8 +38,8 @@ from bbo_plugins.acquisition.validity import LATEST_FAILED
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
 from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, notes_of
+from bbo_plugins.optuna.study.attributes import is_finite, of_version
 from bbo_plugins.optuna.study.parameters import conditions_among
-from bbo_plugins.optuna.study.proposal import is_finite, of_version
 from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
 from bbo_plugins.space import CLOSE, SearchSpace
 

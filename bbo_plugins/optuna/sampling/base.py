@@ -24,6 +24,7 @@ from optuna.samplers import BaseSampler, PartialFixedSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
+from bbo_plugins.acquisition.maximize import clearance_of
 from bbo_plugins.optuna.sampling import randomness
 from bbo_plugins.optuna.sampling.branches import visiting
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot
@@ -32,7 +33,6 @@ from bbo_plugins.optuna.study.parameters import dimension_of, is_single
 from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.proposal import ARMS, Proposal, store_proposal
 from bbo_plugins.optuna.study.trials import BESIDE_KEY, checked_constraints, store_constraints
-from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -143,7 +143,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
 
     @abstractmethod
     def _attributes_of(self, snapshot: SnapshotT, suggestion: SuggestionT) -> Mapping[str, Any]:
-        """Return the system attributes that are stored beside the proposal."""
+        """Return the system attributes that are stored beside the proposal, if not 0 or empty."""
 
     def _sample_at_start(
         self, study: Study, trial: FrozenTrial, snapshot: SnapshotT
@@ -175,7 +175,8 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         try:
             self._check_study(study)
         except ValueError:  # Optuna leaves a trial RUNNING after an error here
-            study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+            if not study._storage.get_trial(trial._trial_id).state.is_finished():
+                study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
             raise
         if self._independent_sampler is not None:
             self._independent_sampler.before_trial(study, trial)
@@ -243,7 +244,8 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
             )
             n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
             for key, value in self._attributes_of(snapshot, suggestion).items():
-                study._storage.set_trial_system_attr(trial._trial_id, key, value)
+                if value or key in trial.system_attrs:  # which a retried trial inherits
+                    study._storage.set_trial_system_attr(trial._trial_id, key, value)
             # Another process may have been thinking at the same time and come to the same point.
             # It stores before it looks, as we do, so at least one of the two sees the other.
             seen = self._look_again(study, trial, snapshot, suggestion)
@@ -409,14 +411,15 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
 
     def _attributes_of(self, snapshot: Snapshot, suggestion: Suggestion) -> Mapping[str, Any]:
         del suggestion
-        n = len(snapshot.observations.pending)
-        return {BESIDE_KEY: n} if n else {}
+        return {BESIDE_KEY: len(snapshot.observations.pending)}
 
     def _look_again(
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot, suggestion: Suggestion
     ) -> Snapshot | None:
         appeared = self._readers.of(study).appeared(study, trial, snapshot)
-        is_met = snapshot.space.distances(suggestion.x[None, :], appeared) < CLOSE
+        space = snapshot.space
+        clearance = clearance_of(appeared, snapshot.observations.X, space)
+        is_met = space.distances(suggestion.x[None, :], appeared) < clearance
         return snapshot.with_pending(appeared) if is_met.any() else None
 
     def _announcement(self, snapshot: Snapshot, suggestion: Suggestion) -> str:

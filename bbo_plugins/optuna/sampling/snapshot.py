@@ -45,7 +45,7 @@ from bbo_plugins.optuna.study.memory import Once
 from bbo_plugins.optuna.study.parameters import (
     conditions_among,
     dimension_of,
-    is_single,
+    is_modeled,
     is_value_of,
 )
 from bbo_plugins.optuna.study.points import PlacedTrials, fixed_params
@@ -164,8 +164,8 @@ class StudyReader:
     def distributions(self, study: Study) -> dict[str, BaseDistribution]:
         """Return the parameters that any finished trial has, with the latest range.
 
-        As long as no trial is complete, those that all failed trials share. Parameters with a
-        single possible value are left out: there is nothing to suggest.
+        As long as no trial is complete, those that all failed trials share. Left out are parameters
+        with a single possible value, as there is nothing to suggest, and ranges that overflow.
         """
         trials = self.read(study)
         known = dict(trials.parameters.distributions)
@@ -175,7 +175,7 @@ class StudyReader:
         shared = _shared_by(
             row.trial for row in trials.rows if row.failed and row.trial.distributions
         )
-        return {name: shared[name] for name in sorted(shared) if not is_single(shared[name])}
+        return {name: shared[name] for name in sorted(shared) if is_modeled(shared[name])}
 
     def snapshot(
         self,

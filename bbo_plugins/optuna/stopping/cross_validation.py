@@ -15,7 +15,7 @@ import numpy as np
 from optuna.trial import BaseTrial, FixedTrial, FrozenTrial, Trial
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.study.proposal import (
+from bbo_plugins.optuna.study.attributes import (
     decoded,
     is_finite,
     joined_chunks,

@@ -11,7 +11,7 @@ are other records.
 A record has an attribute of its own, so that workers do not overwrite each other's. The record of
 the n-th completion takes the place of that of the (n - 1024)-th, so at most 1,024 records of less
 than 1,000 characters are stored. The state from which the next fit starts exists once, in chunks
-that the completion owns (:mod:`bbo_plugins.optuna.study.proposal`). An attribute of another form
+that the completion owns (:mod:`bbo_plugins.optuna.study.attributes`). An attribute of another form
 counts as missing and is made again.
 """
 
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from bbo_plugins import errors
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.regret_gap.rule import WITH_ETA, StoppingRecord, StoppingRule
-from bbo_plugins.optuna.study.proposal import decoded, joined_chunks, of_version, to_chunks
+from bbo_plugins.optuna.study.attributes import decoded, joined_chunks, of_version, to_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

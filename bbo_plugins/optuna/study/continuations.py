@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from optuna.trial import BaseTrial, FrozenTrial, TrialState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable, Sequence
 
     from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 
@@ -81,6 +81,9 @@ def first_trials(trials: Iterable[FrozenTrial]) -> dict[int, int]:
 
     Args:
         trials: A study's trials by number, at least those that continue others.
+
+    Returns:
+        The numbers of first trials by those of the continuations, these in ascending order.
     """
     first: dict[int, int] = {}
     for trial in trials:
@@ -90,14 +93,15 @@ def first_trials(trials: Iterable[FrozenTrial]) -> dict[int, int]:
     return first
 
 
-def index_of(number: int, first: Collection[int]) -> int:
+def index_of(number: int, continuations: Sequence[int]) -> int:
     """Return how many configurations are older than the one that trial ``number`` begins.
 
     Args:
         number: The trial's number.
-        first: Numbers of the study's continuations; without any, the index is the trial's number.
+        continuations: Numbers of the study's continuations in ascending order; without any, the
+            index is the trial's number.
     """
-    return number - bisect_left(sorted(first), number)
+    return number - bisect_left(continuations, number)
 
 
 def known_noise(horizon: InnerHorizon, trial: FrozenTrial) -> float:

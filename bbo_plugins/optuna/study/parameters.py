@@ -34,6 +34,7 @@ def dimension_of(distribution: BaseDistribution) -> Dimension:
 
     Raises:
         TypeError: The distribution is of none of Optuna's three kinds.
+        ValueError: Its range overflows.
     """
     if isinstance(distribution, FloatDistribution):
         return Dimension.float(
@@ -56,6 +57,17 @@ def is_single(distribution: BaseDistribution) -> bool:
     if isinstance(distribution, CategoricalDistribution):
         return len(list(islice(_distinct_choices(distribution), 2))) == 1
     return distribution.single()
+
+
+def is_modeled(distribution: BaseDistribution) -> bool:
+    """Return whether there are several values, in a range that does not overflow."""
+    if is_single(distribution):
+        return False
+    try:
+        dimension_of(distribution)
+    except ValueError:  # any program may have added a trial with such a range
+        return False
+    return True
 
 
 def _distinct_choices(distribution: CategoricalDistribution) -> Iterator[Any]:
@@ -102,8 +114,9 @@ class Parameters:
     """The parameters of a study.
 
     Attributes:
-        distributions: The latest distribution of each that has several values. Left out are those
-            whose type trials disagree about, until a trial of these samplers has decided.
+        distributions: The latest distribution of each that has several values, in a range that
+            does not overflow. Left out are those whose type trials disagree about, until a trial of
+            these samplers has decided.
         conditions: Conditions of those that do not exist everywhere.
     """
 
@@ -136,8 +149,10 @@ class ParameterLearner:
         if not complete:
             self._cut_off.add(frozenset(trial.params))
         for name, distribution in trial.distributions.items():
-            is_latest = name not in self._latest or trial.number > self._latest[name][0].number
-            if is_latest and not is_single(distribution):
+            latest = self._latest.get(name)
+            is_known = latest is not None and latest[1] == distribution
+            is_latest = latest is None or trial.number > latest[0].number
+            if is_latest and (is_known or is_modeled(distribution)):
                 self._latest[name] = trial, distribution
             if self._first.setdefault(name, distribution) != distribution:
                 self._moving.add(name)

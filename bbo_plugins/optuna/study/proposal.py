@@ -3,7 +3,7 @@
 Optuna writes a parameter to the storage only when the objective asks for it, so other workers could
 not know where a running trial is; a fit is expensive to start from nothing; and the outcome does
 not say which arm a bandit has pulled. The trial's system attributes keep all of it as JSON with a
-version, cut into chunks, as one attribute can be too short:
+version, cut into chunks (:mod:`bbo_plugins.optuna.study.attributes`):
 
     bbo_plugins:proposal:0 = '{"v": 1, "params": {"lr": 0.01, "optimizer": 2}, '
     bbo_plugins:proposal:1 = '"fits": [...]}'
@@ -12,24 +12,25 @@ version, cut into chunks, as one attribute can be too short:
 survive JSON), for the others the value. A storage is shared and may hold anything under a name, so
 reading never raises, and reads no more than half a megabyte. A proposal that would be longer, as of
 some 400 parameters, is stored without its fits.
-
-The codec is also that of what is stored with a study. An empty chunk ends a text, so that a shorter
-one can replace a longer one. Where several workers replace a text, each chunk begins with its
-owner, and the next owner's chunk ends it too:
-
-    bbo_plugins:stopping:3f2a91c05b7de846:warm:0 = '17:{"theta": [...], ...'
 """
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+
+from bbo_plugins.optuna.study.attributes import (
+    MAX_CHUNKS,
+    decoded,
+    is_finite,
+    joined_chunks,
+    of_version,
+    to_chunks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 PREFIX = "bbo_plugins:proposal:"
 ARMS = ("random", "model")  # in the order of the bandit's arms
 _VERSION = 1
-_MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
-MAX_CHUNKS = 256
 _MAX_CACHED = 128  # texts that were read lately: those of running trials are read again and again
 
 
@@ -197,73 +196,3 @@ def store_proposal(
     for key, chunk in attributes.items():
         study._storage.set_trial_system_attr(trial._trial_id, key, chunk)
     return n_chunks
-
-
-def to_chunks(prefix: str, content: Mapping[str, Any], owner: int | None = None) -> dict[str, str]:
-    """Return the attributes that hold ``content`` as JSON, named by the prefix and a number.
-
-    Args:
-        prefix: Beginning of the attributes' names.
-        content: JSON in the strict sense.
-        owner: Number with which each chunk begins; None for none.
-
-    Returns:
-        At most :data:`MAX_CHUNKS` of them can be read again.
-    """
-    text = json.dumps(content, separators=(",", ":"))
-    head = "" if owner is None else f"{owner}:"
-    limit = _MAX_CHUNK - len(head)
-    attributes: dict[str, str] = {}
-    start = 0
-    while start < len(text):
-        chunk = text[start : start + limit]
-        # Storages write the chunk as JSON again: a quote or backslash becomes two characters.
-        while (excess := len(json.dumps(chunk)) - limit) > 0:
-            chunk = chunk[: -((excess + 1) // 2)]
-        attributes[f"{prefix}{len(attributes)}"] = head + chunk
-        start += len(chunk)
-    return attributes
-
-
-def joined_chunks(prefix: str, attributes: Mapping[str, Any], *, owned: bool = False) -> str:
-    """Return the text that :func:`to_chunks` has cut; an empty one if there is none to be read.
-
-    Args:
-        prefix: Beginning of the attributes' names.
-        attributes: The attributes of a trial or a study.
-        owned: Whether each chunk begins with its owner.
-    """
-    chunks: list[str] = []
-    owners = set()
-    while chunk := attributes.get(f"{prefix}{len(chunks)}"):
-        if not isinstance(chunk, str) or len(chunk) > _MAX_CHUNK or len(chunks) >= MAX_CHUNKS:
-            return ""
-        owner, _, text = chunk.partition(":") if owned else ("", "", chunk)
-        owners.add(owner)
-        if len(owners) > 1:
-            break  # left over from a longer text, or another worker is just writing
-        chunks.append(text)
-    return "".join(chunks)
-
-
-def decoded(text: str) -> Any:
-    """Return what a JSON text says, None if it is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def of_version(content: object, version: int) -> dict[str, Any] | None:
-    """Return ``content`` if it is an object of this version, else None."""
-    return content if isinstance(content, dict) and content.get("v") == version else None
-
-
-def is_finite(number: object) -> bool:
-    """Return whether ``number`` is one, and can be converted to a finite float."""
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        return False
-    try:
-        return math.isfinite(number)
-    except OverflowError:  # an int beyond the floats
-        return False

@@ -205,7 +205,11 @@ class StudyTrials:
 
     def index(self, number: int) -> int:
         """Return how many configurations are older than the one that trial ``number`` begins."""
-        return index_of(number, self.first) if self.first else number
+        return index_of(number, self._continuations)
+
+    @cached_property
+    def _continuations(self) -> list[int]:
+        return list(self.first)
 
     @cached_property
     def observed(self) -> list[TrialRow]:

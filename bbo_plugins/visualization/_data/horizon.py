@@ -18,8 +18,7 @@ from optuna.trial import TrialState
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna.study.continuations import first_trials, index_of, steps_of
-from bbo_plugins.optuna.study.trials import TrialRow
-from bbo_plugins.visualization._data.objective import check_single_objective
+from bbo_plugins.optuna.study.trials import TrialRow, check_one_objective
 from bbo_plugins.visualization._data.panels import (
     Axis,
     Item,
@@ -106,7 +105,7 @@ def _plot(
         errors.check_instance("horizon", horizon, InnerHorizon, "an InnerHorizon or None")
     errors.check_word("mode", mode, ("min", "max"))
     if isinstance(results, Study):
-        check_single_objective(results)
+        check_one_objective(results)
         maximize = results.direction is StudyDirection.MAXIMIZE
         courses, recorded = _of_study(results, horizon)
         title = "Objective value"
@@ -158,11 +157,12 @@ def _of_study(study: Study, horizon: InnerHorizon | None) -> tuple[Courses, dict
     """Return the courses of a study's configurations, and the steps of new ones by index."""
     trials = study.get_trials(deepcopy=False)
     first_of = first_trials(trials)
+    continuations = list(first_of)
     points: dict[int, dict[int, float]] = {}
     recorded: dict[int, int] = {}
     for trial in trials:
         first = first_of.get(trial.number, trial.number)
-        index, made = index_of(first, first_of), steps_of(trial)
+        index, made = index_of(first, continuations), steps_of(trial)
         n_steps = None if made is None else made.stop
         if n_steps is None and horizon is not None:
             n_steps = horizon.steps(index)

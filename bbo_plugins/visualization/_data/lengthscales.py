@@ -12,11 +12,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
-from bbo_plugins.visualization._data.objective import (
-    SuggestionRecord,
-    check_single_objective,
-    suggestions_of,
-)
+from bbo_plugins.optuna.study.trials import check_one_objective
+from bbo_plugins.visualization._data.objective import SuggestionRecord, suggestions_of
 from bbo_plugins.visualization._data.panels import Axis, Item, Line, Panel, Plot, Points, Rule
 from bbo_plugins.visualization._style import (
     DOT,
@@ -80,7 +77,7 @@ def plot_lengthscales(study: Study) -> Plot:
             figure = plot_lengthscales(study)
             figure.write_html("lengthscales.html")
     """
-    check_single_objective(study)
+    check_one_objective(study)
     records = suggestions_of(study)
     names = sorted({name for record in records for name in record.length_scales})
     if not names:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.samplers import PartialFixedSampler
-from optuna.study import Study, StudyDirection
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from bbo_plugins import errors
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
@@ -33,13 +32,14 @@ from bbo_plugins.optuna.stopping.completions import seconds_of
 from bbo_plugins.optuna.study.parameters import is_single
 from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.proposal import Proposal
-from bbo_plugins.optuna.study.trials import TrialRow, are_feasible
+from bbo_plugins.optuna.study.trials import TrialRow, are_feasible, check_one_objective
 from bbo_plugins.visualization._data.panels import QUANTILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
+    from optuna.study import Study
 
     from bbo_plugins.gp.likelihood import Hyperparameters
     from bbo_plugins.gp.targets import BoxCoxTransform
@@ -53,18 +53,6 @@ _OUTLYING = 8.0  # robust scales beyond the median on the worse side
 _SEED = 0  # of a network's fit: the same study gives the same picture
 _CHUNK = 128  # pairs of points whose Gram matrix is made at once
 _N_AVERAGED = 256  # points over which the network's gradients are averaged
-
-
-def check_single_objective(study: object) -> None:
-    """Check that ``study`` is a study with one objective.
-
-    Raises:
-        TypeError: It is no study.
-        ValueError: It has several objectives.
-    """
-    errors.check_instance("study", study, Study, "an Optuna study")
-    if isinstance(study, Study) and len(study.directions) != 1:
-        raise ValueError(f"study must have one objective, but got {len(study.directions)}.")
 
 
 @dataclass(frozen=True)
@@ -289,7 +277,7 @@ def posterior_of(study: Study) -> StudyPosterior | None:
         TypeError: ``study`` is not a study.
         ValueError: The study has more than one objective.
     """
-    check_single_objective(study)
+    check_one_objective(study)
     sampler = _model_sampler(study)
     reader = sampler.reader_of(study) if sampler else StudyReader()
     distributions = reader.distributions(study)

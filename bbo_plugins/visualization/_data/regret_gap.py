@@ -13,8 +13,8 @@ from optuna.study import StudyDirection
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.stopping.progress import StoredRecords
+from bbo_plugins.optuna.study.trials import check_one_objective
 from bbo_plugins.optuna.terminator import RegretGapTerminator
-from bbo_plugins.visualization._data.objective import check_single_objective
 from bbo_plugins.visualization._data.panels import (
     Axis,
     Item,
@@ -94,7 +94,7 @@ def plot_regret_gap(study: Study, terminator: RegretGapTerminator | None = None)
             figure = plot_regret_gap(study)
             figure.write_html("regret_gap.html")
     """
-    check_single_objective(study)
+    check_one_objective(study)
     if terminator is not None:
         words = "a RegretGapTerminator or None"
         errors.check_instance("terminator", terminator, RegretGapTerminator, words)

@@ -105,6 +105,20 @@ def test_trials_know_how_many_ran_beside_them() -> None:
     np.testing.assert_array_equal(look(study).observations.n_beside, [0, 0, 0, 0, 1, 2, 0])
 
 
+def test_what_ran_beside_a_failed_trial_does_not_run_beside_its_repetition() -> None:
+    """A retried trial inherits all attributes of the failed one; the model suggests it anew."""
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=1, seed=0))
+    study.tell(study.ask(dict(SPACE)), 1.0)
+    beside, failed = study.ask(dict(SPACE)), study.ask(dict(SPACE))
+    study.tell(beside, 2.0)
+    study.tell(failed, state=TrialState.FAIL)
+    attributes = study.trials[failed.number].system_attrs
+    assert attributes[BESIDE_KEY] == 1
+    study.add_trial(optuna.create_trial(state=TrialState.WAITING, system_attrs=attributes))
+    study.tell(study.ask(dict(SPACE)), 3.0)
+    np.testing.assert_array_equal(look(study).observations.n_beside, [0, 0, 0])
+
+
 @pytest.mark.parametrize("stored", ["3", -1, None, 1.5, 10**9])
 def test_hostile_numbers_of_trials_beside_are_ignored(stored: Any) -> None:
     """What is no number of trials counts as none."""

@@ -264,3 +264,15 @@ def test_single_values_are_no_parameters() -> None:
         distributions={"x": IntDistribution(1, 1), "y": IntDistribution(0, 1)},
     )
     assert learned([frozen]).names == ("y",)
+
+
+@pytest.mark.parametrize("range_", [(-1.7e308, 1.7e308, False), (1e-300, 1e10, True)])
+def test_ranges_that_overflow_are_no_parameters(range_: tuple[float, float, bool]) -> None:
+    """A trial that another program added does not end the study."""
+    low, high, log = range_
+    frozen = optuna.create_trial(
+        value=0.0,
+        params={"x": 1.0, "y": 0.5},
+        distributions={"x": FloatDistribution(low, high, log=log), "y": UNIT},
+    )
+    assert learned([frozen]).names == ("y",)
