@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 # A new public name gets a row here, and an import in the block above, from which type checkers and
-# editors learn what __getattr__ will find.
+# editors learn what __getattr__ will find. One of Ray's front door is listed in _RAY too; another
+# one that bbo_plugins.optuna does not export, in _MODULE_OF.
 __all__ = [
     "BBOSampler",
     "BBOSearch",

@@ -9,7 +9,7 @@ r"""The increasing maps from targets to the units of a model.
 Each is strictly increasing, so that comparisons of targets stay the same, continuously
 differentiable, and followed by standardization. Targets are *maximized* (a constraint of BILBO may
 have either sign); all arrays have any shape unless stated otherwise. In the first two maps, values
-beyond 1e150 in size count as 1e150, and are not told apart. The maps are a choice of this
+beyond 1e250 in size count as 1e250, and are not told apart. The maps are a choice of this
 project, not of one of its papers.
 """
 
@@ -32,7 +32,7 @@ _ALL_ZERO = 1e-150  # values no larger are all zero
 # Least scale relative to the distance of a target that is squared, and to the farthest one's.
 _SMALLEST_SCALE, _SMALLEST_RATIO = 1e-100, 1e-300
 _LARGEST: Final = float(np.finfo(np.float64).max)
-_BOUND: Final = 1e150  # larger targets count as this, as squares would overflow
+_BOUND: Final = 1e250  # larger targets count as this, which leaves room for small scales
 _LINEAR_SHARE: Final = 0.9  # of the slacks, by their distances from the border
 _OBJECTIVE_LIMIT: Final = 4.0  # L / s
 _CONSTRAINT_LIMIT: Final = 20.0
@@ -100,7 +100,7 @@ class OutputTransform:
             center: m, where the values that matter are not in the better half of ``y``.
         """
         y = _bounded(y)
-        median = float(np.median(y)) if center is None else center
+        median = float(np.median(y) if center is None else _bounded(np.asarray(center)))
         deviations = np.abs(y - median)
         scale = _median_or_others(deviations, _MAD_TO_STD)
         best, farthest = float(y.max()) - median, float(deviations.max())
@@ -201,7 +201,7 @@ class BoxCoxTransform:
             best: b, if that is not the largest target: the best feasible one, say.
         """
         y = _bounded(y)
-        best = float(y.max()) if best is None else best
+        best = float(y.max() if best is None else _bounded(np.asarray(best)))
         distances = np.abs(best - y)
         scale = max(_median_or_others(distances), _SMALLEST_SCALE * float(distances.max()))
         return _standardized(cls(power, best, scale), y)

@@ -41,6 +41,7 @@ from bbo_plugins.ray.tune.horizons import (
     can_checkpoint,
     changes_configs,
     has_checkpoint,
+    needs_tune_bohb,
     tell_stopped_early,
 )
 from bbo_plugins.ray.tune.recording import Messages
@@ -234,8 +235,12 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         """Give a trial its horizon unless it has one, be it new, retried or restored.
 
         Raises:
-            ValueError: There is no horizon, and the number of trials is not known either.
+            ValueError: There is no horizon, and the number of trials is not known either; or the
+                base scheduler is HyperBandForBOHB beside BBOSearch.
         """
+        search = bbo_search(tune_controller)
+        if search is not None and needs_tune_bohb(self._base):
+            search.on_pause(trial.trial_id)  # which refuses it, before any training
         is_new = trial.trial_id not in self._trials
         n_before = len(self._trials)
         self._trials[trial.trial_id] = trial

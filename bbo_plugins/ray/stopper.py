@@ -110,8 +110,9 @@ class _Observed:
 
     def as_row(self, number: int) -> TrialRow:
         """Return the same as a complete trial of a study."""
-        trial = create_trial(params=self.params, distributions=self.distributions, value=self.value)
+        trial = create_trial(value=self.value)  # which would refuse values off the grid
         trial.number = number
+        trial.params, trial.distributions = self.params, self.distributions
         return TrialRow.read(trial)
 
 
@@ -286,7 +287,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
             return None
         try:
             params, distributions = self._read(result.get("config") or {})
-        except ValueError as error:
+        except (KeyError, ValueError) as error:  # a function may look the values up
             if not self._warned:
                 self._warned = True
                 _logger.warning(

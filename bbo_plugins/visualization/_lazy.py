@@ -43,6 +43,7 @@ def drawn(
     figure = inspect.signature(draw).return_annotation
     signature = inspect.signature(plot).replace(return_annotation=figure)
     vars(public)["__signature__"] = signature
+    public.__annotations__ = {**plot.__annotations__, "return": figure}
     return public
 
 

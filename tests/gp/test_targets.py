@@ -16,7 +16,7 @@ from bbo_plugins.gp.targets import OutputTransform
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
-FINITE = st.floats(-1e150, 1e150)
+FINITE = st.floats(-1e250, 1e250)
 TARGETS = st.lists(FINITE, min_size=1, max_size=15).map(np.array)
 # Values an eighth apart: sums with moderate numbers are exact enough to compare transforms.
 EIGHTHS = st.lists(st.integers(-800, 800), min_size=1, max_size=15).map(lambda v: np.array(v) / 8.0)
@@ -61,7 +61,7 @@ def test_fitted_targets_are_standardized(y: FloatArray) -> None:
         assert float(z.std()) == pytest.approx(1.0, abs=1e-6)
 
 
-@given(y=EIGHTHS, a=st.sampled_from([1e-100, 1e-9, 0.25, 3.0, 1e9, 1e100]), b=st.integers(-50, 50))
+@given(y=EIGHTHS, a=st.sampled_from([1e-100, 1e-9, 0.25, 3.0, 1e9, 1e240]), b=st.integers(-50, 50))
 def test_units_of_the_targets_do_not_matter(y: FloatArray, a: float, b: int) -> None:
     """Targets a·y + b, a > 0, are transformed to the same standardized values."""
     z = OutputTransform.fit(y).forward(y)
@@ -82,7 +82,7 @@ def test_derivative_agrees_with_differences(y: FloatArray) -> None:
     np.testing.assert_allclose(transform.derivative(x), numeric, rtol=1e-4)
 
 
-@given(y=EIGHTHS, a=st.sampled_from([1e-100, 1e-9, 1.0, 1e9, 1e100]))
+@given(y=EIGHTHS, a=st.sampled_from([1e-100, 1e-9, 1.0, 1e9, 1e240]))
 def test_inverse_returns_to_the_targets(y: FloatArray, a: float) -> None:
     """On both branches and at any scale, to rounding relative to the range of the targets."""
     transform = OutputTransform.fit(a * y)
@@ -97,7 +97,7 @@ def test_inverse_keeps_order_and_is_finite(y: FloatArray) -> None:
     z = np.concatenate([np.linspace(-30.0, 30.0, 61), [-1e300, 1e300]])
     values = OutputTransform.fit(y).inverse(np.sort(z))
     assert np.isfinite(values).all()
-    assert (np.diff(values) >= 0.0).all()
+    assert (values[1:] >= values[:-1]).all()
 
 
 @pytest.mark.parametrize("diverged", [-1e3, -1e13, -1e308])
@@ -118,7 +118,7 @@ def test_a_center_below_the_median_keeps_what_is_around_it_linear() -> None:
     assert OutputTransform.fit(y).derivative(y)[0] < 0.9 * OutputTransform.fit(y).derivative(y)[-1]
 
 
-@given(y=EIGHTHS, a=st.sampled_from([1e-100, 1e-9, 1.0, 1e9, 1e100]))
+@given(y=EIGHTHS, a=st.sampled_from([1e-100, 1e-9, 1.0, 1e9, 1e240]))
 def test_slacks_keep_their_order_and_their_border(y: FloatArray, a: float) -> None:
     """Increasing, odd around 0, invertible, standardized, and the same in other units."""
     assume(bool(y.any()))

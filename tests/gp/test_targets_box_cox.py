@@ -34,7 +34,7 @@ def test_power_one_is_linear() -> None:
 @pytest.mark.parametrize("power", POWERS)
 @given(
     st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=12),
-    st.floats(1e-3, 1e3),
+    st.floats(1e-3, 1e3) | st.just(1e240),
     st.floats(-1e3, 1e3),
 )
 def test_order_is_kept_and_units_do_not_matter(

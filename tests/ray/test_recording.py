@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from bbo_plugins.optuna import UHEBOSampler, continued_from
 
@@ -16,6 +16,7 @@ from ray import tune
 
 from bbo_plugins.optuna.study.trials import TrialRow
 from bbo_plugins.ray import BBOSearch
+from bbo_plugins.ray.tune.recording import NOT_COUNTED, OWNER_KEY, owner_of
 from tests.ray.searches import (
     MODELS,
     SPACE,
@@ -74,6 +75,24 @@ def test_several_objectives_are_searched_and_recorded(caplog: pytest.LogCaptureF
     assert [each.name for each in search._ot_study.directions] == ["MINIMIZE", "MAXIMIZE"]
     with pytest.raises(ValueError, match=r"metric must be .*, as BBOSearch was told so"):
         search.set_search_properties("loss", "min", {})
+
+
+@pytest.mark.parametrize("owner", ["ab", "x", None, 7, ["a", "b", "c"], [1, 2]])
+def test_malformed_owners_are_nobody(owner: Any) -> None:
+    """Another program may write to the attributes of a shared study."""
+    trial = create_trial(value=1.0, system_attrs={OWNER_KEY: owner})
+    assert owner_of(trial) == (None, "")
+
+
+@pytest.mark.parametrize("stored", [None, 7, ["x", 3]])
+def test_malformed_lists_of_trials_not_counted(stored: Any) -> None:
+    """Numbers are kept, whatever else stands there."""
+    search = make_search()
+    suggested(search, "a")
+    key = NOT_COUNTED + search._owner
+    search._ot_study.set_user_attr(key, stored)
+    search._leave_out([1])
+    assert search._ot_study.user_attrs[key] == ([1, 3] if isinstance(stored, list) else [1])
 
 
 def test_without_a_metric_ray_has_a_name() -> None:

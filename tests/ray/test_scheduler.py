@@ -500,13 +500,11 @@ def test_configs_must_not_change_with_a_growing_horizon(tmp_path: Path) -> None:
 
 
 def test_schedulers_that_need_another_search_are_refused() -> None:
-    """HyperBandForBOHB by us, at its first pause; population based training by Ray, beside any."""
+    """HyperBandForBOHB by us, at the first trial; population based training by Ray, beside any."""
     bohb = HyperBandForBOHB(time_attr="sgd_steps", max_t=9, reduction_factor=3)
     experiment = Experiment(InnerHorizon(n_outer=3), base_scheduler=bohb)
-    (trial,) = experiment.add("a")
-    trial.set_status(Trial.RUNNING)
     with pytest.raises(ValueError, match="another one than HyperBandForBOHB with BBOSearch"):
-        experiment.report(trial, 1)
+        experiment.add("a")
     assert experiment.recorded[0].state.name == "FAIL"
     pbt = PopulationBasedTraining(hyperparam_mutations={"x": tune.uniform(0.0, 1.0)})
     with pytest.raises(ValueError, match="Search algorithms cannot be used with"):

@@ -169,6 +169,35 @@ def test_configs_without_a_place_do_not_count(
     assert "'kind' is not found" in texts[1]
 
 
+@pytest.mark.parametrize(
+    "space",
+    [
+        {"x": tune.quniform(0.0, 1.0, 0.1)},
+        {"x": FloatDistribution(0.0, 1.0, step=0.1)},
+        lambda trial: {"y": trial.suggest_float("x", 0.0, 1.0, step=0.1)},
+    ],
+)
+def test_values_off_the_grid_count(space: Any) -> None:
+    """Another search algorithm need not keep to the steps."""
+    stopper = RegretGapStopper("loss", "min", space)
+    for number, x in enumerate((0.3, 0.25, 0.7)):
+        stopper(str(number), {"loss": x, "config": {"x": x}, "done": True})
+    assert [record.n_trials for record in stopper.history()] == [1, 2, 3]
+
+
+def test_function_may_look_up_its_values() -> None:
+    """A config that it has no entry for is no point of the space."""
+    width = {"a": 1.0, "b": 2.0}
+
+    def space(trial: Any) -> None:
+        trial.suggest_float("x", 0.0, width[trial.suggest_categorical("k", ["a", "b", "c"])])
+
+    stopper = RegretGapStopper("loss", "min", space)
+    for number, kind in enumerate("acb"):
+        stopper(str(number), {"loss": 1.0, "config": {"k": kind, "x": 0.5}, "done": True})
+    assert [record.n_trials for record in stopper.history()] == [1, 2]
+
+
 def test_function_of_single_values_gives_no_signal() -> None:
     """There is nothing to model, whatever the values."""
     stopper = RegretGapStopper("loss", "min", lambda trial: trial.suggest_int("n", 3, 3))

@@ -237,6 +237,7 @@ def test_both_packages_have_the_plot(name: str) -> None:
         function = getattr(package, name)
         signature, plot = inspect.signature(function), inspect.signature(getattr(data, name))
         assert signature.parameters == plot.parameters
+        assert function.__annotations__["return"] == signature.return_annotation
         assert function.__doc__.count(f"from {package.__name__} import {name}") == 1
         assert function.__module__ == package.__name__
     assert ".write_html(" in getattr(by_plotly, name).__doc__

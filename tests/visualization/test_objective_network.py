@@ -17,7 +17,8 @@ from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
 from bbo_plugins.optuna.study.proposal import Proposal
-from bbo_plugins.visualization._data.objective import StudyPosterior, posterior_of
+from bbo_plugins.space import Dimension, SearchSpace
+from bbo_plugins.visualization._data.objective import StudyPosterior, _correlation, posterior_of
 from tests.oracles.ball import jacobian
 from tests.visualization.studies import modeled_study
 
@@ -153,6 +154,16 @@ def test_closeness_is_by_the_differences_from_the_average() -> None:
     np.testing.assert_allclose(1.0 - np.square(1.0 - closeness), np.square(cosine), atol=0.05)
     assert closeness[0] == pytest.approx(1.0, abs=1e-6)
     assert np.ptp(cosine) > 1.0
+
+
+def test_points_like_the_average_have_a_correlation() -> None:
+    """There is nothing to divide by where no point differs from the average."""
+    space = SearchSpace({"x": Dimension.int(3, 3)})
+    X = np.zeros((4, 1))
+    network = NetworkSurrogate.fit(
+        X, np.zeros(4), FeatureMap.of(space), rng=np.random.default_rng(0), hidden_units=HIDDEN
+    )
+    assert (np.abs(_correlation(network, space, X, X)) <= 1.0).all()
 
 
 def test_what_the_sampler_was_told_of_noise_holds_for_the_picture() -> None:

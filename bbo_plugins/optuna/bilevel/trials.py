@@ -92,7 +92,7 @@ def doubt(trial: FrozenTrial, roles: Roles, fixed: Mapping[str, Any]) -> float:
     is_chosen = fixed.keys().isdisjoint(roles.lower_params)
     bounds = stored.get("bounds")
     known = bounds if isinstance(bounds, dict) else {}
-    others = [known.get(name) for name in roles.functions if name != roles.upper]
+    others: list[Any] = [known.get(name) for name in roles.functions if name != roles.upper]
     if not (is_trusted and is_upper and is_chosen and all(map(is_finite, others))):
         return 1.0
     return max(others) - _TRUSTED_BOUND

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ray.tune.result import SHOULD_CHECKPOINT
 from ray.tune.schedulers import (
     FIFOScheduler,
+    HyperBandForBOHB,
     PopulationBasedTraining,
     PopulationBasedTrainingReplay,
     ResourceChangingScheduler,
@@ -83,6 +84,11 @@ def changes_configs(scheduler: TrialScheduler | None) -> bool:
     """Return whether a scheduler of Ray's changes the configs of trials that run."""
     pbt = PopulationBasedTraining | PopulationBasedTrainingReplay
     return isinstance(_unwrapped(scheduler), pbt)
+
+
+def needs_tune_bohb(scheduler: TrialScheduler) -> bool:
+    """Return whether a scheduler is the one of Ray's that needs a search algorithm of its own."""
+    return isinstance(_unwrapped(scheduler), HyperBandForBOHB)
 
 
 def can_be_saved(scheduler: TrialScheduler) -> bool:

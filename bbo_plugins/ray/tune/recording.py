@@ -63,8 +63,10 @@ NOT_COUNTED = "bbo_plugins:not_counted:"
 
 def owner_of(trial: FrozenTrial) -> tuple[str | None, str]:
     """Return the owner of a trial and the name of its Ray trial; None and "" if there is none."""
-    owner, trial_id = trial.system_attrs.get(OWNER_KEY, (None, ""))
-    return owner, trial_id
+    match trial.system_attrs.get(OWNER_KEY):
+        case [str(owner), str(trial_id)]:
+            return owner, trial_id
+    return None, ""
 
 
 class Messages(Once):
@@ -309,8 +311,10 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         """List trials whose steps Tune counts in another trial, or not at all."""
         added, key = set(trial_numbers), NOT_COUNTED + self._owner
         if added:
-            known = self._ot_study.user_attrs.get(key, [])
-            self._ot_study.set_user_attr(key, sorted(added.union(known)))
+            listed = self._ot_study.user_attrs.get(key)
+            known = listed if isinstance(listed, list) else []
+            added.update(number for number in known if isinstance(number, int))
+            self._ot_study.set_user_attr(key, sorted(added))
 
     def _keep(self, trial_id: str, result: Mapping[str, Any]) -> None:
         """Keep a result, which may be a trial's last, and the length of the longest training."""

@@ -53,6 +53,7 @@ _OUTLYING = 8.0  # robust scales beyond the median on the worse side
 _SEED = 0  # of a network's fit: the same study gives the same picture
 _CHUNK = 128  # pairs of points whose Gram matrix is made at once
 _N_AVERAGED = 256  # points over which the network's gradients are averaged
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -248,7 +249,8 @@ def _correlation(
     correlations = []
     for start in range(0, len(X), _CHUNK):
         P, Q = (linear.rows(inputs(Z[start : start + _CHUNK], network.features)) for Z in (X, Y))
-        correlations.append(products(P, Q) / np.sqrt(products(P, P) * products(Q, Q)))
+        squares = products(P, P) * products(Q, Q)  # rounding may leave it at 0 or below
+        correlations.append(products(P, Q) / np.sqrt(np.maximum(squares, _TINY)))
     return np.clip(np.concatenate(correlations), -1.0, 1.0)
 
 
