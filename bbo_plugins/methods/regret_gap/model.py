@@ -59,8 +59,9 @@ class StandardizedTargets:
         Args:
             y: Finite values, shape (n,), n >= 1.
         """
-        median = float(np.median(y))
-        deviations = y - median
+        halves = 0.5 * y  # differences of halves do not overflow
+        median = float(np.median(halves))
+        deviations = halves - median
         distances = np.sort(np.abs(deviations))
         n_suspects = math.ceil(len(y) / _SUSPECT_SHARE)
         inlying = float(distances[max(len(y) - 1 - n_suspects, 0)])
@@ -69,7 +70,7 @@ class StandardizedTargets:
             return cls(np.zeros(len(y)), 0.0)
         u = np.clip(deviations, -limit, limit) / limit
         std = float(u.std())
-        return cls((u - u.mean()) / std, limit * std)
+        return cls((u - u.mean()) / std, 2.0 * (limit * std))
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,14 @@ def test_a_lone_outlier_does_not_set_the_scale(outlier: float) -> None:
     assert int(np.argmax(targets.z * math.copysign(1.0, outlier))) == 7
 
 
+def test_the_largest_floats_do_not_overflow() -> None:
+    """Their differences are beyond the floats, but not their units."""
+    y = np.array([-1.0, -1.0, -0.9, -0.8, 0.7, 0.8, 0.9, 1.0, 1.0])
+    small, large = StandardizedTargets.of(y), StandardizedTargets.of(1.7e308 * y)
+    np.testing.assert_allclose(large.z, small.z, rtol=1e-12)
+    assert large.std == pytest.approx(1.7e308 * small.std)
+
+
 @pytest.mark.parametrize(
     "values", [[3.0], [7.0] * 30, [0.0] * 5, [0.1 + 0.2, 0.3] * 9, [5.0] * 29 + [1e6]]
 )
