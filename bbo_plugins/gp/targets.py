@@ -41,7 +41,8 @@ _CONSTRAINT_LIMIT: Final = 20.0
 _Transform = TypeVar("_Transform", "OutputTransform", "BoxCoxTransform")
 
 
-def _bounded(y: FloatArray) -> FloatArray:
+def bounded(y: FloatArray) -> FloatArray:
+    """Return targets, any shape, of which those beyond 1e150 in size are 1e150."""
     return np.clip(y, -_BOUND, _BOUND)
 
 
@@ -99,7 +100,7 @@ class OutputTransform:
             y: Targets, finite, shape (n,), n >= 1.
             center: m, where the values that matter are not in the better half of ``y``.
         """
-        y = _bounded(y)
+        y = bounded(y)
         median = float(np.median(y)) if center is None else center
         deviations = np.abs(y - median)
         scale = _median_or_others(deviations, _MAD_TO_STD)
@@ -117,14 +118,14 @@ class OutputTransform:
         Args:
             y: Slacks, finite, shape (n,), n >= 1.
         """
-        distances = np.abs(_bounded(y))
+        distances = np.abs(bounded(y))
         scale = float(np.quantile(distances, _LINEAR_SHARE)) or _median_or_others(distances)
         scale = max(scale, _SMALLEST_RATIO * float(distances.max()))
         return _standardized(cls(0.0, scale, both_ways=True), y)
 
     def forward(self, y: FloatArray) -> FloatArray:
         """Map targets to standardized units, any shape."""
-        u = (_bounded(y) - self.median) / self.scale
+        u = (bounded(y) - self.median) / self.scale
         return (self._to_both_sides(_compress, u) - self.mean) / self.std
 
     def inverse(self, z: FloatArray) -> FloatArray:
@@ -141,7 +142,7 @@ class OutputTransform:
 
     def derivative(self, y: FloatArray) -> FloatArray:
         """Return d forward / dy at targets ``y``; squared, it maps small noise variances."""
-        u = (_bounded(y) - self.median) / self.scale
+        u = (bounded(y) - self.median) / self.scale
         u = -np.abs(u) if self.both_ways else u
         slope = np.where(u >= -1.0, 1.0, -1.0 / np.minimum(u, -1.0))
         with np.errstate(over="ignore", divide="ignore"):  # subnormal targets: infinitely steep
@@ -200,7 +201,7 @@ class BoxCoxTransform:
             power: p, between 0 and 1.
             best: b, if that is not the largest target: the best feasible one, say.
         """
-        y = _bounded(y)
+        y = bounded(y)
         best = float(y.max()) if best is None else best
         distances = np.abs(best - y)
         scale = max(_median_or_others(distances), _SMALLEST_SCALE * float(distances.max()))
@@ -208,7 +209,7 @@ class BoxCoxTransform:
 
     def forward(self, y: FloatArray) -> FloatArray:
         """Map targets to standardized units, any shape."""
-        u = (self.best - _bounded(y)) / self.scale
+        u = (self.best - bounded(y)) / self.scale
         below = np.maximum(u, 0.0)
         if self.power == 0.0:
             fall = np.log1p(below)
@@ -238,7 +239,7 @@ class BoxCoxTransform:
         return float(self._log_slope(y).sum()) - len(y) * math.log(self.std)
 
     def _log_slope(self, y: FloatArray) -> FloatArray:
-        u = (self.best - _bounded(y)) / self.scale
+        u = (self.best - bounded(y)) / self.scale
         return (self.power - 1.0) * np.log1p(np.maximum(u, 0.0))
 
 

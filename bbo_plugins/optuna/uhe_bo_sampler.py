@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 
 from bbo_plugins import errors
+from bbo_plugins.gp.targets import bounded
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
 from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
@@ -239,7 +240,7 @@ class UHEBOSampler(ModelSampler):
             steps = [horizon.steps(number) for number in range(len(snapshot.observations.y))]
             shares = 1.0 / np.array(steps, dtype=np.float64)
         shares = np.append(shares, 1.0 / horizon.steps(snapshot.configuration))
-        scale = float(snapshot.observations.y.std()) or 1.0
+        scale = float(bounded(snapshot.observations.y).std()) or 1.0
         in_units = min(phi / scale, _LARGEST_PHI)
         return in_units**2 * shares
 

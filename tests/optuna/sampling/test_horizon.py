@@ -228,3 +228,12 @@ def test_beta_counts_the_steps_that_are_behind_the_values() -> None:
     noise = sum(0.36 / n for n in [*steps, own]) / np.var(snapshot.observations.y)
     expected = math.sqrt(1.0 + 10.0 * noise)
     assert sampler._beta_of(snapshot) == pytest.approx(expected, rel=1e-12)
+
+
+def test_scale_of_huge_values_does_not_overflow() -> None:
+    """Their squares are beyond the floats; the weight of Theorem 4 is finite all the same."""
+    horizon = InnerHorizon(n_outer=30, phi=1.0)
+    sampler = UHEBOSampler(horizon=horizon, acquisition="ucb", beta="bilevel", n_startup_trials=4)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0) * 1e200, n_trials=6)
+    assert len({trial.params["x"] for trial in study.trials}) == 6
