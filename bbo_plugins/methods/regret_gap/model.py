@@ -70,7 +70,7 @@ class StandardizedTargets:
             return cls(np.zeros(len(y)), 0.0)
         u = np.clip(deviations, -limit, limit) / limit
         std = float(u.std())
-        return cls((u - u.mean()) / std, 2.0 * limit * std)
+        return cls((u - u.mean()) / std, 2.0 * (limit * std))
 
 
 @dataclass(frozen=True)

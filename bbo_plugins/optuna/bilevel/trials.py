@@ -95,7 +95,7 @@ def doubt(trial: FrozenTrial, roles: Roles, fixed: Mapping[str, Any]) -> float:
     others: list[Any] = [known.get(name) for name in roles.functions if name != roles.upper]
     if not (is_trusted and is_upper and is_chosen and all(map(is_finite, others))):
         return 1.0
-    return max(others) - _TRUSTED_BOUND
+    return float(max(others)) - _TRUSTED_BOUND
 
 
 @dataclass(frozen=True, kw_only=True)
