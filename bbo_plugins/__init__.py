@@ -77,7 +77,7 @@ def _is_installed(package: str) -> bool:
 
 
 if not all(map(_is_installed, _NEEDED_BY_TUNE)):
-    # What cannot be had is no part of `import *`, which would raise for all other names with it.
+    # Left out, as `import *` would raise for the other names too.
     __all__ = [name for name in __all__ if name not in _RAY]
 
 

@@ -240,7 +240,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         """
         search = bbo_search(tune_controller)
         if search is not None and needs_tune_bohb(self._base):
-            search.on_pause(trial.trial_id)  # which refuses it, before any training
+            search.refuse_bohb()
         is_new = trial.trial_id not in self._trials
         n_before = len(self._trials)
         self._trials[trial.trial_id] = trial

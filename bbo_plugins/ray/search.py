@@ -379,14 +379,20 @@ class BBOSearch(RestoringSearch):
         return over
 
     def on_pause(self, trial_id: str) -> None:
-        """Refuse HyperBandForBOHB, the one scheduler that tells search algorithms of pauses.
-
-        The experiment ends, and no trial stays RUNNING.
+        """Refuse the one scheduler that tells search algorithms of pauses.
 
         Raises:
             ValueError: Always.
         """
         del trial_id
+        self.refuse_bohb()
+
+    def refuse_bohb(self) -> None:
+        """Refuse HyperBandForBOHB: the experiment ends, and no trial stays RUNNING.
+
+        Raises:
+            ValueError: Always.
+        """
         for open_id in sorted(self._open):
             self._give_up(open_id)
         raise ValueError(

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
-from optuna.samplers import BaseSampler, RandomSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.optuna.study.parameters import ParameterLearner, Parameters, dimension_of
 from bbo_plugins.space import Condition, Split
-from benchmarks.common.peer import from_positions, limits, to_positions
+from benchmarks.common.peer import Peer, from_positions, limits, to_positions
 from benchmarks.problems.problem import ObjectiveProblem, Problem, StudyProblem
 
 _N_RANDOM = 400
@@ -30,15 +29,13 @@ _ON_AND_LARGE = Split("use", (0.5,), (Split("size", (0.5,), (False, True, False)
 _BY_HAND = {"threshold_and_switch": {"share": _ON_AND_LARGE, "order": _ON_AND_LARGE}}
 
 
-class SMACSampler(BaseSampler):
+class SMACSampler(Peer):
     """SMAC3 for one study of a problem, from its first trial on, which is to be minimized."""
 
     def __init__(self, *, seed: int, n_startup_trials: int, problem: StudyProblem) -> None:
         """Remember what SMAC is made of; it is at the first suggestion."""
-        self._seed = seed
-        self._n_startup_trials = n_startup_trials
+        super().__init__(seed=seed, n_startup_trials=n_startup_trials)
         self._parameters = parameters_of(problem)
-        self._random = RandomSampler(seed=seed)
         self._folder = tempfile.TemporaryDirectory()
         self._smac: Any = None
         self._asked: dict[int, Any] = {}
@@ -66,16 +63,6 @@ class SMACSampler(BaseSampler):
         info = self._smac.ask()
         self._asked[trial.number] = info
         return from_positions(search_space, dict(info.config))
-
-    def sample_independent(
-        self,
-        study: Study,
-        trial: FrozenTrial,
-        param_name: str,
-        param_distribution: BaseDistribution,
-    ) -> Any:
-        """Draw a random value for a parameter that the ConfigSpace has not where the trial is."""
-        return self._random.sample_independent(study, trial, param_name, param_distribution)
 
     def _made(self, trials: list[FrozenTrial]) -> Any:
         smac = importlib.import_module("smac")

@@ -4,7 +4,7 @@ A stored trial is read once. A row's values, one per objective, are maximized: s
 here, but for BILBO's functions (:mod:`bbo_plugins.optuna.bilevel.trials`). A complete trial has its
 values, possibly infinite, and a pruned one its last intermediate value, if that is finite. Other
 trials have none, nor has a pruned one with several objectives, for which Optuna knows no
-intermediate values. What becomes of the trials in each state is told once, in
+intermediate values. The use of the trials in each state stands in one table, in
 :mod:`bbo_plugins.optuna.sampling.snapshot`.
 
 Constraint values are read in both of Optuna's forms: the list of ``constraints_func`` and the
@@ -40,10 +40,8 @@ CONSTRAINTS_KEY = "constraints"  # Optuna's: a list here, or one value per "cons
 MAX_CONSTRAINTS = 16
 OTHERS = "(others)"  # name of the last of so many, which stands for all those reported less often
 _NEVER_RAN = "bbo_plugins:never_ran"  # system attribute
-BESIDE_KEY = "bbo_plugins:beside"  # the same: how many trials ran beside it, if any did
+BESIDE_KEY = "bbo_plugins:beside"  # system attribute: how many trials ran beside it, if any did
 _MAX_BESIDE = 1_000
-
-
 _OBSERVED = (TrialState.COMPLETE, TrialState.PRUNED)
 
 # Returns the known noise variance of a finished trial's value, a sequence for several objectives.

@@ -48,7 +48,7 @@ def plot_horizon(
     mode: Literal["min", "max"] = "min",
     steps: str = "sgd_steps",
 ) -> Plot:
-    """Plot how long each configuration was trained, and what came of it.
+    """Plot how long each configuration was trained, and which values it reached.
 
     Above, the steps of each configuration with the horizon that new ones have; below, the values by
     the number of steps. The trainings of a configuration that was continued are joined by a line.
@@ -83,9 +83,8 @@ def plot_horizon(
 
             def objective(trial):
                 rate, weight = trial.suggest_float("rate", 0.01, 1.0), 0.0
-                for _ in inner_steps(
-                    trial, horizon
-                ):  # a continuation would load a checkpoint first
+                # A continuation would load a checkpoint first.
+                for _ in inner_steps(trial, horizon):
                     weight -= rate * (weight - 1.0)
                 return abs(weight - 1.0)
 
