@@ -52,27 +52,6 @@ def test_forbidden_corner(name: str) -> None:
     assert study.best_value < 0.25
 
 
-def _strip(x: float, y: float) -> bool:
-    """A band of a tenth of the square is allowed, across the diagonal."""
-    return abs(x + y - 1.2) < 0.06
-
-
-@pytest.mark.parametrize("seed", [100, 102])
-def test_a_strip_along_the_design_is_found(seed: int) -> None:
-    """The lines on which the start-up's points lie run beside this one, as far as they go."""
-    study = optuna.create_study(sampler=UHEBOSampler(seed=seed))
-
-    def objective(trial: Trial) -> float:
-        x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
-        if not _strip(x, y):
-            raise optuna.TrialPruned
-        return (x - 0.25) ** 2 + (y - 0.75) ** 2
-
-    study.optimize(objective, n_trials=40)
-    assert _n_different(study) == 40
-    assert 40 - _n_pruned(study) >= 2
-
-
 @pytest.mark.parametrize("name", [*MAKERS, "bilbo"])
 def test_all_first_trials_pruned(name: str) -> None:
     """The search neither raises nor repeats a point of a small space, and ends up with a model."""
@@ -98,43 +77,6 @@ def test_all_first_trials_pruned(name: str) -> None:
     assert not pruned & {tuple(trial.params.values()) for trial in study.trials[30:]}
 
 
-@pytest.mark.parametrize("name", MAKERS)
-def test_start_up_ends_where_most_points_are_invalid(name: str) -> None:
-    """Two observations among twice as many points as the start-up has are enough for a model."""
-    sampler = MAKERS[name](seed=1, n_startup_trials=5)
-    study = optuna.create_study(sampler=sampler)
-
-    def objective(trial: Trial) -> float:
-        x = trial.suggest_float("x", 0.0, 1.0)
-        if trial.number not in {4, 8}:
-            raise optuna.TrialPruned
-        return x
-
-    assert isinstance(sampler, UHEBOSampler | GOUCBSampler)
-    for n_trials, is_over in ((10, False), (1, True)):
-        study.optimize(objective, n_trials=n_trials)
-        assert (("model",) in sampler._readers.of(study).once) == is_over
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_an_accident_does_not_hide_the_optimum(name: str) -> None:
-    """The first trial near the optimum fails by accident; later ones find it all the same."""
-    study = optuna.create_study(sampler=MAKERS[name](seed=2))
-    accidents: list[int] = []
-
-    def objective(trial: Trial) -> float:
-        x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
-        value = (x - 0.3) ** 2 + (y - 0.6) ** 2
-        if value < 0.01 and not accidents:
-            accidents.append(trial.number)
-            raise optuna.TrialPruned
-        return value
-
-    study.optimize(objective, n_trials=40)
-    assert len(accidents) == 1
-    assert study.best_value < 3e-3
-
-
 def test_a_choice_is_not_given_up_for_what_else_failed() -> None:
     """Where other parameters are conditional, a choice with which a trial failed comes again."""
     study = optuna.create_study(
@@ -153,3 +95,24 @@ def test_a_choice_is_not_given_up_for_what_else_failed() -> None:
     first = next(trial.number for trial in study.trials if trial.state is TrialState.PRUNED)
     later = [trial.params["kind"] for trial in study.trials[first + 1 :]]
     assert later.count("a") > len(later) // 2
+
+
+def _strip(x: float, y: float) -> bool:
+    """A band of a tenth of the square is allowed, across the diagonal."""
+    return abs(x + y - 1.2) < 0.06
+
+
+@pytest.mark.parametrize("seed", [100, 102])
+def test_a_strip_along_the_design_is_found(seed: int) -> None:
+    """The lines on which the start-up's points lie run beside this one, as far as they go."""
+    study = optuna.create_study(sampler=UHEBOSampler(seed=seed))
+
+    def objective(trial: Trial) -> float:
+        x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
+        if not _strip(x, y):
+            raise optuna.TrialPruned
+        return (x - 0.25) ** 2 + (y - 0.75) ** 2
+
+    study.optimize(objective, n_trials=40)
+    assert _n_different(study) == 40
+    assert 40 - _n_pruned(study) >= 2

@@ -7,23 +7,16 @@ import logging
 import pickle
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.studies import BOX, MIXED, points, quadratic, started, warnings_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bbo_plugins.optuna.sampling.base import ModelSampler
-
 
 # --------------------------------------------------------------------------------------- start-up
 
@@ -118,45 +111,6 @@ def test_the_optimum_is_found(
     assert abs(study.best_value) < 2e-3
 
 
-@pytest.mark.parametrize(
-    "make, deterministic, n_startup_trials",
-    [
-        (UHEBOSampler, True, 2),
-        (UHEBOSampler, False, 2),
-        (UHEBOSampler, True, 30),
-        (GOUCBSampler, True, 2),
-    ],
-)
-def test_finite_space_is_exhausted_before_anything_repeats(
-    make: Callable[..., ModelSampler], deterministic: bool, n_startup_trials: int
-) -> None:
-    """Twelve points take twelve trials if the objective is deterministic, then repeats are fine."""
-    study = optuna.create_study(
-        sampler=make(
-            deterministic_objective=deterministic, n_startup_trials=n_startup_trials, seed=0
-        )
-    )
-    seen = []
-    for _ in range(15):
-        trial = study.ask({"a": IntDistribution(0, 3), "b": CategoricalDistribution("xyz")})
-        study.tell(trial, trial.params["a"] + (trial.params["b"] == "y"))
-        seen.append((trial.params["a"], trial.params["b"]))
-    n_distinct = len(set(seen[:12]))
-    assert n_distinct == 12 if deterministic else n_distinct >= min(12, n_startup_trials)
-
-
-@pytest.mark.parametrize("make", [UHEBOSampler, GOUCBSampler])
-def test_known_noise_changes_the_model(make: Callable[..., ModelSampler]) -> None:
-    """A variance that says the best value is mere noise leads elsewhere than one that trusts it."""
-
-    def last(noise: float) -> list[float]:
-        sampler = make(n_startup_trials=6, seed=0, noise_func=lambda _: noise)
-        study = started(sampler, n=7)
-        return points(study.trials)[-1].tolist()  # type: ignore[no-any-return]
-
-    assert last(1e-8) != last(10.0)
-
-
 def test_invalid_noise_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     """A noise function that returns nonsense is ignored, and said to be so, once."""
     started(UHEBOSampler(n_startup_trials=2, seed=0, noise_func=lambda _: -1.0), n=6)
@@ -178,12 +132,6 @@ def test_one_sampler_serves_two_studies() -> None:
     own = started(UHEBOSampler(n_startup_trials=3, seed=0), n=5)
     np.testing.assert_array_equal(points(boxes.trials), points(own.trials))
     assert all(set(trial.params) == set(MIXED) for trial in mixed.trials)
-
-
-# ---------------------------------------------------------------------------------- odd trials
-
-
-# ---------------------------------------------------------------------------------- equal choices
 
 
 # ------------------------------------------------------------------------------ what is not modeled
@@ -216,17 +164,6 @@ def test_a_value_outside_the_range_warns_once(caplog: pytest.LogCaptureFixture) 
         assert part in warning
 
 
-def test_notes_of_the_model_are_logged_once_per_kind(caplog: pytest.LogCaptureFixture) -> None:
-    """A fallback is told at WARNING, and again only if it is of another kind."""
-    sampler = UHEBOSampler(seed=0)
-    for note in ("fit failed after 3 steps", "fit failed after 14 steps", "no fit at 1e-3"):
-        sampler._log_notes([note])
-    assert warnings_in(caplog) == [
-        "UHEBOSampler: fit failed after 3 steps",
-        "UHEBOSampler: no fit at 1e-3",
-    ]
-
-
 # ----------------------------------------------------------------------------------------- import
 
 
@@ -239,3 +176,14 @@ def test_import_is_light() -> None:
     loaded = set(run.stdout.split())
     assert "bbo_plugins.optuna.uhe_bo_sampler" in loaded
     assert not loaded & {"scipy", "sqlalchemy", "pandas", "torch"}
+
+
+def test_notes_of_the_model_are_logged_once_per_kind(caplog: pytest.LogCaptureFixture) -> None:
+    """A fallback is told at WARNING, and again only if it is of another kind."""
+    sampler = UHEBOSampler(seed=0)
+    for note in ("fit failed after 3 steps", "fit failed after 14 steps", "no fit at 1e-3"):
+        sampler._log_notes([note])
+    assert warnings_in(caplog) == [
+        "UHEBOSampler: fit failed after 3 steps",
+        "UHEBOSampler: no fit at 1e-3",
+    ]

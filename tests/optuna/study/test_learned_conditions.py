@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import FloatDistribution, IntDistribution
+from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.study.parameters import ParameterLearner, space_of
@@ -242,28 +242,6 @@ def test_a_pruned_trial_does_not_hide_a_parent() -> None:
     cut_off.params = {name: cut_off.params[name] for name in ("a", "x")}
     cut_off.distributions = {name: cut_off.distributions[name] for name in ("a", "x")}
     assert agreement(conjunction, learned([*rows, cut_off])) == 1.0
-
-
-def test_latest_range_counts() -> None:
-    """That of the trial with the highest number, whichever was read last."""
-    rows = []
-    for number, high in ((3, 8.0), (5, 2.0), (4, 4.0)):
-        frozen = optuna.create_trial(
-            value=0.0, params={"x": 1.0}, distributions={"x": FloatDistribution(0.0, high)}
-        )
-        frozen.number = number
-        rows.append(frozen)
-    assert learned(rows).dimensions[0].high == 2.0
-
-
-def test_single_values_are_no_parameters() -> None:
-    """There is nothing to suggest, and nothing to learn from them."""
-    frozen = optuna.create_trial(
-        value=0.0,
-        params={"x": 1, "y": 1},
-        distributions={"x": IntDistribution(1, 1), "y": IntDistribution(0, 1)},
-    )
-    assert learned([frozen]).names == ("y",)
 
 
 @pytest.mark.parametrize("range_", [(-1.7e308, 1.7e308, False), (1e-300, 1e10, True)])
