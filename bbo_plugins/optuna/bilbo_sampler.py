@@ -1,7 +1,7 @@
 """BILBO as an Optuna sampler: two decision-makers, one function per trial.
 
 The method is in :mod:`bbo_plugins.methods.bilbo`. Each trial stores its proposal
-(:mod:`bbo_plugins.optuna.study.proposal`) and the reason of its query
+(:mod:`bbo_plugins.optuna.study.attributes`) and the reason of its query
 (:mod:`bbo_plugins.optuna.bilevel.trials`).
 """
 
@@ -305,7 +305,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         # keeps the flag afterwards, when trials are asked for and told one by one.
         is_running = getattr(study._thread_local, "in_optimize_loop", False)
         is_stopping = is_running and getattr(study, "_stop_flag", False)
-        if is_stopping and self._readers.of(study).once.first_time("end"):
+        if is_stopping and self._once.first_time("end", study.study_name):
             _logger.info(
                 "%s: the study is stopped. Its result is sampler.solution(study), not %s.",
                 self,

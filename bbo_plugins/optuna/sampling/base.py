@@ -25,14 +25,19 @@ from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.acquisition.maximize import clearance_of
+from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.sampling import randomness
 from bbo_plugins.optuna.sampling.branches import visiting
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot
-from bbo_plugins.optuna.study.memory import Once, PerStudy
+from bbo_plugins.optuna.study.attributes import ARMS, Proposal, store_proposal
 from bbo_plugins.optuna.study.parameters import dimension_of, is_single
 from bbo_plugins.optuna.study.points import fixed_params
-from bbo_plugins.optuna.study.proposal import ARMS, Proposal, store_proposal
-from bbo_plugins.optuna.study.trials import BESIDE_KEY, checked_constraints, store_constraints
+from bbo_plugins.optuna.study.trials import (
+    BESIDE_KEY,
+    PerStudy,
+    checked_constraints,
+    store_constraints,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,27 +73,15 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     _independent_sampler: BaseSampler | None = None
 
     def __init__(self, seed: int | None) -> None:
-        """Check the seed, and start with empty caches."""
+        """Check the seed."""
         self._seed = (
             randomness.fresh_entropy()
             if seed is None
             else errors.check_int("seed", seed, minimum=0)
         )
         self._draw_seed = self._seed  # of all but the start-up's design; reseed_rng changes it
-        self._forget()
-
-    def _forget(self) -> None:
         self._readers = PerStudy(functools.partial(StudyReader, self._noise_func))
         self._once = Once()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the caches and their locks."""
-        return {k: v for k, v in self.__dict__.items() if k not in {"_readers", "_once"}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Start with empty caches."""
-        self.__dict__.update(state)
-        self._forget()
 
     @abstractmethod
     def _check_study(self, study: Study) -> None:
@@ -229,9 +222,11 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
                 _logger.debug("%s: trial %d makes way for others.", self, trial.number)
                 suggestion = self._suggest_apart(snapshot, suggestion, rng)
             self._log_notes(suggestion.notes)
-            announcement = self._announcement(snapshot, suggestion)
-            if announcement and self._readers.of(study).once.first_time("model"):
+            reader = self._readers.of(study)
+            announcement = "" if reader.announced else self._announcement(snapshot, suggestion)
+            if announcement:
                 _logger.info("%s: start-up is over%s", self, announcement)
+                reader.announced = True
             params = self._params_of(snapshot, suggestion)
             proposal = Proposal.of(
                 params,

@@ -41,7 +41,7 @@ import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory
-from bbo_plugins.optuna.study.memory import Once
+from bbo_plugins.optuna.study.attributes import ARMS
 from bbo_plugins.optuna.study.parameters import (
     conditions_among,
     dimension_of,
@@ -49,7 +49,6 @@ from bbo_plugins.optuna.study.parameters import (
     is_value_of,
 )
 from bbo_plugins.optuna.study.points import PlacedTrials, fixed_params
-from bbo_plugins.optuna.study.proposal import ARMS
 from bbo_plugins.optuna.study.trials import (
     MAX_CONSTRAINTS,
     OTHERS,
@@ -139,14 +138,14 @@ class StudyReader:
         noise_func: Known noise variance of a finished trial's values; called once per trial.
 
     Attributes:
-        once: The messages about this study that have been given.
         suggesting: Held while a suggestion is made, from reading the trials to storing it.
+        announced: Whether the log says that start-up is over.
     """
 
     def __init__(self, noise_func: NoiseFunction | None = None) -> None:
         """Start with nothing read."""
-        self.once = Once()
         self.suggesting = threading.Lock()
+        self.announced = False
         self._knows_noise = noise_func is not None
         self._lock = threading.RLock()
         self._trials = TrialReader(noise_func)

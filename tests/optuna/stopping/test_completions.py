@@ -19,7 +19,7 @@ from bbo_plugins.optuna.stopping.completions import (
     completions_of,
     in_order,
 )
-from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.study.attributes import Proposal
 from bbo_plugins.optuna.study.trials import TrialReader
 from tests.optuna.stopping.studies import PLANE, add, completed_in, new_study
 
