@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.trial import FrozenTrial, TrialState
@@ -225,7 +224,9 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             trials.problem,
             trials.data,
             rng=rng,
-            options=replace(self._options, n_initial=n_initial, coupled=trials.coupled),
+            options=self._options,
+            n_initial=n_initial,
+            coupled=trials.coupled,
             warm_starts=trials.warm_starts,
         )
         if query.infeasible and self._once.first_time("infeasible"):
