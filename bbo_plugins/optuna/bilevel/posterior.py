@@ -14,7 +14,7 @@ from bbo_plugins.methods.bilbo.search import Pair, Pairs, anchors_of, best_pair,
 from bbo_plugins.methods.bilbo.solution import SolutionCriterion, solve
 from bbo_plugins.optuna.bilevel.trials import BilevelTrials, conditions_of, distributions_of
 from bbo_plugins.optuna.sampling.base import model_generator
-from bbo_plugins.optuna.study.points import PlacedTrials
+from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialReader
 
 if TYPE_CHECKING:

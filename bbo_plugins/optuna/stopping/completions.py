@@ -25,9 +25,9 @@ import numpy as np
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.methods.training_subset import MAX_MODELED
+from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
 from bbo_plugins.optuna.study.parameters import ParameterLearner, conditions_among
-from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialRow, finite_values
 
 if TYPE_CHECKING:

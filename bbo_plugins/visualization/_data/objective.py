@@ -27,11 +27,10 @@ from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
 from bbo_plugins.optuna.sampling.base import ModelSampler
-from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from bbo_plugins.optuna.sampling.snapshot import PlacedTrials, StudyReader
 from bbo_plugins.optuna.stopping.completions import seconds_of
 from bbo_plugins.optuna.study.attributes import Proposal
 from bbo_plugins.optuna.study.parameters import is_single
-from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialRow, are_feasible, check_one_objective
 from bbo_plugins.visualization._data.panels import QUANTILE
 
