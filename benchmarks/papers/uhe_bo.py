@@ -36,7 +36,7 @@ import numpy as np
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion
-from bbo_plugins.methods.uhe_bo.bandit import Round, replay
+from bbo_plugins.methods.uhe_bo.algorithm import Round, replay
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
 from benchmarks.common import keel
 from benchmarks.common.ablations import GAMMA_RATE, GAMMA_SHAPE
