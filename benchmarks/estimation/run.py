@@ -22,7 +22,6 @@ from benchmarks.common.report import Report
 from benchmarks.common.tables import quartiles, verdict
 from benchmarks.estimation.estimators import LOSSES, PEER, estimate
 from benchmarks.problems.gp_samples import BIASED, DESIGNS, LENGTH_SCALES, draw
-from benchmarks.problems.hpo_tables import is_missing
 
 DESCRIPTION = "Hyperparameters recovered from i.i.d. and biased samples of a known process."
 SIZES = {
@@ -67,9 +66,6 @@ def run(options: argparse.Namespace, report: Report) -> None:
     """Draw every history, estimate from it, and report."""
     report.restart()
     estimates = list(dict.fromkeys(options.estimates))
-    if PEER in estimates and is_missing():
-        report.skip(PEER, "not installed: sklearn")
-        estimates.remove(PEER)
     records = []
     for seed in range(options.seeds):
         for dimension in options.dimensions:

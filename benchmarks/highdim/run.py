@@ -31,7 +31,6 @@ from benchmarks.highdim.entrants import (
 )
 from benchmarks.highdim.problems import PARTS, PROBLEMS, part_of, problem_named
 from benchmarks.highdim.tables import add_cumulative, add_moved_tables
-from benchmarks.problems.hpo_tables import is_missing
 from benchmarks.problems.problem import StudyProblem
 
 DESCRIPTION = "Regret of GO-UCB and its peers with 7 to 100 parameters."
@@ -88,9 +87,6 @@ def run(options: argparse.Namespace, report: Report) -> None:
     """Run what is not stored yet, then report on everything asked for."""
     parts = [part_of(name) for name in options.problems]
     asked = [part for part in options.parts if part in parts]
-    if is_missing() and "hpo" in asked:
-        report.skip("the tuning tasks", "not installed: scikit-learn")
-        asked.remove("hpo")
     problems = [
         problem
         for name, problem in PROBLEMS.items()

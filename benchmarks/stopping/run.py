@@ -18,11 +18,9 @@ from benchmarks.common.report import Report
 from benchmarks.common.runs import Execute, by_processes, completed
 from benchmarks.common.samplers import SAMPLERS, available
 from benchmarks.common.studies import planned, shortened
-from benchmarks.problems.hpo_tables import is_missing
-from benchmarks.problems.problem import Problem
 from benchmarks.problems.tuning import BUDGET, QUICK_TABLE
 from benchmarks.stopping.cost import add_cost
-from benchmarks.stopping.problems import NAMES, default_names, needs_table, problem_named
+from benchmarks.stopping.problems import NAMES, default_names, problem_named
 from benchmarks.stopping.replay import (
     ALL_RULES,
     PEER,
@@ -72,7 +70,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
     if PEER in rules and missing:
         report.skip(PEER, f"not installed: {', '.join(missing)}")
         rules.remove(PEER)
-    problems = _problems(options, report)
+    problems = {name: problem_named(name, report.directory) for name in options.problems}
     samplers = available(options.samplers, report)
     studies = planned(
         problems.values(),
@@ -118,16 +116,3 @@ def run(options: argparse.Namespace, report: Report) -> None:
         report.skip(f"the cost of a trial, against {PEER}", f"not installed: {', '.join(missing)}")
     else:
         add_cost(report, quick=options.quick)
-
-
-def _problems(options: argparse.Namespace, report: Report) -> dict[str, Problem]:
-    """Return the objectives asked for; tables that are not stored yet are computed."""
-    chosen = {}
-    for name in options.problems:
-        if needs_table(name) and is_missing():
-            report.skip(name, "not installed: sklearn")
-            continue
-        if needs_table(name):
-            report.progress(f"table {name}")
-        chosen[name] = problem_named(name, report.directory)
-    return chosen
