@@ -547,7 +547,7 @@ def stored_fits(
         proposal = row.proposal
         if proposal is None or proposal.loss is None or proposal.loss in latest:
             continue
-        if proposal.fits and proposal.is_of(names):
+        if proposal.fits and proposal.names == names:
             same = proposal.constraints == constraints
             latest[proposal.loss] = proposal.fits if same else proposal.fits[:n_objectives]
     return latest

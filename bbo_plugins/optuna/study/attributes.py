@@ -27,12 +27,11 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Mapping
 
     from optuna.study import Study
     from optuna.trial import FrozenTrial
@@ -128,8 +127,7 @@ class Proposal:
         arm: "random" or "model", which of its arms a bandit pulled; None if there was no choice.
         expected_gain: Improvement the model expected of the trial, in standard deviations of its
             targets; None without a model.
-        space: Checksum of the names of all parameters of the model, if some of them are inactive;
-            None if ``params`` are all of them.
+        inactive: Names of the model's other parameters, which do not exist at the point.
     """
 
     params: Mapping[str, float | int]
@@ -138,7 +136,7 @@ class Proposal:
     loss: str | None = None
     arm: str | None = None
     expected_gain: float | None = None
-    space: int | None = None
+    inactive: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -156,14 +154,12 @@ class Proposal:
             for name, value in params.items()
             if name in distributions
         }
-        space = None if len(stored) == len(distributions) else _checksum(distributions)
-        return cls(stored, **rest, space=space)
+        return cls(stored, **rest, inactive=tuple(sorted(distributions.keys() - stored.keys())))
 
-    def is_of(self, names: Collection[str]) -> bool:
-        """Return whether the model had these parameters."""
-        if self.space is None:
-            return set(self.params) == set(names)
-        return self.space == _checksum(names)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the model's parameters, in the order of its columns."""
+        return tuple(sorted({*self.params, *self.inactive}))
 
     def values(self, distributions: Mapping[str, BaseDistribution]) -> dict[str, Any]:
         """Return the parameters as Optuna's users see them, without those that do not fit."""
@@ -187,7 +183,7 @@ class Proposal:
             "loss": self.loss,
             "arm": self.arm,
             "expected_gain": self.expected_gain,
-            "space": self.space,
+            "inactive": self.inactive or None,
         }
         content = {name: value for name, value in content.items() if value is not None}
         attributes = to_chunks(PREFIX, content)
@@ -212,25 +208,21 @@ class Proposal:
         loss: Any = content.get("loss")
         arm: Any = content.get("arm")
         gain: Any = content.get("expected_gain")
-        space: Any = content.get("space")
+        inactive: Any = content.get("inactive", [])
         well_formed = (
             isinstance(params, dict)
             and all(is_finite(number) for number in params.values())
             and isinstance(fits, list)
             and isinstance(constraints, list)
-            and all(isinstance(name, str) for name in constraints)
+            and isinstance(inactive, list)
+            and all(isinstance(name, str) for name in constraints + inactive)
             and (loss is None or isinstance(loss, str))
             and (arm is None or arm in ARMS)
             and (gain is None or is_finite(gain))
-            and (space is None or isinstance(space, int))
         )
         if not well_formed:
             return None
-        return cls(params, tuple(fits), tuple(constraints), loss, arm, gain, space)
-
-
-def _checksum(names: Iterable[str]) -> int:
-    return crc32("\0".join(sorted(names)).encode("utf-8", "surrogatepass"))
+        return cls(params, tuple(fits), tuple(constraints), loss, arm, gain, tuple(inactive))
 
 
 def _number_of(value: Any, distribution: BaseDistribution) -> float | int:
