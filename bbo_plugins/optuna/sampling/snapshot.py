@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
-_MAX_SPACES = 4  # search spaces of one study that are remembered
 _MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
 
 # A running trial that so many later ones have overtaken counts as dead: its worker cannot tell. For
@@ -161,12 +160,23 @@ class PlacedTrials:
         self._proposed: dict[int, FloatArray] = {}
         self._failed: dict[int, FloatArray | None] = {}
 
-    def set_conditions(self, conditions: Mapping[str, Condition]) -> None:
-        """Place the trials by other conditions from now on."""
+    def over(
+        self, distributions: Mapping[str, BaseDistribution], conditions: Mapping[str, Condition]
+    ) -> PlacedTrials:
+        """Return the trials placed by these parameters: this object, unless the parameters differ.
+
+        Args:
+            distributions: The parameters.
+            conditions: Conditions of these and others.
+        """
+        conditions = conditions_among(distributions, conditions)
+        if self.distributions != distributions:
+            return PlacedTrials(distributions, conditions)
         if conditions != self.space.conditions:
             if conditions.keys() != self.space.conditions.keys():
                 self._points, self._proposed, self._failed = {}, {}, {}
             self.space = space_of(self.distributions, conditions)
+        return self
 
     def can_hold(self, name: str, value: Any) -> bool:
         """Return whether ``value`` is a possible value of the parameter ``name``."""
@@ -333,7 +343,7 @@ def _points(
 
 
 class StudyReader:
-    """Reads one study: its trials, and where they are in the latest search spaces.
+    """Reads one study: its trials, and where they are in the latest search space.
 
     Only a cache: everything in it can be read from the study again. Safe to share among threads.
 
@@ -353,14 +363,14 @@ class StudyReader:
         self._lock = threading.RLock()
         self._trials = TrialReader(noise_func)
         self._generation = 0
-        self._spaces: list[PlacedTrials] = []  # the most recently used one last
+        self._placed = PlacedTrials({})
 
     def read(self, study: Study) -> StudyTrials:
         """Return the trials of ``study``."""
         with self._lock:
             trials = self._trials.read(study)
             if trials.generation != self._generation:
-                self._generation, self._spaces = trials.generation, []
+                self._generation, self._placed = trials.generation, PlacedTrials({})
             return trials
 
     def distributions(self, study: Study) -> dict[str, BaseDistribution]:
@@ -422,15 +432,8 @@ class StudyReader:
         conditions: Mapping[str, Condition] = MappingProxyType({}),
     ) -> PlacedTrials:
         """Return the space of these parameters, which remembers where the trials are."""
-        conditions = conditions_among(distributions, conditions)
-        for index, placed in enumerate(self._spaces):
-            if placed.distributions == distributions:
-                self._spaces.append(self._spaces.pop(index))
-                placed.set_conditions(conditions)
-                return placed
-        placed = PlacedTrials(distributions, conditions)
-        self._spaces = [*self._spaces[1 - _MAX_SPACES :], placed]
-        return placed
+        self._placed = self._placed.over(distributions, conditions)
+        return self._placed
 
 
 def _known_and_held(trials: StudyTrials, held: Mapping[str, Any]) -> dict[str, BaseDistribution]:

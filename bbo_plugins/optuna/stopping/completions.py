@@ -27,7 +27,7 @@ from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
-from bbo_plugins.optuna.study.parameters import ParameterLearner, conditions_among
+from bbo_plugins.optuna.study.parameters import ParameterLearner
 from bbo_plugins.optuna.study.trials import TrialRow, finite_values
 
 if TYPE_CHECKING:
@@ -88,11 +88,7 @@ class LearnedSpace:
             for name, distribution in known.distributions.items()
             if name not in disputed
         }
-        conditions = conditions_among(distributions, known.conditions)
-        if self._placed.distributions == distributions:
-            self._placed.set_conditions(conditions)
-        else:
-            self._placed = PlacedTrials(distributions, conditions)
+        self._placed = self._placed.over(distributions, known.conditions)
         _, X = self._placed.place(rows)
         return self._placed.space, X
 
