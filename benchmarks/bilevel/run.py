@@ -21,7 +21,7 @@ from benchmarks.bilevel.problems import TASKS
 from benchmarks.bilevel.task import LOWER, UPPER, BilevelTask
 from benchmarks.common.options import add_count, add_effort, add_names
 from benchmarks.common.report import Report, file_digest, package_digest
-from benchmarks.common.runs import Execute, Run, by_processes, completed
+from benchmarks.common.runs import Run, completed
 from benchmarks.common.tables import quartiles
 
 DESCRIPTION = "Regret of bilevel optimization against function queries."
@@ -104,8 +104,8 @@ def run(options: argparse.Namespace, report: Report) -> None:
         for task in tasks
         for entrant in entrants_of(task, chosen)
     ]
-    execute_all: Execute[Search] = by_processes(execute, jobs=options.jobs, minutes=options.minutes)
-    records = list(completed(searches, execute_all, report).values())
+    effort = {"jobs": options.jobs, "minutes": options.minutes}
+    records = list(completed(searches, execute, report, **effort).values())
     for task in tasks:
         if "nested" in chosen and task.solution is not None and not can_nest(task):
             report.skip(f"nested on {task.name}", "it handles neither constraints nor categories")
@@ -131,8 +131,6 @@ def _add_regret_tables(report: Report, records: Sequence[dict[str, Any]]) -> Non
     for record in records:
         if record["curve"]:
             grouped.setdefault((record["task"], record["entrant"]), []).append(record)
-    if not grouped:
-        return
     at_end, over_queries = [], []
     for (task, entrant), group in grouped.items():
         final = [total(record["curve"][-1]) for record in group]
@@ -179,12 +177,11 @@ def _add_declarations(report: Report, records: Sequence[dict[str, Any]]) -> None
             said = [_declaration(r) for r in group]
             truth = "infeasible" if TASKS[task].solution is None else "feasible"
             rows.append([task, truth, ", ".join(said)])
-    if rows:
-        report.table(
-            "Queries after which ours declared a problem infeasible, by seed",
-            ["problem", "in truth", "declared after"],
-            rows,
-        )
+    report.table(
+        "Queries after which ours declared a problem infeasible, by seed",
+        ["problem", "in truth", "declared after"],
+        rows,
+    )
 
 
 def _declaration(record: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from bbo_plugins.optuna.study.trials import mark_never_ran
 from benchmarks.__main__ import THREAD_VARIABLES
 from benchmarks.common.histories import history
-from benchmarks.common.options import add_count, add_names, positive_int
+from benchmarks.common.options import add_names, positive_int
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS, Entrant, available, quiet
 from benchmarks.common.tables import verdict
@@ -82,9 +82,6 @@ Timings = Mapping[str, list[Timing]]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
     add_names(parser, "--samplers", SAMPLERS, "these entrants, first the one to compare with")
-    add_names(parser, "--peers", SAMPLERS, "entrants in addition")
-    parser.set_defaults(peers=[])
-    add_count(parser, "--repetitions", "counted steps per history")
     parser.add_argument(
         "--lengths",
         nargs="+",
@@ -219,7 +216,7 @@ def add_ratio_table(
 def run(options: argparse.Namespace, report: Report) -> None:
     """Measure all settings, then report."""
     report.restart()
-    entrants = available((*options.samplers, *options.peers), report)
+    entrants = available(options.samplers, report)
     if len(entrants) < 2:
         report.note("Nothing was measured: two entrants are needed.")
         return

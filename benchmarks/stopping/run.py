@@ -15,7 +15,7 @@ import functools
 
 from benchmarks.common.options import add_count, add_effort, add_names
 from benchmarks.common.report import Report
-from benchmarks.common.runs import Execute, by_processes, completed
+from benchmarks.common.runs import completed
 from benchmarks.common.samplers import SAMPLERS, available
 from benchmarks.common.studies import planned, shortened
 from benchmarks.problems.tuning import BUDGET, QUICK_TABLE
@@ -24,7 +24,6 @@ from benchmarks.stopping.problems import NAMES, default_names, problem_named
 from benchmarks.stopping.replay import (
     ALL_RULES,
     PEER,
-    Replay,
     execute,
     is_asked_of,
     peer_is_missing,
@@ -80,7 +79,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
     )
     effort = {"jobs": options.jobs, "minutes": options.minutes}
     work = functools.partial(execute, directory=report.directory)
-    found = completed(studies, by_processes(work, **effort), report)
+    found = completed(studies, work, report, **effort)
     records = {study: shortened(record, study.n_trials) for study, record in found.items()}
     replays = {
         replay_of(study, rule): study
@@ -88,12 +87,13 @@ def run(options: argparse.Namespace, report: Report) -> None:
         for rule in rules
         if is_asked_of(rule, study, problems[study.problem])
     }
-    replay_all: Execute[Replay] = by_processes(
+    stops = completed(
+        list(replays),
         functools.partial(stop_in, directory=report.directory),
+        report,
         inputs=lambda replay: (records[replays[replay]],),
         **effort,
     )
-    stops = completed(list(replays), replay_all, report)
     regrets = {
         study: problems[study.problem].regrets(zip(one["params"], one["values"], strict=True))
         for study, one in records.items()
