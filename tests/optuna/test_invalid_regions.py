@@ -52,6 +52,27 @@ def test_forbidden_corner(name: str) -> None:
     assert study.best_value < 0.25
 
 
+def _strip(x: float, y: float) -> bool:
+    """A band of a tenth of the square is allowed, across the diagonal."""
+    return abs(x + y - 1.2) < 0.06
+
+
+@pytest.mark.parametrize("seed", [100, 102])
+def test_a_strip_along_the_design_is_found(seed: int) -> None:
+    """The lines on which the start-up's points lie run beside this one, as far as they go."""
+    study = optuna.create_study(sampler=UHEBOSampler(seed=seed))
+
+    def objective(trial: Trial) -> float:
+        x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
+        if not _strip(x, y):
+            raise optuna.TrialPruned
+        return (x - 0.25) ** 2 + (y - 0.75) ** 2
+
+    study.optimize(objective, n_trials=40)
+    assert _n_different(study) == 40
+    assert 40 - _n_pruned(study) >= 2
+
+
 @pytest.mark.parametrize("name", [*MAKERS, "bilbo"])
 def test_all_first_trials_pruned(name: str) -> None:
     """The search neither raises nor repeats a point of a small space, and ends up with a model."""
@@ -95,24 +116,3 @@ def test_a_choice_is_not_given_up_for_what_else_failed() -> None:
     first = next(trial.number for trial in study.trials if trial.state is TrialState.PRUNED)
     later = [trial.params["kind"] for trial in study.trials[first + 1 :]]
     assert later.count("a") > len(later) // 2
-
-
-def _strip(x: float, y: float) -> bool:
-    """A band of a tenth of the square is allowed, across the diagonal."""
-    return abs(x + y - 1.2) < 0.06
-
-
-@pytest.mark.parametrize("seed", [100, 102])
-def test_a_strip_along_the_design_is_found(seed: int) -> None:
-    """The lines on which the start-up's points lie run beside this one, as far as they go."""
-    study = optuna.create_study(sampler=UHEBOSampler(seed=seed))
-
-    def objective(trial: Trial) -> float:
-        x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
-        if not _strip(x, y):
-            raise optuna.TrialPruned
-        return (x - 0.25) ** 2 + (y - 0.75) ** 2
-
-    study.optimize(objective, n_trials=40)
-    assert _n_different(study) == 40
-    assert 40 - _n_pruned(study) >= 2

@@ -15,7 +15,7 @@ import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.study.attributes import Proposal
 from tests.optuna.studies import BOX, MIXED, points, quadratic, started, warnings_in
 
 # --------------------------------------------------------------------------------------- start-up
@@ -134,6 +134,12 @@ def test_one_sampler_serves_two_studies() -> None:
     assert all(set(trial.params) == set(MIXED) for trial in mixed.trials)
 
 
+# ---------------------------------------------------------------------------------- odd trials
+
+
+# ---------------------------------------------------------------------------------- equal choices
+
+
 # ------------------------------------------------------------------------------ what is not modeled
 
 
@@ -164,6 +170,17 @@ def test_a_value_outside_the_range_warns_once(caplog: pytest.LogCaptureFixture) 
         assert part in warning
 
 
+def test_notes_of_the_model_are_logged_once_per_kind(caplog: pytest.LogCaptureFixture) -> None:
+    """A fallback is told at WARNING, and again only if it is of another kind."""
+    sampler = UHEBOSampler(seed=0)
+    for note in ("fit failed after 3 steps", "fit failed after 14 steps", "no fit at 1e-3"):
+        sampler._log_notes([note])
+    assert warnings_in(caplog) == [
+        "UHEBOSampler: fit failed after 3 steps",
+        "UHEBOSampler: no fit at 1e-3",
+    ]
+
+
 # ----------------------------------------------------------------------------------------- import
 
 
@@ -176,14 +193,3 @@ def test_import_is_light() -> None:
     loaded = set(run.stdout.split())
     assert "bbo_plugins.optuna.uhe_bo_sampler" in loaded
     assert not loaded & {"scipy", "sqlalchemy", "pandas", "torch"}
-
-
-def test_notes_of_the_model_are_logged_once_per_kind(caplog: pytest.LogCaptureFixture) -> None:
-    """A fallback is told at WARNING, and again only if it is of another kind."""
-    sampler = UHEBOSampler(seed=0)
-    for note in ("fit failed after 3 steps", "fit failed after 14 steps", "no fit at 1e-3"):
-        sampler._log_notes([note])
-    assert warnings_in(caplog) == [
-        "UHEBOSampler: fit failed after 3 steps",
-        "UHEBOSampler: no fit at 1e-3",
-    ]
