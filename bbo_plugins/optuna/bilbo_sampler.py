@@ -329,6 +329,15 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             fixed = self._fixed(study, trial, trial.distributions)
             store_constraints(study, trial, [doubt(trial, self._roles, fixed)])
         self._roles.check(trial.distributions, coupled=coupled)
+        known = self._readers.of(study).read(study).parameters.distributions
+        empty = self._roles.empty_level({*known, *trial.distributions})
+        if empty and self._once.first_time("empty", empty):
+            _logger.warning(
+                "%s: no trial has had a parameter of %s by now. All parameters are drawn at random "
+                "until one has.",
+                self,
+                empty,
+            )
         attributes = study._storage.get_trial_system_attrs(trial._trial_id)
         self._roles.check_constraints(attributes, coupled=coupled)
 

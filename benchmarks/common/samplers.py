@@ -100,16 +100,6 @@ def _estimations(acquisition: str) -> tuple[Entrant, Entrant]:
     )
 
 
-def _ablation(name: str) -> Entrant:
-    """Return a part of UHE-BO alone, or the paper's literal settings."""
-    return Entrant(
-        name=name,
-        target="benchmarks.common.ablations:VariantSampler",
-        arguments={"name": name},
-        knows_budget=name == "uhe-literal",
-    )
-
-
 def _peer(name: str, sampler: str, *requires: str, **arguments: Any) -> Entrant:
     """Return one of Optuna's samplers."""
     return Entrant(
@@ -127,10 +117,11 @@ SAMPLERS = by_name(
         *_estimations("logei"),
         *_estimations("ucb"),
         *_estimations("ei"),
-        _ablation("uhe-loss-only"),
-        _ablation("uhe-arm-only"),
-        _ablation("uhe-both"),
-        _ablation("uhe-literal"),
+        Entrant(
+            name="uhe-literal",
+            target="benchmarks.common.literal_uhe_bo:LiteralUHEBOSampler",
+            knows_budget=True,
+        ),
         Entrant(name="go-ucb", target="bbo_plugins.optuna:GOUCBSampler"),
         _peer("gpsampler", "GPSampler", "torch", "scipy"),
         _peer("tpe", "TPESampler"),

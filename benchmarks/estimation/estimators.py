@@ -14,7 +14,7 @@ from bbo_plugins.gp import likelihood, surrogate
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import FitCriterion, Hyperparameters
 from bbo_plugins.methods.uhe_bo import losses
-from benchmarks.common.ablations import LiteralLoss
+from benchmarks.common.literal_uhe_bo import LiteralLoss
 
 FloatArray: TypeAlias = NDArray[np.float64]
 

@@ -24,9 +24,7 @@ OURS = "ours"
 BBO = "bbo"
 UHE_BO = "uhe-bo"
 LITERAL = ("literal", "literal-exact")
-EXPENSIVE = ("gpsampler", "hebo", "smac", "turbo")
 PEERS = ("gpsampler", "hebo", "smac", "turbo", "tpe", "cma-es", "random")
-CROSSOVER_PARTS = ("d10", "d20", "d30", "hpo")
 
 
 class LiteralSampler(Peer):
@@ -89,12 +87,3 @@ ENTRANTS = by_name(
         *(SAMPLERS[name] for name in PEERS),
     )
 )
-
-
-def competes(name: str, part: str) -> bool:
-    """Tell whether an entrant is run in a part: where only ours are compared, no one else is."""
-    if name in LITERAL:
-        return part in {"paper", "hpo"}
-    if name == UHE_BO:
-        return part in CROSSOVER_PARTS
-    return name in {OURS, BBO} or part not in {"d10", "d30"}

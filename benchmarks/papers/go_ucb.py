@@ -230,9 +230,8 @@ def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
         ["figure", "problem", "sum over", "repetitions", *entrants],
         rows,
     )
-    if outputs:
-        report.table(
-            "Algorithm 1's output: expected regret of the uniform draw; regret of the best point",
-            ["problem", "drawn uniformly", "best"],
-            outputs,
-        )
+    report.table(
+        "Algorithm 1's output: expected regret of the uniform draw; regret of the best point",
+        ["problem", "drawn uniformly", "best"],
+        outputs,
+    )

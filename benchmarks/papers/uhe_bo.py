@@ -41,7 +41,7 @@ from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion
 from bbo_plugins.methods.uhe_bo.algorithm import Round, replay
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
 from benchmarks.common import keel
-from benchmarks.common.ablations import GAMMA_RATE, GAMMA_SHAPE
+from benchmarks.common.literal_uhe_bo import GAMMA_RATE, GAMMA_SHAPE
 from benchmarks.common.plain_gp import GammaPrior, Model, next_point
 from benchmarks.common.tables import mean_and_error
 from benchmarks.problems.paper_functions import paper_problems

@@ -324,7 +324,6 @@ def unmoved(
     *,
     n_trials: int,
     n_startup: int = N_STARTUP,
-    noise_sd: float = 0.0,
     group: str = "paper",
 ) -> Problem:
     """Return a formula as it is, in the box from ``low`` to ``high``, each of shape (d,)."""
@@ -337,7 +336,6 @@ def unmoved(
         minimum=formula(argmin),
         n_trials=n_trials,
         n_startup=n_startup,
-        noise_sd=noise_sd,
         group=group,
     )
 
@@ -350,7 +348,6 @@ def moved(
     width: float,
     n_trials: int,
     rotate: bool = True,
-    noise_sd: float = 0.0,
     group: str = "smooth",
 ) -> Problem:
     """Return a formula moved into the box: optimum shifted, axes rotated unless told not to.
@@ -369,7 +366,6 @@ def moved(
         np.full(dimension, BOX_LOW),
         np.full(dimension, BOX_HIGH),
         n_trials=n_trials,
-        noise_sd=noise_sd,
         group=group,
     )
     return replace(problem, minimum=formula(z_argmin))

@@ -1,6 +1,5 @@
-"""The highdim benchmark: TuRBO's rules, the literal method's adapter, and seeds."""
+"""The highdim benchmark: TuRBO's rules, the literal method's adapter, and who takes part."""
 
-import argparse
 import importlib.util
 
 import numpy as np
@@ -9,9 +8,8 @@ import pytest
 from optuna.distributions import FloatDistribution
 
 from benchmarks.common import turbo
-from benchmarks.highdim.entrants import ENTRANTS, OURS, LiteralSampler
-from benchmarks.highdim.problems import PROBLEMS
-from benchmarks.highdim.run import seeds_of
+from benchmarks.highdim.entrants import LiteralSampler
+from benchmarks.highdim.run import taking_part
 
 needs_torch = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("torch", "botorch")),
@@ -19,18 +17,11 @@ needs_torch = pytest.mark.skipif(
 )
 
 
-def test_seeds() -> None:
-    """They begin at 100; the expensive ones have fewer, some do not take part, options decide."""
-
-    def n_seeds(entrant: str, problem: str, **given: int) -> list[int]:
-        options = argparse.Namespace(**{"seeds": None, "expensive_seeds": None, **given})
-        return list(seeds_of(PROBLEMS[problem], ENTRANTS[entrant], options))
-
-    assert n_seeds(OURS, "levy-20") == list(range(100, 110))
-    assert n_seeds("turbo", "rosenbrock-50") == [100, 101, 102]
-    assert n_seeds("turbo", "levy-20", seeds=4, expensive_seeds=1) == [100]
-    assert n_seeds("tpe", "levy-10") == n_seeds("literal", "levy-20") == []
-    assert n_seeds("literal", "f1", seeds=2) == [100, 101]
+def test_who_takes_part() -> None:
+    """Only ours with 10 and 30 parameters; the literal variants where nothing is moved."""
+    names = ["ours", "literal", "tpe"]
+    found = {part: taking_part(names, part) for part in ("d10", "d20", "paper")}
+    assert found == {"d10": ["ours"], "d20": ["ours", "tpe"], "paper": names}
 
 
 class Recorder:

@@ -121,9 +121,14 @@ class BilevelPosterior:
         stored = TrialReader().read(study)
         distributions = distributions_of(stored.rows, roles, coupled=coupled)
         if not distributions:
-            complete = [row for row in stored.rows if row.complete]
-            for row in complete[-1:]:  # there are some, but not of this sampler's parameters
-                roles.check(row.trial.distributions, coupled=coupled)
+            complete = [row.trial.distributions for row in stored.rows if row.complete]
+            if complete and (empty := roles.empty_level(set().union(*complete))):
+                raise ValueError(
+                    f"study must have a complete trial with at least one parameter of {empty} to "
+                    "have a solution, but has none."
+                )
+            for one in complete[-1:]:  # there are some, but not of this sampler's parameters
+                roles.check(one, coupled=coupled)
             raise ValueError("study must have a complete trial to have a solution, but has none.")
         conditions = conditions_of(stored, roles, coupled=coupled)
         trials = BilevelTrials.read(stored, roles, PlacedTrials(distributions, conditions))
