@@ -194,7 +194,10 @@ class RegretGapTerminator:
                 return False
             newest = progress.order[-1][0].trial
             started = seconds_of(newest.datetime_start, unknown=-math.inf)
-            return progress.final(newest.number, started) is not None
+            final = progress.final(newest.number, started)
+            if final is not None and progress.once.first_time("stop", final.number):
+                _logger.info("%s", _reason(self._settings.rule, final))
+            return final is not None
 
     def evaluate(self, study: Study) -> StoppingRecord:
         """Return the record of the latest completion; its value is infinite without any signal.
