@@ -238,18 +238,6 @@ def test_infeasible_and_unfinished_configurations_are_not_continued() -> None:
     assert callback.promote(study) == [kept]
 
 
-@pytest.mark.parametrize("sampler", [None, optuna.samplers.RandomSampler(seed=0)])
-def test_threads_continue_nothing_twice(sampler: Any) -> None:
-    """Four threads share a study; each continuation finds the checkpoint of its source."""
-    training = Training(GROWING)
-    study = optuna.create_study(sampler=sampler)
-    _, trials = _trained(training, study, n_trials=60, n_jobs=4)
-    finished = [trial for trial in trials if trial.state.is_finished()]
-    assert {trial.state for trial in finished} == {TrialState.COMPLETE}
-    assert len(_sources(trials)) > 10
-    _assert_each_continued_once(trials)
-
-
 WORKER = """
 import sys
 import optuna

@@ -65,13 +65,6 @@ def integer(trial: Trial) -> None:
         trial.suggest_float(f"x{i}", 0.0, 1.0)
 
 
-def one_level(trial: Trial) -> None:
-    """A parameter at one level of an integer only."""
-    if trial.suggest_int("n", 1, 5) == 3:
-        trial.suggest_float("x", 0.0, 1.0)
-    trial.suggest_float("y", 0.0, 1.0)
-
-
 def large_integer(trial: Trial) -> None:
     """A parameter above a threshold of an integer with many levels."""
     if trial.suggest_int("n", 0, 1000) >= 400:
@@ -85,13 +78,6 @@ def nested(trial: Trial) -> None:
             trial.suggest_float("c", 0.0, 1.0)
     else:
         trial.suggest_int("d", 1, 3)
-
-
-def independent(trial: Trial) -> None:
-    """Two parents with children each."""
-    for parent in "pq":
-        choice = trial.suggest_categorical(parent, [0, 1, 2])
-        trial.suggest_float(f"{parent}{choice}", 0.0, 1.0)
 
 
 def conjunction(trial: Trial) -> None:
@@ -127,21 +113,9 @@ def moving(trial: Trial) -> None:
         trial.suggest_float("z", 0.0, 1.0)
 
 
-def stepped(trial: Trial) -> None:
-    """A parameter at one level of a float with few steps."""
-    if trial.suggest_float("x", 0.0, 1.0, step=0.25) == 0.5:
-        trial.suggest_float("z", 0.0, 1.0)
-
-
 def interval(trial: Trial) -> None:
     """A parameter between two thresholds of one other."""
     if 0.3 < trial.suggest_float("x", 0.0, 1.0) < 0.6:
-        trial.suggest_float("z", 0.0, 1.0)
-
-
-def below(trial: Trial) -> None:
-    """A parameter below a threshold."""
-    if trial.suggest_float("x", 0.0, 1.0) < 0.3:
         trial.suggest_float("z", 0.0, 1.0)
 
 
@@ -150,15 +124,11 @@ def below(trial: Trial) -> None:
     [
         (category, 60, 1.0),
         (integer, 60, 1.0),
-        (one_level, 60, 1.0),
         (nested, 60, 1.0),
-        (independent, 60, 1.0),
         (conjunction, 60, 1.0),
         (late_parent, 60, 1.0),
-        (stepped, 40, 1.0),
         (large_integer, 200, 0.98),
         (interval, 100, 0.95),
-        (below, 60, 0.95),
         (twins, 80, 0.95),
     ],
 )
