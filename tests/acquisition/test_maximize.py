@@ -32,23 +32,21 @@ def _search(
     space: SearchSpace,
     *,
     seed: int = 0,
-    anchors: FloatArray | None = None,
     excluded: FloatArray | None = None,
 ) -> tuple[FloatArray, float]:
     """Call :func:`maximize` as the methods do."""
-    length_scales = np.full(len(space), 0.5)
+    length_scales, anchors = np.full(len(space), 0.5), np.empty((0, len(space)))
     if isinstance(acquisition, ConstrainedAcquisition):
         process = acquisition.objective
         assert isinstance(process, GaussianProcess)
         length_scales = process.hyperparameters.length_scales
-        if anchors is None:
-            anchors = process.X[np.argsort(-process.predict_mean(process.X))[:5]]
+        anchors = process.X[np.argsort(-process.predict_mean(process.X))[:5]]
     return maximize(
         acquisition,
         space,
         rng=np.random.default_rng(seed),
         length_scales=length_scales,
-        anchors=np.empty((0, len(space))) if anchors is None else anchors,
+        anchors=anchors,
         excluded=excluded,
     )
 
@@ -270,14 +268,13 @@ def _search_in_region(
     excluded: FloatArray | None = None,
     pending: FloatArray | None = None,
     clearance: FloatArray | float = CLOSE,
-    seed: int = 0,
 ) -> FloatArray:
     nothing = np.empty((0, len(space)))
     x = maximize_in_region(
         Hill(top),
         space,
         region,
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(0),
         excluded=nothing if excluded is None else excluded,
         pending=nothing if pending is None else pending,
         clearance=clearance,

@@ -22,10 +22,10 @@ NUMERIC = FeatureMap((0, 0))
 LEAVE_ONE_OUT = WeightedLeaveOneOut()
 
 
-def _data(n: int = 30, seed: int = 0, noise: float = 0.01) -> tuple[FloatArray, FloatArray]:
+def _data(n: int = 30, seed: int = 0) -> tuple[FloatArray, FloatArray]:
     rng = np.random.default_rng(seed)
     X = rng.random((n, 2))
-    return X, 3.0 + 2.0 * sample_prior(X, np.array([0.4, 0.7]), rng, noise=noise)
+    return X, 3.0 + 2.0 * sample_prior(X, np.array([0.4, 0.7]), rng, noise=0.01)
 
 
 def test_known_noise_is_scaled_like_the_targets() -> None:

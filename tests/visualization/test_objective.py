@@ -58,12 +58,12 @@ def _told(study: Study, params: dict[str, Any], value: float, **attributes: Any)
     )
 
 
-def _plane(n: int = 8, *, noise: float = 0.0, **study: Any) -> Study:
+def _plane(n: int = 8, **study: Any) -> Study:
     """Return a study of ``n`` random points of the plane, which no model suggested."""
     made = optuna.create_study(**study)
     rng = np.random.default_rng(0)
     for a, b in rng.random((n, 2)).tolist():
-        _told(made, {"b": b, "a": a}, math.sin(6.0 * a) + 0.1 * b + noise * rng.normal())
+        _told(made, {"b": b, "a": a}, math.sin(6.0 * a) + 0.1 * b)
     return made
 
 

@@ -163,11 +163,9 @@ def test_fits_continue_from_those_of_the_same_loss(loss: FitCriterion) -> None:
 # -------------------------------------------------------------------------------- when it is asked
 
 
-def is_asked(
-    rows: Mapping[int, Row], number: int, variant: Variant = EXPLORE_WHEN_STAGNATED
-) -> bool:
+def is_asked(rows: Mapping[int, Row], number: int) -> bool:
     """Return whether the bandit decides the trial; here, it always does so for the random arm."""
-    return ask(rows, number, variant, seed=PULLS_RANDOM).arm == RANDOM_ARM
+    return ask(rows, number, seed=PULLS_RANDOM).arm == RANDOM_ARM
 
 
 REST = FIRST + 6

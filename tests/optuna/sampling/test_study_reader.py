@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
@@ -16,10 +15,6 @@ from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.attributes import Proposal, store_proposal
 from bbo_plugins.optuna.study.trials import PerStudy
 from tests.optuna.snapshots import SPACE, X, ask, finished, look, study_of
-
-if TYPE_CHECKING:
-    from optuna.study import Study
-    from optuna.trial import FrozenTrial
 
 # ---------------------------------------------------------------------------------------- pending
 
@@ -85,21 +80,11 @@ def test_trials_know_how_many_ran_beside_them() -> None:
 # ------------------------------------------------------------------------------------ stored fits
 
 
-def with_fits(
-    study: Study, fits: tuple[Any, ...], *, loss: str = "L", **options: Any
-) -> FrozenTrial:
-    """Create a running trial that stored ``fits``."""
-    trial = ask(study)
-    params = {"x": 1.0, **options.pop("more", {})}
-    store_proposal(study, trial, Proposal(params, fits, loss=loss, **options))
-    return study._storage.get_trial(trial._trial_id)
-
-
 def test_fits_of_other_parameters_are_not_continued() -> None:
     """Hyperparameters belong to parameters: other names, other hyperparameters."""
     study = study_of(finished(1.0, 1.0))
-    with_fits(study, ("ours",))
-    with_fits(study, ("theirs",), more={"y": 1.0})
+    for params, fit in (({"x": 1.0}, "ours"), ({"x": 1.0, "y": 1.0}, "theirs")):
+        store_proposal(study, ask(study), Proposal(params, (fit,), loss="L"))
     assert look(study).fits == {"L": ("ours",)}
 
 

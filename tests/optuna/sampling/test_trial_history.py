@@ -52,19 +52,16 @@ def add(
     return study.trials[-1]
 
 
-def fits(
-    study: Study, *, reader: TrialReader | None = None, constraints: tuple[str, ...] = ()
-) -> dict[str, tuple[Any, ...]]:
+def fits(study: Study) -> dict[str, tuple[Any, ...]]:
     """Return the fits that a new trial would continue."""
     asking = add(study, {})
-    rows = (reader or TrialReader()).read(study).rows
-    return stored_fits(rows, asking.number, ("x",), constraints)
+    return stored_fits(TrialReader().read(study).rows, asking.number, ("x",), ())
 
 
-def past(study: Study, *, reader: TrialReader | None = None) -> TrialHistory:
+def past(study: Study) -> TrialHistory:
     """Return what a new trial would be told."""
     asking = add(study, {})
-    return trial_history((reader or TrialReader()).read(study), asking.number)
+    return trial_history(TrialReader().read(study), asking.number)
 
 
 # -------------------------------------------------------------------------------------------- fits
