@@ -10,7 +10,7 @@ Infeasible problems are run for their declaration only.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from benchmarks.bilevel.problems import TASKS
 from benchmarks.bilevel.task import LOWER, UPPER, BilevelTask
 from benchmarks.common.options import add_count, add_effort, add_names
 from benchmarks.common.report import Report, file_digest, package_digest
-from benchmarks.common.runs import Run, completed
+from benchmarks.common.runs import Run, completed, grouped
 
 DESCRIPTION = "Regret of bilevel optimization against function queries."
 FIRST_SEED = 100  # the method's choices were made on lower ones
@@ -105,20 +105,18 @@ def run(options: argparse.Namespace, report: Report) -> None:
     for task in tasks:
         if "nested" in chosen and task.solution is not None and not can_nest(task):
             report.skip(f"nested on {task.name}", "it handles neither constraints nor categories")
-    grouped: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for record in records:
-        grouped.setdefault((record["task"], record["entrant"]), []).append(record)
+    groups = grouped(records, "task", "entrant")
     report.table(
         "Instantaneous regret by function queries: mean over seeds, and the worst sum",
         ["problem", "entrant", "queries", "F", "f", "constraints", "sum", "worst", "seeds"],
-        [[*key, *row, len(group)] for key, group in grouped.items() for row in regret_rows(group)],
+        [[*key, *row, len(group)] for key, group in groups.items() for row in regret_rows(group)],
     )
     report.table(
         "Processor seconds per query",
         ["problem", "entrant", "s/query"],
         [
             [*key, f"{np.mean([r['seconds_per_query'] for r in g]):.3f}"]
-            for key, g in grouped.items()
+            for key, g in groups.items()
         ],
     )
     report.table(
@@ -130,20 +128,20 @@ def run(options: argparse.Namespace, report: Report) -> None:
                 "feasible" if TASKS[task].solution else "infeasible",
                 ", ".join(map(_declaration, group)),
             ]
-            for (task, entrant), group in grouped.items()
+            for (task, entrant), group in groups.items()
             if entrant == "ours" and TASKS[task].constraints
         ],
     )
 
 
-def by_function(point: dict[str, Any]) -> tuple[float, float, float]:
+def by_function(point: Mapping[str, Any]) -> tuple[float, float, float]:
     """Return the regrets of one point of a curve: of F, of f, and of all constraints together."""
     objectives = {UPPER, LOWER, "n_queries"}
     violation = sum(value for name, value in point.items() if name not in objectives)
     return point[UPPER], point[LOWER], float(violation)
 
 
-def regret_rows(group: Sequence[dict[str, Any]]) -> list[list[str]]:
+def regret_rows(group: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Return queries, mean regrets and the worst sum at each checkpoint that all runs reached."""
     curves = [{point["n_queries"]: by_function(point) for point in r["curve"]} for r in group]
     rows = []
@@ -154,7 +152,7 @@ def regret_rows(group: Sequence[dict[str, Any]]) -> list[list[str]]:
     return rows
 
 
-def _declaration(record: dict[str, Any]) -> str:
+def _declaration(record: Mapping[str, Any]) -> str:
     """Return after how many queries a run was first declared infeasible, and if that was kept."""
     if record["declared"] is None:
         return "never"

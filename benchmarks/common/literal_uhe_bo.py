@@ -22,7 +22,7 @@ from bbo_plugins.gp.fit import default_prior
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import BoundCriterion
 from bbo_plugins.methods.gp_bo import Options
-from bbo_plugins.methods.uhe_bo.algorithm import Variant
+from bbo_plugins.methods.uhe_bo.algorithm import AS_IN_THE_PAPER, Variant
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
 from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.space.dimension import FloatArray
@@ -85,4 +85,4 @@ class LiteralUHEBOSampler(UHEBOSampler):
         return replace(super().model_options, trend=False)
 
     def _variant(self) -> Variant:
-        return Variant(criterion=LiteralLoss(), on_stagnation=False, n_draws=1, reward="scaled")
+        return replace(AS_IN_THE_PAPER, criterion=LiteralLoss())

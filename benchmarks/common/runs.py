@@ -98,6 +98,16 @@ def completed(
     return {run: known[run.key] for run in runs if run.key in known}
 
 
+def grouped(
+    records: Iterable[Mapping[str, Any]], *names: str
+) -> dict[tuple[Any, ...], list[Mapping[str, Any]]]:
+    """Return the records by their fields of these names, in their order."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for record in records:
+        groups.setdefault(tuple(record[name] for name in names), []).append(record)
+    return groups
+
+
 def _is_answered(run: AnyRun, known: Mapping[AnyRun, Record]) -> bool:
     """Tell whether a record answers ``run``: a longer run answers a shorter one of its key."""
     wanted: int = getattr(run, "n_trials", 0)

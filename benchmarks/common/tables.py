@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from benchmarks.common.report import Report
+from benchmarks.common.runs import grouped
 from benchmarks.problems.problem import StudyProblem
 
 RELATIVE_FLOOR = 1e-6
@@ -102,13 +103,21 @@ def add_seconds(
         entrants: The columns.
         group_of: The row of each problem.
     """
-    found: dict[str, dict[str, list[float]]] = {}
-    for record in records:
-        of_group = found.setdefault(group_of[record["problem"]], {})
-        of_group.setdefault(record["entrant"], []).append(float(np.mean(record["seconds"])))
+    seconds = {
+        key: 1e3 * np.mean([np.mean(record["seconds"]) for record in group])
+        for key, group in grouped(
+            ({**r, "group": group_of[r["problem"]]} for r in records), "group", "entrant"
+        ).items()
+    }
     rows = [
-        [group, *(f"{1e3 * np.mean(by[name]):.1f}" if name in by else "" for name in entrants)]
-        for group, by in found.items()
+        [
+            group,
+            *(
+                f"{seconds[group, name]:.1f}" if (group, name) in seconds else ""
+                for name in entrants
+            ),
+        ]
+        for group in dict.fromkeys(group for group, _ in seconds)
     ]
     report.table("CPU ms per suggestion, start-up included", ["of", *entrants], rows)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks.common.options import add_names
 from benchmarks.common.report import Report
+from benchmarks.common.runs import grouped
 from benchmarks.common.sampler_benchmark import SamplerBenchmark, add_study_arguments
 from benchmarks.common.tables import CheckpointTables, wald
 from benchmarks.highdim.entrants import BBO, ENTRANTS, LITERAL, OURS, PEERS, UHE_BO
@@ -89,13 +90,10 @@ def add_cumulative(
     The optimum of a tuning task is the least error rate that any run has met.
     """
     rows = []
-    for problem in dict.fromkeys(record["problem"] for record in records):
+    for (problem,), of_problem in grouped(records, "problem").items():
+        runs_of = grouped(of_problem, "entrant")
         values = {
-            name: [
-                np.array(record["values"])
-                for record in records
-                if (record["problem"], record["entrant"]) == (problem, name)
-            ]
+            name: [np.array(record["values"]) for record in runs_of.get((name,), [])]
             for name in samplers
         }
         minimum = PROBLEMS[problem].minimum

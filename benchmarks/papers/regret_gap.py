@@ -41,6 +41,7 @@ from bbo_plugins.methods.regret_gap.bound import (
 )
 from bbo_plugins.methods.regret_gap.model import StoppingModel, predict_with_observed
 from benchmarks.common.plain_gp import Acquisition, Model, Uninformative, next_point
+from benchmarks.common.runs import grouped
 from benchmarks.common.tables import mean_and_sd
 from benchmarks.problems.problem import space_filling
 from benchmarks.problems.tuning import table_named
@@ -203,19 +204,15 @@ def _peer_stop(problem: Problem, X: FloatArray, y: FloatArray, seed: int) -> int
 def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     """Add the tables of all figures."""
     tables = [r for r in records if "top" in r]
-    if tables:
-        _add_stops(report, tables, (*RULES, SR_CV), "Like Figs. 3, 15, 16 (ucb), on other data")
-    records = [r for r in records if "top" not in r]
+    _add_stops(report, tables, (*RULES, SR_CV), "Like Figs. 3, 15, 16 (ucb), on other data")
+    by_entrant = grouped((r for r in records if "top" not in r), "entrant")
     for acquisition, figures in FIGURES.items():
-        chosen = [r for r in records if r["entrant"] == acquisition]
-        if chosen:
-            _add_stops(report, chosen, RULES, f"Figs. {figures} ({acquisition})")
-    peer = [r for r in records if r["entrant"] == PEER]
-    if peer:
-        _add_stops(report, peer, (*RULES, PEER), "Fig. 2 (ucb) with Optuna's terminator beside")
-    lcb = [r for r in records if r["entrant"] == "ucb"]
-    if lcb:
-        _add_sequences(report, lcb)
+        chosen = by_entrant.get((acquisition,), [])
+        _add_stops(report, chosen, RULES, f"Figs. {figures} ({acquisition})")
+    peer = by_entrant.get((PEER,), [])
+    _add_stops(report, peer, (*RULES, PEER), "Fig. 2 (ucb) with Optuna's terminator beside")
+    if ("ucb",) in by_entrant:
+        _add_sequences(report, by_entrant["ucb",])
 
 
 def stop_of(record: Mapping[str, Any], rule: str) -> int | None:
@@ -268,25 +265,17 @@ def _add_stops(
     report: Report, records: Sequence[Mapping[str, Any]], rules: Sequence[str], title: str
 ) -> None:
     rows: list[list[object]] = []
-    for name in dict.fromkeys(r["case"] for r in records):
-        group = [r for r in records if r["case"] == name]
-        for rule in rules:
-            stops = [stop_of(r, rule) for r in group]
+    for (name,), group in grouped(records, "case").items():
+        for rule in (*rules, "whole budget"):
+            stops = [None if rule == "whole budget" else stop_of(r, rule) for r in group]
             ends = [stop or r["n_trials"] for stop, r in zip(stops, group, strict=True)]
             found = [found_optimum(r, n) for r, n in zip(group, ends, strict=True)]
             regrets = [r["regrets"][n - 1] for r, n in zip(group, ends, strict=True)]
-            stopped = [stop for stop in stops if stop]
-            cell = mean_and_sd([float(n) for n in stopped])
+            stopped = [float(stop) for stop in stops if stop]
             rows.append(
-                [name, rule, f"{len(stopped)} of {len(group)}", cell, mean_and_sd(regrets),
-                 f"{sum(found)} of {len(found)}"]
+                [name, rule, f"{len(stopped)} of {len(group)}", mean_and_sd(stopped),
+                 mean_and_sd(regrets), f"{sum(found)} of {len(found)}"]
             )  # fmt: skip
-        finals = [r["regrets"][-1] for r in group]
-        found = [found_optimum(r, r["n_trials"]) for r in group]
-        rows.append(
-            [name, "whole budget", "none", group[0]["n_trials"], mean_and_sd(finals),
-             f"{sum(found)} of {len(found)}"]
-        )  # fmt: skip
     headers = ["function", "rule", "stopped", "evaluations at the stop", "normalized regret",
                "optimum found (in a table: one of the ten best)"]  # fmt: skip
     report.table(
@@ -302,8 +291,7 @@ def _add_sequences(report: Report, records: Sequence[Mapping[str, Any]]) -> None
     n_trials = records[0]["n_trials"]
     checkpoints = [t for t in CHECKPOINTS if t <= n_trials]
     shares, hyperparameters, values, places = [], [], [], []
-    for name in dict.fromkeys(r["case"] for r in records):
-        group = [r for r in records if r["case"] == name]
+    for (name,), group in grouped(records, "case").items():
         terms = {
             key: np.array([r[key] for r in group])
             for key in ("mean_change", "incumbent_change", "information", "gap")
