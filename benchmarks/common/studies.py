@@ -28,10 +28,6 @@ from benchmarks.problems.problem import StudyProblem
 class StudyRun(Run):
     """One study to be run."""
 
-    problem: str
-    entrant: str
-    seed: int
-    n_trials: int
     fingerprint: str
     knows_budget: bool = False
 

@@ -33,22 +33,17 @@ ball (a step outside is drawn back towards the center); F (the largest absolute 
 round 0, which Eqs. (3) and (4) have and Algorithm 1 has not (there is none here).
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
 from scipy import optimize
 from scipy.special import expit
 
 from bbo_plugins.methods.go_ucb.regression import factorize, solve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bbo_plugins.space.dimension import FloatArray
+from bbo_plugins.space.dimension import FloatArray
 
 _ORACLE_STEPS, _ORACLE_RATE = 2000, 1e-11
 _ASCENT_STEPS, _ASCENT_RATE = 2000, 1e-4
@@ -125,7 +120,7 @@ class DualBall:
         *,
         regularization: float,
         beta: float,
-    ) -> DualBall:
+    ) -> Self:
         """Build the ball from the finished rounds.
 
         Args:

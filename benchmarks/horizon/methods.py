@@ -36,36 +36,14 @@ class Method:
 
     Attributes:
         name: As it reads in the tables.
-        run: Spends the steps on a task, given them and a seed.
+        run: Spends the steps on a task, given them and a seed; returns what :meth:`Bench.outcome`
+            does.
         ours: Whether it is this package's.
     """
 
     name: str
-    run: Callable[[Task, int, int], "Outcome"]
+    run: Callable[[Task, int, int], dict[str, float]]
     ours: bool
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The model a search ends with.
-
-    Attributes:
-        validation_loss: Its loss on the validation part, which it was chosen by.
-        test_loss: On the test part.
-        test_error: Share of the test part that it gets wrong.
-        n_steps: How long it was trained.
-        n_configurations: How many configurations were tried.
-        n_longest: Steps of the longest training of all.
-        spent: Steps of all trainings together.
-    """
-
-    validation_loss: float
-    test_loss: float
-    test_error: float
-    n_steps: int
-    n_configurations: int
-    n_longest: int
-    spent: int
 
 
 class Bench:
@@ -100,23 +78,26 @@ class Bench:
         self._ended[trial.number] = (training, loss)
         return float(np.log(loss))
 
-    def outcome(self) -> Outcome:
-        """Return the model with the lowest validation loss."""
+    def outcome(self) -> dict[str, float]:
+        """Return losses and the test error of the model with the lowest validation loss, and steps.
+
+        Counted are those of its training, of the longest one, and of all of them (``spent``).
+        """
         best, loss = min(self._ended.values(), key=lambda ended: ended[1])
-        return Outcome(
-            validation_loss=loss,
-            test_loss=best.test_loss(),
-            test_error=best.test_error(),
-            n_steps=best.n_steps,
-            n_configurations=self._n_configurations,
-            n_longest=max(training.n_steps for training, _ in self._ended.values()),
-            spent=self.spent,
-        )
+        return {
+            "validation_loss": loss,
+            "test_loss": best.test_loss(),
+            "test_error": best.test_error(),
+            "n_steps": best.n_steps,
+            "n_configurations": self._n_configurations,
+            "n_longest": max(training.n_steps for training, _ in self._ended.values()),
+            "spent": self.spent,
+        }
 
 
 def by_horizon(
     task: Task, total: int, seed: int, *, horizon: Callable[[int], InnerHorizon], **options: Any
-) -> Outcome:
+) -> dict[str, float]:
     """Train by a horizon, with our sampler."""
     plan, bench = horizon(total), Bench(task, seed)
 
@@ -138,7 +119,7 @@ def by_pruner(
     *,
     pruner: Callable[[], BasePruner],
     full_trainings: int = FULL_TRAININGS,
-) -> Outcome:
+) -> dict[str, float]:
     """Train up to R steps unless pruned."""
     bench = Bench(task, seed)
     largest = max(total // full_trainings, N_REPORTS)

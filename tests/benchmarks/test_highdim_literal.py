@@ -1,14 +1,13 @@
 """Algorithm 1 to the letter: its ball, sums, schedules, oracle and ascent, one by one."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import optimize
 
+from bbo_plugins.space.dimension import FloatArray
 from benchmarks.highdim.literal import (
     DualBall,
     LiteralGOUCB,
@@ -18,10 +17,6 @@ from benchmarks.highdim.literal import (
 )
 from tests.oracles.ball import ConfidenceBall
 from tests.oracles.differences import numeric_gradient
-
-if TYPE_CHECKING:
-    from bbo_plugins.space.dimension import FloatArray
-
 
 BOUNDS = np.array([[-5.0, 5.0], [0.0, 2.0]])
 N_STARTUP, T = 3, 16

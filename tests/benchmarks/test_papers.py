@@ -1,27 +1,21 @@
 """The papers' formulas in ``benchmarks.papers``, each against an independent computation."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from bbo_plugins.gp.fit import LogPrior
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import Hyperparameters
 from bbo_plugins.gp.posterior import GaussianProcess
+from bbo_plugins.space.dimension import FloatArray
 from benchmarks.common import keel
 from benchmarks.common.plain_gp import GammaPrior, Model, PlainAcquisition, Uninformative
 from benchmarks.papers import bilbo, inner_horizon, regret_gap, run, uhe_bo
 from tests.oracles.differences import numeric_gradient
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bbo_plugins.gp.fit import LogPrior
-    from bbo_plugins.space.dimension import FloatArray
 
 NOISE = 0.05
 
