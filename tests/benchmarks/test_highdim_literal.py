@@ -49,26 +49,6 @@ def _ball(t: int, start: FloatArray) -> tuple[DualBall, ConfidenceBall]:
 
 
 @pytest.mark.parametrize("t", [1, 5, 60])
-def test_center_minimizes_equation_4(t: int) -> None:
-    """Eq. (5) is where SciPy finds the minimum of Eq. (4) as it is printed."""
-    gradients, parameters, outputs, y = _history(t)
-    start = _weights(5)
-
-    def residuals(w: FloatArray) -> FloatArray:
-        linear = np.einsum("ij,ij->i", w - parameters, gradients) + outputs - y
-        return np.concatenate([np.sqrt(LAMBDA) * (w - start), linear])
-
-    slopes = np.concatenate([np.sqrt(LAMBDA) * np.eye(len(start)), gradients])
-
-    def slope(_: FloatArray) -> FloatArray:
-        return slopes
-
-    best = optimize.least_squares(residuals, start, jac=slope, xtol=1e-15, ftol=1e-15, gtol=1e-14)
-    for ball in _ball(t, start):
-        np.testing.assert_allclose(ball.center, best.x, atol=1e-8)
-
-
-@pytest.mark.parametrize("t", [1, 5, 60])
 def test_dual_equals_primal(t: int) -> None:
     """Centers, widths and lengths agree with few and many observations; Σ is Eq. (3)'s."""
     start = _weights(5)
