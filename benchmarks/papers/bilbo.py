@@ -109,8 +109,8 @@ class Grid:
     @property
     def points(self) -> FloatArray:
         """All joint points, those of one x together, shape (n_x n_z, d)."""
-        x, z = np.meshgrid(np.arange(len(self.X)), np.arange(len(self.Z)), indexing="ij")
-        return np.concatenate([self.X[x.ravel()], self.Z[z.ravel()]], axis=1)
+        n_x, n_z = len(self.X), len(self.Z)
+        return np.hstack([np.repeat(self.X, n_z, axis=0), np.tile(self.Z, (n_x, 1))])
 
     def regrets(self, i: int, j: int) -> dict[str, float]:
         """Return the regret of every function at the j-th z of the i-th x."""

@@ -12,11 +12,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from benchmarks.problems.formulas import Vector
 from benchmarks.problems.problem import BoxFunction, ObjectiveProblem
 
-Vector = NDArray[np.float64]
 Values = tuple[float, list[float]]
 
 N_TRIALS = 60

@@ -18,16 +18,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from optuna.trial import FrozenTrial, Trial
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import StratifiedKFold
 
 from bbo_plugins.acquisition.hypervolume import hypervolume
+from benchmarks.problems.formulas import Vector
 from benchmarks.problems.problem import BoxFunction, Direction, ObjectiveProblem, is_feasible
 
-Vector = NDArray[np.float64]
 Values = tuple[Sequence[float], Sequence[float]]
 
 N_TRIALS = 80

@@ -70,7 +70,7 @@ def test_step_follows_the_gradient(task: str) -> None:
 def test_methods_spend_what_they_are_given(method: str) -> None:
     """Every step that there is (a fixed horizon: but for the division's rest), and none more."""
     quiet()
-    outcome = METHODS[method].run(TASKS["logistic"], 403, 0)
+    outcome = METHODS[method](TASKS["logistic"], 403, 0)
     assert 403 - 12 < outcome["spent"] <= 403
     if method in PEERS or method.startswith(("growing", "phi")):
         assert outcome["spent"] == 403
