@@ -19,7 +19,6 @@ values as continuous ones, SR-cv with Eq. (5); five folds instead of ten.
 for the same criterion (``benchmarks.stopping.replay``).
 """
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -268,43 +267,30 @@ def _add_stops(
     )
 
 
-def _at(record: Mapping[str, Any], key: str, n: int) -> float:
-    return float(record[key][n - N_INITIAL - 1])
-
-
 def _add_sequences(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     n_trials = records[0]["n_trials"]
     checkpoints = [t for t in CHECKPOINTS if t <= n_trials]
+    at = [t - N_INITIAL - 1 for t in checkpoints]
     shares, hyperparameters, values, places = [], [], [], []
     for (name,), group in grouped(records, "problem").items():
-        terms = {
-            key: np.array([r[key] for r in group])
-            for key in ("mean_change", "incumbent_change", "information", "gap")
+        series = {
+            key: np.array([r[key] for r in group]) for key in (*SERIES, "signal", "length_scale")
         }
-        largest = np.maximum(terms["mean_change"], terms["incumbent_change"])
-        shares.append(
-            [name, f"{np.median(terms['information'] / terms['gap']):.3f}",
-             f"{np.mean(terms['information'] > largest):.3f}"]
-        )  # fmt: skip
+        largest = np.maximum(series["mean_change"], series["incumbent_change"])
+        share = f"{np.median(series['information'] / series['gap']):.3f}"
+        shares.append([name, share, f"{np.mean(series['information'] > largest):.3f}"])
         for key in ("signal", "length_scale"):
-            cells = [f"{np.median([_at(r, key, t) for r in group]):.3g}" for t in checkpoints]
-            late = [
-                abs(math.log(_at(r, key, n_trials) / _at(r, key, n_trials - 10))) for r in group
-            ]
+            cells = [f"{median:.3g}" for median in np.median(series[key][:, at], axis=0)]
+            late = np.abs(np.log(series[key][:, -1] / series[key][:, -11]))
             hyperparameters.append([name, key, *cells, f"{np.median(late):.2g}"])
         for key in ("gap", "sr", "ei", "pi"):
-            start = [np.median(r[key][:N_MEDIAN]) for r in group]
-            cells = [
-                f"{np.median([_at(r, key, t) / max(s, 1e-300) for r, s in zip(group, start, strict=True)]):.2g}"  # noqa: E501
-                for t in checkpoints
-            ]
-            values.append([name, key, *cells])
+            start = np.median(series[key][:, :N_MEDIAN], axis=1, keepdims=True)
+            relative = series[key][:, at] / np.maximum(start, 1e-300)
+            values.append([name, key, *(f"{m:.2g}" for m in np.median(relative, axis=0))])
         points = np.concatenate([np.array(r["points"])[N_INITIAL:] for r in group])
         edge = (np.minimum(points, 1.0 - points) < _EDGE).any(axis=1)
-        places.append(
-            [name, "; ".join(f"({a:.4g}, {b:.4g})" for a, b in minimizers(name)),
-             f"{np.mean(edge):.2f}"]
-        )  # fmt: skip
+        optima = "; ".join(f"({a:.4g}, {b:.4g})" for a, b in minimizers(name))
+        places.append([name, optima, f"{np.mean(edge):.2f}"])
     report.table(
         "Fig. 4: share of the third term in the bound, and how often it is the largest",
         ["function", "median share", "largest in"],

@@ -146,61 +146,53 @@ class _Search:
         self.case, self.n_trials = case, n_trials
         self.name = entrant.removesuffix("-root")
         self.beta = BETA if entrant == self.name else BETA**0.5
+        self.criterion: FitCriterion = _PSEUDO if self.name in {"uhe", "ra"} else MARGINAL
+        # trials that an arm of the bandit stands for; 0 without a bandit
+        self.width = {"uhe": 2, "random-exp3": 2, "portfolio": 1}.get(self.name, 0)
         d = dimension_of(case)
         self.X = space_filling(N_INITIAL, d, np.random.default_rng(seed))
         self.y = np.array([value(case, x) for x in self.X])
         self.rng = np.random.default_rng([seed, 1])
         self.prior = GammaPrior(d, GAMMA_SHAPE, GAMMA_RATE)
-        self.models: dict[bool, Model] = {}
+        self.last: Model | None = None
         self.rounds: list[Round] = []
-        self.arms: list[int] = []
-        self.seconds = 0.0
+        self.arm = 0
 
-    def model(self, *, consistent: bool | None = None) -> Model:
+    def model(self) -> Model:
         """Return the model of this entrant."""
-        if consistent is None:
-            consistent = self.name in {"uhe", "ra"}
-        criterion: FitCriterion = _PSEUDO if consistent else MARGINAL
-        last = self.models.get(consistent)
-        warm_start = last.warm_start if last else None
-        found = Model.fit(self.X, self.y, self.prior, criterion=criterion, warm_start=warm_start)
-        self.models[consistent] = found
-        return found
+        start = self.last.warm_start if self.last else None
+        self.last = Model.fit(
+            self.X, self.y, self.prior, criterion=self.criterion, warm_start=start
+        )
+        return self.last
 
     def suggest(self) -> FloatArray:
         """Return the next point."""
-        place = (len(self.y) - N_INITIAL) % 2
-        if self.name == "random" or self._pulls_random(place):
-            drawn: FloatArray = self.rng.random((1, self.X.shape[1]))[0]
-            return drawn
+        if self.name == "random" or self._pulls_random():
+            return np.asarray(self.rng.random((1, self.X.shape[1]))[0])
         if self.name == "wang":
             return wang_model(self.model(), self.beta, self.rng)[1]
         return next_point(self.model().process, "ucb", self.beta, self.rng)
 
-    def _pulls_random(self, place: int) -> bool:
+    def _pulls_random(self) -> bool:
         """Tell whether this trial is a random point; the arm is kept for the reward."""
-        paired = self.name in {"uhe", "random-exp3"}
+        done = len(self.y) - N_INITIAL
         if self.name == "ra":
-            return place == 0
-        if not (paired or self.name == "portfolio"):
+            return done % 2 == 0
+        if not self.width or done % self.width:
             return False
-        if paired and place == 1:
-            return False
-        n = self.n_trials - N_INITIAL
-        bandit = replay(self.rounds, n_rounds=n // 2 if paired else n)  # Algorithm 1, lines 5 to 7
-        self.arms.append(int(self.rng.random() >= bandit.probabilities[0]))
-        return self.arms[-1] == 0
+        n_rounds = (self.n_trials - N_INITIAL) // self.width
+        bandit = replay(self.rounds, n_rounds=n_rounds)  # Algorithm 1, lines 5 to 7
+        self.arm = int(self.rng.random() >= bandit.probabilities[0])
+        return self.arm == 0
 
     def tell(self, x: FloatArray) -> None:
         """Evaluate a point, and reward the bandit."""
         self.X = np.concatenate([self.X, x[None]])
         self.y = np.append(self.y, value(self.case, x))
-        done = len(self.y) - N_INITIAL
-        paired = self.name in {"uhe", "random-exp3"}
-        if self.name == "portfolio" or (paired and done % 2 == 0):
-            latest = self.y[-2:] if paired else self.y[-1:]
-            reward = scaled_reward(latest.tolist(), self.y[:N_INITIAL])
-            self.rounds.append(Round(self.arms[-1], reward))
+        if self.width and (len(self.y) - N_INITIAL) % self.width == 0:
+            reward = scaled_reward(self.y[-self.width :].tolist(), self.y[:N_INITIAL])
+            self.rounds.append(Round(self.arm, reward))
 
 
 @functools.cache
