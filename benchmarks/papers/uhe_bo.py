@@ -17,7 +17,7 @@ UHE-BO and MAP are run with both multipliers: 1.96, and 1.4 = √1.96 (``-root``
 
 What the text leaves open, and this file chooses: 100 evaluations, 10 of them initial (a Latin
 hypercube); Gamma(shape, rate), in units of the cube; the dimension of Deceptive and the box of h1
-(``benchmarks.problems.paper_functions``); rewards scaled by the range of the initial values; the
+(``benchmarks.problems.functions``); rewards scaled by the range of the initial values; the
 grid of factors, 2^(i/4). A-GP-UCB is not run: it needs Eq. (16) of another paper, which the text
 only refers to.
 
@@ -48,11 +48,15 @@ from benchmarks.common.plain_gp import GammaPrior, Model, next_point
 from benchmarks.common.report import Report
 from benchmarks.common.runs import Case, grouped
 from benchmarks.common.tables import mean_and_error
-from benchmarks.problems.paper_functions import paper_problems
+from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.problem import space_filling
 
 SEEDS = 10
-FUNCTIONS = {problem.name.removeprefix("paper_"): problem for problem in paper_problems()}
+FUNCTIONS = {
+    name.removeprefix("paper_"): problem
+    for name, problem in PROBLEMS.items()
+    if problem.group == "paper"
+}
 TUNING = "logistic-vehicle"
 N_INITIAL, N_TRIALS, QUICK_TRIALS = 10, 100, 16
 BETA: Final = 1.96

@@ -14,8 +14,8 @@ from benchmarks.common.sampler_benchmark import SamplerBenchmark
 from benchmarks.common.samplers import SAMPLERS, Entrant, available
 from benchmarks.common.studies import StudyRun, execute, planned, run_studies, run_study
 from benchmarks.common.tables import CheckpointTables
-from benchmarks.highdim.entrants import ENTRANTS
 from benchmarks.highdim.problems import problem_named
+from benchmarks.highdim.run import ENTRANTS
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.problem import ObjectiveProblem
 
