@@ -9,7 +9,6 @@ A benchmark of this kind is its problems, its entrants and one call of :func:`ru
 """
 
 import functools
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, Trial
 
 from benchmarks.common.report import Report
-from benchmarks.common.runs import Record, Run, by_processes, completed
+from benchmarks.common.runs import Record, Run, completed
 from benchmarks.common.samplers import Entrant, quiet
 from benchmarks.problems.problem import StudyProblem
 
@@ -154,7 +153,7 @@ def run_studies(
         problem_named=problem_named,
         entrants={entrant.name: entrant for entrant in entrants},
     )
-    found = completed(runs, by_processes(work, jobs=jobs, minutes=minutes), report)
+    found = completed(runs, work, report, jobs=jobs, minutes=minutes)
     return [shortened(record, run.n_trials) for run, record in found.items()]
 
 
@@ -162,8 +161,3 @@ def shortened(record: Record, n_trials: int) -> Record:
     """Return a record as if its run had ended after ``n_trials``."""
     series = {k: v[:n_trials] for k, v in record.items() if isinstance(v, list)}
     return {**record, **series, "n_trials": min(record["n_trials"], n_trials)}
-
-
-def regret_curve(record: Mapping[str, Any]) -> list[float]:
-    """Return the regret after each trial of a record; infinite while there was none."""
-    return [math.inf if regret is None else float(regret) for regret in record["regrets"]]

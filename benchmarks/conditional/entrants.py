@@ -1,15 +1,6 @@
 """Who takes part in ``conditional``: ours, and Optuna's, alone and as users combine them."""
 
-from optuna.samplers import BaseSampler, GPSampler, TPESampler
-
 from benchmarks.common.samplers import SAMPLERS, Entrant, by_name
-
-
-def gpsampler_with_tpe(*, seed: int, n_startup_trials: int) -> BaseSampler:
-    """Return a Gaussian process for what all trials share, and TPE for the other parameters."""
-    independent = TPESampler(seed=seed, n_startup_trials=n_startup_trials)
-    return GPSampler(seed=seed, n_startup_trials=n_startup_trials, independent_sampler=independent)
-
 
 OURS = ("bbo", "ours-uhe", "ours-map", "go-ucb")
 ENTRANTS = by_name(
@@ -23,12 +14,6 @@ ENTRANTS = by_name(
             distribution="optuna",
         ),
         SAMPLERS["gpsampler"],
-        Entrant(
-            name="gpsampler-tpe",
-            target="benchmarks.conditional.entrants:gpsampler_with_tpe",
-            requires=("torch",),
-            distribution="optuna",
-        ),
         SAMPLERS["smac"],
         SAMPLERS["random"],
     )

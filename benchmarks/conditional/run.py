@@ -5,14 +5,10 @@ of the best trial, as its minimum is 0; of a real one what stands in the tables 
 error rate. What was chosen on which problems is said in ``benchmarks.problems.conditional``.
 """
 
-import argparse
-
-from benchmarks.common.report import Report
 from benchmarks.common.sampler_benchmark import SamplerBenchmark
 from benchmarks.common.tables import CheckpointTables
 from benchmarks.conditional.entrants import ENTRANTS, OURS
-from benchmarks.problems.conditional import PROBLEMS, REAL
-from benchmarks.problems.hpo_tables import is_missing
+from benchmarks.problems.conditional import PROBLEMS
 from benchmarks.problems.problem import ObjectiveProblem
 
 DESCRIPTION = "Regret in define-by-run studies with conditional parameters, synthetic and real."
@@ -37,12 +33,4 @@ BENCHMARK = SamplerBenchmark(
     first=OURS[:2],
     entrants=ENTRANTS,
 )
-add_arguments = BENCHMARK.add_arguments
-
-
-def run(options: argparse.Namespace, report: Report) -> None:
-    """Run what is not stored yet, then report on everything asked for."""
-    if is_missing() and not REAL.keys().isdisjoint(options.problems):
-        report.skip("the real problems", "not installed: scikit-learn")
-        options.problems = [name for name in options.problems if name not in REAL]
-    BENCHMARK.run(options, report)
+add_arguments, run = BENCHMARK.add_arguments, BENCHMARK.run

@@ -9,13 +9,12 @@ start-up points there are, where they have an argument for it; the rest are thei
 CMA-ES ignores the start-up points and begins at the center of the box, as Optuna's does by default.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from optuna.distributions import FloatDistribution
 
+from benchmarks.common import peer
 from benchmarks.common.peer import Floats, Peer, Points, Space
 from benchmarks.common.samplers import SAMPLERS, Entrant, by_name
 from benchmarks.highdim.literal import LiteralGOUCB
@@ -24,9 +23,7 @@ OURS = "ours"
 BBO = "bbo"
 UHE_BO = "uhe-bo"
 LITERAL = ("literal", "literal-exact")
-EXPENSIVE = ("gpsampler", "hebo", "smac", "turbo")
 PEERS = ("gpsampler", "hebo", "smac", "turbo", "tpe", "cma-es", "random")
-CROSSOVER_PARTS = ("d10", "d20", "d30", "hpo")
 
 
 class LiteralSampler(Peer):
@@ -36,40 +33,25 @@ class LiteralSampler(Peer):
     same ones for all entrants.
     """
 
-    def __init__(self, make: Callable[[np.ndarray], Any], *, seed: int) -> None:
-        """Keep ``make``, which builds the method from the box's limits (d, 2)."""
+    def __init__(self, *, seed: int, budget: int, n_startup_trials: int, exact: bool) -> None:
+        """Keep the budget, of which ``n_startup_trials`` are Phase I."""
         super().__init__(seed=seed, n_startup_trials=1)
-        self._make = make
-        self._method: Any = None
-        self._n_told = 0
+        self._settings: dict[str, Any] = {
+            "n_rounds": max(budget - n_startup_trials, 2),
+            "rng": np.random.default_rng(seed),
+            "n_startup": n_startup_trials,
+            "exact": exact,
+        }
+        self._method: LiteralGOUCB | None = None
 
     def suggest(self, y: Floats, points: Points, number: int, space: Space) -> dict[str, Any]:
         """Tell the method what it has not been told yet, and ask it."""
         del number
         if self._method is None:
-            limits = [
-                (at.low, at.high) for at in space.values() if isinstance(at, FloatDistribution)
-            ]
-            self._method = self._make(np.array(limits))
-        for told, value in zip(points[self._n_told :], y[self._n_told :].tolist(), strict=True):
-            self._method.tell(np.array([told[name] for name in space]), value)
-        self._n_told = len(y)
-        return dict(zip(space, self._method.ask().tolist(), strict=True))
-
-
-def literal(*, seed: int, budget: int, n_startup_trials: int, exact: bool) -> LiteralSampler:
-    """Return the paper's algorithm for a budget of which ``n_startup_trials`` are Phase I."""
-
-    def make(bounds: np.ndarray) -> LiteralGOUCB:
-        return LiteralGOUCB(
-            bounds,
-            n_rounds=max(budget - n_startup_trials, 2),
-            rng=np.random.default_rng(seed),
-            n_startup=n_startup_trials,
-            exact=exact,
-        )
-
-    return LiteralSampler(make, seed=seed)
+            limits = np.array([peer.limits(at)[:2] for at in space.values()])
+            self._method = LiteralGOUCB(limits, **self._settings)
+        X = np.array([[point[name] for name in space] for point in points])
+        return dict(zip(space, self._method.suggest(X, y).tolist(), strict=True))
 
 
 ENTRANTS = by_name(
@@ -80,7 +62,7 @@ ENTRANTS = by_name(
         *(
             Entrant(
                 name=name,
-                target=f"{__name__}:literal",
+                target=f"{__name__}:LiteralSampler",
                 arguments={"exact": name == "literal-exact"},
                 knows_budget=True,
             )
@@ -89,12 +71,3 @@ ENTRANTS = by_name(
         *(SAMPLERS[name] for name in PEERS),
     )
 )
-
-
-def competes(name: str, part: str) -> bool:
-    """Tell whether an entrant is run in a part: where only ours are compared, no one else is."""
-    if name in LITERAL:
-        return part in {"paper", "hpo"}
-    if name == UHE_BO:
-        return part in CROSSOVER_PARTS
-    return name in {OURS, BBO} or part not in {"d10", "d30"}

@@ -234,6 +234,7 @@ class LiteralGOUCB:
         self._rng = rng
         self._seen: list[tuple[FloatArray, float]] = []  # Phase I
         self._start = np.empty(0)  # ŵ_0
+        self._n_told = 0  # by suggest()
         self._history: list[tuple[FloatArray, FloatArray, float, float]] = []  # g_i, ŵ_i, f_i, y_i
 
     @property
@@ -274,6 +275,13 @@ class LiteralGOUCB:
         center = self.ball().center
         f, gradient, _ = self.network.gradients(center, x)
         self._history.append((gradient, center, f, y))
+
+    def suggest(self, X: FloatArray, y: FloatArray) -> FloatArray:
+        """Tell what has not been told yet of all points ``X`` (n, d) and values, and ask."""
+        for x, value in zip(X[self._n_told :], y[self._n_told :].tolist(), strict=True):
+            self.tell(x, value)
+        self._n_told = len(y)
+        return self.ask()
 
     def _oracle(self) -> FloatArray:
         """Return ŵ_0, Eq. (2)."""

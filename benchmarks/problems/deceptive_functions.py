@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from benchmarks.problems import formulas
+from benchmarks.problems.formulas import Formula, Vector
 from benchmarks.problems.problem import Problem, moved, place_of_optimum, rng_of
 
 _LEAST_DISTANCE = 0.35  # between the two basins, per square root of the dimension
@@ -22,7 +23,7 @@ def _deceptive(dimension: int) -> Problem:
     name = f"deceptive{dimension}"
     peaks = place_of_optimum(rng_of(name), dimension)
     formula = functools.partial(formulas.deceptive, peaks=peaks)
-    return moved(name, formula, peaks, width=1.0, n_trials=80, rotate=False, group="deceptive")
+    return _in_place(name, formula, peaks, 1.0, 80)
 
 
 def _two_basins(dimension: int) -> Problem:
@@ -33,52 +34,29 @@ def _two_basins(dimension: int) -> Problem:
     offset = np.zeros(dimension)
     while np.linalg.norm(offset) < _LEAST_DISTANCE * math.sqrt(dimension):
         offset = rng.uniform(0.15, 0.85, size=dimension) - place
+    formula = functools.partial(formulas.two_basins, broad=offset)
+    return _in_place(name, formula, formulas.two_basins_argmin(offset), 1.0, 80)
+
+
+def _in_place(name: str, formula: Formula, argmin: Vector, width: float, n_trials: int) -> Problem:
+    """A separable function, which is shifted alone."""
     return moved(
-        name,
-        functools.partial(formulas.two_basins, broad=offset),
-        formulas.two_basins_argmin(offset),
-        width=1.0,
-        n_trials=80,
-        rotate=False,
-        group="deceptive",
-    )
-
-
-def _schwefel(dimension: int, n_trials: int) -> Problem:
-    argmin = np.full(dimension, formulas.SCHWEFEL_ARGMIN)
-    return moved(
-        f"schwefel{dimension}",
-        formulas.schwefel,
-        argmin,
-        width=1000.0,
-        n_trials=n_trials,
-        rotate=False,
-        group="deceptive",
-    )
-
-
-def _michalewicz(dimension: int, n_trials: int) -> Problem:
-    return moved(
-        f"michalewicz{dimension}",
-        formulas.michalewicz,
-        formulas.MICHALEWICZ_ARGMIN[:dimension],
-        width=math.pi,
-        n_trials=n_trials,
-        rotate=False,
-        group="deceptive",
+        name, formula, argmin, width=width, n_trials=n_trials, rotate=False, group="deceptive"
     )
 
 
 def deceptive_problems() -> tuple[Problem, ...]:
     """Return every problem of the group, in the order of the report."""
+    schwefel, michalewicz = formulas.schwefel, formulas.michalewicz
+    at, places = formulas.SCHWEFEL_ARGMIN, formulas.MICHALEWICZ_ARGMIN
     return (
         moved("h1", formulas.h1, formulas.H1_ARGMIN, width=200.0, n_trials=80, group="deceptive"),
         _deceptive(2),
         _deceptive(3),
-        _schwefel(2, 60),
-        _schwefel(4, 80),
-        _michalewicz(2, 60),
-        _michalewicz(5, 80),
+        _in_place("schwefel2", schwefel, np.full(2, at), 1000.0, 60),
+        _in_place("schwefel4", schwefel, np.full(4, at), 1000.0, 80),
+        _in_place("michalewicz2", michalewicz, places[:2], math.pi, 60),
+        _in_place("michalewicz5", michalewicz, places, math.pi, 80),
         _two_basins(2),
         _two_basins(3),
         _two_basins(4),

@@ -7,7 +7,7 @@ random rotation.  Only the paper's own cases, marked by their group, are left wh
 
 import math
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from dataclasses import replace
 
 import numpy as np
 from optuna.distributions import (
@@ -138,7 +138,7 @@ def _mixed_interaction() -> Problem:
 
 def _smooth() -> tuple[Problem, ...]:
     """Return the problems on which no basin misleads, or on which many do so equally."""
-    f = formulas
+    f, tang = formulas, np.full(5, formulas.STYBLINSKI_TANG_ARGMIN)
     return (
         moved("branin", f.branin, f.BRANIN_ARGMIN, width=15.0, n_trials=60),
         moved("hartmann3", f.hartmann3, f.HARTMANN3_ARGMIN, width=1.0, n_trials=60),
@@ -149,13 +149,7 @@ def _smooth() -> tuple[Problem, ...]:
         moved("levy10", f.levy, np.ones(10), width=20.0, n_trials=100),
         moved("levy20", f.levy, np.ones(20), width=20.0, n_trials=100),
         moved("griewank5", f.griewank, np.zeros(5), width=40.0, n_trials=80),
-        moved(
-            "styblinski_tang5",
-            f.styblinski_tang,
-            np.full(5, f.STYBLINSKI_TANG_ARGMIN),
-            width=10.0,
-            n_trials=80,
-        ),
+        moved("styblinski_tang5", f.styblinski_tang, tang, width=10.0, n_trials=80),
         moved("ellipsoid10", f.ellipsoid, np.zeros(10), width=10.0, n_trials=100),
         _log_sphere(),
     )
@@ -166,12 +160,8 @@ def _noisy(noise_free: Mapping[str, Problem]) -> tuple[Problem, ...]:
     return (
         noisy(noise_free["branin"], 5.0),
         noisy(noise_free["hartmann6"], 0.2),
-        moved(
-            "noisy_levy4",
-            formulas.levy,
-            np.ones(4),
-            width=20.0,
-            n_trials=80,
+        replace(
+            moved("noisy_levy4", formulas.levy, np.ones(4), width=20.0, n_trials=80),
             noise_sd=1.0,
             group="noisy",
         ),
@@ -186,9 +176,7 @@ def _problems() -> tuple[Problem, ...]:
     return (*noise_free, *_noisy({p.name: p for p in noise_free}), *paper_problems())
 
 
-PROBLEMS: Mapping[str, Problem] = MappingProxyType(
-    {problem.name: problem for problem in _problems()}
-)
+PROBLEMS: Mapping[str, Problem] = {problem.name: problem for problem in _problems()}
 
 
 def problem_named(name: str) -> Problem:

@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import StratifiedKFold
 
 from bbo_plugins.acquisition.hypervolume import hypervolume
 from benchmarks.problems.problem import BoxFunction, Direction, ObjectiveProblem, is_feasible
@@ -232,16 +235,11 @@ def forest_size(trial: Trial) -> tuple[float, float]:
 
 
 def _error_and_size(**hyperparameters: Any) -> tuple[float, float]:
-    # Imported by the one problem that needs it.
-    from sklearn.datasets import load_digits  # noqa: PLC0415
-    from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415
-    from sklearn.model_selection import StratifiedKFold  # noqa: PLC0415
-
     X, y = load_digits(return_X_y=True)
     errors, nodes = [], []
     for train, test in StratifiedKFold(2, shuffle=True, random_state=0).split(X, y):
         forest = RandomForestClassifier(**hyperparameters, random_state=0).fit(X[train], y[train])
-        errors.append(float((forest.predict(X[test]) != y[test]).mean()))
+        errors.append(1.0 - forest.score(X[test], y[test]))
         nodes.append(sum(tree.tree_.node_count for tree in forest.estimators_))
     return float(np.mean(errors)), math.log10(float(np.mean(nodes)))
 

@@ -63,5 +63,5 @@ def test_regret_of_each_function_over_queries() -> None:
         [{"n_queries": 8, UPPER: 0.0, LOWER: 0.25, "a": 0.0, "b": 0.5}, {"n_queries": 9}],
     ]
     assert bilevel.by_function(curves[0][0]) == (0.5, 0.25, 1.5)
-    rows = bilevel._curve_rows([{"curve": curve[:1]} for curve in curves])
-    assert rows == [["8", "0.25", "0.25", "1", "1.5"]]
+    rows = bilevel.regret_rows([{"curve": curve[:1]} for curve in curves])
+    assert rows == [["8", "0.25", "0.25", "1", "1.5", "2.25"]]

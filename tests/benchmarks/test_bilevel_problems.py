@@ -10,30 +10,24 @@ import pytest
 
 from benchmarks.bilevel.problems import TASKS
 from benchmarks.bilevel.task import LOWER, UPPER, Array, BilevelTask
-from benchmarks.problems.problem import from_unit, space_filling
+from benchmarks.problems.problem import cube_of, space_filling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from optuna.distributions import BaseDistribution
 
 FEASIBLE = [name for name, task in TASKS.items() if task.solution is not None]
 SMD = [name for name in FEASIBLE if name.startswith("smd")]
 N_UPPER, N_LOWER = 400, 400
 
 
-def _sample(space: Mapping[str, object], n: int, seed: int) -> Array:
+def _sample(space: Mapping[str, BaseDistribution], n: int, seed: int) -> Array:
     """Return points (n, d) of one level in the functions' units; categories are indices."""
+    cube = cube_of(space)
     unit = space_filling(n, len(space), np.random.default_rng(seed))
-    rows = [from_unit(space, point) for point in unit]  # type: ignore[arg-type]
-    return np.array(
-        [
-            [
-                space[name].choices.index(value) if isinstance(value, str) else value  # type: ignore[attr-defined]
-                for name, value in row.items()
-            ]
-            for row in rows
-        ],
-        dtype=np.float64,
-    )
+    rows = [cube.decode(point) for point in unit]
+    return np.array([[at.to_internal_repr(row[k]) for k, at in space.items()] for row in rows])
 
 
 def _near(point: Array, space: Mapping[str, object], radius: float, n: int, seed: int) -> Array:
@@ -178,10 +172,10 @@ def test_infeasible_problems_are_so_by_half(name: str) -> None:
     task = TASKS[name]
     rng = np.random.default_rng(0)
     worst = {"branin-infeasible": "wave", "smd12-infeasible": "gap"}[name]
-    space = {**task.upper_space, **task.lower_space}
+    space = cube_of({**task.upper_space, **task.lower_space})
     corners = rng.integers(0, 2, size=(200, len(space))).astype(np.float64)
     values = [
-        task.value(worst, from_unit(space, point))
+        task.value(worst, space.decode(point))
         for point in np.concatenate([rng.random((1000, len(space))), corners])
     ]
     assert 0.48 <= min(values) < 0.55

@@ -1,20 +1,16 @@
 """The problems of the highdim benchmark: minima where they are said to be, the paper's formulas."""
 
-import importlib.util
 import warnings
 
 import numpy as np
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from sklearn.model_selection import PredefinedSplit, cross_val_score
 
 from benchmarks.highdim.problems import PROBLEMS
 from benchmarks.problems.breast_cancer import SIDE, TASKS, Task, data
 from benchmarks.problems.formulas import Vector
-from benchmarks.problems.problem import Problem, from_unit
-
-needs_sklearn = pytest.mark.skipif(
-    importlib.util.find_spec("sklearn") is None, reason="scikit-learn is not installed"
-)
+from benchmarks.problems.problem import Problem, cube_of
 
 
 def value_at(case: Problem, x: Vector) -> float:
@@ -63,16 +59,12 @@ def test_tuning_boxes_decode_as_in_the_paper(task: Task, n: int) -> None:
         assert values[:2] == [levels[0], levels[-1]]
 
 
-@needs_sklearn
 def test_tuning_value_is_a_cross_validated_error() -> None:
     """scikit-learn's own cross-validation on the same folds gives the same error rate."""
-    from sklearn.ensemble import GradientBoostingClassifier  # noqa: PLC0415
-    from sklearn.model_selection import PredefinedSplit, cross_val_score  # noqa: PLC0415
-
     task = TASKS[2]
-    params = from_unit(task.box, np.array([0.1, 0.3, 0.0, *[0.4] * 8]))
+    params = cube_of(task.box).decode([0.1, 0.3, 0.0, *[0.4] * 8])
     X, y, fold_of = data()
-    model = GradientBoostingClassifier(random_state=0, **task.decoded(params))
+    model = task.model(random_state=0, **task.decoded(params))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scores = cross_val_score(model, X, y, cv=PredefinedSplit(fold_of))

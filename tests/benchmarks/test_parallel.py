@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from benchmarks.common.report import Report
-from benchmarks.parallel.study import Run, duration, execute
+from benchmarks.parallel.study import SharedStudy, duration, execute
 from benchmarks.parallel.tables import add_tables
 from benchmarks.problems.functions import PROBLEMS
 
 
-def a_run(**values: Any) -> Run:
+def a_run(**values: Any) -> SharedStudy:
     """Return one small run."""
     given: dict[str, Any] = {
         "problem": "branin",
@@ -22,7 +22,7 @@ def a_run(**values: Any) -> Run:
         "source": "here",
         "fingerprint": PROBLEMS["branin"].fingerprint,
     }
-    return Run(**(given | values))
+    return SharedStudy(**(given | values))
 
 
 def test_durations_are_the_same_for_every_sampler_and_number_of_workers() -> None:
@@ -41,5 +41,5 @@ def test_two_workers_share_the_trials(report: Report) -> None:
     run = a_run(seconds=0.3)
     record = execute(run)  # says how many trials there were, too
     assert record["slept_seconds"] / 2.0 < record["wall_seconds"] < record["slept_seconds"]
-    add_tables(report, [{**record, **vars(run)}], ["random"])
+    add_tables(report, [{**record, **vars(run)}], ["random"], [2])
     assert "| random" in report.text()

@@ -9,7 +9,7 @@ from benchmarks.common.samplers import SAMPLERS, available
 from benchmarks.common.smac_peer import config_space, parameters_of
 from benchmarks.highdim.entrants import ENTRANTS
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.problems.problem import from_unit
+from benchmarks.problems.problem import cube_of
 
 WHOLE = ("int", "pow_int", "cat")
 
@@ -22,7 +22,7 @@ def test_botorch_encoding_round_trips(name: str) -> None:
     space = PROBLEMS[name].space
     rng = np.random.default_rng(0)
     for point in rng.random((20, len(space))):
-        params = from_unit(space, point)
+        params = cube_of(space).decode(point)
         encoded = np.array(botorch_peer.encode(space, params))
         assert ((encoded >= 0.0) & (encoded <= 1.0)).all()
         again = botorch_peer.decode(space, encoded)
@@ -39,7 +39,7 @@ def test_positions_round_trip(name: str) -> None:
     """HEBO and SMAC are told positions of categories and steps, within the limits they know."""
     space = PROBLEMS[name].space
     for point in np.random.default_rng(0).random((20, len(space))):
-        params = from_unit(space, point)
+        params = cube_of(space).decode(point)
         told = peer.to_positions(space, params)
         for key, value in told.items():
             low, high, _ = peer.limits(space[key])

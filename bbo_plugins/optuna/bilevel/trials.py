@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from bbo_plugins.methods.bilbo import Query
     from bbo_plugins.optuna.bilevel.roles import Roles
-    from bbo_plugins.optuna.study.points import PlacedTrials
+    from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
     from bbo_plugins.optuna.study.trials import StudyTrials, TrialRow
     from bbo_plugins.space import Condition
     from bbo_plugins.space.dimension import FloatArray
