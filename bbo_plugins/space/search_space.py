@@ -236,10 +236,10 @@ class _FlatStep:
 
 @dataclass(frozen=True)
 class _TreeStep:
-    """A column whose condition is a tree.
+    """Columns with the same tree as their condition.
 
     Attributes:
-        columns: Its index, shape (1,).
+        columns: Their indices, shape (k,).
         condition: The tree.
         column_of: Index of each parameter by name.
     """
@@ -291,19 +291,34 @@ def _steps(
     """Return how to decide what is active, parents before their children."""
     column_of = {name: column for column, name in enumerate(names)}
     flat: dict[tuple[int, str, tuple[float, ...]], dict[str, Split]] = {}
-    steps: dict[int, list[_FlatStep | _TreeStep]] = {}
-    for name, condition in conditions.items():
+    trees: dict[tuple[int, str], list[int]] = {}
+    for name in conditions:
+        same = _exists_with(name, conditions)
+        condition, depth = conditions[same], depths[same]
         if not isinstance(condition, Split):
             continue
-        depth = depths[name]
         if condition.is_flat:
             flat.setdefault((depth, condition.parent, condition.cuts), {})[name] = condition
         else:
-            tree = _TreeStep(_read_only([column_of[name]], np.int64), condition, column_of)
-            steps.setdefault(depth, []).append(tree)
-    for (depth, _, _), together in flat.items():
-        steps.setdefault(depth, []).append(_FlatStep.of(together, column_of))
-    return [step for depth in sorted(steps) for step in steps[depth]]
+            trees.setdefault((depth, same), []).append(column_of[name])
+    steps: list[tuple[int, _FlatStep | _TreeStep]] = [
+        (depth, _FlatStep.of(together, column_of)) for (depth, _, _), together in flat.items()
+    ]
+    for (depth, name), columns in trees.items():
+        tree = _TreeStep(_read_only(columns, np.int64), conditions[name], column_of)
+        steps.append((depth, tree))
+    return [step for _, step in sorted(steps, key=lambda one: one[0])]
+
+
+def _exists_with(name: str, conditions: Mapping[str, Condition]) -> str:
+    """Return the first parameter that this one exists together with, mostly itself."""
+    condition = conditions[name]
+    while isinstance(condition, Split) and not condition.cuts and condition.cells == (True, False):
+        if condition.parent not in conditions:
+            break
+        name = condition.parent
+        condition = conditions[name]
+    return name
 
 
 def _read_only(values: Sequence[Any], dtype: Any) -> NDArray[Any]:
