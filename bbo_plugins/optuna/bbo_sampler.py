@@ -141,24 +141,22 @@ class BBOSampler(ModelSampler):
         """Take a study with any number of objectives."""
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
-        if len(snapshot.objectives) > 1:
-            return self._suggest_for_front(snapshot, rng)
-        by_network = _is_by_network(snapshot.configuration)
-        arm = self._network_arm if by_network else self._process_arm
-        return arm._suggest(snapshot, rng)
-
-    def _suggest_for_front(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+        several = len(snapshot.objectives) > 1
+        if not several and _is_by_network(snapshot.configuration):
+            return self._network_arm._suggest(snapshot, rng)
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
         from bbo_plugins.gp.likelihood import MARGINAL, name_of  # noqa: PLC0415
-        from bbo_plugins.methods import multi_objective  # noqa: PLC0415
+        from bbo_plugins.methods import gp_bo, multi_objective  # noqa: PLC0415
 
         stored = snapshot.fits.get(name_of(MARGINAL), ())
         fits = tuple(map(WarmStart.from_json, stored))
-        options = replace(self.model_options, warm_starts=fits, trend=False)
-        step = multi_objective.suggest(
-            snapshot.space, snapshot.objectives, rng=rng, options=options
-        )
+        space, options = snapshot.space, replace(self.model_options, warm_starts=fits)
+        if several:
+            options = replace(options, trend=False)
+            step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
+        else:
+            step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
         return noting_unreadable(step, fits)
 
     def _log_snapshot(self, snapshot: Snapshot) -> None:

@@ -155,11 +155,14 @@ class SearchSpace:
             ValueError: A value has no coordinate (see :meth:`Dimension.encode`).
         """
         points = np.empty((len(params), len(self)))
+        if self.conditions:
+            points[:] = self.inactive_at
         for column, (name, dimension) in enumerate(zip(self.names, self.dimensions, strict=True)):
             if name in self.conditions:
                 known = [index for index, row in enumerate(params) if name in row]
-                points[:, column] = self.inactive_at[column]
-                points[known, column] = dimension.encode([params[index][name] for index in known])
+                if known:
+                    values = [params[index][name] for index in known]
+                    points[known, column] = dimension.encode(values)
             else:
                 points[:, column] = dimension.encode([row[name] for row in params])
         return points
@@ -237,42 +240,32 @@ class SearchSpace:
 
 @dataclass(frozen=True)
 class _FlatStep:
-    """Columns of one depth whose conditions are a single split each, decided at once.
+    """Columns whose conditions are single splits of the same cells, decided at once.
 
     Attributes:
         columns: Their indices, shape (k,).
-        parents: Indices of the parents that they look at, shape (k,).
-        cuts: Where the cells end, infinite beyond the last one, shape (k, c).
-        table: Activity in each cell, last for an inactive parent, shape (k, c + 2).
+        parent: Index of the parameter that they look at.
+        split: One of the splits: where the cells are.
+        table: Activity in each cell, last for an inactive parent, shape (c + 2, k).
     """
 
     columns: IntArray
-    parents: IntArray
-    cuts: FloatArray
+    parent: int
+    split: Split
     table: NDArray[np.bool_]
 
     @classmethod
     def of(cls, conditions: Mapping[str, Split], column_of: Mapping[str, int]) -> _FlatStep:
         """Return the step of these conditions."""
         splits = [*conditions.values()]
-        n = max(len(split.cuts) for split in splits)
-        cuts = [split.cuts + (math.inf,) * (n - len(split.cuts)) for split in splits]
-        table = [
-            split.cells[:-1] + (False,) * (n - len(split.cuts)) + split.cells[-1:]
-            for split in splits
-        ]
-        return cls(
-            _read_only([column_of[name] for name in conditions], np.int64),
-            _read_only([column_of[split.parent] for split in splits], np.int64),
-            _read_only(cuts, np.float64).reshape(len(splits), n),
-            _read_only(table, np.bool_),
-        )
+        table = np.array([split.cells for split in splits], dtype=np.bool_).T
+        columns = _read_only([column_of[name] for name in conditions], np.int64)
+        return cls(columns, column_of[splits[0].parent], splits[0], table)
 
     def holds(self, X: FloatArray, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return the activity (m, k) at points X (m, d) whose parents' activity (m, d) is known."""
-        cell = (self.cuts <= X[:, self.parents, None]).sum(axis=2)
-        cell[~active[:, self.parents]] = self.cuts.shape[1] + 1
-        holds: NDArray[np.bool_] = self.table[np.arange(len(self.columns)), cell]
+        cells = self.split.cell_of(X[:, self.parent], active[:, self.parent])
+        holds: NDArray[np.bool_] = self.table[cells]
         return holds
 
 
@@ -332,18 +325,18 @@ def _steps(
 ) -> list[_FlatStep | _TreeStep]:
     """Return how to decide what is active, parents before their children."""
     column_of = {name: column for column, name in enumerate(names)}
-    flat: dict[int, dict[str, Split]] = {}
+    flat: dict[tuple[int, str, tuple[float, ...]], dict[str, Split]] = {}
     steps: dict[int, list[_FlatStep | _TreeStep]] = {}
     for name, condition in conditions.items():
         if not isinstance(condition, Split):
             continue
         depth = depths[name]
         if condition.is_flat:
-            flat.setdefault(depth, {})[name] = condition
+            flat.setdefault((depth, condition.parent, condition.cuts), {})[name] = condition
         else:
             tree = _TreeStep(_read_only([column_of[name]], np.int64), condition, column_of)
             steps.setdefault(depth, []).append(tree)
-    for depth, together in flat.items():
+    for (depth, _, _), together in flat.items():
         steps.setdefault(depth, []).append(_FlatStep.of(together, column_of))
     return [step for depth in sorted(steps) for step in steps[depth]]
 

@@ -130,9 +130,7 @@ Strategy: TypeAlias = Callable[[Campaign, int], Array | None]
 
 def ours(campaign: Campaign, n: int, *, coupled: bool = False) -> None:
     """Run BILBO up to ``n`` function queries; a coupled one is counted as one per function."""
-    options = bilbo.Options(
-        many_responses=campaign.task.many_responses, n_initial=N_INITIAL, coupled=coupled
-    )
+    options = bilbo.Options(many_responses=campaign.task.many_responses)
     asked = campaign.problem.functions
     while campaign.n_queries + (len(asked) if coupled else 1) <= n:
         start = time.process_time()
@@ -141,6 +139,8 @@ def ours(campaign: Campaign, n: int, *, coupled: bool = False) -> None:
             campaign.data(),
             rng=np.random.default_rng([campaign.seed, campaign.n_queries]),
             options=options,
+            n_initial=N_INITIAL,
+            coupled=coupled,
             warm_starts=campaign.warm_starts,
         )
         campaign.seconds += time.process_time() - start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import math
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbo_plugins.gp.fit import NormalPrior, WarmStart, default_prior, fit_map, pack
+from bbo_plugins.gp.fit import NormalPrior, WarmStart, default_prior, fit_map
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MarginalLikelihood
 from tests.oracles.problems import branin, sample_prior
@@ -292,7 +293,7 @@ VALID = WarmStart(np.array([0.1, -0.2, -3.0]), np.eye(3), -100.0, 9).to_json()
         {"inverse_hessian": "not base64!"},
         {"inverse_hessian": "AAAA"},
         {"inverse_hessian": None},
-        {"inverse_hessian": pack(np.full(6, math.nan), "<f4")},
+        {"inverse_hessian": base64.b64encode(np.full(6, math.nan, "<f4").tobytes()).decode()},
         {"log_posterior_per_point": math.nan},
         {"n_points": 0},
         {"n_points": math.inf},

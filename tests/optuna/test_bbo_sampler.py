@@ -11,7 +11,7 @@ import pytest
 from bbo_plugins import InnerHorizon, UHEBOSampler
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler
-from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.study.attributes import Proposal
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler

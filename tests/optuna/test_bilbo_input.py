@@ -89,7 +89,7 @@ def _suggesting(**choices: Any) -> Callable[[Trial], float]:
             _suggesting(query=FUNCTIONS, x=1.0, z=1.0, w=1.0),
             r"in upper_params \['x'\] or lower_params \['z'\].*but got 'w'",
         ),
-        (_suggesting(query=FUNCTIONS, x=1.0), r"at least one parameter of lower_params \['z'\]"),
+        (_suggesting(query=FUNCTIONS), r"at least one parameter of \['x', 'z'\]"),
         (_suggesting(x=1.0, z=1.0), r"'query', but got one without it: suggest_categorical"),
         (_suggesting(query=["upper", "f"], x=1.0, z=1.0), "'query' must be categorical"),
         (_suggesting(query=1.0, x=1.0, z=1.0), "'query' must be categorical"),
@@ -130,7 +130,21 @@ def test_there_is_no_solution_without_values() -> None:
         sampler.solution(study)
 
 
-@pytest.mark.parametrize("extra", [{"x": 1.0}, {"x": 1.0, "z": 1.0, "w": 1.0}])
+def test_a_level_without_parameters_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """It may come to have some, so the study goes on; without any there is no solution."""
+    sampler = sampler_of()
+    study = optuna.create_study(sampler=sampler)
+    with caplog.at_level(logging.WARNING, "bbo_plugins"):
+        study.optimize(_suggesting(query=FUNCTIONS, x=1.0), n_trials=3)
+    told = "no trial has had a parameter of lower_params ['z'] by now"
+    assert [told in text for text in caplog.messages] == [True]
+    with pytest.raises(ValueError, match=r"at least one parameter of lower_params \['z'\]"):
+        sampler.solution(study)
+    study.optimize(decoupled(sampler), n_trials=2)
+    assert set(sampler.solution(study).lower_params) <= {"z"}
+
+
+@pytest.mark.parametrize("extra", [{"z": 1.0, "w": 1.0}, {"x": 1.0, "z": 1.0, "w": 1.0}])
 def test_misfits_are_refused_once_and_left_out(
     extra: dict[str, float], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,7 +15,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, distributions_of, doubt
-from bbo_plugins.optuna.study.points import PlacedTrials
+from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialReader
 from tests.optuna.bilevel_studies import (
     FUNCTIONS,

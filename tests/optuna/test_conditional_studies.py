@@ -221,6 +221,36 @@ def test_levels_with_conditional_parameters(coupled: bool) -> None:
         assert set(trial.params) - {"kind", "x", "query"} == expected
 
 
+def without_answer(trial: Trial, *, coupled: bool) -> tuple[float, ...]:
+    """The lower level has nothing to choose in one of two branches, which is the worse one."""
+    fixed = trial.suggest_categorical("fixed", [True, False])
+    x = trial.suggest_float("x", 0.0, 1.0)
+    z = 0.1 if fixed else trial.suggest_float("z", 0.0, 1.0)
+    values = (x - 0.7) ** 2 + (0.3 if fixed else 0.0), (z - x / 2.0) ** 2
+    if coupled:
+        return values
+    query = trial.suggest_categorical("query", ["upper", "lower"])
+    return (values[query == "lower"],)
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+def test_a_level_may_be_empty(coupled: bool) -> None:
+    """Trials without a parameter of the lower level count, and the study resumes bit for bit."""
+    studies = []
+    for n_parts in (1, 24):
+        study = optuna.create_study(directions=["minimize"] * (1 + coupled))
+        for _ in range(n_parts):
+            sampler = study.sampler = BILBOSampler(["fixed", "x"], ["z"], seed=1)
+            study.optimize(lambda t: without_answer(t, coupled=coupled), n_trials=24 // n_parts)
+        studies.append(study)
+    assert [t.params for t in studies[0].trials] == [t.params for t in studies[1].trials]
+    assert {"z" in trial.params for trial in studies[0].trials} == {True, False}
+    solution = sampler.solution(studies[0])
+    assert solution.upper_params["fixed"] is False
+    assert solution.upper_params["x"] == pytest.approx(0.7, abs=0.1)
+    assert solution.lower_params["z"] == pytest.approx(0.5 * solution.upper_params["x"], abs=0.1)
+
+
 def test_a_pile_of_trials_does_not_hide_the_border() -> None:
     """With half of the trials at one place, maps by their median bent all that was elsewhere."""
     sampler = UHEBOSampler(

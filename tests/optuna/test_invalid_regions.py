@@ -113,7 +113,7 @@ def test_start_up_ends_where_most_points_are_invalid(name: str) -> None:
     assert isinstance(sampler, UHEBOSampler | GOUCBSampler)
     for n_trials, is_over in ((10, False), (1, True)):
         study.optimize(objective, n_trials=n_trials)
-        assert (("model",) in sampler._readers.of(study).once) == is_over
+        assert sampler._readers.of(study).announced == is_over
 
 
 @pytest.mark.parametrize("name", MAKERS)

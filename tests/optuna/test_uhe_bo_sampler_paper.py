@@ -16,7 +16,7 @@ from bbo_plugins.gp.likelihood import name_of
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.targets import OutputTransform
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
-from bbo_plugins.optuna.sampling.randomness import model_generator
+from bbo_plugins.optuna.sampling.base import model_generator
 from tests.optuna.uhe_studies import (
     MODEL,
     N_STARTUP,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.uhe_bo.bandit import (
+from bbo_plugins.methods.uhe_bo.algorithm import (
     RewardRule,
     Round,
     exploration_rate,

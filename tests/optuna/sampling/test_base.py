@@ -16,7 +16,7 @@ from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
-from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.study.attributes import Proposal
 from tests.optuna.studies import BOX, MIXED, points, quadratic, started, warnings_in
 
 if TYPE_CHECKING:

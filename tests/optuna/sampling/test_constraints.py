@@ -13,7 +13,7 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
-from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.study.attributes import Proposal
 from bbo_plugins.optuna.study.trials import TrialRow
 from tests.optuna.studies import constrained, started, violation
 

@@ -14,8 +14,8 @@ from optuna.trial import TrialState, create_trial
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import UHEBOSampler
+from bbo_plugins.optuna.study.attributes import Proposal
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, STEPS, STEPS_MADE
-from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.studies import BOX, points, quadratic, started
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
+from bbo_plugins.optuna.study.attributes import Proposal, store_proposal
 from tests.optuna.snapshots import MIXED, SPACE, Direction, X, ask, finished, look, study_of
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from optuna.trial import TrialState
 from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.optuna.sampling.base import held_params
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from bbo_plugins.optuna.study.memory import PerStudy
-from bbo_plugins.optuna.study.proposal import PREFIX, Proposal, store_proposal
-from bbo_plugins.optuna.study.trials import BESIDE_KEY
+from bbo_plugins.optuna.study.attributes import PREFIX, Proposal, store_proposal
+from bbo_plugins.optuna.study.trials import BESIDE_KEY, PerStudy
 from tests.optuna.snapshots import MIXED, SPACE, X, ask, finished, look, study_of
 
 if TYPE_CHECKING:

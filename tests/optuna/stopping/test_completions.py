@@ -19,7 +19,7 @@ from bbo_plugins.optuna.stopping.completions import (
     completions_of,
     in_order,
 )
-from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.study.attributes import Proposal
 from bbo_plugins.optuna.study.trials import TrialReader
 from tests.optuna.stopping.studies import PLANE, add, completed_in, new_study
 
@@ -152,7 +152,7 @@ def test_parameter_of_several_kinds_is_left_out() -> None:
 def test_conditional_parameters_and_estimates_for_them() -> None:
     """A parameter that one branch has is inactive in the other, and is learned as such.
 
-    Proposals have the active parameters only, and a checksum of all names.
+    Proposals have the active parameters only, and the names of the others.
     """
     fit = WarmStart(np.log([0.3, 0.4, 0.7, 2.0, 0.1]), np.eye(5), -1.0, 12).to_json()
     choice = CategoricalDistribution(["a", "b"])

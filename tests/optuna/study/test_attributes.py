@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from bbo_plugins.optuna.study.proposal import ARMS, PREFIX, Proposal
+from bbo_plugins.optuna.study.attributes import ARMS, PREFIX, Proposal
 
 DISTRIBUTIONS = {
     "x": FloatDistribution(0.0, 1.0),
