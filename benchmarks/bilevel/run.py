@@ -11,7 +11,6 @@ Infeasible problems are run for their declaration only.
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,16 +31,6 @@ QUICK = {"problems": ("branin-goldstein", "branin-infeasible"), "queries": 24, "
 _DECISIVE = tuple(f"benchmarks.bilevel.{part}" for part in ("entrants", "problems", "smd", "task"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Search(Run):
-    """One search to be run."""
-
-    task: str
-    entrant: str
-    seed: int
-    n_queries: int
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
     add_effort(parser)
@@ -56,12 +45,12 @@ def checkpoints(n_queries: int) -> list[int]:
     return [round(n_queries * (i + 1) / N_CHECKPOINTS) for i in range(N_CHECKPOINTS)]
 
 
-def execute(run: Search) -> dict[str, Any]:
+def execute(run: Run) -> dict[str, Any]:
     """Execute one search; returns what was measured."""
-    task = TASKS[run.task]
+    task = TASKS[run.problem]
     campaign = Campaign(task, run.seed)
     strategy, curve = STRATEGIES[run.entrant], []
-    for n in [run.n_queries] if run.entrant == "nested" else checkpoints(run.n_queries):
+    for n in [run.n_trials] if run.entrant == "nested" else checkpoints(run.n_trials):
         if n <= campaign.n_queries:
             continue
         solution = strategy(campaign, n)
@@ -89,12 +78,12 @@ def run(options: argparse.Namespace, report: Report) -> None:
     tasks, chosen = [TASKS[name] for name in options.problems], options.entrants
     source = "-".join([package_digest(), *map(file_digest, _DECISIVE)])
     searches = [
-        Search(
-            task=task.name,
+        Run(
+            source=source,
+            problem=task.name,
             entrant=entrant,
             seed=seed,
-            n_queries=options.queries or task.n_queries,
-            source=source,
+            n_trials=options.queries or task.n_queries,
         )
         for seed in range(FIRST_SEED, FIRST_SEED + options.seeds)
         for task in tasks
@@ -105,7 +94,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
     for task in tasks:
         if "nested" in chosen and task.solution is not None and not can_nest(task):
             report.skip(f"nested on {task.name}", "it handles neither constraints nor categories")
-    groups = grouped(records, "task", "entrant")
+    groups = grouped(records, "problem", "entrant")
     report.table(
         "Instantaneous regret by function queries: mean over seeds, and the worst sum",
         ["problem", "entrant", "queries", "F", "f", "constraints", "sum", "worst", "seeds"],

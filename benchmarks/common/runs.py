@@ -15,18 +15,27 @@ from typing import Any, Self, TypeAlias, TypeVar
 from benchmarks.common.report import Report, read_records
 
 Record: TypeAlias = dict[str, Any]
+Case: TypeAlias = tuple[str, str, int]  # problem, entrant and budget
 _UNTOLD = {"source", "fingerprint", "knows_budget"}  # fields that progress does not show
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What every run is known by; a benchmark adds its own fields.
+    """What every run is known by; a benchmark may add its own fields.
 
     Attributes:
         source: What identifies the code that is measured.
+        problem: Name of the problem.
+        entrant: Name of the entrant.
+        seed: Seed of the run.
+        n_trials: Budget.
     """
 
     source: str
+    problem: str
+    entrant: str
+    seed: int
+    n_trials: int
 
     @property
     def key(self) -> Self:
@@ -53,7 +62,7 @@ def stored(kind: type[AnyRun], records: Iterable[Mapping[str, Any]]) -> dict[Any
         if record.get("kind") != kind.__name__ or not names <= record.keys():
             continue
         key = kind(**{name: record[name] for name in names}).key
-        if key not in found or found[key].get("n_trials", 0) < record.get("n_trials", 0):
+        if key not in found or found[key]["n_trials"] < record["n_trials"]:
             found[key] = dict(record)
     return found
 
@@ -110,8 +119,7 @@ def grouped(
 
 def _is_answered(run: AnyRun, known: Mapping[AnyRun, Record]) -> bool:
     """Tell whether a record answers ``run``: a longer run answers a shorter one of its key."""
-    wanted: int = getattr(run, "n_trials", 0)
-    return run.key in known and bool(known[run.key].get("n_trials", 0) >= wanted)
+    return run.key in known and bool(known[run.key]["n_trials"] >= run.n_trials)
 
 
 def _executed(

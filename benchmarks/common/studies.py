@@ -28,10 +28,6 @@ from benchmarks.problems.problem import StudyProblem
 class StudyRun(Run):
     """One study to be run."""
 
-    problem: str
-    entrant: str
-    seed: int
-    n_trials: int
     fingerprint: str
     knows_budget: bool = False
 
@@ -47,7 +43,6 @@ def run_study(
     *,
     seed: int,
     n_trials: int,
-    given: Iterable[FrozenTrial] = (),
     before_tell: Callable[[Trial], object] = lambda _trial: None,
 ) -> tuple[list[FrozenTrial], list[float]]:
     """Run one study.
@@ -56,8 +51,7 @@ def run_study(
         problem: What to optimize.
         sampler: By what.
         seed: Of the start-up points and of the noise.
-        n_trials: Number of trials, those that are given not counted.
-        given: Complete trials to continue from, in place of start-up points.
+        n_trials: Number of trials.
         before_tell: Called with every trial when its value is known and the study is not told yet.
 
     Returns:
@@ -65,10 +59,8 @@ def run_study(
     """
     quiet()
     study = optuna.create_study(directions=list(problem.directions), sampler=sampler)
-    study.add_trials(given)
-    if not study.get_trials(deepcopy=False):
-        for params in problem.startup_points(seed, min(problem.n_startup, n_trials)):
-            study.enqueue_trial(dict(params))
+    for params in problem.startup_points(seed, min(problem.n_startup, n_trials)):
+        study.enqueue_trial(dict(params))
     seconds = []
     for _ in range(n_trials):
         start = time.process_time()

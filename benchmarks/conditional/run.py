@@ -6,12 +6,25 @@ error rate. What was chosen on which problems is said in ``benchmarks.problems.c
 """
 
 from benchmarks.common.sampler_benchmark import SamplerBenchmark
+from benchmarks.common.samplers import SAMPLERS, Entrant, by_name
 from benchmarks.common.tables import CheckpointTables
-from benchmarks.conditional.entrants import ENTRANTS, OURS
 from benchmarks.problems.conditional import PROBLEMS
 from benchmarks.problems.problem import ObjectiveProblem
 
 DESCRIPTION = "Regret in define-by-run studies with conditional parameters, synthetic and real."
+_TPE_GROUP = Entrant(
+    name="tpe-group",
+    target="optuna.samplers:TPESampler",
+    arguments={"multivariate": True, "group": True},
+    distribution="optuna",
+)
+ENTRANTS = by_name(
+    (
+        *(SAMPLERS[name] for name in ("bbo", "ours-uhe", "ours-map", "go-ucb", "tpe")),
+        _TPE_GROUP,
+        *(SAMPLERS[name] for name in ("gpsampler", "smac", "random")),
+    )
+)
 SIZES = {"problems": tuple(PROBLEMS), "samplers": tuple(ENTRANTS), "seeds": 10}
 QUICK = {
     "problems": ("three_branches", "small_rate", "preprocessing_and_model"),
@@ -30,7 +43,7 @@ BENCHMARK = SamplerBenchmark(
     problems=tuple(PROBLEMS),
     problem_named=problem_named,
     tables=CheckpointTables(name="conditional", trials=(30, 60)),
-    first=OURS[:2],
+    first=["bbo", "ours-uhe"],
     entrants=ENTRANTS,
 )
 add_arguments, run = BENCHMARK.add_arguments, BENCHMARK.run

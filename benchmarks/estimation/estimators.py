@@ -3,10 +3,8 @@
 import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
@@ -14,9 +12,8 @@ from bbo_plugins.gp import likelihood, surrogate
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import FitCriterion, Hyperparameters
 from bbo_plugins.methods.uhe_bo import losses
+from bbo_plugins.space.dimension import FloatArray
 from benchmarks.common.literal_uhe_bo import LiteralLoss
-
-FloatArray: TypeAlias = NDArray[np.float64]
 
 # "marginal" is the ordinary MAP estimate. All have the default prior but "literal-gamma", which has
 # the paper's.

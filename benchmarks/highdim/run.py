@@ -8,10 +8,19 @@ Seeds begin at 100: smaller ones were used while the sampler was made. Two parts
 parameters, are for the choice between our own samplers, and have no one else; the paper's literal
 variants take part where nothing is moved. Suggestion times in turn are measured by
 ``python -m benchmarks latency --samplers go-ucb gpsampler``.
+
+``ours`` is GO-UCB, ``bbo`` the sampler in which it takes turns with a Gaussian process.
+
+``literal`` has the paper's settings; ``literal-exact`` solves the paper's optimization problems
+instead of following them for its numbers of steps, with its other settings. ``uhe-bo`` is this
+package's other sampler, for the question which of the two to use. All are told how many
+start-up points there are, where they have an argument for it; the rest are their own defaults.
+CMA-ES ignores the start-up points and begins at the center of the box, as Optuna's does by default.
 """
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +29,33 @@ from benchmarks.common.options import add_names
 from benchmarks.common.report import Report
 from benchmarks.common.runs import grouped
 from benchmarks.common.sampler_benchmark import SamplerBenchmark, add_study_arguments
+from benchmarks.common.samplers import SAMPLERS, Entrant, by_name
 from benchmarks.common.tables import CheckpointTables, wald
-from benchmarks.highdim.entrants import BBO, ENTRANTS, LITERAL, OURS, PEERS, UHE_BO
 from benchmarks.highdim.problems import PARTS, PROBLEMS, part_of, problem_named
 
 DESCRIPTION = "Regret of GO-UCB and its peers with 7 to 100 parameters."
+OURS = "ours"
+BBO = "bbo"
+UHE_BO = "uhe-bo"
+LITERAL = ("literal", "literal-exact")
+PEERS = ("gpsampler", "hebo", "smac", "turbo", "tpe", "cma-es", "random")
+ENTRANTS = by_name(
+    (
+        replace(SAMPLERS["go-ucb"], name=OURS),
+        SAMPLERS[BBO],
+        replace(SAMPLERS["ours-uhe"], name=UHE_BO),
+        *(
+            Entrant(
+                name=name,
+                target="benchmarks.highdim.literal:LiteralSampler",
+                arguments={"exact": name == "literal-exact"},
+                knows_budget=True,
+            )
+            for name in LITERAL
+        ),
+        *(SAMPLERS[name] for name in PEERS),
+    )
+)
 UNMOVED = {"paper": "functions (20 parameters)", "hpo": "tuning tasks (error rate)"}
 ALL_PARTS = ("paper", *(f"d{dimension}" for dimension in PARTS), "hpo")
 FEW = ("paper", "d50", "d100", "hpo")  # parts that have fewer seeds

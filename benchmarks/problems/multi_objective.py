@@ -12,28 +12,22 @@ is the one of the front's formula (ZDT, DTLZ, ``bnh``, ``osy``), BoTorch's (``ve
 a little more than that of 440 trials for the forest.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from optuna.trial import FrozenTrial, Trial
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import StratifiedKFold
 
 from bbo_plugins.acquisition.hypervolume import hypervolume
+from benchmarks.problems.formulas import Vector
 from benchmarks.problems.problem import BoxFunction, Direction, ObjectiveProblem, is_feasible
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-    from optuna.trial import FrozenTrial, Trial
-
-    Vector = NDArray[np.float64]
-    Values = tuple[Sequence[float], Sequence[float]]
+Values = tuple[Sequence[float], Sequence[float]]
 
 N_TRIALS = 80
 _MINIMIZE: Direction = "minimize"

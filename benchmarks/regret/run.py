@@ -4,7 +4,7 @@ The regret is the noise-free regret of the incumbent a user would take: the best
 
 ``--paper`` runs the UHE paper's own functions, unmoved, with its acquisition function (GP-UCB,
 multiplier 1.96) and its 20 seeds; what its text leaves open is in
-``benchmarks.problems.paper_functions``. The paper's own model, and its prediction errors, are in
+``benchmarks.problems.functions``. The paper's own model, and its prediction errors, are in
 ``python -m benchmarks papers uhe_bo``.
 
 ``--tables`` tunes scikit-learn models on its data sets, looked up in tables of cross-validated

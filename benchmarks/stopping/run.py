@@ -19,7 +19,7 @@ from benchmarks.common.samplers import SAMPLERS, available
 from benchmarks.common.studies import planned, shortened
 from benchmarks.problems.tuning import BUDGET, QUICK_TABLE
 from benchmarks.stopping.cost import add_cost
-from benchmarks.stopping.problems import NAMES, default_names, problem_named
+from benchmarks.stopping.problems import NAMES, problem_named
 from benchmarks.stopping.replay import (
     ALL_RULES,
     PEER,
@@ -34,7 +34,7 @@ from benchmarks.stopping.tables import Outcome, add_tables
 DESCRIPTION = "Regret lost and budget saved by stopping criteria, and what they cost."
 DEFAULT_RULES = tuple(name for name in ALL_RULES if name != PEER)
 SIZES = {
-    "problems": tuple(default_names()),
+    "problems": NAMES[:-1],
     "samplers": ("ours-uhe", "ours-map", "tpe", "random"),
     "rules": DEFAULT_RULES,
     "trials": BUDGET,

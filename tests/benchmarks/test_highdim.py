@@ -8,7 +8,7 @@ import pytest
 from optuna.distributions import FloatDistribution
 
 from benchmarks.common import turbo
-from benchmarks.highdim import entrants
+from benchmarks.highdim import literal
 from benchmarks.highdim.literal import LiteralGOUCB
 from benchmarks.highdim.run import taking_part
 
@@ -36,8 +36,8 @@ def test_literal_adapter_tells_everything_once_with_the_sign_turned(
             told.append((x.tolist(), y))
             super().tell(x, y)
 
-    monkeypatch.setattr(entrants, "LiteralGOUCB", Recorder)
-    sampler = entrants.LiteralSampler(seed=0, budget=4, n_startup_trials=1, exact=False)
+    monkeypatch.setattr(literal, "LiteralGOUCB", Recorder)
+    sampler = literal.LiteralSampler(seed=0, budget=4, n_startup_trials=1, exact=False)
     study = optuna.create_study(sampler=sampler)
     space = {"b": FloatDistribution(-1.0, 2.0), "a": FloatDistribution(4.0, 5.0)}
     study.enqueue_trial({"a": 4.5, "b": 0.5})
