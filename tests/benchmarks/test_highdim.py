@@ -1,4 +1,4 @@
-"""The highdim benchmark: TuRBO's rules, the literal method's adapter, and who takes part."""
+"""The highdim benchmark: TuRBO's rules and the literal method's adapter."""
 
 import importlib.util
 
@@ -10,19 +10,11 @@ from optuna.distributions import FloatDistribution
 from benchmarks.common import turbo
 from benchmarks.highdim import literal
 from benchmarks.highdim.literal import LiteralGOUCB
-from benchmarks.highdim.run import taking_part
 
 needs_torch = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("torch", "botorch")),
     reason="torch and botorch are not installed",
 )
-
-
-def test_who_takes_part() -> None:
-    """Only ours with 10 and 30 parameters; the literal variants where nothing is moved."""
-    names = ["ours", "literal", "tpe"]
-    found = {part: taking_part(names, part) for part in ("d10", "d20", "paper")}
-    assert found == {"d10": ["ours"], "d20": ["ours", "tpe"], "paper": names}
 
 
 def test_literal_adapter_tells_everything_once_with_the_sign_turned(

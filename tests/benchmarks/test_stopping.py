@@ -1,7 +1,6 @@
 """The stopping benchmark: rules replayed as if the terminator had been there, outcomes, cost."""
 
 import json
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from benchmarks.common.samplers import SAMPLERS
 from benchmarks.common.studies import planned
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.stopping import replay
-from benchmarks.stopping.problems import half_of, problem_named
+from benchmarks.stopping.problems import problem_named
 from benchmarks.stopping.replay import DEFAULT, FIXED, PEER, STAGNATION, is_asked_of, replay_of
 from benchmarks.stopping.tables import Outcome, add_tables
 
@@ -118,11 +117,3 @@ def test_outcomes_by_hand(report: Report) -> None:
     assert f"|gap-relative|ours-uhe|3|67%{halves}" in text
     assert "|gap-relative|ours-uhe|1|100%|" in text
     assert "In-samplehalf(2):booth,noisy_branin." in text
-
-
-def test_halves_are_fixed() -> None:
-    """By the parity of the name's CRC-32; noise does not change it."""
-    by_hand = {"booth": "in-sample", "six_hump_camel": "held-out", "branin": "in-sample"}
-    for name, half in by_hand.items():
-        assert half_of(name) == half_of(f"noisy_{name}") == half
-        assert zlib.crc32(name.encode()) % 2 == (half == "held-out")

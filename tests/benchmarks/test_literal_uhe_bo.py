@@ -1,4 +1,4 @@
-"""The entrants that are parts of UHE-BO, and the paper's literal loss with its priors."""
+"""UHE-BO to the letter: the paper's loss with its priors."""
 
 import numpy as np
 import pytest
