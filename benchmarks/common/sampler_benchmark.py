@@ -66,7 +66,7 @@ class SamplerBenchmark:
         runs = planned(
             problems.values(),
             entrants,
-            lambda _problem, _entrant: range(self.first_seed, self.first_seed + options.seeds),
+            range(self.first_seed, self.first_seed + options.seeds),
             n_trials=options.trials,
         )
         effort = {"jobs": options.jobs, "minutes": options.minutes}

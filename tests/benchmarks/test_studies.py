@@ -58,7 +58,7 @@ def test_regret_is_that_of_the_best_observed_trial() -> None:
 def test_a_benchmark_resumes(report: Report) -> None:
     """What is stored is not run again; longer runs answer shorter ones, and are cut for them."""
     problems = [PROBLEMS["branin"], PROBLEMS["levy6"]]
-    plan = functools.partial(planned, problems, FAST, lambda _problem, _entrant: range(2))
+    plan = functools.partial(planned, problems, FAST, range(2))
     named = PROBLEMS.__getitem__
     first = run_studies(plan(n_trials=12), named, FAST, report)
     assert len(first) == 8
@@ -69,7 +69,7 @@ def test_a_benchmark_resumes(report: Report) -> None:
 
     changed = dataclasses.replace(FAST[0], distribution="scipy")  # other code
     assert len(run_studies(plan(n_trials=12)[:1], named, FAST, report)) == 1
-    again = planned(problems[:1], [changed], lambda _problem, _entrant: [0], n_trials=12)
+    again = planned(problems[:1], [changed], [0], n_trials=12)
     run_studies(again, named, [changed], report)
     assert len(read_records(report.records_path)) == 9
     # Without time nothing begins, and the report says so.
