@@ -195,7 +195,7 @@ class RegretGapTerminator:
             newest = progress.order[-1][0].trial
             started = seconds_of(newest.datetime_start, unknown=-math.inf)
             final = progress.final(newest.number, started)
-            if final is not None and progress.once.first_time("stop", final.number):
+            if final is not None and progress.once.first_time("stop"):
                 _logger.info("%s", _reason(self._settings.rule, final))
             return final is not None
 

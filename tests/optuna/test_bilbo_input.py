@@ -169,14 +169,6 @@ def test_misfits_are_refused_once_and_left_out(
     assert sum("1 complete trials lack a parameter" in text for text in caplog.messages) == 1
 
 
-def test_a_query_in_a_coupled_study_is_refused() -> None:
-    """Each trial gives all functions, so an objective that asks for one is mistaken."""
-    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler_of())
-    with pytest.raises(ValueError, match="in a study with two directions, but got 'query'"):
-        study.optimize(decoupled(sampler_of()), n_trials=1)
-    assert study.trials[0].state is TrialState.FAIL
-
-
 @needs_set_constraint
 def test_an_unknown_constraint_is_refused() -> None:
     """A misspelled or forgotten name would be a constraint that nobody heeds."""
@@ -184,6 +176,14 @@ def test_an_unknown_constraint_is_refused() -> None:
     with pytest.raises(ValueError, match=r"constraints \[\] .*one that reported \['C'\]"):
         study.optimize(coupled, n_trials=3)
     assert len(study.trials) == 1
+
+
+def test_a_query_in_a_coupled_study_is_refused() -> None:
+    """Each trial gives all functions, so an objective that asks for one is mistaken."""
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler_of())
+    with pytest.raises(ValueError, match="in a study with two directions, but got 'query'"):
+        study.optimize(decoupled(sampler_of()), n_trials=1)
+    assert study.trials[0].state is TrialState.FAIL
 
 
 @needs_set_constraint

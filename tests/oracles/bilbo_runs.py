@@ -23,15 +23,13 @@ SMOOTH: Functions = {
 }
 
 
-def observations(
-    problem: BilevelProblem, n: int, functions: Functions = SMOOTH, seed: int = 0
-) -> dict[str, FunctionData]:
+def observations(problem: BilevelProblem, n: int, seed: int = 0) -> dict[str, FunctionData]:
     """Return ``n`` observations of each function at points of its own."""
     rng = np.random.default_rng(seed)
     data = {}
     for name in problem.functions:
         X = problem.space.snap(rng.random((n, len(problem.space))))
-        data[name] = data_of(X, [functions[name](x) for x in X])
+        data[name] = data_of(X, [SMOOTH[name](x) for x in X])
     return data
 
 
@@ -48,7 +46,6 @@ def run(
     functions: Functions,
     n_queries: int,
     *,
-    first_seed: int = 0,
     coupled: bool = False,
     **arguments: Any,
 ) -> tuple[list[Query], dict[str, FunctionData]]:
@@ -60,7 +57,7 @@ def run(
         query = suggest(
             problem,
             data,
-            rng=np.random.default_rng(first_seed + t),
+            rng=np.random.default_rng(t),
             coupled=coupled,
             warm_starts=warm_starts,
             **arguments,

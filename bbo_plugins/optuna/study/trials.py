@@ -18,7 +18,7 @@ import numbers
 import sys
 import threading
 import weakref
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -302,9 +302,8 @@ class PerStudy(Generic[_Reader]):
         """Start without any study."""
         self._make = make
         self._lock = threading.Lock()
-        self._of_storage: weakref.WeakKeyDictionary[BaseStorage, OrderedDict[int, _Reader]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._of_storage: weakref.WeakKeyDictionary[BaseStorage, dict[int, _Reader]]
+        self._of_storage = weakref.WeakKeyDictionary()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave out the readers."""
@@ -313,13 +312,12 @@ class PerStudy(Generic[_Reader]):
     def of(self, study: Study) -> _Reader:
         """Return the reader of ``study``."""
         with self._lock:
-            of_study = self._of_storage.setdefault(study._storage, OrderedDict())
-            if study._study_id not in of_study:
-                of_study[study._study_id] = self._make()
-            of_study.move_to_end(study._study_id)
-            while len(of_study) > _MAX_STUDIES:
-                of_study.popitem(last=False)
-            return of_study[study._study_id]
+            readers = self._of_storage.setdefault(study._storage, {})
+            reader = readers.pop(study._study_id, None) or self._make()
+            readers[study._study_id] = reader  # the most recently used one last
+            if len(readers) > _MAX_STUDIES:
+                del readers[next(iter(readers))]
+            return reader
 
 
 def check_one_objective(study: Any) -> None:

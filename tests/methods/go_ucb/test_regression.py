@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize
 
 from bbo_plugins.methods.go_ucb.network import LinearizedNetwork, Network, Scales
-from bbo_plugins.methods.go_ucb.regression import NetworkBall, factorize, fit, solve
+from bbo_plugins.methods.go_ucb.regression import NetworkBall, fit
 from tests.oracles.ball import ConfidenceBall, jacobian
 from tests.oracles.differences import numeric_gradients
 
@@ -68,15 +68,6 @@ def test_linear_problems_are_solved_exactly(n: int) -> None:
     np.testing.assert_allclose(w, expected, atol=1e-6)
 
 
-def test_more_iterations_never_hurt() -> None:
-    """The loss falls with the number of steps, from that of the start."""
-    data = _data(20, 2)
-    fits = [_fit(SCALES, 20, iterations=k) for k in (0, 1, 2, 5, 50)]
-    losses = [float(np.square(_residuals(*fitted, data)).sum()) for fitted in fits]
-    assert losses == sorted(losses, reverse=True)
-    assert losses[-1] < losses[0]
-
-
 def test_undamped_step_is_a_fixed_point_at_convergence() -> None:
     """At the minimum the closed form of Eq. (5) around the prior mean gives the same weights."""
     network, w = _fit(SCALES, 8, iterations=3000)
@@ -86,17 +77,6 @@ def test_undamped_step_is_a_fixed_point_at_convergence() -> None:
     z = y - linear.outputs(U) + J @ w
     step = J.T @ np.linalg.solve(J @ J.T + np.diag(noise), z)
     np.testing.assert_allclose(step, w, atol=1e-4)
-
-
-def test_factor_and_solution() -> None:
-    """A factorized matrix solves its equations; one that is not positive definite is refused."""
-    K = np.array([[2.0, 0.5], [0.5, 1.0]])
-    L = factorize(K, np.array([0.1, 0.2]))
-    np.testing.assert_allclose(L @ L.T, K + np.diag([0.1, 0.2]))
-    b = np.array([1.0, -2.0])
-    np.testing.assert_allclose((K + np.diag([0.1, 0.2])) @ solve(L, b), b)
-    with pytest.raises(ValueError, match="not positive definite"):
-        factorize(-K, np.array([0.1, 0.2]))
 
 
 # ---------------------------------------------------------------------------------------- the ball
