@@ -14,7 +14,7 @@ from benchmarks.common.sampler_benchmark import SamplerBenchmark
 from benchmarks.common.samplers import SAMPLERS, Entrant, available
 from benchmarks.common.studies import StudyRun, execute, planned, run_studies, run_study
 from benchmarks.common.tables import CheckpointTables
-from benchmarks.highdim.problems import problem_named
+from benchmarks.highdim import problems as highdim
 from benchmarks.highdim.run import ENTRANTS
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.problem import ObjectiveProblem
@@ -34,8 +34,8 @@ def test_everyone_starts_alike(name: str) -> None:
     """The first values of every entrant are those of the start-up points of the seed."""
     if ENTRANTS[name].missing():
         pytest.skip("a peer is not installed")
-    problem = problem_named("f2")
-    record = execute(a_study(name, "f2", 11), problem_named, ENTRANTS)
+    problem = highdim.PROBLEMS["f2"]
+    record = execute(a_study(name, "f2", 11), highdim.PROBLEMS.__getitem__, ENTRANTS)
     points = problem.startup_points(3, problem.n_startup)
     expected = [problem.value(point) for point in points]
     assert record["values"][: problem.n_startup] == pytest.approx(expected, rel=1e-8)
