@@ -53,11 +53,14 @@ def _cell(value: object) -> str:
 
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Append one record to a JSON-lines file, on a line of its own even after one cut short."""
+    """Append one record to a JSON-lines file, starting a new line if the last one was cut short."""
     line = json.dumps(record, allow_nan=False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as stream:
-        stream.write("\n" + line)
+    with path.open("a+b") as stream:
+        if stream.tell():
+            stream.seek(-1, os.SEEK_END)
+            line = line if stream.read(1) == b"\n" else "\n" + line
+        stream.write(line.encode() + b"\n")
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:

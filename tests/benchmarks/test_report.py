@@ -23,7 +23,7 @@ def test_records_survive_a_cut_line(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "records.jsonl"
     append_record(path, {"a": 1})
     with path.open("a", encoding="utf-8") as stream:
-        stream.write('\n{"a": 2, "b')
+        stream.write('{"a": 2, "b')
     append_record(path, {"a": 3})
     assert read_records(path) == [{"a": 1}, {"a": 3}]
 
