@@ -57,26 +57,19 @@ def append_record(path: Path, record: Mapping[str, Any]) -> None:
     line = json.dumps(record, allow_nan=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as stream:
-        end = stream.seek(0, os.SEEK_END)
-        if end:
-            stream.seek(end - 1)
-            if stream.read(1) != b"\n":
-                stream.write(b"\n")
+        if stream.tell():
+            stream.seek(-1, os.SEEK_END)
+            line = line if stream.read(1) == b"\n" else "\n" + line
         stream.write(line.encode() + b"\n")
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
     """Read a JSON-lines file; a line that an interrupted run has cut short is dropped."""
-    if not path.exists():
-        return []
-    records = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if isinstance(record, dict):
-            records.append(record)
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    records: list[dict[str, Any]] = []
+    for line in lines:
+        with contextlib.suppress(json.JSONDecodeError):
+            records.append(json.loads(line))
     return records
 
 

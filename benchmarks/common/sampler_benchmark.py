@@ -1,15 +1,18 @@
 """A benchmark of samplers: its command line, its studies and its tables, from what is its own.
 
 The ``run`` module of such a benchmark has its ``DESCRIPTION``, ``SIZES`` and ``QUICK`` (which name
-problems, samplers and seeds), a function that returns a problem by its name, and::
+problems, samplers and seeds), and::
 
-    BENCHMARK = SamplerBenchmark(...)
+    BENCHMARK = SamplerBenchmark.of("module.with.PROBLEMS", ...)
     add_arguments, run = BENCHMARK.add_arguments, BENCHMARK.run
 """
 
 import argparse
+import functools
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 from benchmarks.common.options import add_count, add_effort, add_names
 from benchmarks.common.report import Report
@@ -35,6 +38,17 @@ def add_study_arguments(
     parser.set_defaults(jobs=jobs)
 
 
+def problems_of(module: str) -> Mapping[str, StudyProblem]:
+    """Return a module's ``PROBLEMS``."""
+    problems: Mapping[str, StudyProblem] = importlib.import_module(module).PROBLEMS
+    return problems
+
+
+def problem_of(module: str, name: str) -> StudyProblem:
+    """Return one of a module's ``PROBLEMS``, in whatever process."""
+    return problems_of(module)[name]
+
+
 @dataclass(frozen=True, kw_only=True)
 class SamplerBenchmark:
     """What is a benchmark's own.
@@ -55,6 +69,12 @@ class SamplerBenchmark:
     entrants: Mapping[str, Entrant] = field(default_factory=lambda: SAMPLERS)
     first_seed: int = 0
 
+    @classmethod
+    def of(cls, module: str, **own: Any) -> Self:
+        """Return the benchmark of all ``PROBLEMS`` of a module; the rest are attributes."""
+        named = functools.partial(problem_of, module)
+        return cls(problems=tuple(problems_of(module)), problem_named=named, **own)
+
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options."""
         add_study_arguments(parser, self.problems, self.entrants)
@@ -66,7 +86,7 @@ class SamplerBenchmark:
         runs = planned(
             problems.values(),
             entrants,
-            lambda _problem, _entrant: range(self.first_seed, self.first_seed + options.seeds),
+            range(self.first_seed, self.first_seed + options.seeds),
             n_trials=options.trials,
         )
         effort = {"jobs": options.jobs, "minutes": options.minutes}

@@ -10,7 +10,7 @@ A benchmark of this kind is its problems, its entrants and one call of :func:`ru
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -88,9 +88,9 @@ def execute(
 
 
 def planned(
-    problems: Iterable[StudyProblem],
+    problems: Collection[StudyProblem],
     entrants: Sequence[Entrant],
-    seeds: Callable[[StudyProblem, Entrant], Iterable[int]],
+    seeds: Sequence[int],
     *,
     n_trials: int | None = None,
 ) -> list[StudyRun]:
@@ -99,11 +99,11 @@ def planned(
     Args:
         problems: The problems.
         entrants: The entrants.
-        seeds: The seeds of an entrant on a problem; none if it does not take part.
+        seeds: The seeds.
         n_trials: The largest budget; None for each problem's own.
     """
     sources = {entrant.name: entrant.source() for entrant in entrants}
-    runs = [
+    return [
         StudyRun(
             problem=problem.name,
             entrant=entrant.name,
@@ -113,11 +113,10 @@ def planned(
             source=sources[entrant.name],
             knows_budget=entrant.knows_budget,
         )
+        for seed in seeds
         for problem in problems
         for entrant in entrants
-        for seed in seeds(problem, entrant)
     ]
-    return sorted(runs, key=lambda run: run.seed)
 
 
 def run_studies(

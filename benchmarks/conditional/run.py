@@ -9,7 +9,6 @@ from benchmarks.common.sampler_benchmark import SamplerBenchmark
 from benchmarks.common.samplers import SAMPLERS, Entrant, by_name
 from benchmarks.common.tables import CheckpointTables
 from benchmarks.problems.conditional import PROBLEMS
-from benchmarks.problems.problem import ObjectiveProblem
 
 DESCRIPTION = "Regret in define-by-run studies with conditional parameters, synthetic and real."
 _TPE_GROUP = Entrant(
@@ -34,14 +33,8 @@ QUICK = {
 }
 
 
-def problem_named(name: str) -> ObjectiveProblem:
-    """Return a problem."""
-    return PROBLEMS[name]
-
-
-BENCHMARK = SamplerBenchmark(
-    problems=tuple(PROBLEMS),
-    problem_named=problem_named,
+BENCHMARK = SamplerBenchmark.of(
+    "benchmarks.problems.conditional",
     tables=CheckpointTables(name="conditional", trials=(30, 60)),
     first=["bbo", "ours-uhe"],
     entrants=ENTRANTS,

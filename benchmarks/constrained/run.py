@@ -7,26 +7,19 @@ afterwards.
 
 from benchmarks.common.sampler_benchmark import SamplerBenchmark
 from benchmarks.common.tables import CheckpointTables
-from benchmarks.problems.constrained import ALL
-from benchmarks.problems.problem import ObjectiveProblem
+from benchmarks.problems.constrained import PROBLEMS
 
 DESCRIPTION = "Regret of the best feasible value under one to eleven black-box constraints."
 SIZES = {
-    "problems": tuple(ALL),
+    "problems": tuple(PROBLEMS),
     "samplers": ("bbo", "ours-map", "go-ucb", "gpsampler", "tpe", "random"),
     "seeds": 10,
 }
 QUICK = {"problems": ("gramacy", "g6"), "samplers": ("bbo", "tpe"), "trials": 15, "seeds": 1}
 
 
-def problem_named(name: str) -> ObjectiveProblem:
-    """Return a problem."""
-    return ALL[name].problem(name)
-
-
-BENCHMARK = SamplerBenchmark(
-    problems=tuple(ALL),
-    problem_named=problem_named,
+BENCHMARK = SamplerBenchmark.of(
+    "benchmarks.problems.constrained",
     tables=CheckpointTables(name="constrained", trials=(30, 60)),
     first=["bbo", "ours-map"],
 )

@@ -110,8 +110,3 @@ def part_of(name: str) -> str:
     """Return the part that a problem belongs to."""
     problem = PROBLEMS[name]
     return {"paper": "paper", "table": "hpo"}.get(problem.group, f"d{problem.dimension}")
-
-
-def problem_named(name: str) -> Problem:
-    """Return the problem of this name."""
-    return PROBLEMS[name]

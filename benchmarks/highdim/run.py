@@ -31,7 +31,7 @@ from benchmarks.common.runs import grouped
 from benchmarks.common.sampler_benchmark import SamplerBenchmark, add_study_arguments
 from benchmarks.common.samplers import SAMPLERS, Entrant, by_name
 from benchmarks.common.tables import CheckpointTables, wald
-from benchmarks.highdim.problems import PARTS, PROBLEMS, part_of, problem_named
+from benchmarks.highdim.problems import PARTS, PROBLEMS, part_of
 
 DESCRIPTION = "Regret of GO-UCB and its peers with 7 to 100 parameters."
 OURS = "ours"
@@ -96,9 +96,8 @@ def run(options: argparse.Namespace, report: Report) -> None:
         samplers = taking_part(options.samplers, part)
         if not problems or not samplers:
             continue
-        benchmark = SamplerBenchmark(
-            problems=problems,
-            problem_named=problem_named,
+        benchmark = SamplerBenchmark.of(
+            "benchmarks.highdim.problems",
             tables=CheckpointTables(
                 name=part, trials=CHECKPOINTS.get(part), group=("family", "families")
             ),

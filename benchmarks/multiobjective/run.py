@@ -7,10 +7,14 @@ the step were chosen on the six of the group "chosen on"; those of "held out" we
 from benchmarks.common.sampler_benchmark import SamplerBenchmark
 from benchmarks.common.samplers import SAMPLERS, Entrant, by_name
 from benchmarks.common.tables import CheckpointTables
-from benchmarks.problems.multi_objective import ALL, problem_named
+from benchmarks.problems.multi_objective import PROBLEMS
 
 DESCRIPTION = "Missing hypervolume with two to four objectives, constrained, noisy and mixed."
-SIZES = {"problems": ALL, "samplers": ("bbo", "gpsampler", "tpe", "nsga2", "random"), "seeds": 10}
+SIZES = {
+    "problems": tuple(PROBLEMS),
+    "samplers": ("bbo", "gpsampler", "tpe", "nsga2", "random"),
+    "seeds": 10,
+}
 QUICK = {"problems": ("bnh",), "samplers": ("bbo", "nsga2"), "trials": 14, "seeds": 1}
 ENTRANTS = by_name(
     (
@@ -20,9 +24,8 @@ ENTRANTS = by_name(
 )
 
 
-BENCHMARK = SamplerBenchmark(
-    problems=ALL,
-    problem_named=problem_named,
+BENCHMARK = SamplerBenchmark.of(
+    "benchmarks.problems.multi_objective",
     tables=CheckpointTables(name="multiobjective", trials=(40, 80)),
     first=["bbo"],
     entrants=ENTRANTS,

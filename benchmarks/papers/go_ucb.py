@@ -39,7 +39,7 @@ from benchmarks.common.report import Report
 from benchmarks.common.runs import Case, grouped
 from benchmarks.common.tables import wald
 from benchmarks.highdim.literal import LiteralGOUCB
-from benchmarks.highdim.problems import problem_named
+from benchmarks.highdim.problems import PROBLEMS
 from benchmarks.problems import breast_cancer
 from benchmarks.problems.breast_cancer import N_FOLDS, TASKS
 from benchmarks.problems.problem import cube_of
@@ -69,9 +69,7 @@ def cases(*, quick: bool) -> list[Case]:
     """Return what is run per seed."""
     if quick:
         return [("f1", name, 9) for name in ENTRANTS]
-    rows = [
-        (name, entrant, problem_named(name).n_trials) for name in FUNCTIONS for entrant in ENTRANTS
-    ]
+    rows = [(name, entrant, PROBLEMS[name].n_trials) for name in FUNCTIONS for entrant in ENTRANTS]
     data = [name for name in FIGURES if name == "breast-cancer" or not keel.is_missing()]
     rows += [
         (f"{name}/{task}", entrant, N_TASK + T_TASK)
@@ -99,7 +97,7 @@ class _Problem:
         name, _, task = case.partition("/")
         self.task, self.data, self.fold = TASK_OF.get(task), name, seed % N_FOLDS
         if self.task is None:
-            self.function = problem_named(name)
+            self.function = PROBLEMS[name]
             space = self.function.space
             self.n_startup, self.optimum = self.function.n_startup, -self.function.minimum
         else:

@@ -53,9 +53,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
     """Run every study that is not stored yet, then report on all that were asked for."""
     entrants = available(options.samplers, report)
     problems = {name: PROBLEMS[name] for name in options.problems}
-    studies = planned(
-        problems.values(), entrants, lambda _p, _e: range(options.seeds), n_trials=options.trials
-    )
+    studies = planned(problems.values(), entrants, range(options.seeds), n_trials=options.trials)
     runs = [
         SharedStudy(**asdict(study), workers=workers, seconds=options.seconds)
         for study in studies

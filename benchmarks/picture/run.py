@@ -22,10 +22,7 @@ DESCRIPTION = "Draw regret over trials of three kinds of study, from stored resu
 KINDS: dict[str, tuple[str, Callable[[], Mapping[str, StudyProblem]]]] = {
     "regret": ("fixed space", lambda: functions.PROBLEMS),
     "conditional": ("conditional parameters", lambda: conditional.SYNTHETIC),
-    "constrained": (
-        "constraints",
-        lambda: {name: one.problem(name) for name, one in constrained.ALL.items()},
-    ),
+    "constrained": ("constraints", lambda: constrained.PROBLEMS),
 }
 DRAWN = {
     "bbo": ("BBOSampler", "#D55E00"),

@@ -252,3 +252,4 @@ HELD_OUT = {
     "far_corner": Constrained(far_corner, (0,) * 5, (1,) * 5, (0.85,) * 5),
 }
 ALL = {**CHOSEN_ON, **HELD_OUT}
+PROBLEMS = {name: one.problem(name) for name, one in ALL.items()}

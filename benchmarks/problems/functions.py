@@ -263,8 +263,3 @@ def _problems() -> tuple[Problem, ...]:
 
 
 PROBLEMS: Mapping[str, Problem] = {problem.name: problem for problem in _problems()}
-
-
-def problem_named(name: str) -> Problem:
-    """Return a problem."""
-    return PROBLEMS[name]

@@ -280,13 +280,7 @@ HELD_OUT: Mapping[str, SeveralObjectives] = {
         circle, *_unit(4), (1.1, 1.1), 1.21 - math.pi / 4.0, noise_sd=0.05
     ),
 }
-_FOREST_REFERENCE = (0.4, 4.0)
-_FOREST_BEST = 0.705
-ALL = (*CHOSEN_ON, *HELD_OUT, "forest_size")
-
-
-def problem_named(name: str) -> ObjectiveProblem:
-    """Return a problem."""
-    if name == "forest_size":
-        return _problem(name, forest_size, lambda t: t.values, _FOREST_REFERENCE, _FOREST_BEST)
-    return {**CHOSEN_ON, **HELD_OUT}[name].problem(name)
+PROBLEMS = {
+    **{name: one.problem(name) for name, one in {**CHOSEN_ON, **HELD_OUT}.items()},
+    "forest_size": _problem("forest_size", forest_size, lambda t: t.values, (0.4, 4.0), 0.705),
+}

@@ -9,7 +9,6 @@ the package's own rule with this limit. How long suggestions take on long histor
 from benchmarks.common.sampler_benchmark import SamplerBenchmark
 from benchmarks.common.samplers import Entrant, by_name
 from benchmarks.common.tables import CheckpointTables
-from benchmarks.problems.functions import PROBLEMS, problem_named
 from benchmarks.scale.rules import ALL, CHOSEN, RULES
 
 DESCRIPTION = "What the model has of a very long study: regret by rule."
@@ -32,9 +31,8 @@ ENTRANTS = by_name(
     )
     for name in RULES
 )
-BENCHMARK = SamplerBenchmark(
-    problems=tuple(PROBLEMS),
-    problem_named=problem_named,
+BENCHMARK = SamplerBenchmark.of(
+    "benchmarks.problems.functions",
     tables=CheckpointTables(name="scale", trials=(100, 200)),
     first=[ALL],
     entrants=ENTRANTS,

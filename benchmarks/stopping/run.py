@@ -66,12 +66,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
         rules.remove(PEER)
     problems = {name: problem_named(name, report.directory) for name in options.problems}
     samplers = available(options.samplers, report)
-    studies = planned(
-        problems.values(),
-        samplers,
-        lambda _problem, _sampler: range(options.seeds),
-        n_trials=options.trials,
-    )
+    studies = planned(problems.values(), samplers, range(options.seeds), n_trials=options.trials)
     effort = {"jobs": options.jobs, "minutes": options.minutes}
     work = functools.partial(execute, directory=report.directory)
     found = completed(studies, work, report, **effort)

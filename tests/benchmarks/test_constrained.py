@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from benchmarks.constrained.run import problem_named
-from benchmarks.problems.constrained import ALL
+from benchmarks.problems.constrained import ALL, PROBLEMS
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_minimum_is_feasible_and_locally_least(name: str) -> None:
     """To seven digits; no feasible point among many near it, or anywhere, is clearly better."""
-    case, problem = ALL[name], problem_named(name)
+    case, problem = ALL[name], PROBLEMS[name]
     best = np.array(case.argmin)
     low, high = np.array(case.low, dtype=float), np.array(case.high, dtype=float)
     value, constraints = float(np.asarray(case.function(best)[0])), case.function(best)[1]

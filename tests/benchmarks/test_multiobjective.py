@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bbo_plugins.acquisition.hypervolume import hypervolume
 from benchmarks.common.studies import run_study
-from benchmarks.problems.multi_objective import CHOSEN_ON, HELD_OUT, problem_named
+from benchmarks.problems.multi_objective import CHOSEN_ON, HELD_OUT, PROBLEMS
 
 BOXES = {**CHOSEN_ON, **HELD_OUT}
 
@@ -36,7 +36,7 @@ def test_the_best_hypervolume_is_that_of_the_front(name: str) -> None:
 @pytest.mark.parametrize("name", BOXES)
 def test_regret_is_the_hypervolume_that_is_missing(name: str) -> None:
     """Of feasible values without noise; it never grows, and some random points do not reach it."""
-    case, problem = BOXES[name], problem_named(name)
+    case, problem = BOXES[name], PROBLEMS[name]
     sampler = optuna.samplers.RandomSampler(seed=1)
     trials, _ = run_study(problem, sampler, seed=0, n_trials=25)
     regrets = problem.measured(trials)["regrets"]

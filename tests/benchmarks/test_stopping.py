@@ -24,7 +24,7 @@ N_TRIALS = 26
 def test_a_replayed_rule_stops_where_it_does_live(name: str, tmp_path: Path) -> None:
     """A terminator that watches the study says the same, the sampler's hyperparameters used."""
     problem = problem_named(name, tmp_path)
-    (run,) = planned([problem], [SAMPLERS["ours-uhe"]], lambda _p, _s: [0], n_trials=N_TRIALS)
+    (run,) = planned([problem], [SAMPLERS["ours-uhe"]], [0], n_trials=N_TRIALS)
     record = json.loads(json.dumps(replay.execute(run, tmp_path)))  # as from a file
     study = optuna.create_study(sampler=UHEBOSampler(seed=0))
     for params in problem.startup_points(0):
@@ -72,9 +72,7 @@ def test_controls_and_who_is_asked(tmp_path: Path) -> None:
     """Stagnation counts trials without a better value; a rule is asked where it applies."""
     assert replay.stagnation_stop([3.0, 2.0, 2.0, 2.0, 2.0, 1.0], patience=2) == 5
     assert replay.stagnation_stop([3.0, 2.0, 1.0], patience=2) is None
-    (run,) = planned(
-        [PROBLEMS["branin"]], [SAMPLERS["random"]], lambda _p, _s: [0], n_trials=N_TRIALS
-    )
+    (run,) = planned([PROBLEMS["branin"]], [SAMPLERS["random"]], [0], n_trials=N_TRIALS)
     stop = replay.stop_in(replay_of(run, FIXED), {"values": [0.0] * 70}, tmp_path)["stop"]
     assert stop == replay.FIXED_STOP
     branin, noisy = PROBLEMS["branin"], PROBLEMS["noisy_branin"]

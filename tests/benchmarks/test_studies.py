@@ -14,7 +14,7 @@ from benchmarks.common.sampler_benchmark import SamplerBenchmark
 from benchmarks.common.samplers import SAMPLERS, Entrant, available
 from benchmarks.common.studies import StudyRun, execute, planned, run_studies, run_study
 from benchmarks.common.tables import CheckpointTables
-from benchmarks.highdim.problems import problem_named
+from benchmarks.highdim import problems as highdim
 from benchmarks.highdim.run import ENTRANTS
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.problem import ObjectiveProblem
@@ -34,8 +34,8 @@ def test_everyone_starts_alike(name: str) -> None:
     """The first values of every entrant are those of the start-up points of the seed."""
     if ENTRANTS[name].missing():
         pytest.skip("a peer is not installed")
-    problem = problem_named("f2")
-    record = execute(a_study(name, "f2", 11), problem_named, ENTRANTS)
+    problem = highdim.PROBLEMS["f2"]
+    record = execute(a_study(name, "f2", 11), highdim.PROBLEMS.__getitem__, ENTRANTS)
     points = problem.startup_points(3, problem.n_startup)
     expected = [problem.value(point) for point in points]
     assert record["values"][: problem.n_startup] == pytest.approx(expected, rel=1e-8)
@@ -58,7 +58,7 @@ def test_regret_is_that_of_the_best_observed_trial() -> None:
 def test_a_benchmark_resumes(report: Report) -> None:
     """What is stored is not run again; longer runs answer shorter ones, and are cut for them."""
     problems = [PROBLEMS["branin"], PROBLEMS["levy6"]]
-    plan = functools.partial(planned, problems, FAST, lambda _problem, _entrant: range(2))
+    plan = functools.partial(planned, problems, FAST, range(2))
     named = PROBLEMS.__getitem__
     first = run_studies(plan(n_trials=12), named, FAST, report)
     assert len(first) == 8
@@ -69,7 +69,7 @@ def test_a_benchmark_resumes(report: Report) -> None:
 
     changed = dataclasses.replace(FAST[0], distribution="scipy")  # other code
     assert len(run_studies(plan(n_trials=12)[:1], named, FAST, report)) == 1
-    again = planned(problems[:1], [changed], lambda _problem, _entrant: [0], n_trials=12)
+    again = planned(problems[:1], [changed], [0], n_trials=12)
     run_studies(again, named, [changed], report)
     assert len(read_records(report.records_path)) == 9
     # Without time nothing begins, and the report says so.
