@@ -20,8 +20,9 @@ Deviations:
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
 * The kernel has no trend with constraints, as it leads out of what is feasible; nor with
   conditional parameters, where it brings nothing.
-* A greedy step takes the upper confidence bound with β = 0.5, if there are no constraints and the
-  data speak against noise: its estimate is below a tenth of the prior's location.
+* A greedy step takes the upper confidence bound with β = 0.5, if there are neither constraints nor
+  conditional parameters, and the data speak against noise: its estimate is below a tenth of the
+  prior's location.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
@@ -139,8 +140,12 @@ def objective_features(
     space: SearchSpace, observations: Observations, options: Options
 ) -> FeatureMap:
     """Return the feature map of the objective's kernel, which says whether it has a trend."""
-    plain = not (observations.reported_constraints or space.is_conditional)
-    return FeatureMap.of(space, trend=options.trend and plain)
+    return FeatureMap.of(space, trend=options.trend and _is_plain(space, observations))
+
+
+def _is_plain(space: SearchSpace, observations: Observations) -> bool:
+    """Whether there are neither constraints nor conditional parameters."""
+    return not (observations.reported_constraints or space.is_conditional)
 
 
 def _suggest_by_model(
@@ -152,6 +157,8 @@ def _suggest_by_model(
         training = training_subset.modeled(observations, FeatureMap.of(space))
     features = objective_features(space, training, options)
     models = Models.fit(space, [training], [training.center], features, options)
+    if options.greedy and _is_plain(space, training) and _is_noiseless(models):
+        options = replace(options, acquisition="ucb", beta=_GREEDY_BETA)
     acquisition = _acquisition(models, options)
     known = models.anchors(space, models.means[:, 0], _N_ANCHORS)
     return maximized(space, [observations], models, acquisition, known, rng, options)
@@ -357,16 +364,16 @@ def fit_constraints(
 def _acquisition(models: Models, options: Options) -> ConstrainedAcquisition:
     """Bind the acquisition function to the posteriors after the fantasies."""
     (process,), constraints, believed = models.with_fantasies()
-    kind, beta, incumbent, means = None, options.beta, 0.0, models.means[:, 0]
+    kind, incumbent, means = None, 0.0, models.means[:, 0]
     eligible = models.eligible
     if eligible.any() or not constraints:
         kind = options.acquisition
-        if options.greedy and not constraints and _is_noiseless(models):
-            kind, beta = "ucb", _GREEDY_BETA
         # Algorithm 1 of Fu et al. (2024): the best predictive mean over the points evaluated so far
         means = means[eligible] if eligible.any() else means
         incumbent = float(np.concatenate([means, believed[:, 0]]).max())
-    return ConstrainedAcquisition(kind, process, incumbent, beta, constraints, models.validity)
+    return ConstrainedAcquisition(
+        kind, process, incumbent, options.beta, constraints, models.validity
+    )
 
 
 def _is_noiseless(models: Models) -> bool:

@@ -41,7 +41,8 @@ class BBOSampler(ModelSampler):
     trial. Where one of them does not suit the objective, the other one still makes progress. The
     Gaussian process goes by the expected improvement. For the second of three trials (numbers 1,
     4, 7, ...) it goes by an upper confidence bound of mean + 0.5 standard deviations, close to
-    its best mean, if there are no constraints and the values seem free of noise.
+    its best mean, if there are neither constraints nor conditional parameters and the values seem
+    free of noise.
     Every ten trials a line in the log (INFO) says how often each has improved on the best
     value.
 

@@ -51,11 +51,19 @@ def noisy_box(trial: optuna.Trial) -> float:
     return box(trial) + 0.3 * float(np.random.default_rng(trial.number).standard_normal())
 
 
+def branches(trial: optuna.Trial) -> float:
+    """Return a quadratic function of one parameter or of two."""
+    x = trial.suggest_float("x", 0.0, 1.0)
+    y = trial.suggest_float("y", 0.0, 1.0) if trial.suggest_categorical("k", "ab") == "a" else 0.2
+    return (x - 0.4) ** 2 + (y - 0.7) ** 2
+
+
 @pytest.mark.parametrize(
     "objective, given, is_greedy",
     [
         (box, {}, True),
         (noisy_box, {}, False),
+        (branches, {}, False),
         (box, {"noise_func": noise}, False),
         (box, {"constraints_func": limit}, False),
     ],
