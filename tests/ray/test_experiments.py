@@ -50,6 +50,10 @@ def _tuner(
     **options: Any,
 ) -> tune.Tuner:
     limit = {} if search is None else {"max_concurrent_trials": at_a_time}
+    if at_a_time == 4:
+        # Of two trials of a bracket that end at the same time, Ray's HyperBand leaves one paused
+        # for ever. Where each takes both processors, one runs at a time.
+        trainable = tune.with_resources(trainable, {"cpu": 2})
     return tune.Tuner(
         trainable,
         param_space={**SPACE, **options.pop("constants", {})},
