@@ -73,13 +73,6 @@ def time_experiment(search: Any, n_trials: int) -> dict[str, float]:
     return seconds
 
 
-def overheads(
-    rounds: Sequence[Mapping[str, Mapping[str, float]]], clock: str, n_trials: int
-) -> list[float]:
-    """Return, for each round, the milliseconds per trial by which ours takes longer."""
-    return [1e3 * (one[OURS][clock] - one[PEER][clock]) / n_trials for one in rounds]
-
-
 def run(options: argparse.Namespace, report: Report) -> None:
     """Measure the two in turn."""
     report.restart()
@@ -129,17 +122,16 @@ def _add_table(
 ) -> None:
     rows = []
     for clock, title in (("wall", "on the clock"), ("processor", "on the driver's processor")):
-        per_trial = {
-            name: statistics.median(1e3 * one[name][clock] / n_trials for one in rounds)
-            for name in (OURS, PEER)
-        }
-        more = overheads(rounds, clock, n_trials)
+        ours, peer = (
+            [1e3 * one[name][clock] / n_trials for one in rounds] for name in (OURS, PEER)
+        )
+        more = [own - other for own, other in zip(ours, peer, strict=True)]
         median = statistics.median(more)
         rows.append(
             [
                 title,
-                f"{per_trial[OURS]:.0f}",
-                f"{per_trial[PEER]:.0f}",
+                f"{statistics.median(ours):.0f}",
+                f"{statistics.median(peer):.0f}",
                 f"{median:.1f} [{min(more):.1f}, {max(more):.1f}]",
                 f"< {LIMIT_MS:.0f}: {verdict(median < LIMIT_MS)}",
             ]
