@@ -155,7 +155,7 @@ class BBOSampler(ModelSampler):
 
         stored = snapshot.fits.get(name_of(MARGINAL), ())
         fits = tuple(map(WarmStart.from_json, stored))
-        options = replace(self.model_options, warm_starts=fits, trend=False)
+        options = replace(self.model_options, warm_starts=fits)
         step = multi_objective.suggest(
             snapshot.space, snapshot.objectives, rng=rng, options=options
         )
