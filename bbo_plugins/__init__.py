@@ -84,19 +84,9 @@ if not all(map(_is_installed, _NEEDED_BY_TUNE)):
 def __getattr__(name: str) -> Any:
     if name in _FRONT_DOORS:
         return import_module(f"{__name__}.{name}")  # which makes it an ordinary attribute
-    module = _MODULE_OF.get(name)
-    if module is None:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        value = getattr(import_module(module), name)
-    except ModuleNotFoundError as error:
-        absent = (error.name or "").partition(".")[0]
-        for extra, modules in _EXTRAS.items():
-            if absent in {needed.partition(".")[0] for needed in modules}:
-                from bbo_plugins.errors import MissingExtraError  # noqa: PLC0415 - the rare path
-
-                raise MissingExtraError(f"bbo_plugins.{name}", extra) from error
-        raise
+    value = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value  # so that the next access is an ordinary one
     return value
 

@@ -39,17 +39,13 @@ def test_good_values_become_plain_ones(
     [
         (errors.check_finite, "1", TypeError, "a finite number"),
         (errors.check_finite, True, TypeError, "a finite number"),
-        (errors.check_finite, 1j, TypeError, "a finite number"),
-        (errors.check_finite, [1.0], TypeError, "a finite number"),
         (errors.check_finite, math.nan, ValueError, "a finite number"),
         (errors.check_finite, -math.inf, ValueError, "a finite number"),
         (errors.check_positive, 0, ValueError, "a positive number"),
-        (errors.check_positive, np.float64("nan"), ValueError, "a positive number"),
         (errors.check_int, 1.0, TypeError, "an integer"),
         (errors.check_int, True, TypeError, "an integer"),
         (errors.check_int, math.nan, ValueError, "an integer"),
         (errors.check_bool, 0, TypeError, "True or False"),
-        (errors.check_bool, np.int8(1), TypeError, "True or False"),
     ],
 )
 def test_bad_values_are_refused(

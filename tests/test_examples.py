@@ -12,9 +12,7 @@ import numpy as np
 import optuna
 import pytest
 
-from bbo_plugins.methods.regret_gap.rule import StoppingRecord
 from bbo_plugins.optuna import RegretGapTerminator, continued_from
-from bbo_plugins.optuna.stopping.records import StoredRecord, store_record, store_settings
 from bbo_plugins.optuna.study.continuations import steps_of
 from benchmarks.bilevel.problems import branin_goldstein_price
 from tests.example_scripts import load_example, run_example
@@ -100,33 +98,6 @@ def test_stopping_resumes(tmp_path: Path) -> None:
     assert "3 trials stored, 1 to run" in second
     study = _study(tmp_path, "stopping", "digits, seed 4")
     assert len(RegretGapTerminator().history(study)) == len(study.trials) == 4
-
-
-@pytest.mark.slow
-def test_stop_is_reported_and_its_cost(tmp_path: Path) -> None:
-    """A stored study that stopped after 2 of 3 trials: the third is run to compare with."""
-    (tmp_path / "result").mkdir()
-    storage = f"sqlite:///{tmp_path / 'result' / 'stopping.db'}"
-    study = optuna.create_study(study_name="digits, seed 0", storage=storage, direction="maximize")
-    settings = RegretGapTerminator().settings
-    store_settings(study, settings)
-    space: dict[str, optuna.distributions.BaseDistribution] = {
-        "alpha": optuna.distributions.FloatDistribution(1e-6, 1e-1, log=True),
-        "eta0": optuna.distributions.FloatDistribution(1e-2, 10.0, log=True),
-        "power_t": optuna.distributions.FloatDistribution(0.0, 0.75),
-    }
-    for n, value in ((1, 0.5), (2, 0.4)):
-        params = {"alpha": 1e-4, "eta0": 0.1 * n, "power_t": 0.3}
-        study.add_trial(optuna.trial.create_trial(params=params, distributions=space, value=value))
-        record = StoppingRecord(n_trials=n, value=0.1, threshold=0.2, terms={}, terminate=n == 2)
-        store_record(study, settings, StoredRecord(n - 1, record))
-    out, _ = _run("stopping", tmp_path, "--n-trials", "3")
-    assert "Stopped by itself after 2 of 3 trials." in out
-    assert "Trials saved: 1 (33%)" in out
-    rows = dict(re.findall(r"^(best of .*?)  +\S+ +(0\.\d{4})$", out, flags=re.MULTILINE))
-    (regret,) = re.findall(r"Regret against the full budget, on fresh folds: (\S+)", out)
-    difference = float(rows["best of all 3 trials"]) - float(rows["best of the first 2"])
-    assert float(regret) == pytest.approx(difference, abs=2e-4)
 
 
 @pytest.mark.slow

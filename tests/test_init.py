@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import bbo_plugins
-from bbo_plugins.errors import MissingExtraError
 
 
 def _skip_without_ray(module: str) -> None:
@@ -93,30 +92,3 @@ def test_unknown_name_is_an_attribute_error() -> None:
     """The message is the one Python itself would give."""
     with pytest.raises(AttributeError, match="module 'bbo_plugins' has no attribute 'Sampler'"):
         bbo_plugins.Sampler  # noqa: B018 - the access is what is tested
-
-
-@pytest.fixture
-def front_door_without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """Add a public name whose module imports a package that cannot be found."""
-    (tmp_path / "front_door.py").write_text("import absent.inner\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "front_door", raising=False)
-    monkeypatch.setitem(bbo_plugins._MODULE_OF, "FutureName", "front_door")
-    return "FutureName"
-
-
-def test_missing_extra_names_the_command(
-    monkeypatch: pytest.MonkeyPatch, front_door_without: str
-) -> None:
-    """A name that needs an extra says how to install it, and is an ImportError."""
-    monkeypatch.setitem(bbo_plugins._EXTRAS, "future", ("absent.inner",))
-    with pytest.raises(MissingExtraError, match=r"FutureName .*bbo-plugins\[future\]") as caught:
-        getattr(bbo_plugins, front_door_without)
-    assert isinstance(caught.value, ImportError)
-    assert isinstance(caught.value.__cause__, ModuleNotFoundError)
-
-
-def test_missing_package_of_no_extra_is_reported_as_it_is(front_door_without: str) -> None:
-    """A broken installation is not blamed on an extra."""
-    with pytest.raises(ModuleNotFoundError, match="'absent'"):
-        getattr(bbo_plugins, front_door_without)

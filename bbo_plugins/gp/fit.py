@@ -63,21 +63,6 @@ _COLD_STARTS = ((0.0, 0.0), (-1.0, -1.0), (1.0, 1.0))
 _Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
-def pack(values: FloatArray, kind: str) -> str:
-    """Return the base64 of ``values`` (n,) as floats of this kind, "<f4" or "<f2"."""
-    return base64.b64encode(values.astype(kind).tobytes()).decode("ascii")
-
-
-def unpack(text: str, kind: str) -> FloatArray:
-    """Return the values (n,) that :func:`pack` was given, rounded to this kind.
-
-    Raises:
-        TypeError: ``text`` is no text.
-        ValueError: It is no base64 of such floats.
-    """
-    return np.frombuffer(base64.b64decode(text, validate=True), dtype=kind).astype(np.float64)
-
-
 @dataclass(frozen=True)
 class WarmStart:
     """The state from which the next fit starts.
@@ -105,7 +90,7 @@ class WarmStart:
         triangle = self.inverse_hessian[np.tril_indices(len(self.theta))]
         return {
             "theta": self.theta.tolist(),
-            "inverse_hessian": pack(triangle, "<f4"),
+            "inverse_hessian": base64.b64encode(triangle.astype("<f4").tobytes()).decode("ascii"),
             "log_posterior_per_point": self.log_posterior_per_point,
             "n_points": self.n_points,
         }
@@ -119,7 +104,9 @@ class WarmStart:
             theta = np.array(stored["theta"], dtype=np.float64)
             per_point = float(stored["log_posterior_per_point"])
             n_points = int(stored["n_points"])
-            packed = unpack(stored["inverse_hessian"], "<f4")
+            packed = np.frombuffer(
+                base64.b64decode(stored["inverse_hessian"], validate=True), "<f4"
+            )
         except (KeyError, TypeError, ValueError, OverflowError):
             return None
         p = len(theta) if theta.ndim == 1 else 0

@@ -97,6 +97,13 @@ class FeatureMap:
         """Feature columns of the numeric dimensions, in the order of :attr:`numeric`."""
         return np.flatnonzero(np.asarray(self.n_categories)[self.dimension_of_column] == 0)
 
+    @cached_property
+    def _categorical(self) -> list[tuple[int, int]]:
+        """Index of each categorical dimension, and its first feature column."""
+        indices = np.flatnonzero(self.n_categories)
+        firsts = np.searchsorted(self.dimension_of_column, indices)
+        return [*zip(indices.tolist(), firsts.tolist(), strict=True)]
+
     @property
     def all_numeric(self) -> bool:
         """Whether no dimension is categorical."""
@@ -110,15 +117,12 @@ class FeatureMap:
         if self.all_numeric:
             return X - _CENTER
         F = np.zeros((len(X), len(self.dimension_of_column)))
-        start = 0
-        for i, count in enumerate(self.n_categories):
-            if count == 0:
-                F[:, start] = X[:, i] - _CENTER
-                start += 1
-            else:
-                category = np.clip((X[:, i] * count).astype(np.int64), 0, count - 1)
-                F[np.arange(len(X)), start + category] = math.sqrt(0.5)
-                start += count
+        F[:, self.numeric_columns] = X[:, self.numeric] - _CENTER
+        rows = np.arange(len(X))
+        for i, first in self._categorical:
+            count = self.n_categories[i]
+            category = np.clip((X[:, i] * count).astype(np.int64), 0, count - 1)
+            F[rows, first + category] = math.sqrt(0.5)
         return F
 
     def scaled(self, X: FloatArray, length_scales: FloatArray) -> FloatArray:

@@ -20,6 +20,8 @@ Deviations:
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
 * The kernel has no trend with constraints, as it leads out of what is feasible; nor with
   conditional parameters, where it brings nothing.
+* A greedy step takes the upper confidence bound with β = 0.5, if there are no constraints and the
+  data speak against noise: its estimate is below a tenth of the prior's location.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
@@ -41,8 +43,9 @@ from bbo_plugins.acquisition.functions import (
 from bbo_plugins.acquisition.maximize import Acquisition, clearance_of, maximize
 from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity, fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
+from bbo_plugins.gp.fit import NOISE_LOCATION
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion, name_of
+from bbo_plugins.gp.likelihood import MARGINAL, NOISE_FLOOR, FitCriterion, name_of
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.gp.targets import OutputTransform
 from bbo_plugins.methods import training_subset
@@ -59,6 +62,8 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
+_GREEDY_BETA = 0.5
+_NO_NOISE = NOISE_FLOOR + 0.1 * NOISE_LOCATION
 _N_ANCHORS = 5
 _N_BRANCHES = 11  # sets of active parameters, the best ones, whose best point is an anchor
 
@@ -70,6 +75,7 @@ class Options:
     Attributes:
         acquisition: Acquisition function to maximize.
         beta: Multiplier of σ for "ucb".
+        greedy: Whether the step is greedy; see the module.
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted.
         trend: Whether the objective's kernel has a trend, if there are neither constraints nor
@@ -82,6 +88,7 @@ class Options:
 
     acquisition: AcquisitionName = "logei"
     beta: float = 1.96
+    greedy: bool = False
     deterministic: bool = False
     trend: bool = False
     criterion: FitCriterion = MARGINAL
@@ -140,7 +147,9 @@ def _suggest_by_model(
     space: SearchSpace, observations: Observations, rng: np.random.Generator, options: Options
 ) -> Suggestion:
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
-    training = training_subset.modeled(observations, FeatureMap.of(space))
+    training = observations
+    if len(observations.y) > training_subset.MAX_MODELED:
+        training = training_subset.modeled(observations, FeatureMap.of(space))
     features = objective_features(space, training, options)
     models = Models.fit(space, [training], [training.center], features, options)
     acquisition = _acquisition(models, options)
@@ -354,16 +363,22 @@ def fit_constraints(
 def _acquisition(models: Models, options: Options) -> ConstrainedAcquisition:
     """Bind the acquisition function to the posteriors after the fantasies."""
     (process,), constraints, believed = models.with_fantasies()
-    kind, incumbent, means = None, 0.0, models.means[:, 0]
+    kind, beta, incumbent, means = None, options.beta, 0.0, models.means[:, 0]
     eligible = models.eligible
     if eligible.any() or not constraints:
         kind = options.acquisition
+        if options.greedy and not constraints and _is_noiseless(models):
+            kind, beta = "ucb", _GREEDY_BETA
         # Algorithm 1 of Fu et al. (2024): the best predictive mean over the points evaluated so far
         means = means[eligible] if eligible.any() else means
         incumbent = float(np.concatenate([means, believed[:, 0]]).max())
-    return ConstrainedAcquisition(
-        kind, process, incumbent, options.beta, constraints, models.validity
-    )
+    return ConstrainedAcquisition(kind, process, incumbent, beta, constraints, models.validity)
+
+
+def _is_noiseless(models: Models) -> bool:
+    """Whether no noise is known, and next to none is estimated."""
+    estimate = models.objectives[0].process.hyperparameters.noise_variance
+    return models.training.noise_variance is None and estimate <= _NO_NOISE
 
 
 def penalize_failures(process: GaussianProcess, failed: FloatArray) -> GaussianProcess:

@@ -73,10 +73,8 @@ def modeled(
         shares: How the set is composed.
 
     Returns:
-        ``observations`` itself or a copy with fewer evaluated points; the rest is the same.
+        A copy with fewer evaluated points; the rest is the same.
     """
-    if len(observations.y) <= limit:
-        return observations
     return observations.take(indices(observations, features, limit=limit, shares=shares))
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _LOG_EVERY = 10  # trials of the models
-_TURNS = 3  # trials of which the network suggests the last one
+_TURNS = 3  # trials of which the second is greedy, and the network suggests the last one
 
 
 class BBOSampler(ModelSampler):
@@ -38,7 +38,10 @@ class BBOSampler(ModelSampler):
     (numbers 2, 5, 8, ...) by a network, as by :class:`~bbo_plugins.optuna.GOUCBSampler`. Both
     models are fitted to all finished trials, so that each learns from what the other has found:
     the Gaussian process searches the whole space, the network a trust region around the best
-    trial. Where one of them does not suit the objective, the other one still makes progress.
+    trial. Where one of them does not suit the objective, the other one still makes progress. The
+    Gaussian process goes by the expected improvement. For the second of three trials (numbers 1,
+    4, 7, ...) it goes by an upper confidence bound of mean + 0.5 standard deviations, close to
+    its best mean, if there are no constraints and the values seem free of noise.
     Every ten trials a line in the log (INFO) says how often each has improved on the best
     value.
 
@@ -141,24 +144,22 @@ class BBOSampler(ModelSampler):
         """Take a study with any number of objectives."""
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
-        if len(snapshot.objectives) > 1:
-            return self._suggest_for_front(snapshot, rng)
-        by_network = _is_by_network(snapshot.configuration)
-        arm = self._network_arm if by_network else self._process_arm
-        return arm._suggest(snapshot, rng)
-
-    def _suggest_for_front(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+        several = len(snapshot.objectives) > 1
+        if not several and _is_by_network(snapshot.configuration):
+            return self._network_arm._suggest(snapshot, rng)
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
         from bbo_plugins.gp.likelihood import MARGINAL, name_of  # noqa: PLC0415
-        from bbo_plugins.methods import multi_objective  # noqa: PLC0415
+        from bbo_plugins.methods import gp_bo, multi_objective  # noqa: PLC0415
 
         stored = snapshot.fits.get(name_of(MARGINAL), ())
         fits = tuple(map(WarmStart.from_json, stored))
-        options = replace(self.model_options, warm_starts=fits)
-        step = multi_objective.suggest(
-            snapshot.space, snapshot.objectives, rng=rng, options=options
-        )
+        space, options = snapshot.space, replace(self.model_options, warm_starts=fits)
+        if several:
+            step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
+        else:
+            options = replace(options, greedy=snapshot.configuration % _TURNS == 1)
+            step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
         return noting_unreadable(step, fits)
 
     def _log_snapshot(self, snapshot: Snapshot) -> None:

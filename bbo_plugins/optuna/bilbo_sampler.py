@@ -1,7 +1,7 @@
 """BILBO as an Optuna sampler: two decision-makers, one function per trial.
 
 The method is in :mod:`bbo_plugins.methods.bilbo`. Each trial stores its proposal
-(:mod:`bbo_plugins.optuna.study.proposal`) and the reason of its query
+(:mod:`bbo_plugins.optuna.study.attributes`) and the reason of its query
 (:mod:`bbo_plugins.optuna.bilevel.trials`).
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.trial import FrozenTrial, TrialState
@@ -29,7 +28,7 @@ from bbo_plugins.optuna.bilevel.trials import (
     reason_of,
 )
 from bbo_plugins.optuna.sampling.base import JointSampler, held_params, noting_unreadable
-from bbo_plugins.optuna.study.points import fixed_params
+from bbo_plugins.optuna.sampling.snapshot import fixed_params
 from bbo_plugins.optuna.study.trials import store_constraints
 
 if TYPE_CHECKING:
@@ -225,7 +224,9 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             trials.problem,
             trials.data,
             rng=rng,
-            options=replace(self._options, n_initial=n_initial, coupled=trials.coupled),
+            options=self._options,
+            n_initial=n_initial,
+            coupled=trials.coupled,
             warm_starts=trials.warm_starts,
         )
         if query.infeasible and self._once.first_time("infeasible"):
@@ -305,7 +306,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         # keeps the flag afterwards, when trials are asked for and told one by one.
         is_running = getattr(study._thread_local, "in_optimize_loop", False)
         is_stopping = is_running and getattr(study, "_stop_flag", False)
-        if is_stopping and self._readers.of(study).once.first_time("end"):
+        if is_stopping and self._once.first_time("end", study.study_name):
             _logger.info(
                 "%s: the study is stopped. Its result is sampler.solution(study), not %s.",
                 self,
@@ -328,6 +329,15 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             fixed = self._fixed(study, trial, trial.distributions)
             store_constraints(study, trial, [doubt(trial, self._roles, fixed)])
         self._roles.check(trial.distributions, coupled=coupled)
+        known = self._readers.of(study).read(study).parameters.distributions
+        empty = self._roles.empty_level({*known, *trial.distributions})
+        if empty and self._once.first_time("empty", empty):
+            _logger.warning(
+                "%s: no trial has had a parameter of %s by now. All parameters are drawn at random "
+                "until one has.",
+                self,
+                empty,
+            )
         attributes = study._storage.get_trial_system_attrs(trial._trial_id)
         self._roles.check_constraints(attributes, coupled=coupled)
 

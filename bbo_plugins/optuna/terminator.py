@@ -22,8 +22,7 @@ from bbo_plugins.methods.regret_gap import StoppingRecord, StoppingRule, algorit
 from bbo_plugins.optuna.stopping.completions import seconds_of
 from bbo_plugins.optuna.stopping.progress import StoredRecords, StudyProgress
 from bbo_plugins.optuna.stopping.records import CAPACITY, Settings, StoredRecord, store_warm_start
-from bbo_plugins.optuna.study.memory import PerStudy
-from bbo_plugins.optuna.study.trials import check_one_objective
+from bbo_plugins.optuna.study.trials import PerStudy, check_one_objective
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -195,7 +194,10 @@ class RegretGapTerminator:
                 return False
             newest = progress.order[-1][0].trial
             started = seconds_of(newest.datetime_start, unknown=-math.inf)
-            return progress.final(newest.number, started) is not None
+            final = progress.final(newest.number, started)
+            if final is not None and progress.once.first_time("stop"):
+                _logger.info("%s", _reason(self._settings.rule, final))
+            return final is not None
 
     def evaluate(self, study: Study) -> StoppingRecord:
         """Return the record of the latest completion; its value is infinite without any signal.

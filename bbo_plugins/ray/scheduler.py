@@ -32,6 +32,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
+from bbo_plugins.optuna.messages import Once
 from bbo_plugins.ray.tune.conversions import STOPPED_EARLY, check_objective, finite, maximized
 from bbo_plugins.ray.tune.horizons import (
     ControllerView,
@@ -44,7 +45,6 @@ from bbo_plugins.ray.tune.horizons import (
     needs_tune_bohb,
     tell_stopped_early,
 )
-from bbo_plugins.ray.tune.recording import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -176,7 +176,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         self._metric: str | None = None
         self._mode: str | None = None
         self._forget()
-        self._once = Messages()
+        self._once = Once()
 
     def _forget(self) -> None:
         self._with_base: set[str] = set()

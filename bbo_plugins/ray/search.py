@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import logging
 import warnings
-from itertools import repeat, takewhile
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
-from optuna.study import Study, StudyDirection
+from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 from ray.tune.search import Searcher
 from ray.tune.utils.util import merge_dicts, unflatten_dict
@@ -371,10 +371,9 @@ class BBOSearch(RestoringSearch):
         over = bool(self._terminator.should_terminate(self._ot_study))
         if over and self._once.first_time("over"):
             _logger.info(
-                "BBOSearch suggests no more trials, as %s ends the search%s; running trials are "
+                "BBOSearch suggests no more trials, as %s ends the search; running trials are "
                 "finished.",
                 type(self._terminator).__name__,
-                _reason(self._terminator, self._ot_study),
             )
         return over
 
@@ -450,20 +449,3 @@ class BBOSearch(RestoringSearch):
                 intermediate_values=steps,
             )
         )
-
-
-def _reason(terminator: object, study: Study) -> str:
-    """Return the numbers that made a terminator end the search, if it is ours."""
-    if not isinstance(terminator, RegretGapTerminator):
-        return ""
-    records = terminator.history(study)
-    last = max((index for index, record in enumerate(records) if record.terminate), default=None)
-    if last is None:
-        return ""
-    below = takewhile(lambda record: record.is_below, records[last::-1])
-    criterion = terminator.settings.rule.criterion.replace("-", " ")
-    return (
-        f" after {records[last].n_trials} complete trials: the {criterion} was at most its "
-        f"threshold for {len([*below])} in a row, at last {records[last].value:.4g} <= "
-        f"{records[last].threshold:.4g}"
-    )

@@ -289,14 +289,17 @@ class Dimension:
         )
 
     def _positions(self, level: FloatArray) -> FloatArray:
+        """Return the coordinates of levels: on a linear scale the middles of cells of width 1/n."""
         if self._scale == "log grid":
-            return log_positions(level, self._base, self._span)
-        return grid_positions(level, self._steps + 1.0)
+            return np.asarray(np.log1p((level + 0.5) / self._base) / self._span)
+        return np.asarray((level + 0.5) / (self._steps + 1.0))
 
     def _levels(self, u: FloatArray) -> FloatArray:
-        if self._scale == "log grid":
-            return log_levels(u, self._steps + 1.0, self._base, self._span)
-        return grid_levels(u, self._steps + 1.0)
+        """Return the levels (whole floats) of coordinates in [0, 1]."""
+        if self._scale == "log grid":  # level k is the value low + k
+            levels = np.rint(self._base * np.expm1(u * self._span) - 0.5)
+            return np.clip(levels, 0.0, Float(self._steps))
+        return np.minimum(np.floor(u * (self._steps + 1.0)), Float(self._steps))
 
     def _find_choice(self, value: Any) -> Int:
         for key in _choice_keys(value):
@@ -318,30 +321,3 @@ def _choice_keys(choice: Any) -> tuple[Hashable, ...]:
     except TypeError:
         return ()
     return ((type(choice), choice),)
-
-
-# The same formulas serve one dimension (scalars) and groups of columns of X (row vectors).
-
-
-def grid_levels(u: FloatArray, n: FloatArray | float) -> FloatArray:
-    """Return the levels (whole floats) whose cells of width 1/n hold ``u`` in [0, 1]."""
-    return np.minimum(np.floor(u * n), n - 1.0)
-
-
-def grid_positions(level: FloatArray, n: FloatArray | float) -> FloatArray:
-    """Return the middles of the cells of ``level``."""
-    return np.asarray((level + 0.5) / n)
-
-
-def log_levels(
-    u: FloatArray, n: FloatArray | float, base: FloatArray | float, span: FloatArray | float
-) -> FloatArray:
-    """Return the levels k of log ints: ``v = low + k``, ``base = low - 1/2``."""
-    return np.clip(np.rint(base * np.expm1(u * span) - 0.5), 0.0, n - 1.0)
-
-
-def log_positions(
-    level: FloatArray, base: FloatArray | float, span: FloatArray | float
-) -> FloatArray:
-    """Return the coordinates of ``level``, the inverse of :func:`log_levels`."""
-    return np.asarray(np.log1p((level + 0.5) / base) / span)

@@ -13,20 +13,13 @@ import numpy as np
 
 from bbo_plugins import errors
 from bbo_plugins.space.conditions import Condition, Split
-from bbo_plugins.space.dimension import (
-    Dimension,
-    FloatArray,
-    IntArray,
-    grid_levels,
-    grid_positions,
-    log_levels,
-    log_positions,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
+
+    from bbo_plugins.space.dimension import Dimension, FloatArray, IntArray
 
 _MAX_ENUMERATED = 10**6
 _N_AVERAGED = 256
@@ -65,7 +58,7 @@ class SearchSpace:
         dimensions: Mapping[str, Dimension],
         conditions: Mapping[str, Condition] = MappingProxyType({}),
     ) -> None:
-        """Keep the dimensions, group their columns by scale, put conditions in order."""
+        """Keep the dimensions, put conditions in order."""
         self.names: tuple[str, ...] = tuple(dimensions)
         self.dimensions: tuple[Dimension, ...] = tuple(dimensions.values())
         self.n_categories: IntArray = _read_only(
@@ -76,32 +69,11 @@ class SearchSpace:
         )
         levels = [dimension.n_levels for dimension in self.dimensions]
         self.size: int | None = math.prod(n or 0 for n in levels) if None not in levels else None
-        held_at = [dimension.held_at for dimension in self.dimensions]
-        self._held = _read_only([i for i, u in enumerate(held_at) if u is not None], np.int64)
-        self._held_at = _read_only([u for u in held_at if u is not None], np.float64)
-        # snap() works on all columns of one scale at a time.
-        self._grid, self._grid_n, _, _ = self._columns("grid")
-        self._log_grid, self._log_n, self._log_base, self._log_span = self._columns("log grid")
         self.conditions: Mapping[str, Condition] = dict(conditions)
         self._depth = _depths(self.names, self.conditions)
         self._steps = _steps(self.names, self.conditions, self._depth)
         middle = [float(one.snap(0.5)) for one in self.dimensions] if conditions else []
         self.inactive_at: FloatArray = _read_only(middle, np.float64)
-
-    def _columns(self, scale: str) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Return indices, level counts, bases and spans of the columns with this scale."""
-        rows = [
-            (column, dimension.n_levels, dimension._base, dimension._span)  # noqa: SLF001
-            for column, dimension in enumerate(self.dimensions)
-            if dimension._scale == scale and dimension.held_at is None  # noqa: SLF001
-        ]
-        index, n, base, span = zip(*rows, strict=True) if rows else ((), (), (), ())
-        return (
-            _read_only(index, np.int64),
-            _read_only(n, np.float64),
-            _read_only(base, np.float64),
-            _read_only(span, np.float64),
-        )
 
     def __len__(self) -> int:
         """Return the number of dimensions d."""
@@ -155,11 +127,14 @@ class SearchSpace:
             ValueError: A value has no coordinate (see :meth:`Dimension.encode`).
         """
         points = np.empty((len(params), len(self)))
+        if self.conditions:
+            points[:] = self.inactive_at
         for column, (name, dimension) in enumerate(zip(self.names, self.dimensions, strict=True)):
             if name in self.conditions:
                 known = [index for index, row in enumerate(params) if name in row]
-                points[:, column] = self.inactive_at[column]
-                points[known, column] = dimension.encode([params[index][name] for index in known])
+                if known:
+                    values = [params[index][name] for index in known]
+                    points[known, column] = dimension.encode(values)
             else:
                 points[:, column] = dimension.encode([row[name] for row in params])
         return points
@@ -198,15 +173,8 @@ class SearchSpace:
     def snap(self, X: ArrayLike) -> FloatArray:
         """Return for each row of X (n, d) the nearest point that has parameters, (n, d)."""
         points = np.clip(np.asarray(X, dtype=np.float64), 0.0, 1.0)
-        if self._grid.size:
-            n = self._grid_n
-            points[:, self._grid] = grid_positions(grid_levels(points[:, self._grid], n), n)
-        if self._log_grid.size:
-            base, span = self._log_base, self._log_span
-            levels = log_levels(points[:, self._log_grid], self._log_n, base, span)
-            points[:, self._log_grid] = log_positions(levels, base, span)
-        if self._held.size:
-            points[:, self._held] = self._held_at
+        for column in np.flatnonzero(~self.is_continuous).tolist():
+            points[:, column] = self.dimensions[column].snap(points[:, column])
         return self.with_inactive_set(points)
 
     def distances(self, X: FloatArray, Y: FloatArray) -> FloatArray:
@@ -237,51 +205,41 @@ class SearchSpace:
 
 @dataclass(frozen=True)
 class _FlatStep:
-    """Columns of one depth whose conditions are a single split each, decided at once.
+    """Columns whose conditions are single splits of the same cells, decided at once.
 
     Attributes:
         columns: Their indices, shape (k,).
-        parents: Indices of the parents that they look at, shape (k,).
-        cuts: Where the cells end, infinite beyond the last one, shape (k, c).
-        table: Activity in each cell, last for an inactive parent, shape (k, c + 2).
+        parent: Index of the parameter that they look at.
+        split: One of the splits: where the cells are.
+        table: Activity in each cell, last for an inactive parent, shape (c + 2, k).
     """
 
     columns: IntArray
-    parents: IntArray
-    cuts: FloatArray
+    parent: int
+    split: Split
     table: NDArray[np.bool_]
 
     @classmethod
     def of(cls, conditions: Mapping[str, Split], column_of: Mapping[str, int]) -> _FlatStep:
         """Return the step of these conditions."""
         splits = [*conditions.values()]
-        n = max(len(split.cuts) for split in splits)
-        cuts = [split.cuts + (math.inf,) * (n - len(split.cuts)) for split in splits]
-        table = [
-            split.cells[:-1] + (False,) * (n - len(split.cuts)) + split.cells[-1:]
-            for split in splits
-        ]
-        return cls(
-            _read_only([column_of[name] for name in conditions], np.int64),
-            _read_only([column_of[split.parent] for split in splits], np.int64),
-            _read_only(cuts, np.float64).reshape(len(splits), n),
-            _read_only(table, np.bool_),
-        )
+        table = np.array([split.cells for split in splits], dtype=np.bool_).T
+        columns = _read_only([column_of[name] for name in conditions], np.int64)
+        return cls(columns, column_of[splits[0].parent], splits[0], table)
 
     def holds(self, X: FloatArray, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return the activity (m, k) at points X (m, d) whose parents' activity (m, d) is known."""
-        cell = (self.cuts <= X[:, self.parents, None]).sum(axis=2)
-        cell[~active[:, self.parents]] = self.cuts.shape[1] + 1
-        holds: NDArray[np.bool_] = self.table[np.arange(len(self.columns)), cell]
+        cells = self.split.cell_of(X[:, self.parent], active[:, self.parent])
+        holds: NDArray[np.bool_] = self.table[cells]
         return holds
 
 
 @dataclass(frozen=True)
 class _TreeStep:
-    """A column whose condition is a tree.
+    """Columns with the same tree as their condition.
 
     Attributes:
-        columns: Its index, shape (1,).
+        columns: Their indices, shape (k,).
         condition: The tree.
         column_of: Index of each parameter by name.
     """
@@ -332,20 +290,35 @@ def _steps(
 ) -> list[_FlatStep | _TreeStep]:
     """Return how to decide what is active, parents before their children."""
     column_of = {name: column for column, name in enumerate(names)}
-    flat: dict[int, dict[str, Split]] = {}
-    steps: dict[int, list[_FlatStep | _TreeStep]] = {}
-    for name, condition in conditions.items():
+    flat: dict[tuple[int, str, tuple[float, ...]], dict[str, Split]] = {}
+    trees: dict[tuple[int, str], list[int]] = {}
+    for name in conditions:
+        same = _exists_with(name, conditions)
+        condition, depth = conditions[same], depths[same]
         if not isinstance(condition, Split):
             continue
-        depth = depths[name]
         if condition.is_flat:
-            flat.setdefault(depth, {})[name] = condition
+            flat.setdefault((depth, condition.parent, condition.cuts), {})[name] = condition
         else:
-            tree = _TreeStep(_read_only([column_of[name]], np.int64), condition, column_of)
-            steps.setdefault(depth, []).append(tree)
-    for depth, together in flat.items():
-        steps.setdefault(depth, []).append(_FlatStep.of(together, column_of))
-    return [step for depth in sorted(steps) for step in steps[depth]]
+            trees.setdefault((depth, same), []).append(column_of[name])
+    steps: list[tuple[int, _FlatStep | _TreeStep]] = [
+        (depth, _FlatStep.of(together, column_of)) for (depth, _, _), together in flat.items()
+    ]
+    for (depth, name), columns in trees.items():
+        tree = _TreeStep(_read_only(columns, np.int64), conditions[name], column_of)
+        steps.append((depth, tree))
+    return [step for _, step in sorted(steps, key=lambda one: one[0])]
+
+
+def _exists_with(name: str, conditions: Mapping[str, Condition]) -> str:
+    """Return the first parameter that this one exists together with, mostly itself."""
+    condition = conditions[name]
+    while isinstance(condition, Split) and not condition.cuts and condition.cells == (True, False):
+        if condition.parent not in conditions:
+            break
+        name = condition.parent
+        condition = conditions[name]
+    return name
 
 
 def _read_only(values: Sequence[Any], dtype: Any) -> NDArray[Any]:

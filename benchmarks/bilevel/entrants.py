@@ -18,6 +18,7 @@ nested        the BILBO paper's Nested: GP-UCB on F over x; for each x the lower
 ============  ====================================================================================
 """
 
+import functools
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from optuna.distributions import CategoricalDistribution, IntDistribution
+from optuna.distributions import FloatDistribution
 from scipy.optimize import minimize
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
@@ -39,11 +40,10 @@ from bbo_plugins.methods.bilbo.model import (
     FunctionData,
     FunctionModel,
 )
-from bbo_plugins.methods.bilbo.search import Pairs, best_of_table
+from bbo_plugins.methods.bilbo.search import best_of_table
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets
-from bbo_plugins.optuna.study.parameters import dimension_of
-from bbo_plugins.space import SearchSpace
 from benchmarks.bilevel.task import LOWER, UPPER, Array, BilevelTask
+from benchmarks.problems.problem import cube_of
 
 N_INITIAL = 3
 NESTED_STEP = 0.05
@@ -52,16 +52,10 @@ _N_RANDOM_X, _N_RANDOM_Z = 64, 256
 _N_SOBOL = 4096
 
 
-def problem_of(task: BilevelTask) -> BilevelProblem:
-    """Return the spaces and names of a task as the method takes them."""
-    return BilevelProblem(
-        upper_space=SearchSpace({n: dimension_of(d) for n, d in task.upper_space.items()}),
-        lower_space=SearchSpace({n: dimension_of(d) for n, d in task.lower_space.items()}),
-        upper=UPPER,
-        lower=LOWER,
-        upper_constraints=task.upper_constraints,
-        lower_constraints=task.lower_constraints,
-    )
+def data_of(points: Sequence[Array], values: Sequence[float]) -> FunctionData:
+    """Return the observations of a function at points (d,) each, of which there is at least one."""
+    X = np.array(points)
+    return FunctionData(X=X, y=np.array(values), pending=np.empty((0, X.shape[1])))
 
 
 @dataclass
@@ -88,7 +82,14 @@ class Campaign:
 
     def __post_init__(self) -> None:
         """Observe each function at its own initial points."""
-        self.problem = problem_of(self.task)
+        self.problem = BilevelProblem(
+            upper_space=cube_of(self.task.upper_space),
+            lower_space=cube_of(self.task.lower_space),
+            upper=UPPER,
+            lower=LOWER,
+            upper_constraints=self.task.upper_constraints,
+            lower_constraints=self.task.lower_constraints,
+        )
         self.rng = np.random.default_rng([self.seed, zlib.crc32(self.task.name.encode())])
         self.points: dict[str, list[Array]] = {name: [] for name in self.problem.functions}
         self.values: dict[str, list[float]] = {name: [] for name in self.problem.functions}
@@ -107,15 +108,7 @@ class Campaign:
 
     def data(self) -> dict[str, FunctionData]:
         """Return all observations."""
-        d = len(self.problem.space)
-        return {
-            name: FunctionData(
-                X=np.array(self.points[name]).reshape(-1, d),
-                y=np.array(self.values[name]),
-                pending=np.empty((0, d)),
-            )
-            for name in self.problem.functions
-        }
+        return {name: data_of(at, self.values[name]) for name, at in self.points.items()}
 
     def model(self) -> BilevelModel:
         """Return models of all functions."""
@@ -136,10 +129,8 @@ Strategy: TypeAlias = Callable[[Campaign, int], Array | None]
 
 
 def ours(campaign: Campaign, n: int, *, coupled: bool = False) -> None:
-    """Run BILBO up to ``n`` function queries."""
-    options = bilbo.Options(
-        many_responses=campaign.task.many_responses, n_initial=N_INITIAL, coupled=coupled
-    )
+    """Run BILBO up to ``n`` function queries; a coupled one is counted as one per function."""
+    options = bilbo.Options(many_responses=campaign.task.many_responses)
     asked = campaign.problem.functions
     while campaign.n_queries + (len(asked) if coupled else 1) <= n:
         start = time.process_time()
@@ -148,6 +139,8 @@ def ours(campaign: Campaign, n: int, *, coupled: bool = False) -> None:
             campaign.data(),
             rng=np.random.default_rng([campaign.seed, campaign.n_queries]),
             options=options,
+            n_initial=N_INITIAL,
+            coupled=coupled,
             warm_starts=campaign.warm_starts,
         )
         campaign.seconds += time.process_time() - start
@@ -157,11 +150,6 @@ def ours(campaign: Campaign, n: int, *, coupled: bool = False) -> None:
             campaign.declared = campaign.n_queries
         for name in asked if coupled else (query.function,):
             campaign.observe(name, query.x)
-
-
-def ours_coupled(campaign: Campaign, n: int) -> None:
-    """Run BILBO with coupled queries, each counted as one query per function."""
-    ours(campaign, n, coupled=True)
 
 
 def sobol(campaign: Campaign, n: int) -> None:
@@ -186,15 +174,10 @@ def trusted_rand(campaign: Campaign, n: int) -> None:
         X = problem.upper_space.snap(rng.random((_N_RANDOM_X, problem.n_upper)))
         Z = problem.lower_space.snap(rng.random((_N_RANDOM_Z, len(problem.lower_space))))
         pairs = best_of_table(trusted, X, np.broadcast_to(Z, (_N_RANDOM_X, *Z.shape)))
-        row = _random_trusted(pairs, rng)
+        row = int(rng.choice(np.flatnonzero(pairs.tier == pairs.tier.min())))
         campaign.seconds += time.process_time() - start
         for name in problem.functions:
             campaign.observe(name, np.concatenate([pairs.X[row], pairs.Z[row]]))
-
-
-def _random_trusted(pairs: Pairs, rng: np.random.Generator) -> int:
-    """Return a random row of the best tier that occurs."""
-    return int(rng.choice(np.flatnonzero(pairs.tier == pairs.tier.min())))
 
 
 class _OutOfQueriesError(Exception):
@@ -222,18 +205,14 @@ def nested(campaign: Campaign, n: int) -> Array:
             break
         visited.append(point)
     if not visited:
-        first: Array = campaign.points[UPPER][0]
-        return first
+        return campaign.points[UPPER][0]
     model = _upper_model(visited, values, d_x)
     mean, _ = model.predict(np.array(visited)[:, :d_x])
-    best: Array = visited[int(np.argmax(mean))]
-    return best
+    return visited[int(np.argmax(mean))]
 
 
 def _upper_model(visited: list[Array], values: list[float], d_x: int) -> FunctionModel:
-    data = FunctionData(
-        X=np.array(visited)[:, :d_x], y=np.array(values), pending=np.empty((0, d_x))
-    )
+    data = data_of([point[:d_x] for point in visited], values)
     return FunctionModel.fit(UPPER, data, FeatureMap((0,) * d_x), is_constraint=False)
 
 
@@ -243,8 +222,7 @@ def _ucb_argmax(
     X = np.concatenate([rng.random((1024, d_x)), np.array(visited)[:, :d_x]])
     near = np.clip(X[-1] + 0.05 * rng.standard_normal((256, d_x)), 0.0, 1.0)
     X = np.concatenate([X, near])
-    best: Array = X[int(np.argmax(_upper_model(visited, values, d_x).bound(X, 2.0)))]
-    return best
+    return np.asarray(X[_upper_model(visited, values, d_x).bound(X, 2.0).argmax()])
 
 
 def _solve_lower(query: Callable[[str, Array], float], x: Array, start: Array) -> Array:
@@ -260,21 +238,18 @@ def _solve_lower(query: Callable[[str, Array], float], x: Array, start: Array) -
         bounds=[(0.0, 1.0)] * len(start),
         options={"eps": NESTED_STEP, "maxiter": _NESTED_ITERATIONS},
     )
-    answer: Array = np.clip(found.x, 0.0, 1.0)
-    return answer
+    return np.clip(found.x, 0.0, 1.0)
 
 
 def can_nest(task: BilevelTask) -> bool:
     """Return whether Nested applies: no constraints, and numbers that vary continuously only."""
-    space = {**task.upper_space, **task.lower_space}
-    return not task.constraints and not any(
-        isinstance(d, CategoricalDistribution | IntDistribution) for d in space.values()
-    )
+    at = (*task.upper_space.values(), *task.lower_space.values())
+    return not task.constraints and all(isinstance(one, FloatDistribution) for one in at)
 
 
 STRATEGIES: Mapping[str, Strategy] = {
     "ours": ours,
-    "ours-coupled": ours_coupled,
+    "ours-coupled": functools.partial(ours, coupled=True),
     "sobol": sobol,
     "trusted-rand": trusted_rand,
     "nested": nested,

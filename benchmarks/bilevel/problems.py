@@ -4,24 +4,16 @@ Sources: Picheny, Wagner & Ginsbourger (2013) for the scaled Branin and Goldstei
 Chew, Nguyen & Low (2025), "BILBO", section 5, for their use; the mixed case is this project's.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from benchmarks.bilevel.smd import bounded_smd2, bounded_smd6, bounded_smd12, smd
 from benchmarks.bilevel.task import LOWER, UPPER, Array, BilevelTask, Function, Params
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _BRANIN_GOLDSTEIN: Params = {"x0": 0.5180049647796, "z0": 0.2563568739387}
 _MIXED: Params = {"price": 0.24149838457, "level": 3, "amount": 0.96510299241, "kind": "rich"}
@@ -61,37 +53,30 @@ def minimum_over_response(f: Function, x: Array) -> Array:
     return np.asarray(np.take_along_axis(values, best, axis=-1)[..., 0])
 
 
-def _unit_square() -> tuple[dict[str, BaseDistribution], dict[str, BaseDistribution]]:
-    return {"x0": FloatDistribution(0.0, 1.0)}, {"z0": FloatDistribution(0.0, 1.0)}
-
-
-def branin_goldstein_price() -> BilevelTask:
+def branin_goldstein_price(name: str = "branin-goldstein", **changes: Any) -> BilevelTask:
     """Return the BILBO paper's first problem: F is Branin, f is Goldstein-Price."""
-    upper_space, lower_space = _unit_square()
-    return BilevelTask(
-        name="branin-goldstein",
-        upper_space=upper_space,
-        lower_space=lower_space,
+    task = BilevelTask(
+        name=name,
+        upper_space={"x0": FloatDistribution(0.0, 1.0)},
+        lower_space={"z0": FloatDistribution(0.0, 1.0)},
         functions={UPPER: branin, LOWER: goldstein_price},
         lower_minimum=lambda x: minimum_over_response(goldstein_price, x),
         solution=_BRANIN_GOLDSTEIN,
         n_queries=150,
     )
+    return replace(task, **changes)
+
+
+def _wave(x: Array, z: Array) -> Array:
+    """A constraint that is violated by 0.5 and more."""
+    return np.asarray(2.1 + np.sin(7.0 * x[..., 0]) * np.cos(5.0 * z[..., 0]))
 
 
 def infeasible_branin() -> BilevelTask:
-    """Return Branin/Goldstein-Price with a wavy upper constraint that is violated by >= 0.5."""
-    upper_space, lower_space = _unit_square()
-
-    def wave(x: Array, z: Array) -> Array:
-        return np.asarray(2.1 + np.sin(7.0 * x[..., 0]) * np.cos(5.0 * z[..., 0]))
-
-    return BilevelTask(
+    """Return Branin/Goldstein-Price with a wavy upper constraint that never holds."""
+    return branin_goldstein_price(
         name="branin-infeasible",
-        upper_space=upper_space,
-        lower_space=lower_space,
-        functions={UPPER: branin, LOWER: goldstein_price, "wave": wave},
-        lower_minimum=lambda x: minimum_over_response(goldstein_price, x),
+        functions={UPPER: branin, LOWER: goldstein_price, "wave": _wave},
         solution=None,
         n_queries=40,
         upper_constraints=("wave",),

@@ -16,22 +16,19 @@ moved in by what keeps every lower-level optimum in the box. The signs in the BI
 D.3 contradict its text for SMD2 and SMD12; those of the original suite are used.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from optuna.distributions import BaseDistribution, FloatDistribution
 
 from benchmarks.bilevel.task import LOWER, UPPER, Array, BilevelTask, Function
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    # Of a, b, c and d, (..., n) each.
-    Parts: TypeAlias = Callable[[Array, Array, Array, Array], Array]
+# Of a, b, c and d, (..., n) each.
+Parts: TypeAlias = Callable[[Array, Array, Array, Array], Array]
+Box: TypeAlias = tuple[float, float]
 
 _LOG_LOW = 0.001  # where the box of log d begins; log of it is below -5
 _TAN_GAP = 0.005  # distance of the box of tan d from its pole: tan reaches 200
@@ -79,139 +76,116 @@ def _steps(c: Array) -> Array:
     return _sum2(c[..., 1::2] - c[..., :-1:2])
 
 
+def _uneven(c: Array) -> Array:
+    """Return SMD6's part of F: its last two entries are those whose best response is a line."""
+    return _sum2(c[..., :-2]) - _sum2(c[..., -2:])
+
+
 _WIDE = (-5.0, 10.0)
 _HALF_PI = math.pi / 2.0 - _TAN_GAP
 _TAN = (-_HALF_PI, _HALF_PI)
 _LOG = (_LOG_LOW, math.e)
 
 
-def _smd(number: int, q: int) -> _Smd:
-    """Return an original problem of the suite without constraints; SMD6 needs ``q``."""
-    zero = (0.0, 0.0, 0.0, 0.0)
-    unit = (0.0, 0.0, 0.0, 1.0)
-    problems = {
-        1: _Smd(
-            upper=lambda a, b, c, d: _sum2(a) + _sum2(c) + _sum2(b) + _sum2(b - np.tan(d)),
-            lower=lambda a, b, c, d: _sum2(a) + _sum2(c) + _sum2(b - np.tan(d)),
-            lower_minimum=lambda a, b: _sum2(a),  # noqa: ARG005
-            boxes=(_WIDE, _WIDE, _WIDE, _TAN),
-            best=zero,
-        ),
-        2: _Smd(
-            upper=lambda a, b, c, d: _sum2(a) - _sum2(c) + _sum2(b) - _sum2(b - np.log(d)),
-            lower=lambda a, b, c, d: _sum2(a) + _sum2(c) + _sum2(b - np.log(d)),
-            lower_minimum=lambda a, b: _sum2(a),  # noqa: ARG005
-            boxes=(_WIDE, (-5.0, 1.0), _WIDE, _LOG),
-            best=unit,
-        ),
-        3: _Smd(
-            upper=lambda a, b, c, d: _sum2(a) + _sum2(c) + _sum2(b) + _sum2(b**2 - np.tan(d)),
-            lower=lambda a, b, c, d: _sum2(a) + _ripples(c) + _sum2(b**2 - np.tan(d)),
-            lower_minimum=lambda a, b: _sum2(a),  # noqa: ARG005
-            boxes=(_WIDE, _WIDE, _WIDE, _TAN),
-            best=zero,
-        ),
-        4: _Smd(
-            upper=lambda a, b, c, d: (
-                _sum2(a) - _sum2(c) + _sum2(b) - _sum2(np.abs(b) - np.log1p(d))
-            ),
-            lower=lambda a, b, c, d: _sum2(a) + _ripples(c) + _sum2(np.abs(b) - np.log1p(d)),
-            lower_minimum=lambda a, b: _sum2(a),  # noqa: ARG005
-            boxes=(_WIDE, (-1.0, 1.0), _WIDE, (0.0, math.e)),
-            best=zero,
-        ),
-        5: _Smd(
-            upper=lambda a, b, c, d: _sum2(a) - _rosen(c) + _sum2(b) - _sum2(np.abs(b) - d**2),
-            lower=lambda a, b, c, d: _sum2(a) + _rosen(c) + _sum2(np.abs(b) - d**2),
-            lower_minimum=lambda a, b: _sum2(a),  # noqa: ARG005
-            boxes=(_WIDE, _WIDE, _WIDE, _WIDE),
-            best=(0.0, 0.0, 1.0, 0.0),
-        ),
-        6: _Smd(
-            upper=lambda a, b, c, d: (
-                _sum2(a) - _sum2(c[..., :q]) + _sum2(c[..., q:]) + _sum2(b) - _sum2(b - d)
-            ),
-            lower=lambda a, b, c, d: (
-                _sum2(a) + _sum2(c[..., :q]) + _steps(c[..., q:]) + _sum2(b - d)
-            ),
-            lower_minimum=lambda a, b: _sum2(a),  # noqa: ARG005
-            boxes=(_WIDE, _WIDE, _WIDE, _WIDE),
-            best=zero,
-        ),
-        7: _Smd(
-            upper=lambda a, b, c, d: _griewank(a) - _sum2(c) + _sum2(b) - _sum2(b - np.log(d)),
-            lower=lambda a, b, c, d: (a**3).sum(axis=-1) + _sum2(c) + _sum2(b - np.log(d)),
-            lower_minimum=lambda a, b: np.asarray((a**3).sum(axis=-1)),  # noqa: ARG005
-            boxes=(_WIDE, (-5.0, 1.0), _WIDE, _LOG),
-            best=unit,
-        ),
-        8: _Smd(
-            upper=lambda a, b, c, d: _ackley(a) - _rosen(c) + _sum2(b) - _sum2(b - d**3),
-            lower=lambda a, b, c, d: np.abs(a).sum(axis=-1) + _rosen(c) + _sum2(b - d**3),
-            lower_minimum=lambda a, b: np.asarray(np.abs(a).sum(axis=-1)),  # noqa: ARG005
-            boxes=(_WIDE, _WIDE, _WIDE, _WIDE),
-            best=(0.0, 0.0, 1.0, 0.0),
-        ),
-    }
-    return problems[number]
+def _original(
+    t: Callable[[Array, Array], Array],
+    sign: float,
+    *,
+    of_a: tuple[Callable[[Array], Array], Callable[[Array], Array]] = (_sum2, _sum2),
+    of_c: tuple[Callable[[Array], Array], Callable[[Array], Array]] = (_sum2, _sum2),
+    b: Box = _WIDE,
+    d: Box = _WIDE,
+    best_c: float = 0.0,
+    best_d: float = 0.0,
+) -> _Smd:
+    """Return a problem of the suite without constraints.
+
+    Args:
+        t: The term of b and d.
+        sign: That of the parts of c and t in F; in f both are added.
+        of_a: The parts of a in F and in f.
+        of_c: The parts of c in F and in f.
+        b: Box of the entries of b.
+        d: Box of the entries of d.
+        best_c: Entries of c at the optimum, where a and b are 0.
+        best_d: Entries of d at the optimum.
+    """
+    (upper_a, lower_a), (upper_c, lower_c) = of_a, of_c
+    return _Smd(
+        upper=lambda a, b, c, d: upper_a(a) + sign * upper_c(c) + _sum2(b) + sign * _sum2(t(b, d)),
+        lower=lambda a, b, c, d: lower_a(a) + lower_c(c) + _sum2(t(b, d)),
+        lower_minimum=lambda a, _b: lower_a(a),
+        boxes=(_WIDE, b, _WIDE, d),
+        best=(0.0, 0.0, best_c, best_d),
+    )
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Numbers of entries of a, b, c, d, and how arrays are split into them."""
-
-    p: int
-    r: int
-    n_c: int
-
-    def split(self, x: Array, z: Array) -> tuple[Array, Array, Array, Array]:
-        return x[..., : self.p], x[..., self.p :], z[..., : self.n_c], z[..., self.n_c :]
-
-    def spaces(
-        self, boxes: tuple[tuple[float, float], ...]
-    ) -> tuple[dict[str, BaseDistribution], dict[str, BaseDistribution]]:
-        limits = dict(zip("abcd", boxes, strict=True))
-        return tuple(  # type: ignore[return-value]
-            {
-                f"{letter}{i}": FloatDistribution(*limits[letter])
-                for letter, count in level
-                for i in range(count)
-            }
-            for level in ((("a", self.p), ("b", self.r)), (("c", self.n_c), ("d", self.r)))
-        )
-
-    def params(self, entries: tuple[float, float, float, float]) -> dict[str, float]:
-        counts = (self.p, self.r, self.n_c, self.r)
-        return {
-            f"{letter}{i}": entry
-            for letter, count, entry in zip("abcd", counts, entries, strict=True)
-            for i in range(count)
-        }
-
-    def function(self, of_parts: Parts) -> Function:
-        return lambda x, z: np.asarray(of_parts(*self.split(x, z)))
+_NARROW = (-5.0, 1.0)
+_ORIGINALS = {
+    1: _original(lambda b, d: b - np.tan(d), 1.0, d=_TAN),
+    2: _original(lambda b, d: b - np.log(d), -1.0, b=_NARROW, d=_LOG, best_d=1.0),
+    3: _original(lambda b, d: b**2 - np.tan(d), 1.0, of_c=(_sum2, _ripples), d=_TAN),
+    4: _original(
+        lambda b, d: np.abs(b) - np.log1p(d),
+        -1.0,
+        of_c=(_sum2, _ripples),
+        b=(-1.0, 1.0),
+        d=(0.0, math.e),
+    ),
+    5: _original(lambda b, d: np.abs(b) - d**2, -1.0, of_c=(_rosen, _rosen), best_c=1.0),
+    6: _original(
+        lambda b, d: b - d, -1.0, of_c=(_uneven, lambda c: _sum2(c[..., :-2]) + _steps(c[..., -2:]))
+    ),
+    7: _original(
+        lambda b, d: b - np.log(d),
+        -1.0,
+        of_a=(_griewank, lambda a: (a**3).sum(axis=-1)),
+        b=_NARROW,
+        d=_LOG,
+        best_d=1.0,
+    ),
+    8: _original(
+        lambda b, d: b - d**3,
+        -1.0,
+        of_a=(_ackley, lambda a: np.abs(a).sum(axis=-1)),
+        of_c=(_rosen, _rosen),
+        best_c=1.0,
+    ),
+}
 
 
 def _task(
     name: str,
-    layout: _Layout,
     parts: _Smd,
+    entries: tuple[int, int, int] = (1, 1, 2),
     *,
     n_queries: int = 250,
     constraints: Mapping[str, Parts] | None = None,
     feasible: bool = True,
     **more: Any,
 ) -> BilevelTask:
-    """Return the task that the parts make with so many entries of the variables."""
-    upper_space, lower_space = layout.spaces(parts.boxes)
+    """Return the task that the parts make with p, r, n_c and r entries of a, b, c and d."""
+    p, r, n_c = entries
+
+    def function(of_parts: Parts) -> Function:
+        return lambda x, z: np.asarray(of_parts(x[..., :p], x[..., p:], z[..., :n_c], z[..., n_c:]))
+
+    names = [
+        [f"{letter}{i}" for i in range(n)] for letter, n in zip("abcd", (p, r, n_c, r), strict=True)
+    ]
+    spaces: list[dict[str, BaseDistribution]] = [
+        {name: FloatDistribution(*box) for name in letter}
+        for letter, box in zip(names, parts.boxes, strict=True)
+    ]
+    best = {name: at for letter, at in zip(names, parts.best, strict=True) for name in letter}
     functions = {UPPER: parts.upper, LOWER: parts.lower, **(constraints or {})}
     return BilevelTask(
         name=name,
-        upper_space=upper_space,
-        lower_space=lower_space,
-        functions={key: layout.function(of_parts) for key, of_parts in functions.items()},
-        lower_minimum=lambda x: parts.lower_minimum(x[..., : layout.p], x[..., layout.p :]),
-        solution=layout.params(parts.best) if feasible else None,
+        upper_space=spaces[0] | spaces[1],
+        lower_space=spaces[2] | spaces[3],
+        functions={key: function(of_parts) for key, of_parts in functions.items()},
+        lower_minimum=lambda x: np.asarray(parts.lower_minimum(x[..., :p], x[..., p:])),
+        solution=best if feasible else None,
         n_queries=n_queries,
         **more,
     )
@@ -222,10 +196,9 @@ def smd(number: int, dimension: int) -> BilevelTask:
 
     p, q, r (and s of SMD6) are 1, 2, 1 in 5 dimensions (1, 0, 1, 2) and 3, 3, 2 in 10 (3, 1, 2, 2).
     """
-    layout = _Layout(*{5: (1, 1, 2), 10: (3, 2, 3)}[dimension])
-    q = {5: 0, 10: 1}[dimension] if number == 6 else layout.n_c
+    entries = (1, 1, 2) if dimension == 5 else (3, 2, 3)
     name = f"smd{number}-{dimension}d"
-    return _task(name, layout, _smd(number, q), many_responses=number == 6)
+    return _task(name, _ORIGINALS[number], entries, many_responses=number == 6)
 
 
 def bounded_smd2() -> BilevelTask:
@@ -244,7 +217,7 @@ def bounded_smd2() -> BilevelTask:
         boxes=((-1.0, 2.0), (-5.0, 1.0), (-1.0, 2.0), (0.0, math.e)),
         best=(0.0, 0.0, 0.0, 1.0),
     )
-    return _task("smd2-bounded", _Layout(1, 1, 2), parts)
+    return _task("smd2-bounded", parts)
 
 
 def bounded_smd6() -> BilevelTask:
@@ -256,7 +229,7 @@ def bounded_smd6() -> BilevelTask:
         boxes=((-1.0, 2.0),) * 4,
         best=(0.0, 0.0, 0.0, 0.0),
     )
-    return _task("smd6-bounded", _Layout(1, 1, 2), parts, many_responses=True)
+    return _task("smd6-bounded", parts, many_responses=True)
 
 
 def bounded_smd12(*, feasible: bool = True) -> BilevelTask:
@@ -304,7 +277,6 @@ def bounded_smd12(*, feasible: bool = True) -> BilevelTask:
     )
     return _task(
         "smd12-bounded" if feasible else "smd12-infeasible",
-        _Layout(1, 1, 2),
         parts,
         n_queries=400 if feasible else 40,
         constraints=constraints,

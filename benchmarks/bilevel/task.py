@@ -8,8 +8,6 @@ Source: Chew, Nguyen & Low (2025), "BILBO: BILevel Bayesian Optimization", secti
 (3.7).
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,9 +15,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.distributions import BaseDistribution
 
-from benchmarks.problems.problem import from_unit, space_filling
+from benchmarks.problems.problem import cube_of, space_filling
 
 Array: TypeAlias = NDArray[np.float64]
 # Upper-level points (..., d_x) and lower-level points (..., d_z) to values (...).
@@ -68,7 +66,7 @@ class BilevelTask:
     def points(self, params: Params) -> tuple[Array, Array]:
         """Return x (d_x,) and z (d_z,) in the functions' units; a category is its index."""
         x, z = (
-            np.array([_number(space[name], params[name]) for name in space], dtype=np.float64)
+            np.array([at.to_internal_repr(params[name]) for name, at in space.items()])
             for space in (self.upper_space, self.lower_space)
         )
         return x, z
@@ -76,9 +74,9 @@ class BilevelTask:
     @functools.cached_property
     def scales(self) -> Mapping[str, tuple[float, float]]:
         """Shift and divisor that standardize each function."""
-        space = {**self.upper_space, **self.lower_space}
+        space = cube_of({**self.upper_space, **self.lower_space})
         unit = space_filling(_SCALE_POINTS, len(space), np.random.default_rng(0))
-        pairs = [self.points(from_unit(space, point)) for point in unit]
+        pairs = [self.points(space.decode(point)) for point in unit]
         x, z = (np.array(points) for points in zip(*pairs, strict=True))
         scales = {}
         for name, function in self.functions.items():
@@ -114,9 +112,3 @@ class BilevelTask:
             **{name: self.value(name, params) for name in self.constraints},
         }
         return {name: max(0.0, regret) for name, regret in regrets.items()}
-
-
-def _number(distribution: BaseDistribution, value: Any) -> float:
-    if isinstance(distribution, CategoricalDistribution):
-        return float(distribution.choices.index(value))
-    return float(value)

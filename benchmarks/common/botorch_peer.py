@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from optuna.distributions import CategoricalDistribution
 
 from benchmarks.common.peer import Floats, Peer, Points, Space
-from benchmarks.problems.problem import from_unit, to_unit
+from benchmarks.problems.problem import cube_of
 
 NUM_RESTARTS = 10
 RAW_SAMPLES = 512
@@ -59,25 +58,18 @@ def _suggest(x: NDArray[np.float64], y: NDArray[np.float64], *, seed: int) -> ND
 
 def encode(space: Space, params: Mapping[str, Any]) -> list[float]:
     """Return unit-cube coordinates: one per numeric parameter, one per categorical choice."""
-    coordinates: list[float] = []
-    for (name, distribution), u in zip(space.items(), to_unit(space, params), strict=True):
-        if isinstance(distribution, CategoricalDistribution):
-            chosen = distribution.to_internal_repr(params[name])
-            coordinates += [float(i == chosen) for i in range(len(distribution.choices))]
-        else:
-            coordinates.append(float(u))
+    cube, coordinates = cube_of(space), list[float]()
+    for at, u in zip(cube.dimensions, cube.encode([params])[0], strict=True):
+        coordinates += np.eye(len(at.choices))[at.level_of(u)].tolist() if at.choices else [u]
     return coordinates
 
 
 def decode(space: Space, point: Floats) -> dict[str, Any]:
     """Return the parameters nearest to a point of the unit cube."""
-    unit, rest = [], point
-    for distribution in space.values():
-        if isinstance(distribution, CategoricalDistribution):
-            n = len(distribution.choices)
-            unit.append((float(np.argmax(rest[:n])) + 0.5) / n)
-            rest = rest[n:]
-        else:
-            unit.append(float(rest[0]))
-            rest = rest[1:]
-    return from_unit(space, np.array(unit))
+    cube = cube_of(space)
+    parts = np.split(point, np.cumsum(np.maximum(cube.n_categories, 1))[:-1])
+    coordinates = [
+        at.position_of(part.argmax()) if at.choices else part[0]
+        for at, part in zip(cube.dimensions, parts, strict=True)
+    ]
+    return cube.decode(coordinates)

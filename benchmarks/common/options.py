@@ -24,19 +24,11 @@ def positive_int(text: str) -> int:
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Add the options that every benchmark has."""
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="small sizes, for the exit status and never for the figures",
-    )
+    small = "small sizes, for the exit status and never for the figures"
+    parser.add_argument("--quick", action="store_true", help=small)
     add_count(parser, "--seeds", "number of seeds, or of rounds where there are none")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=DEFAULT_OUT,
-        metavar="DIR",
-        help="where results go (default: %(default)s)",
-    )
+    where = "where results go (default: %(default)s)"
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, metavar="DIR", help=where)
 
 
 def add_count(parser: argparse.ArgumentParser, flag: str, what: str) -> None:
@@ -56,19 +48,10 @@ def add_names(
 
 def add_effort(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how much is run, in how many processes and for how long."""
-    parser.add_argument(
-        "--jobs",
-        type=positive_int,
-        default=2,
-        metavar="N",
-        help="processes, each with one thread (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        metavar="M",
-        help="begin no further run after M minutes; 0 makes the tables from what is stored",
-    )
+    add_count(parser, "--jobs", "processes, each with one thread (default: %(default)s)")
+    parser.set_defaults(jobs=2)
+    what = "begin no further run after M minutes; 0 makes the tables from what is stored"
+    parser.add_argument("--minutes", type=float, metavar="M", help=what)
 
 
 def fill(options: argparse.Namespace, sizes: Mapping[str, Any], quick: Mapping[str, Any]) -> None:

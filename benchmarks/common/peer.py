@@ -5,16 +5,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.search_space import IntersectionSearchSpace
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
+
+from bbo_plugins.optuna.study.parameters import dimension_of
+from bbo_plugins.space import Dimension
 
 Floats: TypeAlias = NDArray[np.float64]
 Points: TypeAlias = Sequence[Mapping[str, Any]]
@@ -77,42 +75,32 @@ def limits(distribution: BaseDistribution) -> tuple[Any, Any, bool]:
 
     Of a category and of a number with a step it is the position that counts, from 0 on, an integer.
     """
-    if isinstance(distribution, CategoricalDistribution):
-        return 0, len(distribution.choices) - 1, False
-    assert isinstance(distribution, FloatDistribution | IntDistribution)
-    low, high, step = distribution.low, distribution.high, _step(distribution)
-    return (low, high, distribution.log) if step is None else (0, round((high - low) / step), False)
+    at = dimension_of(distribution)
+    return (0, (at.n_levels or 1) - 1, False) if _is_counted(at) else (at.low, at.high, at.log)
 
 
 def to_positions(space: Space, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters with positions in place of categories and of numbers with a step."""
-    return {name: _position(space[name], value) for name, value in params.items()}
+    told = {}
+    for name, value in params.items():
+        at = dimension_of(space[name])
+        told[name] = int(at.level_of(at.encode([value]))[0]) if _is_counted(at) else value
+    return told
 
 
 def from_positions(space: Space, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters that ``to_positions`` maps to these values, within their limits."""
-    return {name: _parameter(space[name], value) for name, value in values.items()}
+    params = {}
+    for name, value in values.items():
+        at = dimension_of(space[name])
+        if _is_counted(at):
+            params[name] = at.decode(float(at.position_of(round(float(value)))))
+        else:
+            within = min(max(value, at.low), at.high)
+            params[name] = round(within) if at.kind == "int" else float(within)
+    return params
 
 
-def _step(distribution: FloatDistribution | IntDistribution) -> float | None:
-    """Return the step of a number that is told by its position, else None."""
-    plain = isinstance(distribution, IntDistribution) and distribution.step == 1
-    return None if plain else distribution.step
-
-
-def _position(distribution: BaseDistribution, value: Any) -> Any:
-    if isinstance(distribution, CategoricalDistribution):
-        return int(distribution.to_internal_repr(value))
-    assert isinstance(distribution, FloatDistribution | IntDistribution)
-    step = _step(distribution)
-    return value if step is None else round((value - distribution.low) / step)
-
-
-def _parameter(distribution: BaseDistribution, value: Any) -> Any:
-    if isinstance(distribution, CategoricalDistribution):
-        return distribution.choices[int(value)]
-    assert isinstance(distribution, FloatDistribution | IntDistribution)
-    step = _step(distribution)
-    number = value if step is None else distribution.low + step * round(value)
-    number = min(max(number, distribution.low), distribution.high)
-    return round(number) if isinstance(distribution, IntDistribution) else float(number)
+def _is_counted(at: Dimension) -> bool:
+    """Tell whether a parameter is told by its position."""
+    return at.is_categorical or at.step not in {None, 1} or (at.kind == "float" and at.step == 1)

@@ -6,10 +6,8 @@ per dimension, the search is the package's (:func:`bbo_plugins.acquisition.maxim
 Values are maximized.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -21,9 +19,7 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.space import Dimension, SearchSpace
-
-if TYPE_CHECKING:
-    from bbo_plugins.space.dimension import FloatArray
+from bbo_plugins.space.dimension import FloatArray
 
 Acquisition: TypeAlias = Literal["ucb", "ei", "pi"]
 _N_ANCHORS = 5
@@ -106,7 +102,7 @@ class Model:
         *,
         criterion: FitCriterion = MARGINAL,
         warm_start: WarmStart | None = None,
-    ) -> Model:
+    ) -> Self:
         """Fit to the values ``y`` (n,) at the points ``X`` (n, d) of the unit cube."""
         std = float(y.std()) or 1.0
         z, features = (y - y.mean()) / std, FeatureMap((0,) * X.shape[1])
@@ -116,7 +112,7 @@ class Model:
         )
         return cls(process, float(y.mean()), std, found.warm_start)
 
-    def with_length_scales(self, factor: float) -> Model:
+    def with_length_scales(self, factor: float) -> Self:
         """Return the posterior with all length-scales multiplied by ``factor``."""
         at = self.process.hyperparameters
         scaled = replace(at, length_scales=factor * at.length_scales)

@@ -4,10 +4,11 @@ Records are appended one line at a time, so an interrupted benchmark keeps what 
 may resume from it; a line cut short by the interruption is dropped when the file is read again.
 """
 
+import contextlib
 import datetime as dt
 import hashlib
 import importlib.metadata
-import importlib.util
+import inspect
 import json
 import os
 import platform
@@ -17,21 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import bbo_plugins
+from benchmarks.__main__ import THREAD_VARIABLES
+
 PACKAGES = (
-    "bbo-plugins",
-    "numpy",
-    "scipy",
-    "optuna",
-    "torch",
-    "botorch",
-    "gpytorch",
-    "scikit-learn",
-    "cmaes",
-    "smac",
-    "HEBO",
-    "ray",
+    *("bbo-plugins", "numpy", "scipy", "optuna", "torch", "botorch", "gpytorch"),
+    *("scikit-learn", "cmaes", "smac", "HEBO", "ray"),
 )
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -90,28 +83,23 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 def _processor() -> str:
     """Return the processor's model name where the platform tells it."""
     cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                return value.strip()
-    return platform.processor() or platform.machine()
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
-def _version(package: str) -> str | None:
-    """Return the installed version of a distribution, or None."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+def _versions() -> dict[str, str]:
+    """Return the installed releases of the packages that decide figures."""
+    versions = {}
+    for package in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return versions
 
 
 def package_digest() -> str:
     """Return a digest of the package's source files that decide what its samplers suggest."""
-    spec = importlib.util.find_spec("bbo_plugins")
-    if spec is None or spec.origin is None:
-        return "absent"
-    root = Path(spec.origin).parent
+    root = Path(bbo_plugins.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         place = path.relative_to(root)
@@ -122,10 +110,8 @@ def package_digest() -> str:
 
 def file_digest(module: str) -> str:
     """Return a digest of one module's source file."""
-    spec = importlib.util.find_spec(module)
-    if spec is None or spec.origin is None:
-        return "absent"
-    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()[:12]
+    source = inspect.getsource(importlib.import_module(module))
+    return hashlib.sha256(source.encode()).hexdigest()[:12]
 
 
 def machine_facts() -> dict[str, Any]:
@@ -134,12 +120,10 @@ def machine_facts() -> dict[str, Any]:
         "date": dt.datetime.now(tz=dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "processor": _processor(),
         "cpus": os.cpu_count(),
-        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "load": round(os.getloadavg()[0], 2),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "versions": {
-            package: version for package in PACKAGES if (version := _version(package)) is not None
-        },
+        "versions": _versions(),
         "source": package_digest(),
         "threads": {variable: os.environ.get(variable, "unset") for variable in THREAD_VARIABLES},
     }
@@ -173,8 +157,9 @@ class Report:
         print(text, file=sys.stderr, flush=True)
 
     def table(self, title: str, headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Add a titled table to the report."""
-        self.sections.append(f"## {title}\n\n{markdown_table(headers, rows)}")
+        """Add a titled table to the report, unless it has no rows."""
+        if rows := list(rows):
+            self.sections.append(f"## {title}\n\n{markdown_table(headers, rows)}")
 
     def note(self, text: str) -> None:
         """Add a paragraph to the report."""
@@ -182,24 +167,20 @@ class Report:
 
     def skip(self, what: str, why: str) -> None:
         """Say by name, here and in the report, that something was not measured."""
-        text = f"SKIPPED {what}: {why}."
-        self.progress(text)
-        self.note(f"**{text}**")
+        text = f"**SKIPPED {what}: {why}.**"
+        if text not in self.sections:
+            self.progress(text)
+            self.note(text)
 
     def text(self) -> str:
         """Return the whole report as Markdown."""
-        versions = ", ".join(
-            f"{package} {version}" for package, version in self.facts["versions"].items()
-        )
-        threads = ", ".join(
-            f"{variable}={value}" for variable, value in self.facts["threads"].items()
-        )
+        facts = self.facts
+        versions = ", ".join(map(" ".join, facts["versions"].items()))
+        threads = ", ".join(map("=".join, facts["threads"].items()))
         head = (
-            f"# {self.name}\n\n`{self.command}`, {self.facts['date']}\n\n"
-            f"{self.facts['processor']}, {self.facts['cpus']} CPUs, "
-            f"load {self.facts['load']} at the start; "
-            f"{self.facts['system']}; Python {self.facts['python']}; "
-            f"{versions}; package source {self.facts['source']}; {threads}"
+            f"# {self.name}\n\n`{self.command}`, {facts['date']}\n\n{facts['processor']}, "
+            f"{facts['cpus']} CPUs, load {facts['load']} at the start; {facts['system']}; "
+            f"Python {facts['python']}; {versions}; package source {facts['source']}; {threads}"
         )
         return "\n\n".join([head, *self.sections]) + "\n"
 

@@ -6,7 +6,6 @@ change of an entrant's code, which a field names, repeats that entrant's runs on
 """
 
 import concurrent.futures
-import functools
 import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,25 +15,27 @@ from typing import Any, Self, TypeAlias, TypeVar
 from benchmarks.common.report import Report, read_records
 
 Record: TypeAlias = dict[str, Any]
-_UNTOLD = {
-    "source",
-    "fingerprint",
-    "protocol",
-    "knows_budget",
-}  # fields that progress does not show
+Case: TypeAlias = tuple[str, str, int]  # problem, entrant and budget
+_UNTOLD = {"source", "fingerprint", "knows_budget"}  # fields that progress does not show
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What every run is known by; a benchmark adds its own fields.
+    """What every run is known by; a benchmark may add its own fields.
 
     Attributes:
         source: What identifies the code that is measured.
-        protocol: Version of how the benchmark measures.
+        problem: Name of the problem.
+        entrant: Name of the entrant.
+        seed: Seed of the run.
+        n_trials: Budget.
     """
 
     source: str
-    protocol: int = 1
+    problem: str
+    entrant: str
+    seed: int
+    n_trials: int
 
     @property
     def key(self) -> Self:
@@ -51,8 +52,6 @@ class Run:
 
 
 AnyRun = TypeVar("AnyRun", bound=Run)
-# Executes runs, and yields each with what was measured as soon as that is there.
-Execute: TypeAlias = Callable[[Sequence[AnyRun]], Iterable[tuple[AnyRun, Mapping[str, Any]]]]
 
 
 def stored(kind: type[AnyRun], records: Iterable[Mapping[str, Any]]) -> dict[AnyRun, Record]:
@@ -63,20 +62,29 @@ def stored(kind: type[AnyRun], records: Iterable[Mapping[str, Any]]) -> dict[Any
         if record.get("kind") != kind.__name__ or not names <= record.keys():
             continue
         key = kind(**{name: record[name] for name in names}).key
-        if key not in found or found[key].get("n_trials", 0) < record.get("n_trials", 0):
+        if key not in found or found[key]["n_trials"] < record["n_trials"]:
             found[key] = dict(record)
     return found
 
 
 def completed(
-    runs: Sequence[AnyRun], execute: Execute[AnyRun], report: Report
+    runs: Sequence[AnyRun],
+    work: Callable[..., Mapping[str, Any]],
+    report: Report,
+    *,
+    inputs: Callable[[AnyRun], tuple[Any, ...]] = lambda _run: (),
+    jobs: int = 1,
+    minutes: float | None = None,
 ) -> dict[AnyRun, Record]:
     """Execute what is not stored yet and return the records of all runs, in their order.
 
     Args:
         runs: All runs that are asked for, of one kind.
-        execute: Executes runs, see :func:`by_processes`.
+        work: Executes one and returns what was measured; other processes import it by name.
         report: Where records are, and go.
+        inputs: What ``work`` is given besides the run.
+        jobs: Number of processes.
+        minutes: No run begins after so many; None for no limit.
 
     Returns:
         The records by run. Runs for which there was no time are not among them, unless a shorter
@@ -88,7 +96,8 @@ def completed(
     known = stored(kind, read_records(report.records_path))
     todo = [run for run in dict.fromkeys(runs) if not _is_answered(run, known)]
     report.progress(f"{len(runs)} runs, {len(runs) - len(todo)} of them stored already")
-    for done, (run, measured) in enumerate(execute(todo), 1):
+    executed = _executed(todo, work, inputs, jobs, minutes)
+    for done, (run, measured) in enumerate(executed, 1):
         report.record(kind=kind.__name__, **asdict(run), **measured)
         report.progress(f"[{done}/{len(todo)}] {run}")
     known = stored(kind, read_records(report.records_path))
@@ -98,33 +107,23 @@ def completed(
     return {run: known[run.key] for run in runs if run.key in known}
 
 
+def grouped(
+    records: Iterable[Mapping[str, Any]], *names: str
+) -> dict[tuple[Any, ...], list[Mapping[str, Any]]]:
+    """Return the records by their fields of these names, in their order."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for record in records:
+        groups.setdefault(tuple(record[name] for name in names), []).append(record)
+    return groups
+
+
 def _is_answered(run: AnyRun, known: Mapping[AnyRun, Record]) -> bool:
     """Tell whether a record answers ``run``: a longer run answers a shorter one of its key."""
-    wanted: int = getattr(run, "n_trials", 0)
-    return run.key in known and bool(known[run.key].get("n_trials", 0) >= wanted)
-
-
-def by_processes(
-    work: Callable[..., Mapping[str, Any]],
-    *,
-    inputs: Callable[[AnyRun], tuple[Any, ...]] = lambda _run: (),
-    jobs: int = 1,
-    minutes: float | None = None,
-) -> Execute[AnyRun]:
-    """Return what executes runs in several processes.
-
-    Args:
-        work: Executes one and returns what was measured; other processes import it by name.
-        inputs: What it is given besides the run.
-        jobs: Number of processes.
-        minutes: No run begins after so many; None for no limit.
-    """
-    return functools.partial(_executed, work=work, inputs=inputs, jobs=jobs, minutes=minutes)
+    return run.key in known and bool(known[run.key]["n_trials"] >= run.n_trials)
 
 
 def _executed(
     runs: Sequence[AnyRun],
-    *,
     work: Callable[..., Mapping[str, Any]],
     inputs: Callable[[AnyRun], tuple[Any, ...]],
     jobs: int,

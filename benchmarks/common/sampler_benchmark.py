@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.common.options import add_count, add_effort, add_names
 from benchmarks.common.report import Report
+from benchmarks.common.runs import Record
 from benchmarks.common.samplers import SAMPLERS, Entrant, available
 from benchmarks.common.studies import planned, run_studies
 from benchmarks.common.tables import CheckpointTables, Comparison, add_seconds
@@ -29,10 +30,9 @@ def add_study_arguments(
     """Add the options of a benchmark that runs studies."""
     add_names(parser, "--problems", problems)
     add_names(parser, "--samplers", entrants, "only these entrants")
-    add_names(parser, "--peers", entrants, "entrants in addition")
     add_count(parser, "--trials", "budget of every problem (default: stated per problem)")
     add_effort(parser)
-    parser.set_defaults(peers=[], jobs=jobs)
+    parser.set_defaults(jobs=jobs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +59,10 @@ class SamplerBenchmark:
         """Add the options."""
         add_study_arguments(parser, self.problems, self.entrants)
 
-    def run(self, options: argparse.Namespace, report: Report) -> None:
-        """Run what is not stored yet, then add the tables of everything asked for."""
+    def run(self, options: argparse.Namespace, report: Report) -> list[Record]:
+        """Run what is not stored yet, then add the tables of everything asked for; the records."""
         problems = {name: self.problem_named(name) for name in options.problems}
-        entrants = available((*options.samplers, *options.peers), report, self.entrants)
+        entrants = available(options.samplers, report, self.entrants)
         runs = planned(
             problems.values(),
             entrants,
@@ -80,3 +80,4 @@ class SamplerBenchmark:
             if len(problem.directions) > 1:
                 groups[name] = f"{len(problem.directions)} objectives"
         add_seconds(report, records, names, groups)
+        return records

@@ -87,27 +87,9 @@ def by_name(entrants: Iterable[Entrant]) -> Mapping[str, Entrant]:
     return MappingProxyType({entrant.name: entrant for entrant in entrants})
 
 
-def _estimations(acquisition: str) -> tuple[Entrant, Entrant]:
-    """Return our first sampler with both estimations."""
-    suffix = "" if acquisition == "logei" else f"-{acquisition}"
-    target = "bbo_plugins.optuna:UHEBOSampler"
-    uhe, plain = (
-        {"acquisition": acquisition, "estimation": estimation} for estimation in ("uhe", "map")
-    )
-    return (
-        Entrant(name=f"ours-uhe{suffix}", target=target, arguments=uhe),
-        Entrant(name=f"ours-map{suffix}", target=target, arguments=plain),
-    )
-
-
-def _ablation(name: str) -> Entrant:
-    """Return a part of UHE-BO alone, or the paper's literal settings."""
-    return Entrant(
-        name=name,
-        target="benchmarks.common.ablations:VariantSampler",
-        arguments={"name": name},
-        knows_budget=name == "uhe-literal",
-    )
+def _ours(name: str, **arguments: Any) -> Entrant:
+    """Return our first sampler."""
+    return Entrant(name=name, target="bbo_plugins.optuna:UHEBOSampler", arguments=arguments)
 
 
 def _peer(name: str, sampler: str, *requires: str, **arguments: Any) -> Entrant:
@@ -121,46 +103,39 @@ def _peer(name: str, sampler: str, *requires: str, **arguments: Any) -> Entrant:
     )
 
 
+def _written_here(
+    name: str, sampler: str, *requires: str, distribution: str | None = None
+) -> Entrant:
+    """Return another project's optimizer behind a sampler of ``benchmarks.common``."""
+    target = f"benchmarks.common.{sampler}"
+    code = distribution or name
+    return Entrant(name=name, target=target, requires=requires, distribution=code)
+
+
 SAMPLERS = by_name(
     (
         Entrant(name="bbo", target="bbo_plugins.optuna:BBOSampler"),
-        *_estimations("logei"),
-        *_estimations("ucb"),
-        *_estimations("ei"),
-        _ablation("uhe-loss-only"),
-        _ablation("uhe-arm-only"),
-        _ablation("uhe-both"),
-        _ablation("uhe-literal"),
+        _ours("ours-uhe"),
+        _ours("ours-map", estimation="map"),
+        _ours("ours-uhe-ucb", acquisition="ucb"),
+        _ours("ours-map-ucb", acquisition="ucb", estimation="map"),
+        _ours("ours-uhe-ei", acquisition="ei"),
+        _ours("ours-map-ei", acquisition="ei", estimation="map"),
+        Entrant(
+            name="uhe-literal",
+            target="benchmarks.common.literal_uhe_bo:LiteralUHEBOSampler",
+            knows_budget=True,
+        ),
         Entrant(name="go-ucb", target="bbo_plugins.optuna:GOUCBSampler"),
         _peer("gpsampler", "GPSampler", "torch", "scipy"),
         _peer("tpe", "TPESampler"),
         _peer("random", "RandomSampler"),
         # It leaves start-up points out and begins at the center of the box, as by default.
         _peer("cma-es", "CmaEsSampler", "cmaes", n_startup_trials=1),
-        Entrant(
-            name="botorch",
-            target="benchmarks.common.botorch_peer:BoTorchSampler",
-            requires=_BOTORCH,
-            distribution="botorch",
-        ),
-        Entrant(
-            name="hebo",
-            target="benchmarks.common.hebo_peer:HEBOSampler",
-            requires=("hebo", "pandas", "torch"),
-            distribution="hebo",
-        ),
-        Entrant(
-            name="smac",
-            target="benchmarks.common.smac_peer:SMACSampler",
-            requires=("smac", "ConfigSpace"),
-            distribution="smac",
-        ),
-        Entrant(
-            name="turbo",
-            target="benchmarks.common.turbo:TuRBOSampler",
-            requires=_BOTORCH,
-            distribution="botorch",
-        ),
+        _written_here("botorch", "botorch_peer:BoTorchSampler", *_BOTORCH, distribution="botorch"),
+        _written_here("hebo", "hebo_peer:HEBOSampler", "hebo", "pandas", "torch"),
+        _written_here("smac", "smac_peer:SMACSampler", "smac", "ConfigSpace"),
+        _written_here("turbo", "turbo:TuRBOSampler", *_BOTORCH, distribution="botorch"),
     )
 )
 

@@ -9,7 +9,6 @@ A benchmark of this kind is its problems, its entrants and one call of :func:`ru
 """
 
 import functools
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, Trial
 
 from benchmarks.common.report import Report
-from benchmarks.common.runs import Record, Run, by_processes, completed
+from benchmarks.common.runs import Record, Run, completed
 from benchmarks.common.samplers import Entrant, quiet
 from benchmarks.problems.problem import StudyProblem
 
@@ -29,10 +28,6 @@ from benchmarks.problems.problem import StudyProblem
 class StudyRun(Run):
     """One study to be run."""
 
-    problem: str
-    entrant: str
-    seed: int
-    n_trials: int
     fingerprint: str
     knows_budget: bool = False
 
@@ -48,7 +43,6 @@ def run_study(
     *,
     seed: int,
     n_trials: int,
-    given: Iterable[FrozenTrial] = (),
     before_tell: Callable[[Trial], object] = lambda _trial: None,
 ) -> tuple[list[FrozenTrial], list[float]]:
     """Run one study.
@@ -57,8 +51,7 @@ def run_study(
         problem: What to optimize.
         sampler: By what.
         seed: Of the start-up points and of the noise.
-        n_trials: Number of trials, those that are given not counted.
-        given: Complete trials to continue from, in place of start-up points.
+        n_trials: Number of trials.
         before_tell: Called with every trial when its value is known and the study is not told yet.
 
     Returns:
@@ -66,10 +59,8 @@ def run_study(
     """
     quiet()
     study = optuna.create_study(directions=list(problem.directions), sampler=sampler)
-    study.add_trials(given)
-    if not study.get_trials(deepcopy=False):
-        for params in problem.startup_points(seed, min(problem.n_startup, n_trials)):
-            study.enqueue_trial(dict(params))
+    for params in problem.startup_points(seed, min(problem.n_startup, n_trials)):
+        study.enqueue_trial(dict(params))
     seconds = []
     for _ in range(n_trials):
         start = time.process_time()
@@ -154,7 +145,7 @@ def run_studies(
         problem_named=problem_named,
         entrants={entrant.name: entrant for entrant in entrants},
     )
-    found = completed(runs, by_processes(work, jobs=jobs, minutes=minutes), report)
+    found = completed(runs, work, report, jobs=jobs, minutes=minutes)
     return [shortened(record, run.n_trials) for run, record in found.items()]
 
 
@@ -162,8 +153,3 @@ def shortened(record: Record, n_trials: int) -> Record:
     """Return a record as if its run had ended after ``n_trials``."""
     series = {k: v[:n_trials] for k, v in record.items() if isinstance(v, list)}
     return {**record, **series, "n_trials": min(record["n_trials"], n_trials)}
-
-
-def regret_curve(record: Mapping[str, Any]) -> list[float]:
-    """Return the regret after each trial of a record; infinite while there was none."""
-    return [math.inf if regret is None else float(regret) for regret in record["regrets"]]

@@ -7,6 +7,7 @@ have, a paired comparison over those that both have, and after t trials those co
 long.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from benchmarks.common.report import Report
-from benchmarks.common.studies import regret_curve
+from benchmarks.common.runs import grouped
 from benchmarks.problems.problem import StudyProblem
 
 RELATIVE_FLOOR = 1e-6
@@ -55,9 +56,9 @@ class Pair:
         """Wins, ties and losses as a cell."""
         return f"{self.wins} / {self.ties} / {self.losses}"
 
-    def interval(self, digits: int = 2) -> str:
+    def interval(self) -> str:
         """Return the ratio and its interval as a cell."""
-        return f"{self.ratio:.3g} [{self.low:.{digits}g}, {self.high:.{digits}g}]"
+        return f"{self.ratio:.3g} [{self.low:.2g}, {self.high:.2g}]"
 
 
 def quartiles(values: Sequence[float] | Floats, spec: str = ".3g", ends: str = ".2g") -> str:
@@ -102,16 +103,23 @@ def add_seconds(
         entrants: The columns.
         group_of: The row of each problem.
     """
-    found: dict[str, dict[str, list[float]]] = {}
-    for record in records:
-        of_group = found.setdefault(group_of[record["problem"]], {})
-        of_group.setdefault(record["entrant"], []).append(float(np.mean(record["seconds"])))
+    seconds = {
+        key: 1e3 * np.mean([np.mean(record["seconds"]) for record in group])
+        for key, group in grouped(
+            ({**r, "group": group_of[r["problem"]]} for r in records), "group", "entrant"
+        ).items()
+    }
     rows = [
-        [group, *(f"{1e3 * np.mean(by[name]):.1f}" if name in by else "" for name in entrants)]
-        for group, by in found.items()
+        [
+            group,
+            *(
+                f"{seconds[group, name]:.1f}" if (group, name) in seconds else ""
+                for name in entrants
+            ),
+        ]
+        for group in dict.fromkeys(group for group, _ in seconds)
     ]
-    if rows:
-        report.table("CPU ms per suggestion, start-up included", ["of", *entrants], rows)
+    report.table("CPU ms per suggestion, start-up included", ["of", *entrants], rows)
 
 
 def verdict(met: bool) -> str:  # noqa: FBT001 - a word for a truth value
@@ -158,7 +166,8 @@ class Comparison:
             if name not in problems:
                 continue
             scale = scales.setdefault(name, problems[name].scale)
-            curve = np.array(regret_curve(record))
+            # None while there was no feasible trial
+            curve = np.array([math.inf if r is None else r for r in record["regrets"]])
             floored = np.maximum(curve, RELATIVE_FLOOR * scale)
             per_entrant = curves.setdefault(name, {}).setdefault(record["entrant"], {})
             per_entrant[record["seed"]] = np.where(np.isinf(curve), NOTHING * scale, floored)
@@ -170,102 +179,89 @@ class Comparison:
             scales=scales,
         )
 
-    @property
-    def n_trials(self) -> int:
-        """Trials of the longest run."""
-        return max(
-            len(curve)
-            for runs in self.curves.values()
-            for per_seed in runs.values()
-            for curve in per_seed.values()
-        )
-
     def checkpoints(self, trials: Iterable[int]) -> list[int]:
-        """Return those numbers of trials that come before the end, and the end."""
-        return [*(t for t in trials if t < self.n_trials), self.n_trials]
+        """Return those numbers of trials that come before the longest run's end, and the end."""
+        runs = (run for by_entrant in self.curves.values() for run in by_entrant.values())
+        end = max(len(curve) for run in runs for curve in run.values())
+        return [*(t for t in trials if t < end), end]
 
     def values(self, problem: str, entrant: str, t: int | None = None) -> Floats:
         """Return the regrets (n_seeds,) after ``t`` trials, by default at the end."""
-        per_seed = self.curves[problem].get(entrant, {})
-        return np.array([c[(t or len(c)) - 1] for c in per_seed.values() if len(c) >= (t or 0)])
+        found = [_after(c, t) for c in self.curves[problem].get(entrant, {}).values()]
+        return np.array([regret for regret in found if regret is not None])
 
     def cells(self, t: int | None = None, group: str = ALL) -> Cells:
         """Return the regrets after ``t`` trials, by default at the end, of a group's problems."""
         cells: dict[tuple[str, int], dict[str, float]] = {}
         for problem, runs in self.curves.items():
-            if group not in {ALL, self.groups.get(problem)}:
-                continue
-            for entrant, per_seed in runs.items():
-                for seed, curve in per_seed.items():
-                    if len(curve) >= (t or 0):
-                        value = float(curve[(t or len(curve)) - 1])
-                        cells.setdefault((problem, seed), {})[entrant] = value
+            if group in {ALL, self.groups.get(problem)}:
+                for entrant, per_seed in runs.items():
+                    for seed, curve in per_seed.items():
+                        if (regret := _after(curve, t)) is not None:
+                            cells.setdefault((problem, seed), {})[entrant] = regret
         return cells
 
     @property
     def subsets(self) -> list[str]:
         """The groups' names, and that of all."""
-        return [*sorted({self.groups[name] for name in self.curves} if self.groups else ()), ALL]
+        groups = {self.groups.get(name, "") for name in self.curves}
+        return [*(sorted(groups) if len(groups) > 1 else ()), ALL]
 
-    def median_cells(self, problem: str, t: int | None = None, *, counts: bool = True) -> list[str]:
+    def median_cells(self, problem: str, t: int | None = None) -> list[str]:
         """Return a row's cells, none if no run is that long; the least median is bold."""
         regrets = [self.values(problem, entrant, t) for entrant in self.entrants]
         if not any(map(len, regrets)):
             return []
         least = min(float(np.median(found)) for found in regrets if len(found))
-        cells = []
-        for found in regrets:
-            if not len(found):
-                cells.append("not run")
-                continue
-            text = quartiles(found) + (f" ({len(found)})" if counts else "")
-            cells.append(f"**{text}**" if float(np.median(found)) == least else text)
-        return cells
+        texts = [f"{quartiles(found)} ({len(found)})" if len(found) else "" for found in regrets]
+        return [
+            f"**{text}**" if text and float(np.median(found)) == least else text
+            for text, found in zip(texts, regrets, strict=True)
+        ]
 
 
-def ranks_by_problem(cells: Cells, entrants: Sequence[str]) -> dict[str, list[Floats]]:
-    """Return the ranks (n_entrants,) of each run that all entrants have, by problem; 1 is best."""
+def _after(curve: Floats, t: int | None) -> float | None:
+    """Return the regret after ``t`` trials, by default at the end; None if there are fewer."""
+    return float(curve[(t or len(curve)) - 1]) if len(curve) >= (t or 0) else None
+
+
+def mean_ranks(cells: Cells, entrants: Sequence[str]) -> tuple[Floats | None, int]:
+    """Return mean ranks (n_entrants,), 1 is best, and over how many runs that all entrants have.
+
+    Ranks are averaged over a problem's seeds first, so that every problem counts alike.
+    """
     ranks: dict[str, list[Floats]] = {}
     for (problem, _seed), cell in cells.items():
         if all(name in cell for name in entrants):
             ranks.setdefault(problem, []).append(rankdata([cell[name] for name in entrants]))
-    return ranks
-
-
-def mean_ranks(cells: Cells, entrants: Sequence[str]) -> tuple[Floats | None, int]:
-    """Return mean ranks (n_entrants,), and over how many runs that all entrants have.
-
-    Ranks are averaged over a problem's seeds first, so that every problem counts alike.
-    """
-    ranks = ranks_by_problem(cells, entrants)
     if not ranks:
         return None, 0
     means = np.array([np.mean(of_problem, axis=0) for of_problem in ranks.values()])
     return means.mean(axis=0), sum(map(len, ranks.values()))
 
 
-def log_ratios(cells: Cells, first: str, second: str) -> dict[str, list[float]]:
-    """Return log(first's regret / second's) of the runs that both have, by problem."""
-    logs: dict[str, list[float]] = {}
+def _common(cells: Cells, first: str, second: str) -> dict[str, Floats]:
+    """Return the regrets (n, 2) of two entrants in the runs that both have, by problem."""
+    both: dict[str, list[tuple[float, float]]] = {}
     for (problem, _seed), cell in cells.items():
         if first in cell and second in cell:
-            logs.setdefault(problem, []).append(math.log(cell[first] / cell[second]))
-    return logs
+            both.setdefault(problem, []).append((cell[first], cell[second]))
+    return {problem: np.array(pairs) for problem, pairs in both.items()}
 
 
 def paired(cells: Cells, first: str, second: str) -> Pair | None:
     """Compare two entrants on the runs that both have; None if there is none."""
-    logs = log_ratios(cells, first, second)
-    if not logs:
+    both = _common(cells, first, second).values()
+    if not both:
         return None
-    ratios = np.concatenate([np.array(values) for values in logs.values()])
+    signs = np.sign(np.concatenate([pairs[:, 0] - pairs[:, 1] for pairs in both]))
     # The claim generalizes over problems, not seeds, so the interval is over problems.
-    means = np.array([np.mean(values) for values in logs.values()])
+    means = np.array([np.log(pairs[:, 0] / pairs[:, 1]).mean() for pairs in both])
     half = WALD * float(means.std(ddof=1)) / math.sqrt(means.size) if means.size > 1 else math.nan
     return Pair(
-        wins=int((ratios < 0.0).sum()),
-        ties=int((ratios == 0.0).sum()),
-        losses=int((ratios > 0.0).sum()),
+        wins=int((signs < 0.0).sum()),
+        ties=int((signs == 0.0).sum()),
+        losses=int((signs > 0.0).sum()),
         ratio=math.exp(float(means.mean())),
         low=math.exp(float(means.mean()) - half),
         high=math.exp(float(means.mean()) + half),
@@ -277,16 +273,10 @@ def behind(cells: Cells, first: str, second: str) -> dict[str, float]:
 
     Medians are over the seeds that both have.
     """
-    both: dict[str, list[tuple[float, float]]] = {}
-    for (problem, _seed), cell in cells.items():
-        if first in cell and second in cell:
-            both.setdefault(problem, []).append((cell[first], cell[second]))
-    ratios = {}
-    for problem, pairs in both.items():
-        mine, theirs = np.median(np.array(pairs), axis=0)
-        if mine > theirs:
-            ratios[problem] = float(mine / theirs)
-    return ratios
+    medians = {
+        name: np.median(pairs, axis=0) for name, pairs in _common(cells, first, second).items()
+    }
+    return {name: float(mine / theirs) for name, (mine, theirs) in medians.items() if mine > theirs}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,124 +288,76 @@ class CheckpointTables:
         trials: After how many; the last one is the end of the longest run, whatever it is; None
             for the end of each run alone, where problems have budgets of their own.
         group: What the groups are called in a heading, in the singular and in the plural.
+        what: What is compared.
     """
 
     name: str
     trials: Sequence[int] | None
     group: tuple[str, str] = ("group", "groups")
+    what: str = "simple regret"
 
-    def add(
-        self,
-        report: Report,
-        comparison: Comparison,
-        *,
-        first: Sequence[str],
-        ranked: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:
+    def add(self, report: Report, comparison: Comparison, *, first: Sequence[str]) -> None:
         """Add medians, mean ranks and paired comparisons to the report.
 
         Args:
             report: What to add to.
             comparison: The regrets.
             first: The entrants that are compared in pairs with each other and with all others.
-            ranked: Which entrants are ranked among each other, by what they are called; by default
-                all entrants.
         """
         if not comparison.curves:
             report.note(f"{self.name}: nothing was measured.")
             return
-        self.add_medians(report, comparison)
-        for whom, names in (ranked or {"all entrants": comparison.entrants}).items():
-            self.add_ranks(report, comparison, names, whom)
-        self.add_pairs(report, comparison, first)
+        self._add_medians(report, comparison)
+        self._add_ranks(report, comparison)
+        self._add_pairs(report, comparison, first)
         counts = ", ".join(
             f"{name} {sum(len(runs.get(name, {})) for runs in comparison.curves.values())}"
             for name in comparison.entrants
         )
         report.note(f"Runs in {self.name}: {counts}.")
 
-    def add_medians(self, report: Report, comparison: Comparison) -> None:
-        """Add the table of medians and quartiles."""
+    def _add_medians(self, report: Report, comparison: Comparison) -> None:
         rows = [
-            [
-                problem,
-                *self._if_grouped(comparison, comparison.groups.get(problem)),
-                t or "all",
-                *cells,
-            ]
+            [problem, comparison.groups.get(problem, ""), t or "all", *cells]
             for problem in comparison.curves
-            for t in self.checkpoints(comparison)
+            for t in self._checkpoints(comparison)
             if (cells := comparison.median_cells(problem, t))
         ]
         report.table(
-            f"{self.name}: simple regret, median [quartiles] (number of seeds)",
-            [
-                "problem",
-                *self._if_grouped(comparison, self.group[0]),
-                "trials",
-                *comparison.entrants,
-            ],
+            f"{self.name}: {self.what}, median [quartiles] (number of seeds)",
+            ["problem", self.group[0], "trials", *comparison.entrants],
             rows,
         )
 
-    def add_ranks(
-        self, report: Report, comparison: Comparison, names: Sequence[str], whom: str
-    ) -> None:
-        """Add the table of mean ranks among ``names``, who are called ``whom``."""
-        chosen = [name for name in comparison.entrants if name in names]
+    def _add_ranks(self, report: Report, comparison: Comparison) -> None:
         rows: list[list[object]] = []
-        for t in self.checkpoints(comparison):
+        for t in self._checkpoints(comparison):
             for group in comparison.subsets:
-                ranks, n_runs = mean_ranks(comparison.cells(t, group), chosen)
-                if ranks is not None and len(chosen) > 1:
-                    cells = [f"{rank:.2f}" for rank in ranks]
-                    rows.append([t or "all", *self._if_grouped(comparison, group), n_runs, *cells])
-        if rows:
-            groups = self._if_grouped(comparison, self.group[1])
-            headers = ["trials", *groups, "problems x seeds", *chosen]
-            report.table(f"{self.name}: mean rank among {whom}, 1 is best", headers, rows)
+                ranks, n_runs = mean_ranks(comparison.cells(t, group), comparison.entrants)
+                if ranks is not None:
+                    rows.append([t or "all", group, n_runs, *(f"{rank:.2f}" for rank in ranks)])
+        headers = ["trials", self.group[1], "problems x seeds", *comparison.entrants]
+        report.table(f"{self.name}: mean rank of all that have the run, 1 is best", headers, rows)
 
-    def add_pairs(self, report: Report, comparison: Comparison, first: Sequence[str]) -> None:
+    def _add_pairs(self, report: Report, comparison: Comparison, first: Sequence[str]) -> None:
         """Add the paired comparisons, and by name the problems on which the first is behind."""
         rows: list[list[object]] = []
         mine = [name for name in first if name in comparison.entrants]
         others = [name for name in comparison.entrants if name not in mine]
         pairs = [(own, other) for i, own in enumerate(mine) for other in [*mine[i + 1 :], *others]]
-        for own, other in pairs:
-            for t in self.checkpoints(comparison):
-                for group in comparison.subsets:
-                    cells = comparison.cells(t, group)
-                    pair = paired(cells, own, other)
-                    if pair is None:
-                        continue
-                    lost = behind(cells, own, other) if group == ALL else {}
-                    names = ", ".join(f"{name} ({by:.2g}x)" for name, by in lost.items())
-                    groups = self._if_grouped(comparison, group)
-                    row = [
-                        f"{own} against {other}",
-                        t or "all",
-                        *groups,
-                        pair.counts,
-                        pair.interval(),
-                    ]
-                    rows.append([*row, names])
-        if not rows:
-            return
-        headers = [
-            "pair",
-            "trials",
-            *self._if_grouped(comparison, self.group[1]),
-            "wins / ties / losses",
-            "regret ratio [95% over problems]",
-            "behind by median",
-        ]
+        for (own, other), t, group in itertools.product(
+            pairs, self._checkpoints(comparison), comparison.subsets
+        ):
+            cells = comparison.cells(t, group)
+            if pair := paired(cells, own, other):
+                lost = behind(cells, own, other) if group == ALL else {}
+                names = ", ".join(f"{name} ({by:.2g}x)" for name, by in lost.items())
+                duel = f"{own} against {other}"
+                rows.append([duel, t or "all", group, pair.counts, pair.interval(), names])
+        headers = ["pair", "trials", self.group[1], "wins / ties / losses"]
+        headers += ["ratio [95% over problems]", "behind by median"]
         report.table(f"{self.name}: paired comparison, below 1 the first is better", headers, rows)
 
-    def checkpoints(self, comparison: Comparison) -> Sequence[int | None]:
+    def _checkpoints(self, comparison: Comparison) -> Sequence[int | None]:
         """Return after how many trials the tables are; None for the end of each run."""
         return [None] if self.trials is None else comparison.checkpoints(self.trials)
-
-    @staticmethod
-    def _if_grouped(comparison: Comparison, cell: str | None) -> list[str]:
-        """Return a cell of the column of groups, nothing where there are none."""
-        return [cell or ""] if comparison.groups else []

@@ -6,9 +6,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import numpy as np
+
+from benchmarks.common.tables import verdict
 
 Result = TypeVar("Result")
 
@@ -44,35 +48,44 @@ def in_fresh_process(code: str, *words: str, environment: Mapping[str, str] | No
     return json.loads(done.stdout)
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """How long the peer takes, divided by how long ours does, of the same steps.
+RATIO_HEADERS = ("ratio", "spread", "CPU time", "peer ms", "our ms", "goal", "verdict")
+RATIO_NOTE = (
+    "Ratios are medians over medians of wall time; the spread is the least and the largest ratio "
+    'of two calls of the same step; "CPU time" is the ratio of median CPU times, which other work '
+    "on the machine does not disturb. Milliseconds are median / mean / 95th percentile: context, "
+    "not results."
+)
 
-    Attributes:
-        ours: Wall times of ours, in seconds.
-        theirs: Those of the peer.
-        wall: Ratio of median wall times.
-        cells: It, the least and the largest ratio of two calls of the same step, and the ratio of
-            median CPU times.
+
+def ratio_cells(timings: Iterable[Timing], ours: str, peer: str, goal: float | None) -> list[str]:
+    """Return how long the peer takes, divided by how long ours does, of the same steps.
+
+    Args:
+        timings: Those of both, and of others.
+        ours: The name of ours.
+        peer: That of the peer.
+        goal: The least ratio that will do; None for none.
+
+    Returns:
+        The cells under ``RATIO_HEADERS``.
     """
-
-    ours: list[float]
-    theirs: list[float]
-    wall: float
-    cells: tuple[str, str, str]
-
-
-def ratio_of(timings: Iterable[Timing], ours: str, peer: str) -> Ratio | None:
-    """Compare two entrants; None if one has no times."""
     by_entrant: dict[str, dict[tuple[int, int], Timing]] = {ours: {}, peer: {}}
     for timing in timings:
         by_entrant.setdefault(timing.entrant, {})[timing.seed, timing.step] = timing
     own, theirs = by_entrant[ours], by_entrant[peer]
-    if not own or not theirs:
-        return None
     pairs = [theirs[key].wall / own[key].wall for key in own]
-    walls = [[t.wall for t in found.values()] for found in (own, theirs)]
-    cpus = [statistics.median(t.cpu for t in found.values()) for found in (own, theirs)]
-    wall = statistics.median(walls[1]) / statistics.median(walls[0])
+    walls = [[t.wall for t in found.values()] for found in (theirs, own)]
+    wall, cpu = (
+        statistics.median(getattr(t, clock) for t in theirs.values())
+        / statistics.median(getattr(t, clock) for t in own.values())
+        for clock in ("wall", "cpu")
+    )
+    judged = ("", "") if goal is None else (f">= {goal:g}", verdict(wall >= goal))
     spread = f"{min(pairs):.1f} - {max(pairs):.1f}"
-    return Ratio(walls[0], walls[1], wall, (f"{wall:.1f}", spread, f"{cpus[1] / cpus[0]:.1f}"))
+    return [f"{wall:.1f}", spread, f"{cpu:.1f}", *map(_milliseconds, walls), *judged]
+
+
+def _milliseconds(walls: Sequence[float]) -> str:
+    """Return median, mean and 95th percentile of times in seconds."""
+    figures = (statistics.median(walls), statistics.mean(walls), np.percentile(walls, 95))
+    return " / ".join(f"{1e3 * figure:.1f}" for figure in figures)

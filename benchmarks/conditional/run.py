@@ -5,17 +5,26 @@ of the best trial, as its minimum is 0; of a real one what stands in the tables 
 error rate. What was chosen on which problems is said in ``benchmarks.problems.conditional``.
 """
 
-import argparse
-
-from benchmarks.common.report import Report
 from benchmarks.common.sampler_benchmark import SamplerBenchmark
+from benchmarks.common.samplers import SAMPLERS, Entrant, by_name
 from benchmarks.common.tables import CheckpointTables
-from benchmarks.conditional.entrants import ENTRANTS, OURS
-from benchmarks.problems.conditional import PROBLEMS, REAL
-from benchmarks.problems.hpo_tables import is_missing
+from benchmarks.problems.conditional import PROBLEMS
 from benchmarks.problems.problem import ObjectiveProblem
 
 DESCRIPTION = "Regret in define-by-run studies with conditional parameters, synthetic and real."
+_TPE_GROUP = Entrant(
+    name="tpe-group",
+    target="optuna.samplers:TPESampler",
+    arguments={"multivariate": True, "group": True},
+    distribution="optuna",
+)
+ENTRANTS = by_name(
+    (
+        *(SAMPLERS[name] for name in ("bbo", "ours-uhe", "ours-map", "go-ucb", "tpe")),
+        _TPE_GROUP,
+        *(SAMPLERS[name] for name in ("gpsampler", "smac", "random")),
+    )
+)
 SIZES = {"problems": tuple(PROBLEMS), "samplers": tuple(ENTRANTS), "seeds": 10}
 QUICK = {
     "problems": ("three_branches", "small_rate", "preprocessing_and_model"),
@@ -34,15 +43,7 @@ BENCHMARK = SamplerBenchmark(
     problems=tuple(PROBLEMS),
     problem_named=problem_named,
     tables=CheckpointTables(name="conditional", trials=(30, 60)),
-    first=OURS[:2],
+    first=["bbo", "ours-uhe"],
     entrants=ENTRANTS,
 )
-add_arguments = BENCHMARK.add_arguments
-
-
-def run(options: argparse.Namespace, report: Report) -> None:
-    """Run what is not stored yet, then report on everything asked for."""
-    if is_missing() and not REAL.keys().isdisjoint(options.problems):
-        report.skip("the real problems", "not installed: scikit-learn")
-        options.problems = [name for name in options.problems if name not in REAL]
-    BENCHMARK.run(options, report)
+add_arguments, run = BENCHMARK.add_arguments, BENCHMARK.run

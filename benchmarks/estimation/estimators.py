@@ -1,21 +1,19 @@
 """Estimates of a kernel's hyperparameters that benchmarks compare, ours by their loss."""
 
-import importlib
 import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from bbo_plugins.gp import likelihood, surrogate
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import FitCriterion, Hyperparameters
 from bbo_plugins.methods.uhe_bo import losses
-from benchmarks.common.ablations import LiteralLoss
-
-FloatArray: TypeAlias = NDArray[np.float64]
+from bbo_plugins.space.dimension import FloatArray
+from benchmarks.common.literal_uhe_bo import LiteralLoss
 
 # "marginal" is the ordinary MAP estimate. All have the default prior but "literal-gamma", which has
 # the paper's.
@@ -61,12 +59,8 @@ def estimate(name: str, X: FloatArray, y: FloatArray) -> Hyperparameters:
 
 def _maximum_likelihood(X: FloatArray, z: FloatArray) -> Hyperparameters:
     """Maximize the likelihood by scikit-learn, with its own default bounds and starts."""
-    kernels: Any = importlib.import_module("sklearn.gaussian_process.kernels")
-    gaussian_process: Any = importlib.import_module("sklearn.gaussian_process")
-    kernel = kernels.ConstantKernel() * kernels.Matern(np.ones(X.shape[1]), nu=2.5)
-    regressor = gaussian_process.GaussianProcessRegressor(
-        kernel + kernels.WhiteKernel(), n_restarts_optimizer=_N_RESTARTS, random_state=0
-    )
+    kernel = ConstantKernel() * Matern(np.ones(X.shape[1]), nu=2.5) + WhiteKernel()
+    regressor = GaussianProcessRegressor(kernel, n_restarts_optimizer=_N_RESTARTS, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # estimates at a bound are part of the result
         fitted = regressor.fit(X, z).kernel_

@@ -11,7 +11,7 @@ The prediction error of the paper's Fig. 4 is part of ``python -m benchmarks pap
 """
 
 import argparse
-import math
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,7 +22,6 @@ from benchmarks.common.report import Report
 from benchmarks.common.tables import quartiles, verdict
 from benchmarks.estimation.estimators import LOSSES, PEER, estimate
 from benchmarks.problems.gp_samples import BIASED, DESIGNS, LENGTH_SCALES, draw
-from benchmarks.problems.hpo_tables import is_missing
 
 DESCRIPTION = "Hyperparameters recovered from i.i.d. and biased samples of a known process."
 SIZES = {
@@ -40,45 +39,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_names(parser, "--estimates", (*LOSSES, PEER))
 
 
-def measure(
-    design: str, dimension: int, sizes: Sequence[int], estimates: Sequence[str], seed: int
-) -> list[dict[str, Any]]:
-    """Estimate from every prefix of one history; returns a record for each."""
-    X, y = draw(design, dimension, max(sizes), seed)
-    records = []
-    for n in sizes:
-        for name in estimates:
-            found = estimate(name, X[:n], y[:n])
-            ratios = found.length_scales / LENGTH_SCALES[dimension]
-            records.append(
-                {
-                    "design": design,
-                    "dimension": dimension,
-                    "n": n,
-                    "seed": seed,
-                    "estimate": name,
-                    "length_scale_ratios": ratios.tolist(),
-                }
-            )
-    return records
-
-
 def run(options: argparse.Namespace, report: Report) -> None:
-    """Draw every history, estimate from it, and report."""
+    """Draw every history, estimate from every prefix of it, and report."""
     report.restart()
-    estimates = list(dict.fromkeys(options.estimates))
-    if PEER in estimates and is_missing():
-        report.skip(PEER, "not installed: sklearn")
-        estimates.remove(PEER)
-    records = []
-    for seed in range(options.seeds):
-        for dimension in options.dimensions:
-            for design in DESIGNS:
-                report.progress(f"{design}, d = {dimension}, seed {seed}")
-                fresh = measure(design, dimension, options.sizes, estimates, seed)
-                for record in fresh:
-                    report.record(**record)
-                records += fresh
+    estimates, records = list(dict.fromkeys(options.estimates)), []
+    for seed, dimension, design in itertools.product(
+        range(options.seeds), options.dimensions, DESIGNS
+    ):
+        report.progress(f"{design}, d = {dimension}, seed {seed}")
+        X, y = draw(design, dimension, max(options.sizes), seed)
+        for n, name in itertools.product(options.sizes, estimates):
+            ratios = estimate(name, X[:n], y[:n]).length_scales / LENGTH_SCALES[dimension]
+            record = {
+                "design": design,
+                "dimension": dimension,
+                "n": n,
+                "seed": seed,
+                "estimate": name,
+                "length_scale_ratios": ratios.tolist(),
+            }
+            report.record(**record)
+            records.append(record)
     add_tables(report, records, estimates)
 
 
@@ -86,61 +67,44 @@ def add_tables(
     report: Report, records: Sequence[Mapping[str, Any]], estimates: Sequence[str]
 ) -> None:
     """Add the table of length-scales to the report, and which goals are met."""
-    if not records:
-        report.note("Nothing was measured.")
-        return
-    settings = sorted({(r["dimension"], list(DESIGNS).index(r["design"]), r["n"]) for r in records})
-    length_rows = []
-    for dimension, design_index, n in settings:
-        design = list(DESIGNS)[design_index]
-        chosen = [r for r in records if _setting(r) == (dimension, design, n)]
-        head = [dimension, design, n]
-        length_rows.append(
-            [*head, *(quartiles(_length_ratios(chosen, name)) for name in estimates)]
-        )
+    ratios: dict[tuple[int, str, int], dict[str, list[float]]] = {}
+    for record in records:
+        cell = ratios.setdefault((record["dimension"], record["design"], record["n"]), {})
+        cell.setdefault(record["estimate"], []).extend(record["length_scale_ratios"])
     n_seeds = len({record["seed"] for record in records})
-    headers = ["d", "history", "n", *estimates]
     report.table(
         f"Estimated / true length-scale: median [quartiles] over {n_seeds} seeds and all axes",
-        headers,
-        length_rows,
+        ["d", "history", "n", *estimates],
+        [
+            [*cell, *(quartiles(found[name]) for name in estimates)]
+            for cell, found in ratios.items()
+        ],
     )
-    _add_goal(report, records, estimates)
-
-
-def _add_goal(
-    report: Report, records: Sequence[Mapping[str, Any]], estimates: Sequence[str]
-) -> None:
-    """Say which estimates are near the truth on the longest biased histories."""
-    n = max(record["n"] for record in records)
-    biased = [r for r in records if r["design"] in BIASED and r["n"] == n]
+    longest = max(n for _, _, n in ratios)
     rows = []
     for name in estimates:
-        cells, met = [], True
-        for design in BIASED:
-            ratios = _length_ratios([r for r in biased if r["design"] == design], name)
-            median = float(np.median(ratios))
-            met &= GOAL[0] <= median <= GOAL[1]
-            cells.append(f"{median:.3g}")
-        spread = math.exp(float(np.abs(np.log(_length_ratios(biased, name))).mean()))
-        pooled = float(np.median(_length_ratios(biased, name)))
-        rows.append([name, *cells, f"{pooled:.3g}", f"{spread:.3g}", verdict(met)])
-    headers = ["estimate", *BIASED, "all biased", "typical factor", "goal"]
+        biased = {
+            design: [
+                ratio
+                for cell, found in ratios.items()
+                if cell[1:] == (design, longest)
+                for ratio in found[name]
+            ]
+            for design in BIASED
+        }
+        medians = [float(np.median(found)) for found in biased.values()]
+        pooled = np.concatenate(list(biased.values()))
+        met = all(GOAL[0] <= median <= GOAL[1] for median in medians)
+        spread = np.exp(np.abs(np.log(pooled)).mean())
+        figures = (*medians, float(np.median(pooled)), spread)
+        rows.append([name, *(f"{figure:.3g}" for figure in figures), verdict(met)])
     report.table(
-        f"Median length-scale ratio on biased histories, n = {n}, all d; goal: "
+        f"Median length-scale ratio on biased histories, n = {longest}, all d; goal: "
         f"{GOAL[0]:g} to {GOAL[1]:g} in each",
-        headers,
+        ["estimate", *BIASED, "all biased", "typical factor", "goal"],
         rows,
     )
     report.note(
         "The typical factor by which an estimate is off, the exponential of the mean |log ratio|: "
         "a median near one does not say that single estimates are near the truth."
     )
-
-
-def _setting(record: Mapping[str, Any]) -> tuple[int, str, int]:
-    return record["dimension"], record["design"], record["n"]
-
-
-def _length_ratios(records: Sequence[Mapping[str, Any]], name: str) -> list[float]:
-    return [ratio for r in records if r["estimate"] == name for ratio in r["length_scale_ratios"]]

@@ -33,22 +33,19 @@ ball (a step outside is drawn back towards the center); F (the largest absolute 
 round 0, which Eqs. (3) and (4) have and Algorithm 1 has not (there is none here).
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Self
 
 import numpy as np
 from scipy import optimize
 from scipy.special import expit
 
 from bbo_plugins.methods.go_ucb.regression import factorize, solve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bbo_plugins.space.dimension import FloatArray
+from bbo_plugins.space.dimension import FloatArray
+from benchmarks.common import peer
+from benchmarks.common.peer import Floats, Peer, Points, Space
 
 _ORACLE_STEPS, _ORACLE_RATE = 2000, 1e-11
 _ASCENT_STEPS, _ASCENT_RATE = 2000, 1e-4
@@ -125,7 +122,7 @@ class DualBall:
         *,
         regularization: float,
         beta: float,
-    ) -> DualBall:
+    ) -> Self:
         """Build the ball from the finished rounds.
 
         Args:
@@ -234,6 +231,7 @@ class LiteralGOUCB:
         self._rng = rng
         self._seen: list[tuple[FloatArray, float]] = []  # Phase I
         self._start = np.empty(0)  # ŵ_0
+        self._n_told = 0  # by suggest()
         self._history: list[tuple[FloatArray, FloatArray, float, float]] = []  # g_i, ŵ_i, f_i, y_i
 
     @property
@@ -274,6 +272,13 @@ class LiteralGOUCB:
         center = self.ball().center
         f, gradient, _ = self.network.gradients(center, x)
         self._history.append((gradient, center, f, y))
+
+    def suggest(self, X: FloatArray, y: FloatArray) -> FloatArray:
+        """Tell what has not been told yet of all points ``X`` (n, d) and values, and ask."""
+        for x, value in zip(X[self._n_told :], y[self._n_told :].tolist(), strict=True):
+            self.tell(x, value)
+        self._n_told = len(y)
+        return self.ask()
 
     def _oracle(self) -> FloatArray:
         """Return ŵ_0, Eq. (2)."""
@@ -327,3 +332,31 @@ class LiteralGOUCB:
                 break
             best = value
         return x
+
+
+class LiteralSampler(Peer):
+    """The paper's Algorithm 1 with its printed settings, for one study of floats, minimized.
+
+    The start-up points are the study's own first trials: uniform like the paper's Phase I, and the
+    same ones for all entrants.
+    """
+
+    def __init__(self, *, seed: int, budget: int, n_startup_trials: int, exact: bool) -> None:
+        """Keep the budget, of which ``n_startup_trials`` are Phase I."""
+        super().__init__(seed=seed, n_startup_trials=1)
+        self._settings: dict[str, Any] = {
+            "n_rounds": max(budget - n_startup_trials, 2),
+            "rng": np.random.default_rng(seed),
+            "n_startup": n_startup_trials,
+            "exact": exact,
+        }
+        self._method: LiteralGOUCB | None = None
+
+    def suggest(self, y: Floats, points: Points, number: int, space: Space) -> dict[str, Any]:
+        """Tell the method what it has not been told yet, and ask it."""
+        del number
+        if self._method is None:
+            limits = np.array([peer.limits(at)[:2] for at in space.values()])
+            self._method = LiteralGOUCB(limits, **self._settings)
+        X = np.array([[point[name] for name in space] for point in points])
+        return dict(zip(space, self._method.suggest(X, y).tolist(), strict=True))

@@ -11,8 +11,7 @@ which ended with the lowest validation loss.
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import optuna
@@ -28,44 +27,8 @@ FULL_TRAININGS = 10  # of the peers that the budget would allow: R = B / 10
 OUTERS = (5, 10, 20, 40, 80)
 PAPER_OUTERS = (20, 40, 60)  # T in section 5 of Fu et al. (2024)
 PHIS = (0.3, 1.0, 3.0)
-
-
-@dataclass(frozen=True)
-class Method:
-    """One way of spending the steps.
-
-    Attributes:
-        name: As it reads in the tables.
-        run: Spends the steps on a task, given them and a seed.
-        ours: Whether it is this package's.
-    """
-
-    name: str
-    run: Callable[[Task, int, int], "Outcome"]
-    ours: bool
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The model a search ends with.
-
-    Attributes:
-        validation_loss: Its loss on the validation part, which it was chosen by.
-        test_loss: On the test part.
-        test_error: Share of the test part that it gets wrong.
-        n_steps: How long it was trained.
-        n_configurations: How many configurations were tried.
-        n_longest: Steps of the longest training of all.
-        spent: Steps of all trainings together.
-    """
-
-    validation_loss: float
-    test_loss: float
-    test_error: float
-    n_steps: int
-    n_configurations: int
-    n_longest: int
-    spent: int
+# Spends the steps on a task, given them and a seed; returns what :meth:`Bench.outcome` does.
+Method: TypeAlias = Callable[[Task, int, int], dict[str, float]]
 
 
 class Bench:
@@ -100,23 +63,26 @@ class Bench:
         self._ended[trial.number] = (training, loss)
         return float(np.log(loss))
 
-    def outcome(self) -> Outcome:
-        """Return the model with the lowest validation loss."""
+    def outcome(self) -> dict[str, float]:
+        """Return losses and the test error of the model with the lowest validation loss, and steps.
+
+        Counted are those of its training, of the longest one, and of all of them (``spent``).
+        """
         best, loss = min(self._ended.values(), key=lambda ended: ended[1])
-        return Outcome(
-            validation_loss=loss,
-            test_loss=best.test_loss(),
-            test_error=best.test_error(),
-            n_steps=best.n_steps,
-            n_configurations=self._n_configurations,
-            n_longest=max(training.n_steps for training, _ in self._ended.values()),
-            spent=self.spent,
-        )
+        return {
+            "validation_loss": loss,
+            "test_loss": best.test_loss(),
+            "test_error": best.test_error(),
+            "n_steps": best.n_steps,
+            "n_configurations": self._n_configurations,
+            "n_longest": max(training.n_steps for training, _ in self._ended.values()),
+            "spent": self.spent,
+        }
 
 
 def by_horizon(
     task: Task, total: int, seed: int, *, horizon: Callable[[int], InnerHorizon], **options: Any
-) -> Outcome:
+) -> dict[str, float]:
     """Train by a horizon, with our sampler."""
     plan, bench = horizon(total), Bench(task, seed)
 
@@ -138,7 +104,7 @@ def by_pruner(
     *,
     pruner: Callable[[], BasePruner],
     full_trainings: int = FULL_TRAININGS,
-) -> Outcome:
+) -> dict[str, float]:
     """Train up to R steps unless pruned."""
     bench = Bench(task, seed)
     largest = max(total // full_trainings, N_REPORTS)
@@ -172,22 +138,9 @@ def fixed(total: int, *, n_outer: int) -> InnerHorizon:
     return InnerHorizon(n_outer=n_outer, constant=total // n_outer / n_outer)
 
 
-def _ours(name: str, acquisition: str, horizon: Callable[[int], InnerHorizon]) -> Method:
-    run = functools.partial(by_horizon, horizon=horizon, acquisition=acquisition)
-    return Method(name, run, ours=True)
-
-
-def _peer(name: str, **options: Any) -> Method:
-    return Method(name, functools.partial(by_pruner, **options), ours=False)
-
-
-def _hyperband() -> BasePruner:
-    return HyperbandPruner(min_resource=1, max_resource=N_REPORTS)
-
-
 PEERS: dict[str, Callable[[], BasePruner]] = {
     "asha": SuccessiveHalvingPruner,
-    "hyperband": _hyperband,
+    "hyperband": functools.partial(HyperbandPruner, min_resource=1, max_resource=N_REPORTS),
     "median": MedianPruner,
 }
 OURS = {"ei": "logei", "ucb": "ucb"}
@@ -198,15 +151,15 @@ HORIZONS: dict[str, Callable[[int], InnerHorizon]] = {
 }
 GROWING = tuple(f"growing-{name}" for name in OURS)
 RATIOS = tuple(f"T={n}-{name}" for name in OURS for n in OUTERS)
-METHODS = {
-    method.name: method
-    for method in (
-        *(
-            _ours(f"{horizon}-{name}", acquisition, HORIZONS[horizon])
-            for horizon in HORIZONS
-            for name, acquisition in OURS.items()
-        ),
-        *(_peer(name, pruner=pruner) for name, pruner in PEERS.items()),
-        _peer("asha-5", pruner=SuccessiveHalvingPruner, full_trainings=5),  # R = B / 5
-    )
+RIVALS: dict[str, Method] = {
+    **{name: functools.partial(by_pruner, pruner=pruner) for name, pruner in PEERS.items()},
+    "asha-5": functools.partial(by_pruner, pruner=SuccessiveHalvingPruner, full_trainings=5),
+}
+METHODS: dict[str, Method] = {
+    **{
+        f"{kind}-{name}": functools.partial(by_horizon, horizon=horizon, acquisition=acquisition)
+        for kind, horizon in HORIZONS.items()
+        for name, acquisition in OURS.items()
+    },
+    **RIVALS,
 }

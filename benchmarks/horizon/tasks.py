@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.trial import Trial
+from sklearn.datasets import load_digits
 
 BATCH = 8
 _ROWS = np.arange(BATCH)
@@ -190,8 +191,6 @@ def _split(name: str, X: NDArray[Any], y: NDArray[Any], n_train: int, n_validati
 @functools.cache
 def digits() -> Data:
     """Return scikit-learn's digits: 800 to train on, 400 to validate, 597 to test."""
-    from sklearn.datasets import load_digits  # noqa: PLC0415 - only where it is used
-
     X, y = load_digits(return_X_y=True)
     return _split("digits", X / 16.0, y, 800, 400)
 

@@ -14,25 +14,29 @@ in its environment, beside two processes that keep their cores busy.
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from bbo_plugins.optuna.study.trials import mark_never_ran
 from benchmarks.__main__ import THREAD_VARIABLES
 from benchmarks.common.histories import history
-from benchmarks.common.options import add_count, add_names, positive_int
+from benchmarks.common.options import add_names, positive_int
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS, Entrant, available, quiet
-from benchmarks.common.tables import verdict
-from benchmarks.common.timing import Timing, in_fresh_process, ratio_of, timed
+from benchmarks.common.timing import (
+    RATIO_HEADERS,
+    RATIO_NOTE,
+    Timing,
+    in_fresh_process,
+    ratio_cells,
+    timed,
+)
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.problem import N_STARTUP, Problem
 
@@ -82,9 +86,6 @@ Timings = Mapping[str, list[Timing]]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this benchmark's own options."""
     add_names(parser, "--samplers", SAMPLERS, "these entrants, first the one to compare with")
-    add_names(parser, "--peers", SAMPLERS, "entrants in addition")
-    parser.set_defaults(peers=[])
-    add_count(parser, "--repetitions", "counted steps per history")
     parser.add_argument(
         "--lengths",
         nargs="+",
@@ -172,54 +173,27 @@ def print_timings(problem: str, n: str, seed: str, n_steps: str, *names: str) ->
     print(json.dumps({kind: [asdict(one) for one in timings] for kind, timings in found.items()}))
 
 
-def _milliseconds(walls: Sequence[float]) -> str:
-    """Return median, mean and 95th percentile of times in seconds."""
-    figures = (statistics.median(walls), statistics.mean(walls), np.percentile(walls, 95))
-    return " / ".join(f"{1e3 * figure:.1f}" for figure in figures)
-
-
 def add_ratio_table(
     report: Report, found: Mapping[tuple[str, Setting], Sequence[Timing]], names: Sequence[str]
 ) -> None:
     """Add the table of ratios of each entrant's times to the first one's."""
     first, *peers = names
-    kinds = dict.fromkeys(kind for kind, _ in found)
-    rows: list[list[object]] = []
-    for kind in kinds:
-        for peer in peers:
-            for setting in [setting for of, setting in found if of == kind]:
-                ratio = ratio_of(found[kind, setting], first, peer)
-                assert ratio is not None
-                judged = (kind, first, peer) == ("warm", "ours-map", "gpsampler")
-                target = TARGETS.get(setting) if judged else None
-                rows.append(
-                    [
-                        PROBLEMS[setting.problem].dimension,
-                        setting.n,
-                        kind,
-                        peer,
-                        *ratio.cells,
-                        _milliseconds(ratio.theirs),
-                        _milliseconds(ratio.ours),
-                        "" if target is None else f">= {target:g}",
-                        "" if target is None else verdict(ratio.wall >= target),
-                    ]
-                )
-    headers = ["d", "n", "history", "peer", f"peer / {first}", "spread", "CPU time"]
-    headers += ["peer ms", f"{first} ms", "target", "met"]
-    report.table(f"Median suggestion time, peer / {first}", headers, rows)
-    report.note(
-        "Ratios are medians over medians of wall time; the spread is the least and the largest "
-        'ratio of two suggestions of the same step; "CPU time" is the ratio of median CPU times, '
-        "which other work on the machine does not disturb. Milliseconds are median / mean / 95th "
-        "percentile: context, not results."
-    )
+    rows = []
+    for peer in peers:
+        for (kind, setting), timings in found.items():
+            judged = (kind, first, peer) == ("warm", "ours-map", "gpsampler")
+            goal = TARGETS.get(setting) if judged else None
+            head = [PROBLEMS[setting.problem].dimension, setting.n, kind, peer]
+            rows.append([*head, *ratio_cells(timings, first, peer, goal)])
+    title = f"Median suggestion time, peer / {first}"
+    report.table(title, ["d", "n", "history", "peer", *RATIO_HEADERS], rows)
+    report.note(RATIO_NOTE)
 
 
 def run(options: argparse.Namespace, report: Report) -> None:
     """Measure all settings, then report."""
     report.restart()
-    entrants = available((*options.samplers, *options.peers), report)
+    entrants = available(options.samplers, report)
     if len(entrants) < 2:
         report.note("Nothing was measured: two entrants are needed.")
         return

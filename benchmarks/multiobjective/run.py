@@ -10,22 +10,12 @@ from benchmarks.common.tables import CheckpointTables
 from benchmarks.problems.multi_objective import ALL, problem_named
 
 DESCRIPTION = "Missing hypervolume with two to four objectives, constrained, noisy and mixed."
-SIZES = {
-    "problems": ALL,
-    "samplers": ("bbo", "gpsampler", "tpe", "nsga2", "random", "qlognehvi"),
-    "seeds": 10,
-}
+SIZES = {"problems": ALL, "samplers": ("bbo", "gpsampler", "tpe", "nsga2", "random"), "seeds": 10}
 QUICK = {"problems": ("bnh",), "samplers": ("bbo", "nsga2"), "trials": 14, "seeds": 1}
 ENTRANTS = by_name(
     (
         *SAMPLERS.values(),
         Entrant(name="nsga2", target="optuna.samplers:NSGAIISampler", distribution="optuna"),
-        Entrant(
-            name="qlognehvi",
-            target="optuna_integration:BoTorchSampler",
-            requires=("optuna_integration", "torch", "gpytorch", "botorch"),
-            distribution="optuna-integration",
-        ),
     )
 )
 

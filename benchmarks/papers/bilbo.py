@@ -17,34 +17,28 @@ every query; here they have 10⁵, which is another problem and is marked so. SM
 16⁵ points and two runs.
 """
 
-from __future__ import annotations
-
 import functools
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.gp.fit import NormalPrior, fit_map
+from bbo_plugins.gp.fit import NormalPrior, WarmStart, fit_map
 from bbo_plugins.gp.posterior import GaussianProcess
+from bbo_plugins.space.dimension import FloatArray, IntArray
 from benchmarks.bilevel.entrants import N_INITIAL, Campaign
 from benchmarks.bilevel.problems import TASKS
 from benchmarks.bilevel.task import LOWER, UPPER
+from benchmarks.common.report import Report
+from benchmarks.common.runs import Case, grouped
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.space.dimension import FloatArray, IntArray
-    from benchmarks.common.report import Report
-
-    Mask: TypeAlias = NDArray[np.bool_]
+Mask: TypeAlias = NDArray[np.bool_]
 
 SEEDS = 5
 RUNS = {"smd12-bounded": 2, "smd2-bounded": 2, "smd6-bounded": 2}  # instead, for their cost
@@ -81,16 +75,16 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 }
 
 
-def cases(*, quick: bool) -> list[dict[str, Any]]:
+def cases(*, quick: bool) -> list[Case]:
     """Return what is run per seed."""
     branin = ("plus-beta4", "plus-beta-t", "bar-beta4", "bar-beta-t")
     if quick:
-        return [{"case": "branin-goldstein", "entrant": "plus-beta4", "n_trials": 40}]
-    rows = [{"case": "branin-goldstein", "entrant": name, "n_trials": 150} for name in branin]
+        return [("branin-goldstein", "plus-beta4", 40)]
+    rows = [("branin-goldstein", name, 150) for name in branin]
     for name, setting in SETTINGS.items():
         if name != "branin-goldstein":
             entrant = "plus-beta4" if setting.many_responses else "bar-beta4"
-            rows.append({"case": name, "entrant": entrant, "n_trials": TASKS[name].n_queries})
+            rows.append((name, entrant, TASKS[name].n_queries))
     return rows
 
 
@@ -115,8 +109,8 @@ class Grid:
     @property
     def points(self) -> FloatArray:
         """All joint points, those of one x together, shape (n_x n_z, d)."""
-        x, z = np.meshgrid(np.arange(len(self.X)), np.arange(len(self.Z)), indexing="ij")
-        return np.concatenate([self.X[x.ravel()], self.Z[z.ravel()]], axis=1)
+        n_x, n_z = len(self.X), len(self.Z)
+        return np.hstack([np.repeat(self.X, n_z, axis=0), np.tile(self.Z, (n_x, 1))])
 
     def regrets(self, i: int, j: int) -> dict[str, float]:
         """Return the regret of every function at the j-th z of the i-th x."""
@@ -330,7 +324,7 @@ class _Literal:
 def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """Run Algorithm 1; returns the regret of every read-out over the queries."""
     del directory
-    search = _Literal(run["case"], run["entrant"], run["seed"])
+    search = _Literal(run["problem"], run["entrant"], run["seed"])
     curve, n_trials = [], run["n_trials"]
     ends = [round(n_trials * (i + 1) / SHORT) for i in range(SHORT)]
     while search.campaign.n_queries < n_trials:
@@ -359,8 +353,7 @@ def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     """Add the regrets of Fig. 4, and what Fig. 3 shows."""
     rows: list[list[object]] = []
     state: list[list[object]] = []
-    for case, entrant in dict.fromkeys((r["case"], r["entrant"]) for r in records):
-        group = [r for r in records if (r["case"], r["entrant"]) == (case, entrant)]
+    for (case, entrant), group in grouped(records, "problem", "entrant").items():
         setting = SETTINGS[case]
         where = case
         if setting.levels != setting.paper_levels:

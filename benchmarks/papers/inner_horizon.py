@@ -18,28 +18,23 @@ about the loss of a uniform guess, log 10 = 2.30, or worse. The process is fitte
 logarithms of the losses, those beyond 10 counted as 10.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import importlib.util
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
 from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
+from bbo_plugins.space.dimension import FloatArray
 from benchmarks.common.plain_gp import Model, Uninformative, next_point
+from benchmarks.common.report import Report
+from benchmarks.common.runs import Case, grouped
 from benchmarks.common.tables import mean_and_sd
 from benchmarks.problems.problem import space_filling
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.space.dimension import FloatArray
-    from benchmarks.common.report import Report
 
 SEEDS = 3
 ENTRANTS = ("ei", "ucb", "ucb-1.96")
@@ -80,16 +75,13 @@ def missing() -> list[tuple[str, str]]:
     return [("the CNN on MNIST", f"not installed: {', '.join(absent)}")] if absent else []
 
 
-def cases(*, quick: bool) -> list[dict[str, Any]]:
+def cases(*, quick: bool) -> list[Case]:
     """Return what is run per seed: a case is T and N."""
     if missing():
         return []
     rows = {12: {20: ("", "")}} if quick else PAPER
     return [
-        {"case": f"T={t},N={n}", "entrant": entrant, "n_trials": t}
-        for t, row in rows.items()
-        for n in row
-        for entrant in ENTRANTS
+        (f"T={t},N={n}", entrant, t) for t, row in rows.items() for n in row for entrant in ENTRANTS
     ]
 
 
@@ -144,28 +136,28 @@ def n_inner(case: str) -> int:
 def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """Run Algorithm 1 or 2; returns the losses of all trials and of the answer."""
     del directory
-    n_steps, seed, entrant = n_inner(run["case"]), run["seed"], run["entrant"]
+    n_steps, seed, entrant = n_inner(run["problem"]), run["seed"], run["entrant"]
     d, rng = 3, np.random.default_rng([seed, 1])
     X = space_filling(N_INITIAL, d, np.random.default_rng(seed))[: run["n_trials"]]
     losses = [train(x, n_steps, (seed, i)) for i, x in enumerate(X)]
-    warm_start: WarmStart | None = None
+    model: Model | None = None
 
     def fitted() -> Model:
-        nonlocal warm_start
+        nonlocal model
         clipped = np.clip(losses, _SMALLEST, LARGEST_LOSS)
+        warm_start = model.warm_start if model else None
         model = Model.fit(X, -np.log(clipped), Uninformative(d), warm_start=warm_start)
-        warm_start = model.warm_start
         return model
 
     while len(losses) < run["n_trials"]:
-        model, t = fitted(), len(losses)
+        process, t = fitted().process, len(losses)
         if entrant == "ei":
             # the incumbent of Algorithm 1 is μ⁺, not the best value
-            at = model.process.mean_at_observations
-            x = next_point(model.process, "ei", float(at.max() - model.process.y.max()), rng)
+            at = process.mean_at_observations
+            x = next_point(process, "ei", float(at.max() - process.y.max()), rng)
         else:
             beta = 1.96 if entrant == "ucb-1.96" else bilevel_beta(np.full(t, 1.0 / n_steps))
-            x = next_point(model.process, "ucb", beta, rng)
+            x = next_point(process, "ucb", beta, rng)
         X = np.concatenate([X, x[None]])
         losses.append(train(x, n_steps, (seed, t)))
     answer = int(fitted().process.mean_at_observations.argmax()) if entrant == "ei" else -1
@@ -176,19 +168,11 @@ def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
 def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     """Add the tables of section 5, ours beside the paper's."""
     rows: list[list[object]] = []
-    for entrant in ENTRANTS:
-        which = 0 if entrant == "ei" else 1
-        for t, case in dict.fromkeys((r["n_trials"], r["case"]) for r in records):
-            group = [
-                r for r in records if (r["n_trials"], r["case"], r["entrant"]) == (t, case, entrant)
-            ]
-            if group:
-                theirs = PAPER.get(t, {}).get(n_inner(case), ("none", "none"))[which]
-                answers = [r["answer"] for r in group]
-                rows.append(
-                    [entrant, t, n_inner(case), theirs, mean_and_sd(answers),
-                     mean_and_sd([r["best"] for r in group]), len(group)]
-                )  # fmt: skip
+    for (entrant, t, case), group in grouped(records, "entrant", "n_trials", "problem").items():
+        theirs = PAPER.get(t, {}).get(n_inner(case), ("none", "none"))[entrant != "ei"]
+        answers, best = ([r[key] for r in group] for key in ("answer", "best"))
+        cells = [theirs, mean_and_sd(answers), mean_and_sd(best), len(group)]
+        rows.append([entrant, t, n_inner(case), *cells])
     report.table(
         "Tables of section 5: validation loss, mean ± standard deviation",
         ["acquisition", "T", "N", "the paper's", "ours, the algorithm's answer",

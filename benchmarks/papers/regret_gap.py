@@ -19,18 +19,17 @@ values as continuous ones, SR-cv with Eq. (5); five folds instead of ten.
 for the same criterion (``benchmarks.stopping.replay``).
 """
 
-from __future__ import annotations
-
-import math
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import optuna
 from optuna.trial import create_trial
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
+from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods.regret_gap.bound import (
     Update,
     confidence_multiplier,
@@ -40,21 +39,15 @@ from bbo_plugins.methods.regret_gap.bound import (
     regret_bound,
 )
 from bbo_plugins.methods.regret_gap.model import StoppingModel, predict_with_observed
+from bbo_plugins.space.dimension import FloatArray
 from benchmarks.common.plain_gp import Acquisition, Model, Uninformative, next_point
+from benchmarks.common.report import Report
+from benchmarks.common.runs import Case, grouped
 from benchmarks.common.tables import mean_and_sd
-from benchmarks.problems.hpo_tables import is_missing
-from benchmarks.problems.problem import from_unit, space_filling, to_unit
+from benchmarks.problems.problem import Problem, space_filling
 from benchmarks.problems.tuning import table_named
 from benchmarks.stopping.problems import problem_named
 from benchmarks.stopping.replay import PEER, peer_is_missing, terminator_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from bbo_plugins.gp.posterior import GaussianProcess
-    from bbo_plugins.space.dimension import FloatArray
-    from benchmarks.common.report import Report
-    from benchmarks.problems.problem import Problem
 
 SEEDS = 10
 FUNCTIONS = ("holder_table", "cross_in_tray", "six_hump_camel", "easom", "rosenbrock2", "booth")
@@ -78,27 +71,17 @@ _EDGE = 0.01
 def missing() -> list[tuple[str, str]]:
     """Return what cannot be run here, and why."""
     absent = peer_is_missing()
-    found = [(PEER, f"not installed: {', '.join(absent)}")] if absent else []
-    return [*found, ("tables", "not installed: scikit-learn")] if is_missing() else found
+    return [(PEER, f"not installed: {', '.join(absent)}")] if absent else []
 
 
-def cases(*, quick: bool) -> list[dict[str, Any]]:
+def cases(*, quick: bool) -> list[Case]:
     """Return what is run per seed."""
     names = FUNCTIONS[-1:] if quick else FUNCTIONS
     n_trials = QUICK_TRIALS if quick else N_TRIALS
-    tables = [] if quick or is_missing() else TABLES
-    return [
-        *({"case": name, "entrant": "ucb", "n_trials": n_trials} for name in tables),
-        *_of_functions(names, n_trials, quick=quick),
-    ]
-
-
-def _of_functions(names: Sequence[str], n_trials: int, *, quick: bool) -> list[dict[str, Any]]:
-    return [
-        {"case": name, "entrant": acquisition, "n_trials": n_trials}
-        for acquisition in (("ucb",) if quick else (*FIGURES, *([] if missing() else [PEER])))
-        for name in names
-    ]
+    tables = () if quick else TABLES
+    entrants = ("ucb",) if quick else (*FIGURES, *([] if missing() else [PEER]))
+    on_functions = [(name, entrant, n_trials) for entrant in entrants for name in names]
+    return [*((name, "ucb", n_trials) for name in tables), *on_functions]
 
 
 def criteria(
@@ -147,9 +130,9 @@ def criteria(
 def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """Optimize one function to the end of the budget; returns what every criterion said."""
     name: Acquisition = "ucb" if run["entrant"] == PEER else run["entrant"]
-    problem, rng = problem_named(run["case"], directory), np.random.default_rng([run["seed"], 1])
+    problem, rng = problem_named(run["problem"], directory), np.random.default_rng([run["seed"], 1])
     X = space_filling(N_INITIAL, problem.dimension, np.random.default_rng(run["seed"]))
-    y = np.array([-problem.value(from_unit(problem.space, x)) for x in X])
+    y = np.array([-problem.value(problem.cube.decode(x)) for x in X])
     fresh = shifted_sobol(_N_CANDIDATES, problem.dimension, np.random.default_rng(0))
     prior, warm_start = Uninformative(problem.dimension), None
     series: dict[str, list[float]] = {key: [] for key in (*SERIES, "cv", "signal", "length_scale")}
@@ -162,7 +145,7 @@ def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
             for key, value in found.items():
                 series[key].append(value * (1.0 if key == "pi" else model.std))
             if problem.fold_scores is not None:
-                best = from_unit(problem.space, X[int(y.argmax())])
+                best = problem.cube.decode(X[int(y.argmax())])
                 series["cv"].append(cross_validation_threshold(problem.fold_scores(best)))
             at = model.process.hyperparameters
             series["signal"].append(at.signal_variance)
@@ -170,12 +153,12 @@ def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
         if t < run["n_trials"]:
             x = next_point(model.process, name, PARAMETER[name], rng)
             X = np.concatenate([X, x[None]])
-            y = np.append(y, -problem.value(from_unit(problem.space, x)))
+            y = np.append(y, -problem.value(problem.cube.decode(x)))
     regrets = np.minimum.accumulate(-y - problem.minimum) / problem.largest_regret
     peer = {"peer_stop": _peer_stop(problem, X, y, run["seed"])} if run["entrant"] == PEER else {}
     top = {}
-    if run["case"] in TABLES:
-        values = np.sort(table_named(run["case"], directory).scores.mean(axis=1))
+    if run["problem"] in TABLES:
+        values = np.sort(table_named(run["problem"], directory).scores.mean(axis=1))
         top = {"top": float((values[N_TOP - 1] - problem.minimum) / problem.largest_regret)}
     return {
         **peer,
@@ -190,7 +173,7 @@ def _peer_stop(problem: Problem, X: FloatArray, y: FloatArray, seed: int) -> int
     """Return the number of evaluations at which Optuna's terminator stops, None for never."""
     terminator, study = terminator_of(PEER, seed), optuna.create_study()
     for n, (x, value) in enumerate(zip(X, y.tolist(), strict=True), start=1):
-        params = from_unit(problem.space, x)
+        params = problem.cube.decode(x)
         study.add_trial(
             create_trial(params=params, distributions=dict(problem.space), value=-value)
         )
@@ -205,19 +188,15 @@ def _peer_stop(problem: Problem, X: FloatArray, y: FloatArray, seed: int) -> int
 def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     """Add the tables of all figures."""
     tables = [r for r in records if "top" in r]
-    if tables:
-        _add_stops(report, tables, (*RULES, SR_CV), "Like Figs. 3, 15, 16 (ucb), on other data")
-    records = [r for r in records if "top" not in r]
+    _add_stops(report, tables, (*RULES, SR_CV), "Like Figs. 3, 15, 16 (ucb), on other data")
+    by_entrant = grouped((r for r in records if "top" not in r), "entrant")
     for acquisition, figures in FIGURES.items():
-        chosen = [r for r in records if r["entrant"] == acquisition]
-        if chosen:
-            _add_stops(report, chosen, RULES, f"Figs. {figures} ({acquisition})")
-    peer = [r for r in records if r["entrant"] == PEER]
-    if peer:
-        _add_stops(report, peer, (*RULES, PEER), "Fig. 2 (ucb) with Optuna's terminator beside")
-    lcb = [r for r in records if r["entrant"] == "ucb"]
-    if lcb:
-        _add_sequences(report, lcb)
+        chosen = by_entrant.get((acquisition,), [])
+        _add_stops(report, chosen, RULES, f"Figs. {figures} ({acquisition})")
+    peer = by_entrant.get((PEER,), [])
+    _add_stops(report, peer, (*RULES, PEER), "Fig. 2 (ucb) with Optuna's terminator beside")
+    if ("ucb",) in by_entrant:
+        _add_sequences(report, by_entrant["ucb",])
 
 
 def stop_of(record: Mapping[str, Any], rule: str) -> int | None:
@@ -257,13 +236,12 @@ def found_optimum(record: Mapping[str, Any], n: int) -> bool:
     """
     if "top" in record:
         return bool(record["regrets"][n - 1] <= record["top"] * (1.0 + 1e-3))
-    problem = problem_named(record["case"], Path())
-    optima = [
-        to_unit(problem.space, dict(zip(problem.space, at.tolist(), strict=True)))
-        for at in minimizers(record["case"])
-    ]
+    problem = problem_named(record["problem"], Path())
+    optima = problem.cube.encode(
+        [dict(zip(problem.space, at.tolist(), strict=True)) for at in minimizers(record["problem"])]
+    )
     best = int(np.argmin([round(r, 12) for r in record["regrets"][:n]]))
-    distances = np.abs(np.array(optima) - np.array(record["points"][best])).max(axis=1)
+    distances = np.abs(optima - np.array(record["points"][best])).max(axis=1)
     return bool(distances.min() <= _NEAR)
 
 
@@ -271,25 +249,17 @@ def _add_stops(
     report: Report, records: Sequence[Mapping[str, Any]], rules: Sequence[str], title: str
 ) -> None:
     rows: list[list[object]] = []
-    for name in dict.fromkeys(r["case"] for r in records):
-        group = [r for r in records if r["case"] == name]
-        for rule in rules:
-            stops = [stop_of(r, rule) for r in group]
+    for (name,), group in grouped(records, "problem").items():
+        for rule in (*rules, "whole budget"):
+            stops = [None if rule == "whole budget" else stop_of(r, rule) for r in group]
             ends = [stop or r["n_trials"] for stop, r in zip(stops, group, strict=True)]
             found = [found_optimum(r, n) for r, n in zip(group, ends, strict=True)]
             regrets = [r["regrets"][n - 1] for r, n in zip(group, ends, strict=True)]
-            stopped = [stop for stop in stops if stop]
-            cell = mean_and_sd([float(n) for n in stopped])
+            stopped = [float(stop) for stop in stops if stop]
             rows.append(
-                [name, rule, f"{len(stopped)} of {len(group)}", cell, mean_and_sd(regrets),
-                 f"{sum(found)} of {len(found)}"]
+                [name, rule, f"{len(stopped)} of {len(group)}", mean_and_sd(stopped),
+                 mean_and_sd(regrets), f"{sum(found)} of {len(found)}"]
             )  # fmt: skip
-        finals = [r["regrets"][-1] for r in group]
-        found = [found_optimum(r, r["n_trials"]) for r in group]
-        rows.append(
-            [name, "whole budget", "none", group[0]["n_trials"], mean_and_sd(finals),
-             f"{sum(found)} of {len(found)}"]
-        )  # fmt: skip
     headers = ["function", "rule", "stopped", "evaluations at the stop", "normalized regret",
                "optimum found (in a table: one of the ten best)"]  # fmt: skip
     report.table(
@@ -297,44 +267,30 @@ def _add_stops(
     )
 
 
-def _at(record: Mapping[str, Any], key: str, n: int) -> float:
-    return float(record[key][n - N_INITIAL - 1])
-
-
 def _add_sequences(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     n_trials = records[0]["n_trials"]
     checkpoints = [t for t in CHECKPOINTS if t <= n_trials]
+    at = [t - N_INITIAL - 1 for t in checkpoints]
     shares, hyperparameters, values, places = [], [], [], []
-    for name in dict.fromkeys(r["case"] for r in records):
-        group = [r for r in records if r["case"] == name]
-        terms = {
-            key: np.array([r[key] for r in group])
-            for key in ("mean_change", "incumbent_change", "information", "gap")
+    for (name,), group in grouped(records, "problem").items():
+        series = {
+            key: np.array([r[key] for r in group]) for key in (*SERIES, "signal", "length_scale")
         }
-        largest = np.maximum(terms["mean_change"], terms["incumbent_change"])
-        shares.append(
-            [name, f"{np.median(terms['information'] / terms['gap']):.3f}",
-             f"{np.mean(terms['information'] > largest):.3f}"]
-        )  # fmt: skip
+        largest = np.maximum(series["mean_change"], series["incumbent_change"])
+        share = f"{np.median(series['information'] / series['gap']):.3f}"
+        shares.append([name, share, f"{np.mean(series['information'] > largest):.3f}"])
         for key in ("signal", "length_scale"):
-            cells = [f"{np.median([_at(r, key, t) for r in group]):.3g}" for t in checkpoints]
-            late = [
-                abs(math.log(_at(r, key, n_trials) / _at(r, key, n_trials - 10))) for r in group
-            ]
+            cells = [f"{median:.3g}" for median in np.median(series[key][:, at], axis=0)]
+            late = np.abs(np.log(series[key][:, -1] / series[key][:, -11]))
             hyperparameters.append([name, key, *cells, f"{np.median(late):.2g}"])
         for key in ("gap", "sr", "ei", "pi"):
-            start = [np.median(r[key][:N_MEDIAN]) for r in group]
-            cells = [
-                f"{np.median([_at(r, key, t) / max(s, 1e-300) for r, s in zip(group, start, strict=True)]):.2g}"  # noqa: E501
-                for t in checkpoints
-            ]
-            values.append([name, key, *cells])
+            start = np.median(series[key][:, :N_MEDIAN], axis=1, keepdims=True)
+            relative = series[key][:, at] / np.maximum(start, 1e-300)
+            values.append([name, key, *(f"{m:.2g}" for m in np.median(relative, axis=0))])
         points = np.concatenate([np.array(r["points"])[N_INITIAL:] for r in group])
         edge = (np.minimum(points, 1.0 - points) < _EDGE).any(axis=1)
-        places.append(
-            [name, "; ".join(f"({a:.4g}, {b:.4g})" for a, b in minimizers(name)),
-             f"{np.mean(edge):.2f}"]
-        )  # fmt: skip
+        optima = "; ".join(f"({a:.4g}, {b:.4g})" for a, b in minimizers(name))
+        places.append([name, optima, f"{np.mean(edge):.2f}"])
     report.table(
         "Fig. 4: share of the third term in the bound, and how often it is the largest",
         ["function", "median share", "largest in"],

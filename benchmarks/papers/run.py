@@ -14,13 +14,13 @@ import importlib
 import inspect
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common.options import add_effort, add_names
 from benchmarks.common.report import Report, file_digest, package_digest
-from benchmarks.common.runs import Execute, Run, by_processes, completed
+from benchmarks.common.runs import Run, completed
 from benchmarks.common.samplers import quiet
 from benchmarks.problems.problem import digest_of
 
@@ -30,21 +30,13 @@ PAPERS = ("uhe_bo", "go_ucb", "regret_gap", "inner_horizon", "bilbo")
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Run):
-    """One run of one paper.
+    """One run of one paper; a longer one that is stored is another run.
 
     Attributes:
         paper: Module of this folder.
-        case: The problem.
-        entrant: The method.
-        n_trials: Evaluations of the run; a longer one that is stored is another run.
-        seed: Its seed.
     """
 
     paper: str
-    case: str
-    entrant: str
-    n_trials: int
-    seed: int
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,16 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paper", nargs="?", choices=PAPERS, help="one paper; all of them if none is named"
     )
-    add_names(parser, "--cases", _all("case"), "only these problems")
-    add_names(parser, "--entrants", _all("entrant"), "only these methods")
+    cases = [case for paper in PAPERS for case in module_of(paper).cases(quick=False)]
+    problems, entrants = (sorted({str(case[i]) for case in cases}) for i in (0, 1))
+    add_names(parser, "--problems", problems)
+    add_names(parser, "--entrants", entrants)
     add_effort(parser)
     parser.set_defaults(jobs=1)
-
-
-def _all(what: str) -> list[str]:
-    """Return the names of all cases or entrants of all papers."""
-    rows = [row for paper in PAPERS for row in module_of(paper).cases(quick=False)]
-    return sorted({row[what] for row in rows})
 
 
 def module_of(paper: str) -> Any:
@@ -83,12 +71,19 @@ def planned(paper: str, options: argparse.Namespace) -> list[Experiment]:
     fewer: Mapping[str, int] = getattr(module, "RUNS", {})
     usual = 1 if options.quick else module.SEEDS
     return [
-        Experiment(source=source, paper=paper, seed=seed, **row)
+        Experiment(
+            source=source,
+            paper=paper,
+            problem=problem,
+            entrant=entrant,
+            seed=seed,
+            n_trials=n_trials,
+        )
         for seed in range(options.seeds or usual)
-        for row in module.cases(quick=options.quick)
-        if (options.seeds or seed < fewer.get(row["entrant"], fewer.get(row["case"], usual)))
-        and (not options.cases or row["case"] in options.cases)
-        and (not options.entrants or row["entrant"] in options.entrants)
+        for problem, entrant, n_trials in module.cases(quick=options.quick)
+        if (options.seeds or seed < fewer.get(entrant, fewer.get(problem, usual)))
+        and problem in (options.problems or [problem])
+        and entrant in (options.entrants or [entrant])
     ]
 
 
@@ -96,8 +91,7 @@ def execute(run: Experiment, directory: Path) -> Mapping[str, Any]:
     """Execute one run; returns what was measured."""
     quiet()
     start = time.process_time()
-    row = {key: getattr(run, key) for key in ("case", "entrant", "n_trials", "seed")}
-    measured = module_of(run.paper).execute(row, directory)
+    measured = module_of(run.paper).execute(asdict(run), directory)
     return {**measured, "cpu_seconds": round(time.process_time() - start, 2)}
 
 
@@ -107,12 +101,9 @@ def run(options: argparse.Namespace, report: Report) -> None:
         module = module_of(paper)
         for what, why in module.missing() if hasattr(module, "missing") else ():
             report.skip(what, why)
-        execute_all: Execute[Experiment] = by_processes(
-            functools.partial(execute, directory=report.directory),
-            jobs=options.jobs,
-            minutes=options.minutes,
-        )
-        records = list(completed(planned(paper, options), execute_all, report).values())
+        work = functools.partial(execute, directory=report.directory)
+        effort = {"jobs": options.jobs, "minutes": options.minutes}
+        records = list(completed(planned(paper, options), work, report, **effort).values())
         if not records:
             continue
         n_seeds = sorted({record["seed"] for record in records})

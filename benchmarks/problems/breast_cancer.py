@@ -10,7 +10,6 @@ objective is free of noise; "(0, 1)" is [0.001, 0.999], which all of its values 
 """
 
 import functools
-import importlib.metadata
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,10 +23,12 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
+from sklearn import __version__, datasets
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.neural_network import MLPClassifier
 
 from benchmarks.common.report import file_digest
-from benchmarks.problems.hpo_tables import is_missing
-from benchmarks.problems.problem import Params, Problem, box, digest_of, from_unit
+from benchmarks.problems.problem import Params, Problem, box, cube_of, digest_of
 
 N_FOLDS = 5
 SIDE = 10.0
@@ -45,7 +46,7 @@ class Task:
 
     name: str
     hyperparameters: Mapping[str, BaseDistribution]
-    model: Callable[[Params], Any]
+    model: Callable[..., Any]
 
     @property
     def box(self) -> dict[str, BaseDistribution]:
@@ -56,7 +57,7 @@ class Task:
     def decoded(self, params: Params) -> dict[str, Any]:
         """Return the hyperparameters at a point of the box."""
         point = np.array([params[name] for name in self.box]) / SIDE
-        return from_unit(self.hyperparameters, point)
+        return cube_of(self.hyperparameters).decode(point)
 
     def value(self, params: Params) -> float:
         """Return the error rate over the folds at a point of the box."""
@@ -68,15 +69,14 @@ class Task:
             warnings.simplefilter("ignore")
             for fold in range(N_FOLDS):
                 train = fold_of != fold
-                model = self.model(hyperparameters).fit(X[train], y[train])
+                model = self.model(random_state=0, **hyperparameters).fit(X[train], y[train])
                 errors.append(float((model.predict(X[~train]) != y[~train]).mean()))
         return float(np.mean(errors))
 
     @property
     def problem(self) -> Problem:
         """The task as a problem; its least value, which nobody knows, is given as 0."""
-        version = "absent" if is_missing() else importlib.metadata.version("scikit-learn")
-        definition = self.name, dict(self.hyperparameters), file_digest(__name__), version
+        definition = self.name, dict(self.hyperparameters), file_digest(__name__), __version__
         return Problem(
             name=self.name,
             space=self.box,
@@ -93,79 +93,55 @@ class Task:
 @functools.cache
 def data() -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
     """Return inputs (n, p), classes (n,) and the fold of each row (n,)."""
-    from sklearn import datasets  # noqa: PLC0415 - a missing package is reported by name
-
     X, y = datasets.load_breast_cancer(return_X_y=True)
     return X, y, np.random.default_rng(0).permutation(len(y)) % N_FOLDS
 
 
-def _forest(params: Params) -> Any:
-    from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415
-
-    return RandomForestClassifier(random_state=0, **params)
-
-
-def _perceptron(params: Params) -> Any:
-    from sklearn.neural_network import MLPClassifier  # noqa: PLC0415
-
-    return MLPClassifier(random_state=0, **params)
-
-
-def _boosting(params: Params) -> Any:
-    from sklearn.ensemble import GradientBoostingClassifier  # noqa: PLC0415
-
-    return GradientBoostingClassifier(random_state=0, **params)
-
-
-def _tasks() -> tuple[Task, ...]:
-    """Return the tasks; the order of hyperparameters is the paper's."""
-    floats, ints, choices = FloatDistribution, IntDistribution, CategoricalDistribution
-    return (
-        Task(
-            name="forest7",
-            hyperparameters={
-                "n_estimators": ints(20, 200),
-                "criterion": choices(["gini", "entropy", "log_loss"]),
-                "max_depth": ints(1, 10),
-                "min_samples_split": ints(2, 10),
-                "min_samples_leaf": ints(1, 10),
-                "max_features": choices(["sqrt", "log2"]),
-                "bootstrap": choices([True, False]),
-            },
-            model=_forest,
-        ),
-        Task(
-            name="perceptron8",
-            hyperparameters={
-                "activation": choices(["identity", "logistic", "tanh", "relu"]),
-                "alpha": floats(1e-6, 1e-2),
-                "learning_rate_init": floats(1e-6, 1e-2),
-                "max_iter": ints(100, 300),
-                "shuffle": choices([True, False]),
-                "beta_1": floats(0.001, 0.999),
-                "beta_2": floats(0.001, 0.999),
-                "n_iter_no_change": ints(1, 10),
-            },
-            model=_perceptron,
-        ),
-        Task(
-            name="boosting11",
-            hyperparameters={
-                "loss": choices(["log_loss", "exponential"]),
-                "learning_rate": floats(0.001, 0.999),
-                "n_estimators": ints(20, 200),
-                "subsample": floats(0.001, 0.999),
-                "criterion": choices(["friedman_mse", "squared_error"]),
-                "min_samples_split": ints(2, 10),
-                "min_samples_leaf": ints(1, 10),
-                "min_weight_fraction_leaf": floats(0.0, 0.5),
-                "max_depth": ints(1, 10),
-                "max_features": choices(["sqrt", "log2"]),
-                "max_leaf_nodes": ints(2, 10),
-            },
-            model=_boosting,
-        ),
-    )
-
-
-TASKS = _tasks()
+floats, ints, choices = FloatDistribution, IntDistribution, CategoricalDistribution
+# The order of hyperparameters is the paper's.
+TASKS = (
+    Task(
+        name="forest7",
+        hyperparameters={
+            "n_estimators": ints(20, 200),
+            "criterion": choices(["gini", "entropy", "log_loss"]),
+            "max_depth": ints(1, 10),
+            "min_samples_split": ints(2, 10),
+            "min_samples_leaf": ints(1, 10),
+            "max_features": choices(["sqrt", "log2"]),
+            "bootstrap": choices([True, False]),
+        },
+        model=RandomForestClassifier,
+    ),
+    Task(
+        name="perceptron8",
+        hyperparameters={
+            "activation": choices(["identity", "logistic", "tanh", "relu"]),
+            "alpha": floats(1e-6, 1e-2),
+            "learning_rate_init": floats(1e-6, 1e-2),
+            "max_iter": ints(100, 300),
+            "shuffle": choices([True, False]),
+            "beta_1": floats(0.001, 0.999),
+            "beta_2": floats(0.001, 0.999),
+            "n_iter_no_change": ints(1, 10),
+        },
+        model=MLPClassifier,
+    ),
+    Task(
+        name="boosting11",
+        hyperparameters={
+            "loss": choices(["log_loss", "exponential"]),
+            "learning_rate": floats(0.001, 0.999),
+            "n_estimators": ints(20, 200),
+            "subsample": floats(0.001, 0.999),
+            "criterion": choices(["friedman_mse", "squared_error"]),
+            "min_samples_split": ints(2, 10),
+            "min_samples_leaf": ints(1, 10),
+            "min_weight_fraction_leaf": floats(0.0, 0.5),
+            "max_depth": ints(1, 10),
+            "max_features": choices(["sqrt", "log2"]),
+            "max_leaf_nodes": ints(2, 10),
+        },
+        model=GradientBoostingClassifier,
+    ),
+)

@@ -12,21 +12,29 @@ made:
 - "real": scikit-learn's models; nothing was chosen on these either.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from optuna.trial import Trial
+from sklearn import datasets
+from sklearn.decomposition import PCA
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.feature_selection import SelectKBest
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import QuantileTransformer, StandardScaler
+from sklearn.svm import SVC, SVR
+from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.problems.problem import ObjectiveProblem
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from optuna.trial import Trial
 
 _CLASSES = ("r", "t", "s")
 _N_ROWS = 400  # of the real data, so that an evaluation takes some 50 ms
@@ -219,7 +227,6 @@ def sharp_and_flat(trial: Trial) -> float:
 
 @functools.cache
 def _data(name: str) -> tuple[Any, Any]:
-    from sklearn import datasets  # noqa: PLC0415
 
     X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
     rows = np.random.default_rng(0).permutation(len(X))[:_N_ROWS]
@@ -228,8 +235,6 @@ def _data(name: str) -> tuple[Any, Any]:
 
 def _error(model: Any, data: str) -> float:
     """Return the error rate of a 3-fold cross-validation."""
-    from sklearn.model_selection import StratifiedKFold, cross_val_score  # noqa: PLC0415
-
     X, y = _data(data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -238,11 +243,6 @@ def _error(model: Any, data: str) -> float:
 
 def _classifier(trial: Trial, kinds: tuple[str, ...]) -> Any:
     """Return one of these classifiers with its own parameters."""
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
-    from sklearn.neighbors import KNeighborsClassifier  # noqa: PLC0415
-    from sklearn.svm import SVC  # noqa: PLC0415
-    from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415
-
     kind = trial.suggest_categorical("classifier", kinds)
     if kind == "svm":
         kernel = trial.suggest_categorical("kernel", ["rbf", "poly"])
@@ -273,11 +273,6 @@ def four_classifiers(trial: Trial) -> float:
 
 def preprocessing_and_model(trial: Trial) -> float:
     """A preprocessing step, with its own parameters, before one of three classifiers, on tumors."""
-    from sklearn.decomposition import PCA  # noqa: PLC0415
-    from sklearn.feature_selection import SelectKBest  # noqa: PLC0415
-    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
-    from sklearn.preprocessing import QuantileTransformer, StandardScaler  # noqa: PLC0415
-
     step = trial.suggest_categorical("step", ["none", "scale", "pca", "select", "rank"])
     steps: list[Any] = []
     if step == "scale":
@@ -296,10 +291,6 @@ def preprocessing_and_model(trial: Trial) -> float:
 
 def small_network(trial: Trial) -> float:
     """A perceptron with one to four layers, a width for each, on digits."""
-    from sklearn.neural_network import MLPClassifier  # noqa: PLC0415
-    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
-    from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
-
     n = trial.suggest_int("n_layers", 1, 4)
     widths = [trial.suggest_int(f"width{i}", 4, 64, log=True) for i in range(n)]
     solver = trial.suggest_categorical("solver", ["adam", "sgd"])
@@ -322,15 +313,6 @@ def four_regressors(trial: Trial) -> float:
 
     The value is the squared error relative to that of the mean, at most 1.
     """
-    from sklearn.decomposition import PCA  # noqa: PLC0415
-    from sklearn.ensemble import ExtraTreesRegressor  # noqa: PLC0415
-    from sklearn.kernel_ridge import KernelRidge  # noqa: PLC0415
-    from sklearn.model_selection import KFold, cross_val_score  # noqa: PLC0415
-    from sklearn.neighbors import KNeighborsRegressor  # noqa: PLC0415
-    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
-    from sklearn.preprocessing import QuantileTransformer, StandardScaler  # noqa: PLC0415
-    from sklearn.svm import SVR  # noqa: PLC0415
-
     step = trial.suggest_categorical("step", ["scale", "pca", "rank"])
     steps: list[Any] = [StandardScaler()]
     if step == "pca":

@@ -8,21 +8,15 @@ with minima that follow from geometry. All functions return the value and the co
 kept where none is above zero.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.problems.formulas import Vector
 from benchmarks.problems.problem import BoxFunction, ObjectiveProblem
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float64]
-    Values = tuple[float, list[float]]
+Values = tuple[float, list[float]]
 
 N_TRIALS = 60
 

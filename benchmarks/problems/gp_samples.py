@@ -12,14 +12,12 @@ from typing import TypeAlias
 
 import numpy as np
 import optuna
-from numpy.typing import NDArray
 from optuna.distributions import FloatDistribution
 from scipy.linalg import cholesky, solve_triangular
 from scipy.spatial.distance import cdist
 
+from bbo_plugins.space.dimension import FloatArray
 from benchmarks.common.samplers import SAMPLERS
-
-FloatArray: TypeAlias = NDArray[np.float64]
 
 NOISE_VARIANCE = 1e-4
 # By number of dimensions; the signal variance is 1.

@@ -4,32 +4,29 @@ Each table is a grid of several hundred configurations of one scikit-learn model
 sets that come with it (``benchmarks.problems.hpo_grids``), every one scored on the same five
 folds. A score
 is to be minimized (error rate, log loss or mean squared error); a configuration's value is the mean
-over the folds, and the scores of the folds are kept. A table is computed once and stored as JSON
-lines, with a digest of its definition; a file with another digest, or cut short, is computed anew.
+over the folds, and the scores of the folds are kept. A table is computed once and stored as JSON,
+with a digest of its definition; a file with another digest is computed anew.
 """
 
 import functools
-import hashlib
-import importlib.util
 import itertools
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import BaseDistribution
+from sklearn import datasets
+from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.common.report import file_digest, machine_facts, read_records
+from bbo_plugins.space import SearchSpace
+from bbo_plugins.space.dimension import FloatArray
+from benchmarks.common.report import file_digest, machine_facts
+from benchmarks.problems.problem import cube_of, digest_of
 
 N_FOLDS = 5
 FOLDER = "stopping-tables"
@@ -38,8 +35,6 @@ _SMALLEST_PROBABILITY = 1e-6  # in a log loss
 
 DataSet: TypeAlias = Literal["breast_cancer", "diabetes", "digits", "wine"]
 Metric: TypeAlias = Literal["error rate", "log loss", "mean squared error"]
-Levels: TypeAlias = tuple[Any, ...]
-FloatArray: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,20 +53,27 @@ class Grid:
     data: DataSet
     metric: Metric
     space: Mapping[str, BaseDistribution]
-    model: Callable[[Mapping[str, Any]], Any]
+    model: Callable[..., Any]
+
+    @functools.cached_property
+    def cube(self) -> SearchSpace:
+        """The parameters in the unit cube."""
+        return cube_of(self.space)
 
     @property
     def configurations(self) -> list[dict[str, Any]]:
         """Every configuration, the last parameter varying fastest."""
-        axes = [_levels(distribution) for distribution in self.space.values()]
+        axes = [
+            at.choices or [at.low + (at.step or 1) * level for level in range(at.n_levels or 0)]
+            for at in self.cube.dimensions
+        ]
         return [dict(zip(self.space, row, strict=True)) for row in itertools.product(*axes)]
 
     @functools.cached_property
     def digest(self) -> str:
         """Digest of the definition: of the space, and of the files that hold model and scoring."""
-        files = [file_digest(module) for module in (self.model.__module__, __name__)]
-        text = repr((self.name, dict(self.space), *files))
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        files = map(file_digest, ("benchmarks.problems.hpo_grids", __name__))
+        return digest_of(self.name, dict(self.space), *files)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,20 +88,13 @@ class Table:
     grid: Grid
     scores: FloatArray
 
-    @functools.cached_property
-    def _rows(self) -> dict[tuple[int, ...], int]:
-        """The row of each configuration, by the levels of its parameters."""
-        axes = [range(len(_levels(distribution))) for distribution in self.grid.space.values()]
-        return {levels: row for row, levels in enumerate(itertools.product(*axes))}
-
     def fold_scores(self, params: Mapping[str, Any]) -> list[float]:
-        """Return the scores of one configuration on the folds.
-
-        Raises:
-            KeyError: There is no such configuration.
-        """
-        levels = tuple(_level(at, params[name]) for name, at in self.grid.space.items())
-        scores: list[float] = self.scores[self._rows[levels]].tolist()
+        """Return the scores of one configuration on the folds."""
+        (point,) = self.grid.cube.encode([params])
+        axes = self.grid.cube.dimensions
+        levels = [int(axis.level_of(u)) for axis, u in zip(axes, point, strict=True)]
+        row = np.ravel_multi_index(levels, [axis.n_levels or 0 for axis in axes])
+        scores: list[float] = self.scores[row].tolist()
         return scores
 
     def value(self, params: Mapping[str, Any]) -> float:
@@ -118,11 +113,6 @@ class Table:
         return float(np.median(self.scores.std(axis=1, ddof=1)) / np.sqrt(n_folds))
 
 
-def is_missing() -> bool:
-    """Tell whether scikit-learn, which computes the tables, is not installed."""
-    return importlib.util.find_spec("sklearn") is None
-
-
 def table_of(grid: Grid, directory: Path) -> Table:
     """Return the stored table of ``grid``, or compute and store it.
 
@@ -130,51 +120,23 @@ def table_of(grid: Grid, directory: Path) -> Table:
         grid: The grid.
         directory: Where results go; tables have a folder of their own in there.
     """
-    path = directory / FOLDER / f"{grid.name}.jsonl"
-    configurations = grid.configurations
-    head, *rows = read_records(path) or [{}]
-    if head.get("digest") == grid.digest and len(rows) == len(configurations):
-        return Table(grid=grid, scores=np.array([row["scores"] for row in rows]))
-    scores = _computed(grid, configurations)
-    head = {"digest": grid.digest, "versions": machine_facts()["versions"]}
-    lines = [head] + [
-        {"params": params, "scores": row}
-        for params, row in zip(configurations, scores.tolist(), strict=True)
-    ]
+    path = directory / FOLDER / f"{grid.name}.json"
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if stored.get("digest") == grid.digest:
+        return Table(grid=grid, scores=np.array(stored["scores"]))
+    scores = _computed(grid)
     path.parent.mkdir(parents=True, exist_ok=True)
     # Written elsewhere and moved, so that a reader never meets half of a table.
     unfinished = path.with_suffix(f".{os.getpid()}")
-    unfinished.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    fresh = {"digest": grid.digest, "facts": machine_facts(), "scores": scores.tolist()}
+    unfinished.write_text(json.dumps(fresh), encoding="utf-8")
     unfinished.replace(path)
     return Table(grid=grid, scores=scores)
 
 
-def _levels(distribution: BaseDistribution) -> Levels:
-    """Return the possible values of a parameter."""
-    if isinstance(distribution, CategoricalDistribution):
-        return distribution.choices
-    if isinstance(distribution, IntDistribution):
-        return tuple(range(distribution.low, distribution.high + 1, distribution.step))
-    if isinstance(distribution, FloatDistribution) and distribution.step is not None:
-        n = round((distribution.high - distribution.low) / distribution.step) + 1
-        return tuple(distribution.low + distribution.step * level for level in range(n))
-    raise TypeError(f"distribution must have finitely many values, but got {distribution!r}.")
-
-
-def _level(distribution: BaseDistribution, value: Any) -> int:
-    """Return which of the possible values ``value`` is."""
-    if isinstance(distribution, CategoricalDistribution):
-        return distribution.choices.index(value)
-    assert isinstance(distribution, FloatDistribution | IntDistribution)
-    step = distribution.step or 1
-    return round(float((value - distribution.low) / step))
-
-
-def _computed(grid: Grid, configurations: Sequence[Mapping[str, Any]]) -> FloatArray:
+def _computed(grid: Grid) -> FloatArray:
     """Score every configuration on every fold; shape (m, n_folds)."""
-    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
-
-    X, y = _data(grid.data)
+    (X, y), configurations = _data(grid.data), grid.configurations
     fold_of = np.random.default_rng(0).permutation(len(y)) % N_FOLDS
     scores = np.empty((len(configurations), N_FOLDS))
     with warnings.catch_warnings():
@@ -183,15 +145,13 @@ def _computed(grid: Grid, configurations: Sequence[Mapping[str, Any]]) -> FloatA
         for fold in range(N_FOLDS):
             train, test = fold_of != fold, fold_of == fold
             for row, params in enumerate(configurations):
-                model = grid.model(params).fit(X[train], y[train])
+                model = grid.model(**params).fit(X[train], y[train])
                 scores[row, fold] = _score(grid.metric, model, X[test], y[test])
     return scores
 
 
 def _data(name: DataSet) -> tuple[FloatArray, FloatArray]:
     """Return standardized inputs (n, p) and targets (n,), at most ``_MAX_ROWS`` of them."""
-    from sklearn import datasets  # noqa: PLC0415 - a missing package is reported by name
-
     X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
     kept = np.random.default_rng(1).permutation(len(y))[:_MAX_ROWS]
     X = X[kept]

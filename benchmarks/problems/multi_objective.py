@@ -12,25 +12,22 @@ is the one of the front's formula (ZDT, DTLZ, ``bnh``, ``osy``), BoTorch's (``ve
 a little more than that of 440 trials for the forest.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from optuna.trial import FrozenTrial, Trial
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import StratifiedKFold
 
 from bbo_plugins.acquisition.hypervolume import hypervolume
+from benchmarks.problems.formulas import Vector
 from benchmarks.problems.problem import BoxFunction, Direction, ObjectiveProblem, is_feasible
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-    from optuna.trial import FrozenTrial, Trial
-
-    Vector = NDArray[np.float64]
-    Values = tuple[Sequence[float], Sequence[float]]
+Values = tuple[Sequence[float], Sequence[float]]
 
 N_TRIALS = 80
 _MINIMIZE: Direction = "minimize"
@@ -232,16 +229,11 @@ def forest_size(trial: Trial) -> tuple[float, float]:
 
 
 def _error_and_size(**hyperparameters: Any) -> tuple[float, float]:
-    # Imported by the one problem that needs it.
-    from sklearn.datasets import load_digits  # noqa: PLC0415
-    from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415
-    from sklearn.model_selection import StratifiedKFold  # noqa: PLC0415
-
     X, y = load_digits(return_X_y=True)
     errors, nodes = [], []
     for train, test in StratifiedKFold(2, shuffle=True, random_state=0).split(X, y):
         forest = RandomForestClassifier(**hyperparameters, random_state=0).fit(X[train], y[train])
-        errors.append(float((forest.predict(X[test]) != y[test]).mean()))
+        errors.append(1.0 - forest.score(X[test], y[test]))
         nodes.append(sum(tree.tree_.node_count for tree in forest.estimators_))
     return float(np.mean(errors)), math.log10(float(np.mean(nodes)))
 

@@ -19,15 +19,11 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import optuna
-from numpy.typing import NDArray
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.trial import FrozenTrial, Trial
 
+from bbo_plugins.optuna.study.parameters import dimension_of
+from bbo_plugins.space import SearchSpace
 from benchmarks.problems.formulas import Formula, Vector
 
 Params: TypeAlias = Mapping[str, Any]
@@ -77,6 +73,11 @@ class Problem:
     fold_scores: Callable[[Params], list[float]] | None = None
     directions: ClassVar[Sequence[Direction]] = ("minimize",)
 
+    @functools.cached_property
+    def cube(self) -> SearchSpace:
+        """The parameters in the unit cube."""
+        return cube_of(self.space)
+
     @property
     def dimension(self) -> int:
         """Number of parameters."""
@@ -109,7 +110,7 @@ class Problem:
     def startup_points(self, seed: int, n_points: int = N_STARTUP) -> list[dict[str, Any]]:
         """Return the points of a Latin hypercube that every sampler starts from."""
         points = space_filling(n_points, self.dimension, np.random.default_rng(seed))
-        return [from_unit(self.space, point) for point in points]
+        return [self.cube.decode(point) for point in points]
 
     def objective(self, trial: Trial, *, seed: int) -> float:
         """Return what the optimizer sees at a trial that has all its parameters."""
@@ -127,7 +128,7 @@ class Problem:
     def random_regrets(self) -> Vector:
         """Regrets of random points, shape (512,)."""
         points = np.random.default_rng(0).random((_SCALE_POINTS, self.dimension))
-        return np.array([self.regret(from_unit(self.space, point)) for point in points])
+        return np.array([self.regret(params) for params in map(self.cube.decode, points)])
 
     @property
     def scale(self) -> float:
@@ -148,7 +149,7 @@ class Problem:
         if self.definition is not None:
             return self.definition
         points = np.random.default_rng(1).random((_FINGERPRINT_POINTS, self.dimension))
-        values = [format(self.value(from_unit(self.space, point)), ".9e") for point in points]
+        values = [format(self.value(params), ".9e") for params in map(self.cube.decode, points)]
         minimum = format(self.minimum, ".9e")
         return digest_of(self.name, dict(self.space), values, minimum, self.noise_sd)
 
@@ -278,62 +279,15 @@ def is_feasible(trial: FrozenTrial) -> bool:
     return all(value <= 0.0 for value in trial.constraints.values())
 
 
-def from_unit(space: Mapping[str, BaseDistribution], point: NDArray[np.float64]) -> dict[str, Any]:
-    """Map a point of the unit cube to parameters; discrete levels share the interval equally."""
-    return {
-        name: _value_at(distribution, min(max(float(u), 0.0), 1.0))
-        for (name, distribution), u in zip(space.items(), point, strict=True)
-    }
-
-
-def to_unit(
-    space: Mapping[str, BaseDistribution], params: Mapping[str, Any]
-) -> NDArray[np.float64]:
-    """Return unit-cube coordinates (d,) that ``from_unit`` maps back to ``params``."""
-    return np.array([_position(space[name], params[name]) for name in space])
-
-
-def _position(distribution: BaseDistribution, value: Any) -> float:
-    if isinstance(distribution, CategoricalDistribution):
-        return (distribution.to_internal_repr(value) + 0.5) / len(distribution.choices)
-    if not isinstance(distribution, FloatDistribution | IntDistribution):
-        raise TypeError(f"distribution must be a known one, but got {distribution!r}.")
-    low, high, half = distribution.low, distribution.high, 0.5 * (distribution.step or 0.0)
-    if distribution.log:
-        log_low, log_high = math.log(low - half), math.log(high + half)
-        return (math.log(value) - log_low) / (log_high - log_low)
-    return float((value - low + half) / (high - low + 2.0 * half))
+def cube_of(space: Mapping[str, BaseDistribution]) -> SearchSpace:
+    """Return the coordinates of a space; discrete levels share the unit interval equally."""
+    return SearchSpace({name: dimension_of(at) for name, at in space.items()})
 
 
 def space_filling(n_points: int, dimension: int, rng: np.random.Generator) -> Vector:
     """Return a Latin hypercube (n_points, dimension): each coordinate has one point per stratum."""
     strata = rng.permuted(np.tile(np.arange(n_points), (dimension, 1)), axis=1).T
     return np.asarray((strata + rng.random((n_points, dimension))) / n_points)
-
-
-def _value_at(distribution: BaseDistribution, u: float) -> Any:
-    """Return one parameter's value at position u of the unit interval."""
-    if isinstance(distribution, CategoricalDistribution):
-        return distribution.choices[
-            min(int(u * len(distribution.choices)), len(distribution.choices) - 1)
-        ]
-    if isinstance(distribution, IntDistribution):
-        low, high = distribution.low, distribution.high
-        if distribution.log:
-            log_low, log_high = math.log(low - 0.5), math.log(high + 0.5)
-            return min(max(round(math.exp(log_low + u * (log_high - log_low))), low), high)
-        n_levels = (high - low) // distribution.step + 1
-        return low + distribution.step * min(int(u * n_levels), n_levels - 1)
-    if isinstance(distribution, FloatDistribution):
-        low_float, high_float = distribution.low, distribution.high
-        if distribution.step is not None:
-            n_levels = round((high_float - low_float) / distribution.step) + 1
-            return low_float + distribution.step * min(int(u * n_levels), n_levels - 1)
-        if distribution.log:
-            return min(max(low_float * (high_float / low_float) ** u, low_float), high_float)
-        return low_float + u * (high_float - low_float)
-    message = f"distribution must be a float, int or categorical one, but got {distribution!r}."
-    raise TypeError(message)
 
 
 def rng_of(name: str) -> np.random.Generator:
@@ -370,7 +324,6 @@ def unmoved(
     *,
     n_trials: int,
     n_startup: int = N_STARTUP,
-    noise_sd: float = 0.0,
     group: str = "paper",
 ) -> Problem:
     """Return a formula as it is, in the box from ``low`` to ``high``, each of shape (d,)."""
@@ -383,7 +336,6 @@ def unmoved(
         minimum=formula(argmin),
         n_trials=n_trials,
         n_startup=n_startup,
-        noise_sd=noise_sd,
         group=group,
     )
 
@@ -396,7 +348,6 @@ def moved(
     width: float,
     n_trials: int,
     rotate: bool = True,
-    noise_sd: float = 0.0,
     group: str = "smooth",
 ) -> Problem:
     """Return a formula moved into the box: optimum shifted, axes rotated unless told not to.
@@ -415,7 +366,6 @@ def moved(
         np.full(dimension, BOX_LOW),
         np.full(dimension, BOX_HIGH),
         n_trials=n_trials,
-        noise_sd=noise_sd,
         group=group,
     )
     return replace(problem, minimum=formula(z_argmin))

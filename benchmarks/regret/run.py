@@ -4,7 +4,7 @@ The regret is the noise-free regret of the incumbent a user would take: the best
 
 ``--paper`` runs the UHE paper's own functions, unmoved, with its acquisition function (GP-UCB,
 multiplier 1.96) and its 20 seeds; what its text leaves open is in
-``benchmarks.problems.paper_functions``. The paper's own model, and its prediction errors, are in
+``benchmarks.problems.functions``. The paper's own model, and its prediction errors, are in
 ``python -m benchmarks papers uhe_bo``.
 
 ``--tables`` tunes scikit-learn models on its data sets, looked up in tables of cross-validated
@@ -21,7 +21,6 @@ from benchmarks.common.report import Report
 from benchmarks.common.sampler_benchmark import SamplerBenchmark, add_study_arguments
 from benchmarks.common.tables import CheckpointTables
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.problems.hpo_tables import is_missing
 from benchmarks.problems.tuning import NAMES, QUICK_TABLE, TABLE_NAMES, problem_named
 
 DESCRIPTION = "Simple regret of our samplers and their peers on shifted and rotated test functions."
@@ -72,11 +71,6 @@ def run(options: argparse.Namespace, report: Report) -> None:
     report.name = options.kind
     quick_problems = {"problems": QUICK_PROBLEMS.get(options.kind, KINDS[options.kind]["problems"])}
     fill(options, KINDS[options.kind], {**QUICK, **quick_problems})
-    names = options.problems
-    if is_missing() and not PROBLEMS.keys() >= set(names):
-        report.skip("the tables", "not installed: scikit-learn")
-        names = [name for name in names if name in PROBLEMS]
     named = functools.partial(problem_named, directory=report.directory)
-    options.problems = names
     tables = CheckpointTables(name=options.kind, trials=None)
     SamplerBenchmark(problems=NAMES, problem_named=named, tables=tables).run(options, report)

@@ -6,11 +6,8 @@ sampler that leaves nothing, so that it fits its own hyperparameters, and once f
 hyperparameters it takes over. Of Optuna's only the criterion is timed, and not the threshold.
 """
 
-import statistics
 import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState, create_trial
@@ -19,8 +16,7 @@ from bbo_plugins.optuna import RegretGapTerminator
 from benchmarks.common.histories import history
 from benchmarks.common.report import Report
 from benchmarks.common.samplers import SAMPLERS
-from benchmarks.common.tables import verdict
-from benchmarks.common.timing import Timing, ratio_of, timed
+from benchmarks.common.timing import RATIO_HEADERS, RATIO_NOTE, Timing, ratio_cells, timed
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.stopping.replay import PEER
 
@@ -28,9 +24,7 @@ PROBLEM = "styblinski_tang5"
 SAMPLER = "ours-map"  # whose hyperparameters are taken over
 OWN_FIT, SHARED = "own fit", "shared"
 TARGETS = {OWN_FIT: 10.0, SHARED: 50.0}
-N_TRIALS, QUICK_N_TRIALS = 200, 40
-N_SEEDS, QUICK_N_SEEDS = 3, 1
-N_STEPS, QUICK_N_STEPS = 10, 2
+FULL, QUICK = (200, 3, 10), (40, 1, 2)  # trials, seeds and counted steps
 _WARM_UP = 2  # steps that are not counted
 
 
@@ -54,7 +48,7 @@ def measure(n_trials: int, n_steps: int, seed: int) -> list[Timing]:
         warnings.simplefilter("ignore")  # experimental
         evaluator = EMMREvaluator(seed=seed)
     direction = studies[OWN_FIT].direction
-    entrants: dict[str, Callable[[], object]] = {
+    entrants = {
         PEER: lambda: evaluator.evaluate(studies[OWN_FIT].get_trials(deepcopy=False), direction),
         OWN_FIT: lambda: terminators[OWN_FIT].evaluate(studies[OWN_FIT]),
         SHARED: lambda: terminators[SHARED].evaluate(studies[SHARED]),
@@ -84,34 +78,18 @@ def _suggested(study: optuna.Study, trial: FrozenTrial) -> FrozenTrial:
 
 def add_cost(report: Report, *, quick: bool) -> None:
     """Measure, and add the table of ratios."""
-    n_trials = QUICK_N_TRIALS if quick else N_TRIALS
+    n_trials, n_seeds, n_steps = QUICK if quick else FULL
     timings = []
-    for seed in range(QUICK_N_SEEDS if quick else N_SEEDS):
+    for seed in range(n_seeds):
         report.progress(f"cost of a completed trial, n = {n_trials}, seed {seed}")
-        fresh = measure(n_trials, QUICK_N_STEPS if quick else N_STEPS, seed)
+        fresh = measure(n_trials, n_steps, seed)
         for timing in fresh:
             report.record(kind="cost", n_trials=n_trials, **asdict(timing))
         timings += fresh
     report.table(
         f"Cost of a completed trial, n = {n_trials}, d = {PROBLEMS[PROBLEM].dimension}: "
         f"{PEER} / ours",
-        ["hyperparameters", "ratio", "spread", "CPU time", "peer ms", "ours ms", "goal", "verdict"],
-        [_row(timings, name, goal) for name, goal in TARGETS.items()],
+        ["hyperparameters", *RATIO_HEADERS],
+        [[name, *ratio_cells(timings, name, PEER, goal)] for name, goal in TARGETS.items()],
     )
-    report.note(
-        "Ratios of median wall times; the spread is the least and the largest ratio of two calls "
-        'of the same step; "CPU time" is the ratio of median CPU times. Milliseconds are context.'
-    )
-
-
-def _row(timings: Sequence[Timing], name: str, goal: float) -> list[Any]:
-    found = ratio_of(timings, name, PEER)
-    assert found is not None
-    return [
-        name,
-        *found.cells,
-        f"{1e3 * statistics.median(found.theirs):.1f}",
-        f"{1e3 * statistics.median(found.ours):.2f}",
-        f">= {goal:g}",
-        verdict(found.wall >= goal),
-    ]
+    report.note(RATIO_NOTE)

@@ -30,7 +30,6 @@ from benchmarks.problems.tuning import BUDGET, NOISY, QUICK_TABLE, TABLE_NAMES
 
 HALVES = ("in-sample", "held-out")
 MAX_DIMENSION = 10
-FAMILIES = ("paper", "table", "smooth", "mixed", "noisy")  # groups of problems
 
 
 def half_of(name: str) -> str:
@@ -92,10 +91,3 @@ def problem_named(name: str, directory: Path) -> Problem:
         directory: Where tables are kept.
     """
     return tuning.problem_named(name, directory) if needs_table(name) else _FUNCTIONS[name]
-
-
-def default_names() -> list[str]:
-    """Return the names of all objectives but the quick one, family by family."""
-    families: dict[str, str] = {name: problem.group for name, problem in _FUNCTIONS.items()}
-    families |= {name: "noisy" if name.startswith(NOISY) else "table" for name in TABLE_NAMES}
-    return sorted(families, key=lambda name: FAMILIES.index(families[name]))

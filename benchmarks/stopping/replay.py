@@ -13,13 +13,13 @@ controls need no model.
 
 import functools
 import importlib.util
-import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, Trial, create_trial
 
@@ -157,18 +157,16 @@ def stop_in(replay: Replay, record: Record, directory: Path) -> dict[str, int | 
 
 def stagnation_stop(values: Sequence[float], *, patience: int = STAGNATION_PATIENCE) -> int | None:
     """Return the first completion with more than ``patience`` since the smallest value, or None."""
-    best, since = math.inf, 0
-    for n, value in enumerate(values, start=1):
-        if value < best:
-            best, since = value, n
-        if n - since > patience:
+    best = np.minimum.accumulate(values)
+    for n in range(patience + 2, len(values) + 1):
+        if best[n - 1] == best[n - patience - 2]:
             return n
     return None
 
 
 def peer_is_missing() -> tuple[str, ...]:
     """Return what the peer needs and is not installed; its module goes in Optuna 6."""
-    needed = ("torch", "scipy", "optuna.terminator")
+    needed = ("torch", "optuna.terminator")
     return tuple(name for name in needed if importlib.util.find_spec(name) is None)
 
 

@@ -4,10 +4,9 @@ Studies of every objective by every sampler are run once, to the full budget and
 every rule is then replayed over them completion by completion (``benchmarks.stopping.replay``).
 
 Reported, rule by rule and sampler by sampler, noisy objectives apart, on the half of the objectives
-that rules may be tuned on and on the held-out half: how often the study was stopped and when, the
-normalized simple regret then, in which share of runs stopping lost more than 1%, and the share of
-the budget saved. Regret is that of the incumbent a user takes, the best observed trial, evaluated
-without noise.
+that rules may be tuned on and on the held-out half: in which share of runs stopping lost more than
+1%, and the share of the budget saved. Regret is that of the incumbent a user takes, the best
+observed trial, evaluated without noise.
 """
 
 import argparse
@@ -15,18 +14,15 @@ import functools
 
 from benchmarks.common.options import add_count, add_effort, add_names
 from benchmarks.common.report import Report
-from benchmarks.common.runs import Execute, by_processes, completed
+from benchmarks.common.runs import completed
 from benchmarks.common.samplers import SAMPLERS, available
 from benchmarks.common.studies import planned, shortened
-from benchmarks.problems.hpo_tables import is_missing
-from benchmarks.problems.problem import Problem
 from benchmarks.problems.tuning import BUDGET, QUICK_TABLE
 from benchmarks.stopping.cost import add_cost
-from benchmarks.stopping.problems import NAMES, default_names, needs_table, problem_named
+from benchmarks.stopping.problems import NAMES, problem_named
 from benchmarks.stopping.replay import (
     ALL_RULES,
     PEER,
-    Replay,
     execute,
     is_asked_of,
     peer_is_missing,
@@ -38,7 +34,7 @@ from benchmarks.stopping.tables import Outcome, add_tables
 DESCRIPTION = "Regret lost and budget saved by stopping criteria, and what they cost."
 DEFAULT_RULES = tuple(name for name in ALL_RULES if name != PEER)
 SIZES = {
-    "problems": tuple(default_names()),
+    "problems": NAMES[:-1],
     "samplers": ("ours-uhe", "ours-map", "tpe", "random"),
     "rules": DEFAULT_RULES,
     "trials": BUDGET,
@@ -58,21 +54,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_count(parser, "--trials", "budget of every objective")
     add_names(parser, "--problems", NAMES)
     add_names(parser, "--samplers", SAMPLERS)
-    add_names(parser, "--rules", DEFAULT_RULES)
-    peers = "rules in addition, with our samplers and the first seeds"
-    add_names(parser, "--peers", (PEER,), peers)
-    parser.add_argument("--no-cost", action="store_true", help="leave out the cost of a trial")
-    parser.set_defaults(peers=[])
+    add_names(parser, "--rules", ALL_RULES)
 
 
 def run(options: argparse.Namespace, report: Report) -> None:
     """Run and replay what is not stored yet, then report on everything asked for."""
-    rules = [*options.rules, *options.peers]
+    rules = list(options.rules)
     missing = peer_is_missing()
     if PEER in rules and missing:
         report.skip(PEER, f"not installed: {', '.join(missing)}")
         rules.remove(PEER)
-    problems = _problems(options, report)
+    problems = {name: problem_named(name, report.directory) for name in options.problems}
     samplers = available(options.samplers, report)
     studies = planned(
         problems.values(),
@@ -82,7 +74,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
     )
     effort = {"jobs": options.jobs, "minutes": options.minutes}
     work = functools.partial(execute, directory=report.directory)
-    found = completed(studies, by_processes(work, **effort), report)
+    found = completed(studies, work, report, **effort)
     records = {study: shortened(record, study.n_trials) for study, record in found.items()}
     replays = {
         replay_of(study, rule): study
@@ -90,12 +82,13 @@ def run(options: argparse.Namespace, report: Report) -> None:
         for rule in rules
         if is_asked_of(rule, study, problems[study.problem])
     }
-    replay_all: Execute[Replay] = by_processes(
+    stops = completed(
+        list(replays),
         functools.partial(stop_in, directory=report.directory),
+        report,
         inputs=lambda replay: (records[replays[replay]],),
         **effort,
     )
-    stops = completed(list(replays), replay_all, report)
     regrets = {
         study: problems[study.problem].regrets(zip(one["params"], one["values"], strict=True))
         for study, one in records.items()
@@ -112,22 +105,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
         for replay, record in stops.items()
     ]
     add_tables(report, outcomes)
-    if options.no_cost:
-        return
     if missing:
         report.skip(f"the cost of a trial, against {PEER}", f"not installed: {', '.join(missing)}")
     else:
         add_cost(report, quick=options.quick)
-
-
-def _problems(options: argparse.Namespace, report: Report) -> dict[str, Problem]:
-    """Return the objectives asked for; tables that are not stored yet are computed."""
-    chosen = {}
-    for name in options.problems:
-        if needs_table(name) and is_missing():
-            report.skip(name, "not installed: sklearn")
-            continue
-        if needs_table(name):
-            report.progress(f"table {name}")
-        chosen[name] = problem_named(name, report.directory)
-    return chosen

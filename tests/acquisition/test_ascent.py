@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
@@ -100,47 +99,6 @@ def test_never_worse_and_never_outside(d: int, seed: int, fixed: int, log_scale:
     for asked in quadratic.asked[1:-2]:
         rows = {row.tobytes() for row in starts[:, ~free]}
         assert {row.tobytes() for row in np.ascontiguousarray(asked[:, ~free])} <= rows
-
-
-def test_all_starts_advance_in_one_batch() -> None:
-    """The number of calls does not grow with the number of starts, and the batches only shrink."""
-    rng = np.random.default_rng(5)
-    quadratic = _random_quadratic(rng, 3, 3.0)
-    ascend(quadratic, rng.random((40, 3)), free=_all(3), scale=np.ones(3))
-    assert len(quadratic.asked) <= 61
-    sizes = [len(batch) for batch in quadratic.asked]
-    assert sizes[:2] == [40, 40]
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[-1] < sizes[0]
-
-
-@dataclass
-class Holed:
-    """A hill at (0.7, 0.7) with a region where the function has no value and one with no slope."""
-
-    value_hole: float = np.nan
-    gradient_hole: bool = True
-
-    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return values (m,) and gradients (m, 2)."""
-        gaps = X - 0.7
-        value, gradient = -np.square(gaps).sum(axis=1), -2.0 * gaps
-        value = np.where((X < 0.3).all(axis=1), self.value_hole, value)
-        if self.gradient_hole:
-            gradient[(X[:, 0] > 0.8) & (X[:, 1] < 0.2)] = np.nan
-        return value, gradient
-
-
-@pytest.mark.parametrize("hole", [np.nan, -np.inf, np.inf])
-def test_regions_without_a_value_are_left_alone(hole: float) -> None:
-    """Starts inside a hole stay and count as -inf, those outside climb past it."""
-    starts = np.array([[0.1, 0.1], [0.9, 0.1], [0.35, 0.05], [0.05, 0.9], [0.29, 0.31]])
-    X, values = ascend(Holed(hole), starts, free=_all(2), scale=np.full(2, 0.5))
-    assert values[0] == -np.inf
-    assert np.array_equal(X[:2], starts[:2])
-    assert values[1] == pytest.approx(-(0.2**2 + 0.6**2))
-    np.testing.assert_allclose(X[2:], 0.7, atol=2e-2)
-    assert not np.isnan(values).any()
 
 
 def test_curved_valley_is_followed() -> None:

@@ -19,7 +19,6 @@ from bbo_plugins.acquisition.hypervolume import (
     hypervolume,
     n_dominating,
     proper_front_of,
-    reference_point,
 )
 from tests.oracles.differences import numeric_gradient
 
@@ -104,12 +103,6 @@ def test_points_beyond_the_reference_point_do_not_count() -> None:
         boxes_above(points, reference), boxes_above(points[:1], reference), strict=True
     ):
         np.testing.assert_array_equal(found, expected)
-
-
-def test_the_reference_point_is_a_tenth_of_the_range_below_the_front() -> None:
-    """BoTorch's rule; a tenth of one unit where there is no range."""
-    front = np.array([[0.0, 3.0, 1.0], [2.0, 1.0, 1.0]])
-    assert reference_point(front) == pytest.approx([-0.2, 0.8, 0.9])
 
 
 @pytest.mark.parametrize("k", SEVERAL)

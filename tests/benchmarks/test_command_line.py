@@ -55,10 +55,32 @@ def test_commands_in_the_docs_are_understood() -> None:
 
 def test_threads_are_limited_before_numpy_loads(tmp_path: Path) -> None:
     """In a fresh process the variables are set, and the report says so."""
-    words = [sys.executable, "-m", "benchmarks", "regret", "--problems", "branin"]
-    words += ["--samplers", "random", "--seeds", "1", "--trials", "11", "--jobs", "1"]
-    done = subprocess.run(
-        [*words, "--out", str(tmp_path)], check=True, capture_output=True, text=True, cwd=ROOT
-    )
-    assert "OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1" in done.stdout
-    assert (tmp_path / "regret.md").read_text(encoding="utf-8") == done.stdout
+    words = [
+        "regret",
+        "--problems",
+        "branin",
+        "--samplers",
+        "random",
+        "--seeds",
+        "1",
+        "--jobs",
+        "1",
+    ]
+    printed = _run([*words, "--trials", "11"], tmp_path)
+    assert "OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1" in printed
+
+
+@pytest.mark.slow  # CI runs them by themselves
+@pytest.mark.parametrize("name", command_line.BENCHMARKS)
+def test_the_quick_form_runs(name: str, tmp_path: Path) -> None:
+    """It ends well, and its report has a table or says why there is none."""
+    printed = _run([name, "--quick"], tmp_path)
+    assert "\n| " in printed or "No stored results" in printed
+
+
+def _run(words: list[str], folder: Path) -> str:
+    """Return what a command prints, which is what it writes too."""
+    command = [sys.executable, "-m", "benchmarks", *words, "--out", str(folder)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+    assert (folder / f"{words[0]}.md").read_text(encoding="utf-8") == done.stdout
+    return done.stdout

@@ -6,7 +6,6 @@ from scipy.spatial.distance import cdist
 
 from benchmarks.estimation import estimators
 from benchmarks.problems import gp_samples
-from benchmarks.problems.hpo_tables import is_missing
 
 LENGTH_SCALES = gp_samples.LENGTH_SCALES[2]
 
@@ -52,8 +51,6 @@ def test_histories_are_repeatable_and_biased(design: str) -> None:
 @pytest.mark.parametrize("name", ["marginal", estimators.PEER])
 def test_a_good_estimate_is_near_the_truth(name: str) -> None:
     """On 100 uniform points length-scales are right within a third, and the variances roughly."""
-    if name == estimators.PEER and is_missing():
-        pytest.skip("scikit-learn is not installed")
     X, y = gp_samples.draw("uniform", 2, 100, 1)
     found = estimators.estimate(name, X, y)
     np.testing.assert_allclose(np.log(found.length_scales / LENGTH_SCALES), 0.0, atol=np.log(4 / 3))

@@ -1,6 +1,5 @@
-"""The highdim benchmark: TuRBO's rules, the literal method's adapter, and seeds."""
+"""The highdim benchmark: TuRBO's rules and the literal method's adapter."""
 
-import argparse
 import importlib.util
 
 import numpy as np
@@ -9,9 +8,8 @@ import pytest
 from optuna.distributions import FloatDistribution
 
 from benchmarks.common import turbo
-from benchmarks.highdim.entrants import ENTRANTS, OURS, LiteralSampler
-from benchmarks.highdim.problems import PROBLEMS
-from benchmarks.highdim.run import seeds_of
+from benchmarks.highdim import literal
+from benchmarks.highdim.literal import LiteralGOUCB
 
 needs_torch = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("torch", "botorch")),
@@ -19,55 +17,26 @@ needs_torch = pytest.mark.skipif(
 )
 
 
-def test_seeds() -> None:
-    """They begin at 100; the expensive ones have fewer, some do not take part, options decide."""
-
-    def n_seeds(entrant: str, problem: str, **given: int) -> list[int]:
-        options = argparse.Namespace(**{"seeds": None, "expensive_seeds": None, **given})
-        return list(seeds_of(PROBLEMS[problem], ENTRANTS[entrant], options))
-
-    assert n_seeds(OURS, "levy-20") == list(range(100, 110))
-    assert n_seeds("turbo", "rosenbrock-50") == [100, 101, 102]
-    assert n_seeds("turbo", "levy-20", seeds=4, expensive_seeds=1) == [100]
-    assert n_seeds("tpe", "levy-10") == n_seeds("literal", "levy-20") == []
-    assert n_seeds("literal", "f1", seeds=2) == [100, 101]
-
-
-class Recorder:
-    """Stands in for the literal method: keeps what it is told and suggests a fixed point."""
-
-    def __init__(self, bounds: np.ndarray) -> None:
-        """Keep the limits."""
-        self.bounds = bounds
-        self.told: list[tuple[list[float], float]] = []
-
-    def ask(self) -> np.ndarray:
-        """Return the upper ends."""
-        return self.bounds[:, 1]
-
-    def tell(self, x: np.ndarray, y: float) -> None:
-        """Keep the pair."""
-        self.told.append((x.tolist(), y))
-
-
-def test_literal_adapter_tells_everything_once_with_the_sign_turned() -> None:
+def test_literal_adapter_tells_everything_once_with_the_sign_turned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The method maximizes: it is told negated values, each once and in order."""
-    made: list[Recorder] = []
+    told: list[tuple[list[float], float]] = []
 
-    def make(bounds: np.ndarray) -> Recorder:
-        made.append(Recorder(bounds))
-        return made[-1]
+    class Recorder(LiteralGOUCB):
+        def tell(self, x: np.ndarray, y: float) -> None:
+            told.append((x.tolist(), y))
+            super().tell(x, y)
 
-    study = optuna.create_study(sampler=LiteralSampler(make, seed=0))
-    space = {"b": FloatDistribution(-1.0, 2.0), "a": FloatDistribution(0.0, 5.0)}
-    study.enqueue_trial({"a": 1.0, "b": 0.5})
+    monkeypatch.setattr(literal, "LiteralGOUCB", Recorder)
+    sampler = literal.LiteralSampler(seed=0, budget=4, n_startup_trials=1, exact=False)
+    study = optuna.create_study(sampler=sampler)
+    space = {"b": FloatDistribution(-1.0, 2.0), "a": FloatDistribution(4.0, 5.0)}
+    study.enqueue_trial({"a": 4.5, "b": 0.5})
     for value in (3.0, 1.0, 2.0):
-        trial = study.ask(dict(space))
-        study.tell(trial, value)
-    (method,) = made
-    assert method.bounds.tolist() == [[0.0, 5.0], [-1.0, 2.0]]
-    assert method.told == [([1.0, 0.5], -3.0), ([5.0, 2.0], -1.0)]
-    assert study.trials[1].params == {"a": 5.0, "b": 2.0}
+        study.tell(study.ask(dict(space)), value)
+    first, second, _ = ([t.params["a"], t.params["b"]] for t in study.trials)
+    assert told == [(first, -3.0), (second, -1.0)]
 
 
 def test_turbo_region_follows_the_tutorials_rules() -> None:

@@ -1,14 +1,13 @@
 """Algorithm 1 to the letter: its ball, sums, schedules, oracle and ascent, one by one."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import optimize
 
+from bbo_plugins.space.dimension import FloatArray
 from benchmarks.highdim.literal import (
     DualBall,
     LiteralGOUCB,
@@ -18,10 +17,6 @@ from benchmarks.highdim.literal import (
 )
 from tests.oracles.ball import ConfidenceBall
 from tests.oracles.differences import numeric_gradient
-
-if TYPE_CHECKING:
-    from bbo_plugins.space.dimension import FloatArray
-
 
 BOUNDS = np.array([[-5.0, 5.0], [0.0, 2.0]])
 N_STARTUP, T = 3, 16
@@ -51,26 +46,6 @@ def _ball(t: int, start: FloatArray) -> tuple[DualBall, ConfidenceBall]:
         DualBall.from_history(history[0], targets, start, **options),
         ConfidenceBall.from_history(history[0], targets, start, **options),
     )
-
-
-@pytest.mark.parametrize("t", [1, 5, 60])
-def test_center_minimizes_equation_4(t: int) -> None:
-    """Eq. (5) is where SciPy finds the minimum of Eq. (4) as it is printed."""
-    gradients, parameters, outputs, y = _history(t)
-    start = _weights(5)
-
-    def residuals(w: FloatArray) -> FloatArray:
-        linear = np.einsum("ij,ij->i", w - parameters, gradients) + outputs - y
-        return np.concatenate([np.sqrt(LAMBDA) * (w - start), linear])
-
-    slopes = np.concatenate([np.sqrt(LAMBDA) * np.eye(len(start)), gradients])
-
-    def slope(_: FloatArray) -> FloatArray:
-        return slopes
-
-    best = optimize.least_squares(residuals, start, jac=slope, xtol=1e-15, ftol=1e-15, gtol=1e-14)
-    for ball in _ball(t, start):
-        np.testing.assert_allclose(ball.center, best.x, atol=1e-8)
 
 
 @pytest.mark.parametrize("t", [1, 5, 60])

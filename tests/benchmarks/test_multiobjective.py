@@ -1,19 +1,13 @@
 """The problems with several objectives: their hypervolumes, constraints and noise."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import optuna
 import pytest
+from numpy.typing import NDArray
 
 from bbo_plugins.acquisition.hypervolume import hypervolume
 from benchmarks.common.studies import run_study
 from benchmarks.problems.multi_objective import CHOSEN_ON, HELD_OUT, problem_named
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BOXES = {**CHOSEN_ON, **HELD_OUT}
 

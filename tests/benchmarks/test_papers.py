@@ -1,27 +1,19 @@
 """The papers' formulas in ``benchmarks.papers``, each against an independent computation."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from bbo_plugins.gp.fit import LogPrior
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import Hyperparameters
 from bbo_plugins.gp.posterior import GaussianProcess
-from benchmarks.common import keel
+from bbo_plugins.space.dimension import FloatArray
 from benchmarks.common.plain_gp import GammaPrior, Model, PlainAcquisition, Uninformative
-from benchmarks.papers import bilbo, inner_horizon, regret_gap, run, uhe_bo
+from benchmarks.papers import bilbo, regret_gap, uhe_bo
 from tests.oracles.differences import numeric_gradient
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bbo_plugins.gp.fit import LogPrior
-    from bbo_plugins.space.dimension import FloatArray
 
 NOISE = 0.05
 
@@ -198,31 +190,3 @@ def test_wang_shortens_length_scales_no_more_than_it_has_to() -> None:
     at = np.linspace(0.0, 1.0, 2001)[:, None]
     mean, variance = longer.process.predict(at)
     assert math.sqrt(variance[(mean + 1.96 * np.sqrt(variance)).argmax()]) < uhe_bo.KAPPA
-
-
-def test_keel_data_are_read_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers, and classes in the order of their names; without the package it says so."""
-    keel.load.cache_clear()
-    folder = tmp_path / keel.PACKAGE / "data" / "balanced" / "raw"
-    folder.mkdir(parents=True)
-    (tmp_path / keel.PACKAGE / "__init__.py").touch()
-    (folder / "two.dat").write_text("1,2.5,yes\n0,-3, no\n4,5,yes\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    X, y = keel.load("two")
-    assert not keel.is_missing()
-    assert X.tolist() == [[1.0, 2.5], [0.0, -3.0], [4.0, 5.0]]
-    assert y.tolist() == [1, 0, 1]
-
-
-def test_cases_are_the_papers() -> None:
-    """T and N of the six tables of Fu et al.; every paper has runs with and without --quick."""
-    assert {t: tuple(row) for t, row in inner_horizon.PAPER.items()} == {
-        20: (100, 500, 1000, 2000, 3000),
-        40: (500, 1000, 2000, 3000, 4000),
-        60: (1000, 2000, 3000, 4000, 6000),
-    }
-    for paper in run.PAPERS:
-        module = run.module_of(paper)
-        if not (hasattr(module, "missing") and module.missing()):
-            assert module.cases(quick=True)
-            assert len(module.cases(quick=False)) > len(module.cases(quick=True))

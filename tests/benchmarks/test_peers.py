@@ -1,15 +1,11 @@
-"""Encodings of the peers, and who is skipped; nothing of theirs has to be installed."""
+"""Encodings of the peers; nothing of theirs has to be installed."""
 
 import numpy as np
 import pytest
 
 from benchmarks.common import botorch_peer, hebo_peer, peer
-from benchmarks.common.report import Report
-from benchmarks.common.samplers import SAMPLERS, available
-from benchmarks.common.smac_peer import config_space, parameters_of
-from benchmarks.highdim.entrants import ENTRANTS
 from benchmarks.problems.functions import PROBLEMS
-from benchmarks.problems.problem import from_unit
+from benchmarks.problems.problem import cube_of
 
 WHOLE = ("int", "pow_int", "cat")
 
@@ -22,7 +18,7 @@ def test_botorch_encoding_round_trips(name: str) -> None:
     space = PROBLEMS[name].space
     rng = np.random.default_rng(0)
     for point in rng.random((20, len(space))):
-        params = from_unit(space, point)
+        params = cube_of(space).decode(point)
         encoded = np.array(botorch_peer.encode(space, params))
         assert ((encoded >= 0.0) & (encoded <= 1.0)).all()
         again = botorch_peer.decode(space, encoded)
@@ -39,7 +35,7 @@ def test_positions_round_trip(name: str) -> None:
     """HEBO and SMAC are told positions of categories and steps, within the limits they know."""
     space = PROBLEMS[name].space
     for point in np.random.default_rng(0).random((20, len(space))):
-        params = from_unit(space, point)
+        params = cube_of(space).decode(point)
         told = peer.to_positions(space, params)
         for key, value in told.items():
             low, high, _ = peer.limits(space[key])
@@ -47,30 +43,3 @@ def test_positions_round_trip(name: str) -> None:
             assert isinstance(value, int) == (hebo_peer.parameter(key, space[key])["type"] in WHOLE)
         assert peer.from_positions(space, told) == params
         assert peer.from_positions(space, hebo_peer.coded(space, params)) == params
-
-
-@pytest.mark.parametrize("name", ["mixed_sphere6", "stepped_ackley5", "log_sphere5"])
-def test_smac_suggests_parameters_of_a_fixed_space(name: str) -> None:
-    """Whatever its space holds is a point of ours, steps and odd categories included."""
-    pytest.importorskip("ConfigSpace", reason="ConfigSpace is not installed")
-    space = PROBLEMS[name].space
-    for configuration in config_space(parameters_of(PROBLEMS[name]), 0).sample_configuration(50):
-        params = peer.from_positions(space, dict(configuration))
-        assert params.keys() == space.keys()
-        for key, value in params.items():
-            assert space[key]._contains(space[key].to_internal_repr(value))
-
-
-@pytest.mark.parametrize("name", ["hebo", "smac"])
-def test_who_is_not_installed_is_skipped_with_the_reason(name: str, report: Report) -> None:
-    """In both benchmarks that have them."""
-    for entrants in (SAMPLERS, ENTRANTS):
-        missing = entrants[name].missing()
-        found = available([name], report, entrants)
-        if missing:
-            assert found == []
-            assert (
-                report.sections[-1] == f"**SKIPPED {name}: not installed: {', '.join(missing)}.**"
-            )
-        else:
-            assert [entrant.name for entrant in found] == [name]

@@ -9,13 +9,13 @@ import pytest
 from optuna.trial import Trial
 
 from benchmarks.common.report import Report, read_records
-from benchmarks.common.runs import Execute, Run, by_processes, completed
+from benchmarks.common.runs import Run, completed
 from benchmarks.common.sampler_benchmark import SamplerBenchmark
 from benchmarks.common.samplers import SAMPLERS, Entrant, available
 from benchmarks.common.studies import StudyRun, execute, planned, run_studies, run_study
 from benchmarks.common.tables import CheckpointTables
-from benchmarks.highdim.entrants import ENTRANTS
 from benchmarks.highdim.problems import problem_named
+from benchmarks.highdim.run import ENTRANTS
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.problem import ObjectiveProblem
 
@@ -78,25 +78,18 @@ def test_a_benchmark_resumes(report: Report) -> None:
     assert "8 of 8 runs have not been made" in report.sections[-1]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Squaring(Run):
-    """A run for the tests of the loop."""
-
-    number: int
-
-
-def squared(run: Squaring, offset: int) -> dict[str, int]:
+def squared(run: Run, offset: int) -> dict[str, int]:
     """Return what is measured."""
-    return {"square": run.number**2 + offset}
+    return {"square": run.seed**2 + offset}
 
 
 def test_every_run_is_recorded_once_by_two_processes(report: Report) -> None:
     """Records come in the order of the runs, with the inputs that belong to each."""
-    runs = [Squaring(source="here", number=number) for number in (3, 1, 2, 3)]
-    execute_all: Execute[Squaring] = by_processes(
-        squared, inputs=lambda run: (10 * run.number,), jobs=2
-    )
-    found = completed(runs, execute_all, report)
+    runs = [
+        Run(source="here", problem="square", entrant="a", seed=seed, n_trials=1)
+        for seed in (3, 1, 2, 3)
+    ]
+    found = completed(runs, squared, report, inputs=lambda run: (10 * run.seed,), jobs=2)
     assert [record["square"] for record in found.values()] == [39, 11, 24]
     assert len(read_records(report.records_path)) == 3
 
@@ -165,14 +158,14 @@ def test_a_sampler_benchmark_is_what_it_is_made_of(report: Report) -> None:
     )
     parser = argparse.ArgumentParser()
     benchmark.add_arguments(parser)
-    words = ["--problems", "conditional", "--samplers", "tpe", "--peers", "random", "--jobs", "1"]
+    words = ["--problems", "conditional", "--samplers", "tpe", "random", "--jobs", "1"]
     options = parser.parse_args(words)
     options.seeds = 2
     benchmark.run(options, report)
     titles = [text.splitlines()[0] for text in report.sections]
     assert titles == [
         "## made up: simple regret, median [quartiles] (number of seeds)",
-        "## made up: mean rank among all entrants, 1 is best",
+        "## made up: mean rank of all that have the run, 1 is best",
         "## made up: paired comparison, below 1 the first is better",
         "Runs in made up: tpe 2, random 2.",
         "## CPU ms per suggestion, start-up included",

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import scipy.linalg  # noqa: F401 - loads the BLAS that the tests below look at
@@ -119,16 +119,6 @@ def test_concurrent_computations(first_leaves_first: bool) -> None:
         assert threads() == {1}, f"after {count} of 2 have left"
         leave[which].set()
         computing[which].join(30)
-    assert threads() == {USERS}
-
-
-def test_a_setting_made_meanwhile_stays() -> None:
-    """The user's training lifts its own limit while a suggestion is made."""
-    training: Any = threadpool_limits(1, user_api="blas")
-    with one_blas_thread():
-        training.restore_original_limits()
-        with one_blas_thread():
-            assert threads() == {1}
     assert threads() == {USERS}
 
 

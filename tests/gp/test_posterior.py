@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -232,66 +231,6 @@ def test_mean_at_the_observations_is_the_prediction_there(known_noise: bool) -> 
         X[:4], np.ones(4), known_noise=None if known is None else known[:4]
     )
     np.testing.assert_allclose(child.mean_at_observations, child.predict_mean(child.X), atol=1e-10)
-
-
-def _precise_posterior(
-    X: FloatArray, y: FloatArray, parameters: Hyperparameters, new: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance at ``new`` with 50 digits; numeric dimensions only."""
-    with mpmath.workdps(50):
-
-        def kernel(A: FloatArray, B: FloatArray) -> Any:
-            K = mpmath.matrix(len(A), len(B))
-            for i, a in enumerate(A):
-                for j, b in enumerate(B):
-                    terms = zip(a, b, parameters.length_scales, strict=True)
-                    r2 = sum(
-                        ((mpmath.mpf(s) - mpmath.mpf(t)) / mpmath.mpf(u)) ** 2 for s, t, u in terms
-                    )
-                    r = mpmath.sqrt(5 * r2)
-                    K[i, j] = parameters.signal_variance * (1 + r + r * r / 3) * mpmath.exp(-r)
-            return K
-
-        K = kernel(X, X)
-        for i in range(len(X)):
-            K[i, i] += mpmath.mpf(parameters.noise_variance)
-        inverse = K**-1
-        cross = kernel(new, X)
-        mean = cross * inverse * mpmath.matrix(y.tolist())
-        reduction = cross * inverse * cross.T
-        variance = [parameters.signal_variance - reduction[i, i] for i in range(len(new))]
-        return np.array([float(m) for m in mean]), np.array([float(v) for v in variance])
-
-
-@pytest.mark.parametrize("noise", [1e-6, 1e-4])
-def test_nearly_interpolating_posterior_keeps_its_digits(noise: float) -> None:
-    """A smooth function without noise, the worst conditioned fit there is, against 50 digits.
-
-    The variance is about 1e-6 of s² here: what matters is its absolute error, far below that.
-    """
-    rng = np.random.default_rng(4)
-    X, new = rng.random((25, 2)), rng.random((6, 2))
-    y = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2
-    parameters = Hyperparameters(np.array([2.0, 3.0]), 4.0, noise)
-    mean, variance = _precise_posterior(X, y, parameters, new)
-    process = GaussianProcess.from_data(X, y, parameters, FeatureMap((0, 0)))
-    np.testing.assert_allclose(process.predict(new)[0], mean, atol=1e-8)
-    np.testing.assert_allclose(process.predict(new)[1], variance, atol=1e-9)
-    half = GaussianProcess.from_data(X[:12], y[:12], parameters, FeatureMap((0, 0)))
-    extended = half.condition_on(X[12:], y[12:])
-    np.testing.assert_allclose(extended.predict(new)[0], mean, atol=1e-8)
-    np.testing.assert_allclose(extended.predict(new)[1], variance, atol=1e-9)
-
-
-def test_variance_stays_positive_at_the_data_of_a_noise_free_process() -> None:
-    """Rounding may not turn a variance of almost zero into a negative one."""
-    rng = np.random.default_rng(9)
-    X = np.repeat(rng.random((15, 2)), 2, axis=0)
-    parameters = Hyperparameters(np.array([2.0, 3.0]), 5.0, 1e-6)
-    process = GaussianProcess.from_data(X, rng.standard_normal(30), parameters, FeatureMap((0, 0)))
-    assert (process.predict(X)[1] > 0.0).all()
-    assert (process.predict_joint(X)[1].diagonal() > 0.0).all()
-    assert (process.predict_with_gradients(X)[1] > 0.0).all()
 
 
 @pytest.mark.parametrize("signal", [1e4, 1e12, 1e16])

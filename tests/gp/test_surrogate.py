@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from bbo_plugins.gp.fit import WarmStart, fit_map
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import MARGINAL, NOISE_FLOOR, FitCriterion
+from bbo_plugins.gp.likelihood import NOISE_FLOOR
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate
-from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
+from bbo_plugins.methods.uhe_bo.losses import WeightedLeaveOneOut
 from tests.oracles.problems import sample_prior
 
 if TYPE_CHECKING:
@@ -23,22 +22,10 @@ NUMERIC = FeatureMap((0, 0))
 LEAVE_ONE_OUT = WeightedLeaveOneOut()
 
 
-def _data(n: int = 30, seed: int = 0, noise: float = 0.01) -> tuple[FloatArray, FloatArray]:
+def _data(n: int = 30, seed: int = 0) -> tuple[FloatArray, FloatArray]:
     rng = np.random.default_rng(seed)
     X = rng.random((n, 2))
-    return X, 3.0 + 2.0 * sample_prior(X, np.array([0.4, 0.7]), rng, noise=noise)
-
-
-@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
-def test_scale_of_the_targets_does_not_matter(scale: float) -> None:
-    """The same posterior in z at any scale, to rounding."""
-    X, y = _data()
-    new = np.random.default_rng(1).random((10, 2))
-    expected = Surrogate.fit(X, y, NUMERIC).process.predict(new)
-    for ours, theirs in zip(
-        Surrogate.fit(X, scale * y, NUMERIC).process.predict(new), expected, strict=True
-    ):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    return X, 3.0 + 2.0 * sample_prior(X, np.array([0.4, 0.7]), rng, noise=0.01)
 
 
 def test_known_noise_is_scaled_like_the_targets() -> None:
@@ -55,14 +42,6 @@ def test_known_noise_is_scaled_like_the_targets() -> None:
     np.testing.assert_allclose(surrogate.process.noise[known], (noise * slope**2)[known], rtol=1e-4)
     fitted = surrogate.process.hyperparameters.noise_variance
     np.testing.assert_allclose(surrogate.process.noise[~known], fitted)
-
-
-def test_deterministic_objective_has_noise_at_the_floor() -> None:
-    """Nothing is estimated, and the mean passes through the data."""
-    X, y = _data(noise=0.0)
-    surrogate = Surrogate.fit(X, y, NUMERIC, deterministic=True)
-    assert surrogate.process.hyperparameters.noise_variance == NOISE_FLOOR
-    np.testing.assert_allclose(surrogate.process.predict_mean(X), surrogate.process.y, atol=0.02)
 
 
 def test_points_that_are_not_finite_are_refused() -> None:
@@ -83,11 +62,6 @@ def _partly_known(y: FloatArray, unknown: str) -> FloatArray | None:
     return {"all": None, "some": noise, "none": np.linspace(0.01, 0.5, len(y))}[unknown]
 
 
-def _far_away(n_parameters: int) -> WarmStart:
-    """Return a state from which a fit that trusted it would end elsewhere."""
-    return WarmStart(np.full(n_parameters, -2.5), 1e-9 * np.eye(n_parameters), -1e9, 30)
-
-
 @pytest.mark.parametrize("unknown", ["all", "some"])
 @pytest.mark.parametrize("warm", [False, True])
 def test_borrowed_noise_is_the_marginal_likelihoods(unknown: str, warm: bool) -> None:
@@ -104,36 +78,6 @@ def test_borrowed_noise_is_the_marginal_likelihoods(unknown: str, warm: bool) ->
     np.testing.assert_allclose(process.noise, marginal.noise, rtol=1e-9)
     scales = process.hyperparameters.length_scales
     assert not np.allclose(scales, expected.length_scales, rtol=1e-3)
-
-
-@pytest.mark.parametrize("unknown", ["all", "some"])
-def test_the_rest_is_estimated_with_that_noise_given(unknown: str) -> None:
-    """A fit of the loss in which every target has its noise variance, known or borrowed."""
-    X, y = _data()
-    surrogate = Surrogate.fit(
-        X, y, NUMERIC, noise_variance=_partly_known(y, unknown), criterion=LEAVE_ONE_OUT
-    )
-    process = surrogate.process
-    fit = fit_map(X, process.y, NUMERIC, known_noise=process.noise, criterion=LEAVE_ONE_OUT)
-    ours, theirs = process.hyperparameters, fit.hyperparameters
-    np.testing.assert_allclose(ours.length_scales, theirs.length_scales, rtol=1e-9)
-    assert ours.signal_variance == theirs.signal_variance
-    np.testing.assert_allclose(surrogate.warm_start.theta, fit.warm_start.theta, rtol=1e-9)
-    assert surrogate.warm_start.theta.shape == (3,)  # two length-scales and the signal variance
-
-
-@pytest.mark.parametrize(
-    "loss", [MARGINAL, NearestNeighborPseudoData()], ids=lambda loss: type(loss).__name__
-)
-def test_other_losses_estimate_the_noise_themselves(loss: FitCriterion) -> None:
-    """A state of the marginal likelihood changes nothing for them."""
-    X, y = _data()
-    one, other = (
-        Surrogate.fit(X, y, NUMERIC, criterion=loss, marginal_start=start)
-        for start in (None, _far_away(4))
-    )
-    np.testing.assert_allclose(one.warm_start.theta, other.warm_start.theta, atol=1e-9)
-    assert len(one.warm_start.theta) == 4
 
 
 @pytest.mark.parametrize("unknown", ["all", "some", "none"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,6 @@ from bbo_plugins.acquisition.functions import (
     ConstrainedAcquisition,
     ConstraintModel,
 )
-from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.gp.posterior import GaussianProcess
 from tests.oracles import normal
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, random_process, unit_box
@@ -168,21 +165,6 @@ def test_pending_points_count_with_their_believed_mean() -> None:
     assert acquisition.incumbent == pytest.approx(believed, abs=1e-6)
 
 
-def test_limit_of_a_constraint_is_zero_slack() -> None:
-    """The modeled slack is -c in transformed units, feasible from transform(0) upwards."""
-    rng = np.random.default_rng(4)
-    X = rng.random((20, 2))
-    c = X[:, 0] - 0.3
-    acquisition, _ = bound_acquisition(observe(X, smooth(X), constraints=c[:, None]))
-    (model,) = acquisition.constraints
-    assert isinstance(model.process, GaussianProcess)
-    feasible = model.process.y >= model.limit
-    assert np.array_equal(feasible, c <= 0.0)
-    new = np.array([[0.05, 0.5], [0.9, 0.5]])
-    mean, _ = model.process.predict(new)
-    assert (mean > model.limit).tolist() == [True, False]
-
-
 # ---------------------------------------------------------------------------------------- purity
 
 
@@ -214,20 +196,6 @@ def test_suggest_is_a_pure_function(acquisition: AcquisitionName, deterministic:
     for name, array in before.items():
         assert np.array_equal(arrays[name], array, equal_nan=array.dtype.kind == "f"), name
     assert len(cold[0].warm_starts) == 2
-
-
-def test_warm_starts_are_optional_and_interchangeable_with_json() -> None:
-    """None, too few and too many warm starts are fine, and stored ones work like live ones."""
-    rng = np.random.default_rng(2)
-    X = rng.random((14, 2))
-    observations = observe(X, smooth(X), constraints=X[:, :1] - 0.5)
-    first = step(observations)
-    stored = [WarmStart.from_json(json.loads(json.dumps(w.to_json()))) for w in first.warm_starts]
-    for warm_starts in ((), (None,), (None, None), stored, stored[:1], [*stored, *stored]):
-        assert len(step(observations, warm_starts=warm_starts).warm_starts) == 2
-    wrong = WarmStart(np.zeros(9), np.eye(9), -1.0, 14)
-    ignored = step(observations, warm_starts=(wrong, wrong))
-    assert np.array_equal(ignored.x, first.x)
 
 
 def test_trend_is_a_choice_and_needs_an_objective_without_constraints() -> None:

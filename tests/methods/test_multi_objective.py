@@ -15,14 +15,7 @@ from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.gp_bo import Options
 from bbo_plugins.methods.multi_objective import FrontAcquisition, _modeled, combine, suggest
 from tests.oracles.differences import numeric_gradients
-from tests.oracles.problems import (
-    mixed_space,
-    observe,
-    random_points,
-    random_process,
-    sample_prior,
-    unit_box,
-)
+from tests.oracles.problems import observe, random_points, random_process, unit_box
 
 if TYPE_CHECKING:
     from bbo_plugins.methods.observations import Observations, Suggestion
@@ -162,22 +155,6 @@ def test_without_a_feasible_point_the_probability_of_feasibility_counts(n: int) 
     X[:, 0] *= 0.5
     found = step(space, known(two_bowls(X), X, constraints=0.7 - X[:, :1]))
     assert found.x[0] > 0.6
-
-
-@pytest.mark.parametrize("n", [14, 15])
-def test_a_mixed_space_with_noise_and_three_objectives(n: int) -> None:
-    """A representable point, never one that was evaluated if nothing is noisy."""
-    space = mixed_space()
-    rng = np.random.default_rng(0)
-    X = random_points(space, n, rng)
-    scales = np.full(len(space), 0.5)
-    counts = tuple(int(n) for n in space.n_categories)
-    Y = np.column_stack([sample_prior(X, scales, rng, n_categories=counts) for _ in range(3)])
-    objectives = known(Y, X, noise_variance=np.full(n, 0.01))
-    for deterministic in (False, True):
-        x = step(space, objectives, deterministic=deterministic).x
-        np.testing.assert_array_equal(space.snap(x[None, :])[0], x)
-        assert not deterministic or not (x == X).all(axis=1).any()
 
 
 def test_many_objectives_are_combined_by_random_weights() -> None:

@@ -117,28 +117,6 @@ def test_the_best_point_is_never_dropped(seed: int, constrained: bool, pruned: b
     assert y[eligible].max() in subset.y
 
 
-def test_feasible_ones_are_better_than_infeasible_ones() -> None:
-    """Then the smaller violation counts, each constraint in its own unit; silence is last."""
-    y = np.arange(40.0)
-    constraints = np.column_stack([np.full(40, -1.0), np.full(40, -1.0)])
-    constraints[10:, 0] = 1e6  # violated, all alike, but for two that are near the border
-    constraints[[15, 16], 0] = 1e3
-    constraints[15, 1] = 5.0  # the largest there is
-    constraints[30:] = math.nan
-    study = observed(random_study(40).X, y, constraints=constraints)
-    order = training_subset._best_first(study, 40).tolist()
-    assert order[:11] == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 16]
-    assert order[11:29] == [29 - i for i in range(20) if 29 - i not in {15, 16}]
-    assert order[29] == 15
-    assert order[30:] == list(range(39, 29, -1))
-
-
-def test_pruned_ones_come_after_complete_ones() -> None:
-    """A value that is not final cannot be the best one."""
-    study = observed(random_study(5).X, np.arange(5.0), complete=np.array([1, 1, 1, 0, 0], bool))
-    assert training_subset._best_first(study, 5).tolist() == [2, 1, 0, 4, 3]
-
-
 # ------------------------------------------------------------------------------------- constraints
 
 
@@ -166,18 +144,6 @@ def test_the_few_that_report_a_constraint_are_modeled(k: int) -> None:
     assert len(subset.y) == 900
 
 
-def test_a_constraint_has_its_part_of_the_last_quarter() -> None:
-    """Of very many that report one it is an even part, spread over where they are."""
-    subset = modeled(few_reporting(1500, 6000), PLANE)
-    assert subset.constraints is not None
-    for values, border in zip(subset.constraints.T, (0.3, 0.4), strict=True):
-        kept = np.sort(values[np.isfinite(values)]) + border
-        assert 112 <= len(kept) < 130
-        assert np.diff(kept).max() < 0.1
-        assert kept[0] < 0.05
-        assert kept[-1] > 0.95
-
-
 # ------------------------------------------------------------------------------------------ copies
 
 
@@ -190,16 +156,6 @@ def test_copies_leave_room_for_others() -> None:
     copies = subset.y[(X[7] == subset.X).all(axis=1)]
     np.testing.assert_array_equal(copies, [396.0, 397.0, 398.0, 399.0])
     assert len(np.unique(subset.X, axis=0)) == 33
-
-
-def test_the_mean_of_copies_counts() -> None:
-    """One lucky value of a mediocre point does not put it before a point that is good throughout.
-
-    The lucky one is no less the best single value; its point is not dropped, only ranked.
-    """
-    X = np.array([[0.1, 0.1]] * 3 + [[0.9, 0.9]] * 2)
-    y = np.array([9.0, 0.0, 0.0, 4.0, 4.0])
-    assert training_subset._best_first(observed(X, y), 5).tolist() == [3, 4, 0, 1, 2]
 
 
 # ---------------------------------------------------------------------------- in a step of a search

@@ -15,7 +15,6 @@ from bbo_plugins.acquisition.functions import ConstrainedAcquisition, expected_i
 from bbo_plugins.acquisition.validity import Validity
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import bilbo, go_ucb, gp_bo
-from bbo_plugins.methods.bilbo.model import failed_points
 from tests.oracles.bilbo_runs import observations
 from tests.oracles.bilevel import box_problem
 from tests.oracles.problems import observe, random_process, unit_box
@@ -36,12 +35,6 @@ def test_probability_is_that_of_the_label() -> None:
     mean, variance = model.process.predict(at)
     expected = norm.logcdf((mean + model.mean) / np.sqrt(variance + model.variance))
     np.testing.assert_allclose(model.log_probability(at), expected, rtol=1e-10)
-
-
-def test_power_grows_with_the_failures() -> None:
-    """One for each failure, up to the limit."""
-    X, failed = np.random.default_rng(6).random((2, 30, 2))
-    assert [Validity.of(X, failed[:n], FEATURES).exponent for n in (1, 7, 30)] == [1, 7, 20]
 
 
 def test_gradient() -> None:
@@ -79,16 +72,6 @@ def test_failures_alone(n: int) -> None:
     failed = np.random.default_rng(4).random((n, 2))
     lowest = Validity.of(np.empty((0, 2)), failed, FEATURES).log_probability(failed).min()
     assert -12.0 < lowest < math.log(0.6)
-
-
-def test_of_many_points_those_near_failures_are_modeled() -> None:
-    """The latest failures, and as many successes near them."""
-    X, failed = np.random.default_rng(5).random((2, 600, 2))
-    model = Validity.of(0.5 + 0.5 * X, 0.5 * failed, FEATURES)
-    limit = validity._MAX_OF_LABEL
-    assert len(model.process.y) == 2 * limit
-    np.testing.assert_array_equal(model.process.X[limit:], 0.5 * failed[-limit:])
-    assert np.linalg.norm(model.process.X[:limit] - 0.5, axis=1).mean() < 0.45
 
 
 @pytest.mark.parametrize("kind", ["logei", "ei", "ucb", None])
@@ -141,14 +124,3 @@ def test_without_a_model_of_failures_the_others_suggest(
     (note,) = suggestion.notes
     assert note.startswith("no model of where evaluations fail could be fitted (not positive def")
     assert suggestion.warm_starts
-
-
-def test_failed_queries_are_in_the_order_of_time() -> None:
-    """Of all functions together, as only the latest of them are modeled."""
-    problem = box_problem(1, 1)
-    points = np.random.default_rng(8).random((6, 2))
-    data = observations(problem, 4)
-    for k, name in enumerate(("upper", "lower")):
-        order = np.arange(k, 6, 2)
-        data[name] = replace(data[name], failed=points[order], failed_order=order)
-    np.testing.assert_array_equal(failed_points(data), points)

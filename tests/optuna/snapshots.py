@@ -11,7 +11,7 @@ from optuna.trial import TrialState
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
@@ -63,9 +63,6 @@ def look(
     space: Mapping[str, BaseDistribution] | None = None,
     *,
     reader: StudyReader | None = None,
-    held: Mapping[str, Any] | None = None,
-    noise_func: Callable[[FrozenTrial], float] | None = None,
 ) -> Snapshot:
     """Return what a new trial's model would be told."""
-    reader = reader or StudyReader(noise_func)
-    return reader.snapshot(study, ask(study), space or SPACE, held or {})
+    return (reader or StudyReader()).snapshot(study, ask(study), space or SPACE, {})

@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import optuna
 import pytest
 
 from bbo_plugins import InnerHorizon, UHEBOSampler
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler
-from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.study.attributes import Proposal
 
 if TYPE_CHECKING:
-    from optuna.samplers import BaseSampler
+    from collections.abc import Callable
+
     from optuna.trial import FrozenTrial
 
 N_STARTUP = 4
@@ -44,18 +46,35 @@ def losses(study: optuna.Study) -> list[str | None]:
     return [one.loss if one else None for one in proposals]
 
 
-@pytest.mark.parametrize("given", [{}, {"constraints_func": limit, "noise_func": noise}])
-def test_each_arm_suggests_what_its_own_sampler_does(given: dict[str, Any]) -> None:
-    """The next trial of the same study, by the number's arm alone, is the same, bit for bit."""
+def noisy_box(trial: optuna.Trial) -> float:
+    """Return :func:`box` with noise of a size that nobody knows."""
+    return box(trial) + 0.3 * float(np.random.default_rng(trial.number).standard_normal())
+
+
+@pytest.mark.parametrize(
+    "objective, given, is_greedy",
+    [
+        (box, {}, True),
+        (noisy_box, {}, False),
+        (box, {"noise_func": noise}, False),
+        (box, {"constraints_func": limit}, False),
+    ],
+)
+def test_each_turn_is_what_a_sampler_of_its_own_suggests(
+    objective: Callable[[optuna.Trial], float], given: dict[str, Any], is_greedy: bool
+) -> None:
+    """The next trial of the same study, by the number's turn alone, is the same, bit for bit."""
     study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=3, **given))
-    study.optimize(box, n_trials=N_STARTUP + 5)
+    study.optimize(objective, n_trials=N_STARTUP + 11)
     known = {"n_startup_trials": N_STARTUP, "seed": 3, **given}
+    process = UHEBOSampler(estimation="map", **known)
+    greedy = UHEBOSampler(estimation="map", acquisition="ucb", beta=0.5, **known)
+    turns = (process, greedy if is_greedy else process, GOUCBSampler(**known))
     for _ in range(4):
-        arms: list[BaseSampler] = [UHEBOSampler(estimation="map", **known), GOUCBSampler(**known)]
-        alone = optuna.create_study(sampler=arms[len(study.trials) % 3 == 2])
+        alone = optuna.create_study(sampler=turns[len(study.trials) % 3])
         alone.add_trials(study.trials)
-        alone.optimize(box, n_trials=1)
-        study.optimize(box, n_trials=1)
+        alone.optimize(objective, n_trials=1)
+        study.optimize(objective, n_trials=1)
         assert study.trials[-1].params == alone.trials[-1].params
 
 

@@ -89,7 +89,7 @@ def _suggesting(**choices: Any) -> Callable[[Trial], float]:
             _suggesting(query=FUNCTIONS, x=1.0, z=1.0, w=1.0),
             r"in upper_params \['x'\] or lower_params \['z'\].*but got 'w'",
         ),
-        (_suggesting(query=FUNCTIONS, x=1.0), r"at least one parameter of lower_params \['z'\]"),
+        (_suggesting(query=FUNCTIONS), r"at least one parameter of \['x', 'z'\]"),
         (_suggesting(x=1.0, z=1.0), r"'query', but got one without it: suggest_categorical"),
         (_suggesting(query=["upper", "f"], x=1.0, z=1.0), "'query' must be categorical"),
         (_suggesting(query=1.0, x=1.0, z=1.0), "'query' must be categorical"),
@@ -130,7 +130,21 @@ def test_there_is_no_solution_without_values() -> None:
         sampler.solution(study)
 
 
-@pytest.mark.parametrize("extra", [{"x": 1.0}, {"x": 1.0, "z": 1.0, "w": 1.0}])
+def test_a_level_without_parameters_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """It may come to have some, so the study goes on; without any there is no solution."""
+    sampler = sampler_of()
+    study = optuna.create_study(sampler=sampler)
+    with caplog.at_level(logging.WARNING, "bbo_plugins"):
+        study.optimize(_suggesting(query=FUNCTIONS, x=1.0), n_trials=3)
+    told = "no trial has had a parameter of lower_params ['z'] by now"
+    assert [told in text for text in caplog.messages] == [True]
+    with pytest.raises(ValueError, match=r"at least one parameter of lower_params \['z'\]"):
+        sampler.solution(study)
+    study.optimize(decoupled(sampler), n_trials=2)
+    assert set(sampler.solution(study).lower_params) <= {"z"}
+
+
+@pytest.mark.parametrize("extra", [{"z": 1.0, "w": 1.0}, {"x": 1.0, "z": 1.0, "w": 1.0}])
 def test_misfits_are_refused_once_and_left_out(
     extra: dict[str, float], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -155,14 +169,6 @@ def test_misfits_are_refused_once_and_left_out(
     assert sum("1 complete trials lack a parameter" in text for text in caplog.messages) == 1
 
 
-def test_a_query_in_a_coupled_study_is_refused() -> None:
-    """Each trial gives all functions, so an objective that asks for one is mistaken."""
-    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler_of())
-    with pytest.raises(ValueError, match="in a study with two directions, but got 'query'"):
-        study.optimize(decoupled(sampler_of()), n_trials=1)
-    assert study.trials[0].state is TrialState.FAIL
-
-
 @needs_set_constraint
 def test_an_unknown_constraint_is_refused() -> None:
     """A misspelled or forgotten name would be a constraint that nobody heeds."""
@@ -170,6 +176,14 @@ def test_an_unknown_constraint_is_refused() -> None:
     with pytest.raises(ValueError, match=r"constraints \[\] .*one that reported \['C'\]"):
         study.optimize(coupled, n_trials=3)
     assert len(study.trials) == 1
+
+
+def test_a_query_in_a_coupled_study_is_refused() -> None:
+    """Each trial gives all functions, so an objective that asks for one is mistaken."""
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler_of())
+    with pytest.raises(ValueError, match="in a study with two directions, but got 'query'"):
+        study.optimize(decoupled(sampler_of()), n_trials=1)
+    assert study.trials[0].state is TrialState.FAIL
 
 
 @needs_set_constraint

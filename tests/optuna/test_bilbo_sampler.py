@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, distributions_of, doubt
-from bbo_plugins.optuna.study.points import PlacedTrials
+from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, distributions_of
+from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialReader
 from tests.optuna.bilevel_studies import (
     FUNCTIONS,
@@ -30,7 +29,6 @@ from tests.optuna.bilevel_studies import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from optuna.distributions import BaseDistribution
     from optuna.study import Study
     from optuna.trial import Trial
 
@@ -62,53 +60,6 @@ def test_a_decoupled_study_is_solved(solved: tuple[BILBOSampler, Study]) -> None
     assert 0.0 <= solution.regret_bound < 0.05
     assert solution.feasible
     assert {trial.params["query"] for trial in study.trials} == {"upper", "lower"}
-
-
-def _pointers(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return the lines for whoever watches that name the solution."""
-    return [
-        record.getMessage()
-        for record in caplog.records
-        if record.levelno == logging.INFO and "is sampler.solution(study), not" in record.message
-    ]
-
-
-def test_the_log_points_to_the_solution(caplog: pytest.LogCaptureFixture) -> None:
-    """Once per study at the first suggestion of the models, and when the objective stops it."""
-    sampler = sampler_of()
-    objective = decoupled(sampler)
-
-    def stopping(trial: Trial) -> float:
-        if trial.number == 9:
-            trial.study.stop()
-        return objective(trial)
-
-    for _ in range(2):
-        caplog.clear()
-        study = optuna.create_study(sampler=sampler)
-        with caplog.at_level(logging.INFO, "bbo_plugins"):
-            study.optimize(objective, n_trials=6)
-            assert _pointers(caplog) == []
-            study.optimize(objective, n_trials=2)
-            (first,) = _pointers(caplog)
-            assert "models suggest from trial 6 on" in first
-            assert "not study.best_trial, a single evaluation" in first
-            study.optimize(stopping, n_trials=9)
-        assert len(study.trials) == 10
-        last = _pointers(caplog)[-1]
-        assert _pointers(caplog) == [first, last]
-        assert "the study is stopped" in last
-
-
-@needs_set_constraint
-def test_the_log_of_a_coupled_study_names_its_front(caplog: pytest.LogCaptureFixture) -> None:
-    """There, Optuna has no best trial."""
-    sampler = sampler_of(lower_constraints=["C"])
-    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler)
-    with caplog.at_level(logging.INFO, "bbo_plugins"):
-        study.optimize(coupled, n_trials=5)
-    (line,) = _pointers(caplog)
-    assert "not study.best_trials, a Pareto front" in line
 
 
 @needs_set_constraint
@@ -150,17 +101,6 @@ def test_a_constraint_holds_at_or_below_zero() -> None:
 
 
 # -------------------------------------------------------------------------------------- the start
-
-
-def test_the_start_shares_trials_among_functions() -> None:
-    """n_startup_trials is spent evenly; only then do models speak."""
-    sampler = sampler_of(n_startup_trials=8)
-    study = study_of(sampler, 10)
-    asked = [trial.params["query"] for trial in study.trials[:8]]
-    assert (asked.count("upper"), asked.count("lower")) == (4, 4)
-    reasons = [trial.system_attrs.get(REASON_KEY, {}).get("reason") for trial in study.trials]
-    assert set(reasons[1:8]) == {"start"}
-    assert "start" not in reasons[8:]
 
 
 # ----------------------------------------------------------------- what is stored, what it is for
@@ -237,28 +177,6 @@ def test_enqueued_parameters_are_kept_and_the_rest_fits_them() -> None:
     assert max(wholly.system_attrs["constraints"]) > 0.0  # nothing is known of its answer
 
 
-@pytest.mark.parametrize(
-    "fixed, is_trusted", [({}, True), ({"x": 0.5}, True), ({"z": 0.5}, False), ({"w": 0.5}, True)]
-)
-def test_a_fixed_answer_is_not_trusted(
-    solved: tuple[BILBOSampler, Study], fixed: dict[str, float], *, is_trusted: bool
-) -> None:
-    """Of one possible answer it is the best one, however well its value is known."""
-    sampler, study = solved
-    said = {"v": 1, "reason": "optimism", "infeasible": False, "bounds": {"lower": 0.01}}
-    trial = optuna.trial.create_trial(
-        params={"query": "upper", "x": 0.5, "z": 0.5},
-        distributions=study.trials[0].distributions,
-        value=0.18,
-        system_attrs={REASON_KEY: said, "fixed_params": fixed},
-    )
-    chosen = sampler._fixed(study, trial, trial.distributions)
-    assert (doubt(trial, sampler._roles, chosen) <= 0.0) == is_trusted
-    said["near_failure"] = True
-    trial.system_attrs[REASON_KEY] = said
-    assert doubt(trial, sampler._roles, chosen) > 0.0
-
-
 @pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
 def test_a_partial_fixed_sampler_holds_a_parameter() -> None:
     """The rest is chosen to go with it: the answer to x = 0.3 is z = 0.3."""
@@ -273,42 +191,6 @@ def test_a_partial_fixed_sampler_holds_a_parameter() -> None:
 
 
 # ------------------------------------------------------------------------------ kinds of parameters
-
-KINDS: dict[str, BaseDistribution] = {
-    "float": FloatDistribution(-1e3, 1e3),
-    "log float": FloatDistribution(1e-7, 10.0, log=True),
-    "step": FloatDistribution(-0.3, 0.3, step=0.1),
-    "int": IntDistribution(-5, 9),
-    "log int": IntDistribution(1, 1000, log=True),
-    "stepped int": IntDistribution(0, 12, step=4),
-    "choices": CategoricalDistribution(["a", None, 3, True]),
-    "one number": FloatDistribution(2.0, 2.0),
-    "one choice": CategoricalDistribution(["only"]),
-}
-
-
-@pytest.mark.parametrize(
-    "upper, lower",
-    [*(("float", kind) for kind in KINDS), ("choices", "log int"), ("one number", "step")],
-)
-def test_every_kind_of_parameter_on_either_level(upper: str, lower: str) -> None:
-    """Values are those of the distribution and of its type, and there is a solution."""
-    sampler = sampler_of(n_startup_trials=4)
-    study = optuna.create_study(sampler=sampler)
-    kinds = {"x": KINDS[upper], "z": KINDS[lower]}
-    query = CategoricalDistribution(sampler.functions)
-    for _ in range(8):
-        trial = study.ask({"query": query, **kinds})
-        study.tell(trial, sum(map(hash, map(str, trial.params.values()))) % 97 / 97.0)
-    solution = sampler.solution(study)
-    asked = [trial.params for trial in study.trials]
-    for params in [*asked, {**solution.upper_params, **solution.lower_params}]:
-        for name, distribution in kinds.items():
-            value = params[name]
-            assert distribution._contains(distribution.to_internal_repr(value))
-            if not isinstance(distribution, CategoricalDistribution):
-                assert type(value) is (int if isinstance(distribution, IntDistribution) else float)
-
 
 # ------------------------------------------------------------------------ odd values, infeasibility
 
@@ -331,31 +213,6 @@ def test_a_query_that_returns_nan_is_not_repeated(caplog: pytest.LogCaptureFixtu
     messages = [record.message for record in caplog.records if "NaN" in record.message]
     assert len(messages) == 1
     assert "'lower'" in messages[0]
-
-
-@pytest.mark.parametrize("state", [TrialState.FAIL, TrialState.RUNNING])
-def test_trials_without_a_value_teach_nothing(state: TrialState) -> None:
-    """They do not change what the models report; far from them the solution does not either."""
-    sampler = sampler_of()
-    study = study_of(sampler, 16)
-    P = np.array([[0.95, 0.95], [0.9, 0.3]])
-    before = sampler.posterior(study)
-    for name in sampler.functions:
-        for x, z in P.tolist():
-            study.add_trial(
-                optuna.trial.create_trial(
-                    state=state,
-                    params={"query": name, "x": x, "z": z},
-                    distributions=study.trials[0].distributions,
-                )
-            )
-    study.ask()  # which is the one that is asking
-    after = sampler.posterior(study)
-    for name in sampler.functions:
-        assert len(after.trials.data[name].pending) == 2
-        assert after.deviation(name, P) == pytest.approx(before.deviation(name, P), rel=1e-6)
-    assert after.pair.point == pytest.approx(before.pair.point, abs=0.02)
-    assert after.solution().feasible
 
 
 def test_the_regret_bound_is_that_of_the_trusted_set() -> None:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from optuna.samplers import PartialFixedSampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, BILBOSampler, GOUCBSampler, UHEBOSampler
 from tests.optuna.studies import params_of
@@ -124,22 +123,6 @@ def test_branches_that_look_bad_are_visited(name: str) -> None:
     assert study.best_value < 0.3
 
 
-def test_what_repeats_without_noise_is_not_repeated_again() -> None:
-    """A branch of a few levels, without a pattern, is tried level by level."""
-    values = [0.62, 0.11, 0.93, 0.08, 0.55, 0.1, 0.7, 0.31, 0.85, 0.2, 0.5, 0.05]
-
-    def objective(trial: Trial) -> float:
-        if trial.suggest_categorical("kind", ["levels", "float"]) == "levels":
-            return values[trial.suggest_int("n", 0, 11)]
-        return 1.0 + trial.suggest_float("x", 0.0, 1.0)
-
-    study = optuna.create_study(sampler=small_sampler("uhe", estimation="map"))
-    study.optimize(objective, n_trials=24)
-    levels = [trial.params["n"] for trial in study.trials if "n" in trial.params]
-    assert len(set(levels)) == 12
-    assert len(levels) <= 13, "one repeat says that there is no noise"
-
-
 @pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_held_and_enqueued_parents(name: str) -> None:
@@ -159,26 +142,6 @@ def test_held_and_enqueued_parents(name: str) -> None:
     study.enqueue_trial({"kind": "c", "depth": 2, "w1": 0.125})
     study.optimize(tree, n_trials=1)
     assert params_of(study)[-1].items() >= {"kind": "c", "depth": 2, "w1": 0.125}.items()
-
-
-def test_failed_and_pruned_branches() -> None:
-    """A branch that always fails, and one that is pruned before its own parameters, do no harm."""
-
-    def objective(trial: Trial) -> float:
-        kind = trial.suggest_categorical("kind", ["good", "broken", "cut"])
-        if kind == "cut":
-            trial.report(5.0, 0)
-            raise optuna.TrialPruned
-        x = trial.suggest_float(f"x_{kind}", 0.0, 1.0)
-        if kind == "broken":
-            raise RuntimeError
-        return (x - 0.3) ** 2
-
-    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=5, seed=0))
-    study.optimize(objective, n_trials=30, catch=(RuntimeError,))
-    states = [trial.state for trial in study.trials[10:]]
-    assert states.count(TrialState.COMPLETE) >= 12
-    assert study.best_value < 1e-3
 
 
 def bilevel(trial: Trial, *, coupled: bool) -> tuple[float, ...]:
@@ -221,14 +184,34 @@ def test_levels_with_conditional_parameters(coupled: bool) -> None:
         assert set(trial.params) - {"kind", "x", "query"} == expected
 
 
-def test_a_pile_of_trials_does_not_hide_the_border() -> None:
-    """With half of the trials at one place, maps by their median bent all that was elsewhere."""
-    sampler = UHEBOSampler(
-        n_startup_trials=6, seed=0, constraints_func=lambda t: (0.5 - t.params["x"],)
-    )
-    study = optuna.create_study(sampler=sampler)
-    study.optimize(tree, n_trials=40)
-    assert min(t.value or 0.0 for t in study.trials if t.params["x"] >= 0.5) < 0.501
+def without_answer(trial: Trial, *, coupled: bool) -> tuple[float, ...]:
+    """The lower level has nothing to choose in one of two branches, which is the worse one."""
+    fixed = trial.suggest_categorical("fixed", [True, False])
+    x = trial.suggest_float("x", 0.0, 1.0)
+    z = 0.1 if fixed else trial.suggest_float("z", 0.0, 1.0)
+    values = (x - 0.7) ** 2 + (0.3 if fixed else 0.0), (z - x / 2.0) ** 2
+    if coupled:
+        return values
+    query = trial.suggest_categorical("query", ["upper", "lower"])
+    return (values[query == "lower"],)
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+def test_a_level_may_be_empty(coupled: bool) -> None:
+    """Trials without a parameter of the lower level count, and the study resumes bit for bit."""
+    studies = []
+    for n_parts in (1, 24):
+        study = optuna.create_study(directions=["minimize"] * (1 + coupled))
+        for _ in range(n_parts):
+            sampler = study.sampler = BILBOSampler(["fixed", "x"], ["z"], seed=1)
+            study.optimize(lambda t: without_answer(t, coupled=coupled), n_trials=24 // n_parts)
+        studies.append(study)
+    assert [t.params for t in studies[0].trials] == [t.params for t in studies[1].trials]
+    assert {"z" in trial.params for trial in studies[0].trials} == {True, False}
+    solution = sampler.solution(studies[0])
+    assert solution.upper_params["fixed"] is False
+    assert solution.upper_params["x"] == pytest.approx(0.7, abs=0.1)
+    assert solution.lower_params["z"] == pytest.approx(0.5 * solution.upper_params["x"], abs=0.1)
 
 
 def test_a_wrong_threshold_is_refuted_at_once() -> None:
@@ -240,28 +223,6 @@ def test_a_wrong_threshold_is_refuted_at_once() -> None:
     study.optimize(tree, n_trials=25)
     x = [t.params["x"] for t in study.trials[6:] if 0.6 < t.params["x"] < 1.0]
     assert all(sum(abs(one - other) < 1e-3 for other in x) <= 3 for one in x)
-
-
-def test_a_type_that_changes_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    """Trials added with another type are left out once a trial of ours shows which one counts."""
-    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=2, seed=0))
-    space: dict[str, optuna.distributions.BaseDistribution] = {
-        "x": optuna.distributions.FloatDistribution(0.0, 1.0),
-        "y": optuna.distributions.FloatDistribution(0.0, 1.0),
-    }
-    other = optuna.distributions.CategoricalDistribution(["low", "high"])
-    for _ in range(4):
-        study.tell(study.ask(space), 1.0)
-    study.add_trial(
-        optuna.create_trial(
-            value=0.0, params={"x": "low", "y": 0.5}, distributions={**space, "x": other}
-        )
-    )
-    for _ in range(3):
-        study.tell(study.ask(space), 1.0)
-    drawn, left_out = (one.getMessage() for one in caplog.records if one.levelno > logging.INFO)
-    assert drawn.startswith("Parameter 'x' of trial 5 is sampled by a uniform draw")
-    assert "1 trial left out, as a parameter had a value then" in left_out
 
 
 @st.composite
@@ -305,27 +266,10 @@ def above_a_threshold(trial: Trial) -> float:
     return 0.5 + 0.4 * p + (trial.suggest_float("y", 0.0, 1.0) - 0.5) ** 2
 
 
-def in_an_interval(trial: Trial) -> float:
-    """A parameter between two values of a float."""
-    p = trial.suggest_float("p", 0.0, 1.0)
-    if 0.4 < p < 0.6:
-        return 0.5 * abs(trial.suggest_float("x", 0.0, 1.0) - 0.3)
-    return 0.8 + p
-
-
-def by_two_floats(trial: Trial) -> float:
-    """A parameter in a quarter of the square of two floats."""
-    a, b = trial.suggest_float("a", 0.0, 1.0), trial.suggest_float("b", 0.0, 1.0)
-    if a > 0.5 and b < 0.5:
-        return (trial.suggest_float("x", 0.0, 1.0) - 0.3) ** 2 + (a - 0.8) ** 2
-    return 0.3 + a * 0.1 + b * 0.1
-
-
-@pytest.mark.parametrize("objective", [above_a_threshold, in_an_interval, by_two_floats])
-def test_borders_are_found(objective: Callable[[Trial], float]) -> None:
+def test_borders_are_found() -> None:
     """A border learned from few trials is corrected, and no trial is repeated meanwhile."""
     study = optuna.create_study(sampler=UHEBOSampler(estimation="map", seed=0))
-    study.optimize(objective, n_trials=40)
+    study.optimize(above_a_threshold, n_trials=40)
     assert study.best_value < 0.03
     assert sum("x" in one for one in params_of(study)) >= 8
     assert len({tuple(sorted(one.items())) for one in params_of(study)}) >= 38

@@ -98,43 +98,6 @@ def test_all_first_trials_pruned(name: str) -> None:
     assert not pruned & {tuple(trial.params.values()) for trial in study.trials[30:]}
 
 
-@pytest.mark.parametrize("name", MAKERS)
-def test_start_up_ends_where_most_points_are_invalid(name: str) -> None:
-    """Two observations among twice as many points as the start-up has are enough for a model."""
-    sampler = MAKERS[name](seed=1, n_startup_trials=5)
-    study = optuna.create_study(sampler=sampler)
-
-    def objective(trial: Trial) -> float:
-        x = trial.suggest_float("x", 0.0, 1.0)
-        if trial.number not in {4, 8}:
-            raise optuna.TrialPruned
-        return x
-
-    assert isinstance(sampler, UHEBOSampler | GOUCBSampler)
-    for n_trials, is_over in ((10, False), (1, True)):
-        study.optimize(objective, n_trials=n_trials)
-        assert (("model",) in sampler._readers.of(study).once) == is_over
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_an_accident_does_not_hide_the_optimum(name: str) -> None:
-    """The first trial near the optimum fails by accident; later ones find it all the same."""
-    study = optuna.create_study(sampler=MAKERS[name](seed=2))
-    accidents: list[int] = []
-
-    def objective(trial: Trial) -> float:
-        x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
-        value = (x - 0.3) ** 2 + (y - 0.6) ** 2
-        if value < 0.01 and not accidents:
-            accidents.append(trial.number)
-            raise optuna.TrialPruned
-        return value
-
-    study.optimize(objective, n_trials=40)
-    assert len(accidents) == 1
-    assert study.best_value < 3e-3
-
-
 def test_a_choice_is_not_given_up_for_what_else_failed() -> None:
     """Where other parameters are conditional, a choice with which a trial failed comes again."""
     study = optuna.create_study(

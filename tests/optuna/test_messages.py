@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
 
-import optuna
 import pytest
-
-from bbo_plugins.optuna.messages import OURS, follow_optuna
 
 STUDY = """
 import logging
@@ -84,21 +80,3 @@ def test_progress_bar_is_not_broken() -> None:
     assert line.startswith("[I 2")
     assert "%|" not in line
     assert len(_lines_with("100%|", output)) >= 1
-
-
-def test_optunas_verbosity_decides(caplog: pytest.LogCaptureFixture) -> None:
-    """A record goes to Optuna's handlers if one of Optuna's own would; each once."""
-    ours, theirs = logging.getLogger(OURS), logging.getLogger("optuna")
-    handlers = list(ours.handlers)
-    follow_optuna()  # a second time
-    assert ours.handlers == handlers
-    theirs.addHandler(caplog.handler)
-    try:
-        for verbosity, n_shown in ((optuna.logging.ERROR, 0), (optuna.logging.WARNING, 1)):
-            caplog.clear()
-            optuna.logging.set_verbosity(verbosity)
-            for handler in handlers:
-                handler.handle(logging.makeLogRecord({"msg": "seen", "levelno": logging.WARNING}))
-            assert [record.msg for record in caplog.records] == ["seen"] * n_shown
-    finally:
-        theirs.removeHandler(caplog.handler)

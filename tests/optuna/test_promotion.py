@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 import sys
 import threading
@@ -18,15 +17,7 @@ from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, continued_from, inner_steps
-from bbo_plugins.optuna.study.continuations import (
-    CONTINUED_FROM,
-    GOAL,
-    STEPS,
-    STEPS_MADE,
-    first_trials,
-    index_of,
-    steps_taken,
-)
+from bbo_plugins.optuna.study.continuations import STEPS, first_trials, index_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -193,23 +184,6 @@ def test_pruned_and_failed_trials_count_what_they_reported() -> None:
     assert callback.is_spent(study)  # a running trial has taken its steps
 
 
-@pytest.mark.parametrize("made, taken", [(30, 20), (5, 0), (150, 140), ("30", 3)])
-def test_steps_made_have_precedence(made: Any, taken: int) -> None:
-    """Over the last step reported, if they can be read; they count from the configuration's 0."""
-    attributes = {STEPS: [10, 100], STEPS_MADE: made}
-    study = optuna.create_study()
-    _add(study, 0.5, None, state=TrialState.PRUNED, intermediate_values={12: 1.0})
-    _add(
-        study,
-        0.5,
-        None,
-        state=TrialState.PRUNED,
-        intermediate_values={12: 1.0},
-        user_attrs=attributes,
-    )
-    assert [steps_taken(trial) for trial in study.trials] == [0, taken]
-
-
 def test_steps_that_nobody_recorded_count_by_the_horizon(caplog: pytest.LogCaptureFixture) -> None:
     """The objective of a plain loop ends with the budget too: over by its last trial at most."""
     horizon = InnerHorizon.growing(constant=1.0, total_steps=300)
@@ -229,15 +203,6 @@ def test_steps_that_nobody_recorded_count_by_the_horizon(caplog: pytest.LogCaptu
     assert len(warned) == 1
     assert warned[0].startswith("Trial 0 has no number of steps recorded")
     assert "inner_steps(trial, horizon)" in warned[0]
-
-
-def test_callback_survives_a_pickle() -> None:
-    """A process that gets one goes on with it."""
-    study = optuna.create_study()
-    for x in (0.1, 0.9):
-        _add(study, x, x)
-    callback = pickle.loads(pickle.dumps(PromotionCallback(GROWING)))  # noqa: S301 - our own
-    assert callback.promote(study) == [0]
 
 
 def test_failed_continuation_is_tried_again_only_when_the_horizon_has_grown() -> None:
@@ -271,18 +236,6 @@ def test_infeasible_and_unfinished_configurations_are_not_continued() -> None:
     kept = _add(study, 0.4, 0.4, steps=16, system_attrs={"constraints": [-0.5]})
     inner_steps(study.ask(X), GROWING)
     assert callback.promote(study) == [kept]
-
-
-@pytest.mark.parametrize("sampler", [None, optuna.samplers.RandomSampler(seed=0)])
-def test_threads_continue_nothing_twice(sampler: Any) -> None:
-    """Four threads share a study; each continuation finds the checkpoint of its source."""
-    training = Training(GROWING)
-    study = optuna.create_study(sampler=sampler)
-    _, trials = _trained(training, study, n_trials=60, n_jobs=4)
-    finished = [trial for trial in trials if trial.state.is_finished()]
-    assert {trial.state for trial in finished} == {TrialState.COMPLETE}
-    assert len(_sources(trials)) > 10
-    _assert_each_continued_once(trials)
 
 
 WORKER = """
@@ -345,23 +298,6 @@ def test_processes_continue_nothing_twice(tmp_path: Path) -> None:
     )
     largest = max(trial.user_attrs[STEPS][1] for trial in trials if STEPS in trial.user_attrs)
     assert 500 <= spent <= 500 + largest  # one of the two may not have seen the other's last
-
-
-@pytest.mark.parametrize("value", [True, 7, "0", None])
-def test_malformed_attributes_mark_nothing(value: Any) -> None:
-    """A source that is no earlier trial is none; the trial is an ordinary one."""
-    study = optuna.create_study()
-    for number in range(7):
-        _add(study, 0.1 * number, 1.0)
-    _add(study, 0.9, 1.0, user_attrs={CONTINUED_FROM: value, GOAL: value, STEPS: value})
-    assert continued_from(study.trials[7]) is None
-    assert first_trials(study.trials) == {}
-    assert PromotionCallback(GROWING).promote(study) != [7]
-
-
-def test_the_index_of_a_trial_does_not_go_through_all_continuations() -> None:
-    """Else the indices of all trials would take a time that grows with the square."""
-    assert index_of(2**61, range(1, 2**62, 2)) == 2**60
 
 
 @pytest.mark.parametrize(

@@ -130,27 +130,6 @@ def test_only_complete_trials_are_observations() -> None:
     assert_same(terminator.history(study), expected_records(X, values))
 
 
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-@pytest.mark.parametrize("sets_it", ["queue", "sampler"])
-def test_trials_outside_of_their_ranges_are_left_out(sets_it: str) -> None:
-    """An enqueued or fixed parameter may lie outside; its trial is no observation then."""
-    X, values = converging(10)
-    terminator = RegretGapTerminator()
-    study = new_study()
-    for index in range(10):
-        if index == 6:
-            if sets_it == "queue":
-                study.enqueue_trial({"x": 4.0, "y": 0.5})
-            else:
-                study.sampler = optuna.samplers.PartialFixedSampler({"x": 4.0}, study.sampler)
-            with pytest.warns(UserWarning, match="out of range"):
-                trial = study.ask(PLANE)
-            study.tell(trial, -1.0)
-        add_all(study, X[[index]], values[[index]])
-        terminator.evaluate(study)
-    assert_same(terminator.history(study), expected_records(X, values))
-
-
 def test_completions_count_in_the_order_of_completion() -> None:
     """Not by number: those that completed at the same time go by number, others by time."""
     X, values = converging(14)
@@ -220,17 +199,6 @@ def test_conditional_study_is_stopped_and_resumes() -> None:
         assert one.history(study) == other.history(again)
 
 
-def test_study_without_completions() -> None:
-    """There is nothing to say yet, and nothing is stored."""
-    study, terminator = new_study(), RegretGapTerminator()
-    study.ask(PLANE)
-    record = terminator.evaluate(study)
-    assert (record.n_trials, record.value, record.terminate) == (0, math.inf, False)
-    assert not terminator.should_terminate(study)
-    assert terminator.history(study) == []
-    assert attributes_of(study) == {}
-
-
 # ------------------------------------------------------------------------------- sampler's estimate
 
 
@@ -297,27 +265,6 @@ def _stops_in(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [text for text in _lines_in(caplog, logging.INFO) if "stops the study" in text]
 
 
-def test_how_far_it_is_can_be_followed(caplog: pytest.LogCaptureFixture) -> None:
-    """Each evaluation is a line for debugging, every tenth one for whoever watches."""
-    caplog.set_level(logging.DEBUG, logger="bbo_plugins.optuna.terminator")
-    terminator = RegretGapTerminator(patience=2)
-    X, values = converging(30)
-    study = _told(X, values, terminator)
-    debug, info = _lines_in(caplog, logging.DEBUG), _lines_in(caplog, logging.INFO)
-    history = terminator.history(study)
-    assert len(debug) == len(history) == 30
-    assert info == [debug[9], debug[19], debug[29]]
-    agreeing = 0
-    for record, line in zip(history, debug, strict=True):
-        agreeing = min(agreeing + 1, 2) if record.is_below else 0
-        assert f", {record.n_trials} complete trials (" in line
-        value = f"{record.value:.4g}" if record.value < math.inf else "not known yet"
-        assert f"regret gap {value}, threshold {record.threshold:.4g} (0.1 times" in line
-        assert line.endswith(f"{agreeing} of 2 in a row at or below it.")
-        assert ("no stop before 20" in line) == (record.n_trials < 20)
-    assert {line.rsplit(", ", 1)[1][0] for line in debug} == {"0", "1", "2"}
-
-
 def test_callback_stops_the_study(caplog: pytest.LogCaptureFixture) -> None:
     """A study that has converged ends early, with one line that says why and in which units."""
     caplog.set_level(logging.INFO, logger="bbo_plugins.optuna.terminator")
@@ -377,27 +324,6 @@ def test_worker_stops_for_what_another_found() -> None:
         assert worker.should_terminate(study) is is_due
 
 
-def test_worker_stops_for_what_was_found_between_two_of_its_trials() -> None:
-    """Its next trial may begin before another worker has recorded what it found; once only."""
-    X, values = converging(30)
-    terminator = RegretGapTerminator()
-    history = terminator.history(_told(X, values, terminator))
-    n = next(record.n_trials for record in history if record.terminate)
-    study = _told(X[: n - 1], values[: n - 1], RegretGapTerminator())
-    stops: list[int] = []
-    study.stop = lambda: stops.append(len(study.trials))  # type: ignore[method-assign]
-    worker = RegretGapTerminator()
-    worker(study, study.trials[-1])
-    add_all(study, X[[n - 1]], values[[n - 1]])
-    RegretGapTerminator()(study, study.trials[-1])  # the other worker
-    assert stops == [n]
-    for _ in range(2):  # the first of them begins when the other's trial ends, not before
-        add(study, {"x": 0.95, "y": 0.95}, 9.0)
-        worker(study, study.trials[-1])
-    assert not worker.evaluate(study).terminate
-    assert stops == [n, n + 1]
-
-
 # --------------------------------------------------------------------------------------- arguments
 @pytest.mark.parametrize(
     "arguments, error, message",
@@ -447,3 +373,14 @@ def test_copies_and_pickles_are_as_good() -> None:
     assert_same(
         terminator.history(study), expected_records(X, values, StoppingRule(eta=0.2), seed=4)
     )
+
+
+def test_study_without_completions() -> None:
+    """There is nothing to say yet, and nothing is stored."""
+    study, terminator = new_study(), RegretGapTerminator()
+    study.ask(PLANE)
+    record = terminator.evaluate(study)
+    assert (record.n_trials, record.value, record.terminate) == (0, math.inf, False)
+    assert not terminator.should_terminate(study)
+    assert terminator.history(study) == []
+    assert attributes_of(study) == {}

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import pickle
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,10 +18,9 @@ from optuna.trial import TrialState
 from bbo_plugins.gp import likelihood
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods import gp_bo
-from bbo_plugins.methods.uhe_bo import losses
 from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED, RANDOM_ARM, Variant
-from bbo_plugins.optuna.sampling.randomness import model_generator
-from bbo_plugins.optuna.study.proposal import ARMS, Proposal
+from bbo_plugins.optuna.sampling.base import model_generator
+from bbo_plugins.optuna.study.attributes import ARMS
 from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
 from tests.optuna.uhe_studies import (
     EVERY_PAIR,
@@ -49,7 +46,7 @@ from tests.oracles.arms import first_of, random_probability
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from optuna.trial import FrozenTrial, Trial
+    from optuna.trial import Trial
 
     from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
@@ -270,38 +267,3 @@ def test_one_line_tells_the_share_of_random_trials(caplog: pytest.LogCaptureFixt
         (number, count, n, round(100.0 * count / n))
         for count, (number, n) in enumerate(zip(explored, since, strict=True), start=1)
     ]
-
-
-@pytest.mark.parametrize("used", [likelihood.MARGINAL, losses.WeightedLeaveOneOut()])
-def test_fits_continue_from_those_of_the_same_loss(used: likelihood.FitCriterion) -> None:
-    """A stored fit changes the next one if it is of the same loss, and nothing if it is not."""
-    other = losses.WeightedLeaveOneOut() if used == likelihood.MARGINAL else likelihood.MARGINAL
-    trials = [
-        optuna.create_trial(value=math.sin(5.0 * x), params={"x": x, "y": x}, distributions=SQUARE)
-        for x in np.linspace(0.05, 0.95, 8).tolist()
-    ]
-
-    def next_of(trials: list[FrozenTrial]) -> Proposal:
-        variant = Variant(used, explores=False, on_stagnation=False)
-        study = optuna.create_study(sampler=Chosen(variant, seed=0), direction="maximize")
-        study.add_trials(trials)
-        study.ask(SQUARE)
-        proposal = proposal_of(study.trials[-1])
-        assert proposal is not None
-        return proposal
-
-    far = next_of(trials[:5])  # a fit of other data
-
-    def following(loss: likelihood.FitCriterion | None) -> tuple[Any, ...]:
-        stored = (
-            Proposal(far.params) if loss is None else replace(far, loss=likelihood.name_of(loss))
-        )
-        attributes = stored.to_attributes()
-        made = next_of(
-            [*trials, optuna.create_trial(state=TrialState.FAIL, system_attrs=attributes)]
-        )
-        assert made.loss == likelihood.name_of(used)
-        return made.fits, made.params
-
-    assert following(other) == following(None)
-    assert following(used)[0] != following(None)[0]

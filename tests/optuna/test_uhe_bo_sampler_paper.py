@@ -16,7 +16,7 @@ from bbo_plugins.gp.likelihood import name_of
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.targets import OutputTransform
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
-from bbo_plugins.optuna.sampling.randomness import model_generator
+from bbo_plugins.optuna.sampling.base import model_generator
 from tests.optuna.uhe_studies import (
     MODEL,
     N_STARTUP,
@@ -111,10 +111,3 @@ def test_the_model_maximizes_the_papers_bound_with_the_papers_estimate(study: op
         assert bound(x, math.sqrt(1.96))[0] >= bound(grid, math.sqrt(1.96)).max() - 1e-3
         away += int(bound(x, 1.96)[0] < bound(grid, 1.96).max() - 1e-2)
     assert away > 0
-
-
-def test_beta_is_the_papers() -> None:
-    """Its root multiplies the standard deviation; 1.96 is the paper's."""
-    options = [default(estimation="uhe-paper", beta=beta).model_options for beta in (None, 4.0)]
-    assert [one.beta for one in options] == [pytest.approx(1.4), 2.0]
-    assert {one.acquisition for one in options} == {"ucb"}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbo_plugins.methods.bilbo.algorithm import Options, Query, suggest
+from bbo_plugins.methods.bilbo.algorithm import Query, suggest
 from tests.oracles.bilevel import data_of
 
 if TYPE_CHECKING:
@@ -23,24 +23,22 @@ SMOOTH: Functions = {
 }
 
 
-def observations(
-    problem: BilevelProblem, n: int, functions: Functions = SMOOTH, seed: int = 0
-) -> dict[str, FunctionData]:
+def observations(problem: BilevelProblem, n: int, seed: int = 0) -> dict[str, FunctionData]:
     """Return ``n`` observations of each function at points of its own."""
     rng = np.random.default_rng(seed)
     data = {}
     for name in problem.functions:
         X = problem.space.snap(rng.random((n, len(problem.space))))
-        data[name] = data_of(X, [functions[name](x) for x in X])
+        data[name] = data_of(X, [SMOOTH[name](x) for x in X])
     return data
 
 
 def step(
-    problem: BilevelProblem, data: Mapping[str, FunctionData], seed: int = 0, **options: Any
+    problem: BilevelProblem, data: Mapping[str, FunctionData], seed: int = 0, **arguments: Any
 ) -> Query:
     """Return the next query with a generator of seed ``seed``."""
     rng = np.random.default_rng(seed)
-    return suggest(problem, data, rng=rng, options=Options(**options))
+    return suggest(problem, data, rng=rng, **arguments)
 
 
 def run(
@@ -48,8 +46,8 @@ def run(
     functions: Functions,
     n_queries: int,
     *,
-    first_seed: int = 0,
-    **options: Any,
+    coupled: bool = False,
+    **arguments: Any,
 ) -> tuple[list[Query], dict[str, FunctionData]]:
     """Query one function per step, or all of them if coupled."""
     data = {name: data_of(np.empty((0, len(problem.space))), []) for name in problem.functions}
@@ -59,13 +57,14 @@ def run(
         query = suggest(
             problem,
             data,
-            rng=np.random.default_rng(first_seed + t),
-            options=Options(**options),
+            rng=np.random.default_rng(t),
+            coupled=coupled,
             warm_starts=warm_starts,
+            **arguments,
         )
         warm_starts = query.warm_starts or warm_starts
         queries.append(query)
-        asked = problem.functions if options.get("coupled") else (query.function,)
+        asked = problem.functions if coupled else (query.function,)
         for name in asked:
             X = np.concatenate([data[name].X, query.x[None]])
             y = np.append(data[name].y, functions[name](query.x))

@@ -63,11 +63,6 @@ def anytime(
     return state(len(rounds) + 1)
 
 
-def regret_bound(n_rounds: int, n_arms: int = 2) -> float:
-    """Return the bound of Corollary 3.2 on the expected regret, with g = the number of rounds."""
-    return 2.0 * math.sqrt(math.e - 1.0) * math.sqrt(n_rounds * n_arms * math.log(n_arms))
-
-
 def pair_rounds(
     trials: Trials, number: int, first: int, rule: str
 ) -> list[tuple[int | None, float | None]]:

@@ -162,10 +162,13 @@ class Driver:
         """Kill it at a moment when Tune's own state can be restored.
 
         Tune writes its state in place, and counts the trials in another file than the one with the
-        trials: a kill between those loses the experiment, or one of its trials.
+        trials: a kill between those loses the experiment, of which a restore then makes a new one
+        with a single trial, or it loses one of its trials.
         """
         while True:
             self.process.send_signal(signal.SIGSTOP)
+            while not self._is_stopped():
+                time.sleep(0.001)
             if self._has_state():
                 break
             self.process.send_signal(signal.SIGCONT)
@@ -173,6 +176,20 @@ class Driver:
             time.sleep(0.05)
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+
+    def _is_stopped(self) -> bool:
+        """Return whether all its threads stand still.
+
+        The signal only asks them to. One that copies the state may still empty the file that is
+        about to be read, in a call to the system that it had begun, as long as it waits for a
+        processor.
+        """
+        assert self.process.poll() is None, self._said()
+        try:
+            stats = [s.read_text() for s in Path(f"/proc/{self.process.pid}/task").glob("*/stat")]
+        except OSError:  # a thread has ended meanwhile
+            return False
+        return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
     def _has_state(self) -> bool:
         """Return whether the state of the experiment can be read, and counts its trials."""
@@ -183,7 +200,7 @@ class Driver:
             cloudpickle.loads(max(experiment.glob("searcher-state-*.pkl")).read_bytes())
         except (ValueError, EOFError, pickle.UnpicklingError):
             return False
-        return bool(search["counter"] == len(state["trial_data"]))
+        return bool(0 < search["counter"] == len(state["trial_data"]))
 
     def summary(self) -> dict[str, Any]:
         """Wait for the end, and return what came out."""
@@ -282,6 +299,7 @@ def test_driver_dies(cluster: Cluster, tmp_path: Path, growing: bool) -> None:
     with Driver(cluster, tmp_path, growing=growing, restore=True) as driver:
         result = driver.summary()
         lines = driver.lines()
+    assert "Failed to restore" not in (tmp_path / "driver.log").read_text(encoding="utf-8")
     assert len(lines) > len(before)
     assert (result["errors"], result["terminated"]) == (0, N_TRIALS)
     assert all(trial["n"] == trial["done"] for trial in result["trials"])

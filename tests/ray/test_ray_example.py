@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.example_scripts import load_example, run_example
+from tests.example_scripts import run_example
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,17 +31,3 @@ def test_budget_is_spent_and_a_second_run_finds_it(tmp_path: Path) -> None:
         re.findall(r"trials, .*|^ +0\.\d+ .*|Test error.*", run.stdout) for run in (first, second)
     ]
     assert results[0] == results[1]
-
-
-def test_impossible_budget_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A budget without steps is a usage error, and nothing is written."""
-    example = load_example("ray_sgd", monkeypatch)
-    result = tmp_path / "result"
-    monkeypatch.setattr("sys.argv", ["ray_sgd", "--out", str(result), "--total-steps", "0"])
-    with pytest.raises(SystemExit) as refused:
-        example.main()
-    assert refused.value.code == 2
-    assert "--total-steps" in capsys.readouterr().err
-    assert not result.exists()

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.optuna import UHEBOSampler, continued_from
 
@@ -16,16 +16,7 @@ from ray import tune
 
 from bbo_plugins.optuna.study.trials import TrialRow
 from bbo_plugins.ray import BBOSearch
-from bbo_plugins.ray.tune.recording import NOT_COUNTED, OWNER_KEY, owner_of
-from tests.ray.searches import (
-    MODELS,
-    SPACE,
-    make_search,
-    result_of,
-    states_of,
-    suggested,
-    trials_of,
-)
+from tests.ray.searches import SPACE, make_search, result_of, states_of, suggested, trials_of
 
 
 def test_reported_numbers_are_attributes_for_constraints() -> None:
@@ -77,24 +68,6 @@ def test_several_objectives_are_searched_and_recorded(caplog: pytest.LogCaptureF
         search.set_search_properties("loss", "min", {})
 
 
-@pytest.mark.parametrize("owner", ["ab", "x", None, 7, ["a", "b", "c"], [1, 2]])
-def test_malformed_owners_are_nobody(owner: Any) -> None:
-    """Another program may write to the attributes of a shared study."""
-    trial = create_trial(value=1.0, system_attrs={OWNER_KEY: owner})
-    assert owner_of(trial) == (None, "")
-
-
-@pytest.mark.parametrize("stored", [None, 7, ["x", 3]])
-def test_malformed_lists_of_trials_not_counted(stored: Any) -> None:
-    """Numbers are kept, whatever else stands there."""
-    search = make_search()
-    suggested(search, "a")
-    key = NOT_COUNTED + search._owner
-    search._ot_study.set_user_attr(key, stored)
-    search._leave_out([1])
-    assert search._ot_study.user_attrs[key] == ([1, 3] if isinstance(stored, list) else [1])
-
-
 def test_without_a_metric_ray_has_a_name() -> None:
     """A trainable that returns a number reports it under Ray's own name."""
     search = BBOSearch({"x": tune.uniform(0.0, 1.0)}, mode="max")
@@ -119,20 +92,6 @@ def test_failed_trial_that_is_restarted_under_another_name() -> None:
     search.on_trial_complete("old", result_of(config))
     search.on_trial_result("old", result_of(config))
     assert [t.value for t in trials_of(search)] == [None, None, other["x"], config["x"]]
-
-
-def test_failed_nested_trial_is_restarted_under_another_name() -> None:
-    """It is known by its config, which has other paths than the study has names."""
-    search = make_search(MODELS, points_to_evaluate=[{"model": {"kind": "forest", "depth": 7}}])
-    config = suggested(search, "a")
-    search.on_trial_complete("a", error=True)
-    flat = {"config/model/kind": "forest", "config/model/depth": 7, "config/seed": 7}
-    flat["config/rate"] = config["rate"]
-    search.on_trial_result("b", {"loss": 1.0, "training_iteration": 1, **flat})
-    search.on_trial_complete("b", {"loss": 1.0, "training_iteration": 1, **flat})
-    first, second = trials_of(search)
-    assert (first.state, second.state) == (TrialState.FAIL, TrialState.COMPLETE)
-    assert first.params == second.params
 
 
 def test_results_of_an_unknown_trial_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:

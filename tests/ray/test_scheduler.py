@@ -1,15 +1,15 @@
-"""The scheduler asked directly, on Tune's own trials: which horizon a trial gets, and when."""
+"""The scheduler with one horizon for all trials, alone and on top of another scheduler."""
 
 from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
-from bbo_plugins.optuna.study.continuations import STEPS_MADE, continued_from, steps_of, steps_taken
+from bbo_plugins.optuna.study.continuations import STEPS_MADE, steps_of, steps_taken
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
@@ -17,88 +17,19 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import (
     ASHAScheduler,
-    FIFOScheduler,
     HyperBandForBOHB,
     HyperBandScheduler,
     PopulationBasedTraining,
     PopulationBasedTrainingReplay,
     ResourceChangingScheduler,
 )
-from ray.tune.search import BasicVariantGenerator, SearchGenerator
+from ray.tune.search import BasicVariantGenerator
 
-from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler
+from bbo_plugins.ray import InnerHorizonScheduler
+from tests.ray.schedulers import ASHA, CONTINUE, STOP, Experiment, horizons, make_trial
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-CONTINUE, PAUSE, STOP = "CONTINUE", "PAUSE", "STOP"
-ASHA = {"time_attr": "sgd_steps", "grace_period": 1, "max_t": 100, "reduction_factor": 2}
-
-
-def _trial(trial_id: str, **config: Any) -> Trial:
-    return Trial("train", trial_id=trial_id, config={"x": 1.0, **config}, stub=True)
-
-
-class Experiment:
-    """A scheduler, a search algorithm, and as much of Tune's controller as the two ask for."""
-
-    def __init__(
-        self, horizon: InnerHorizon | None = None, *, n_samples: int = 6, **arguments: Any
-    ) -> None:
-        """Set both up, for a loss that is minimized."""
-        self.search = BBOSearch({"x": tune.uniform(0.0, 2.0)}, "loss", "min", seed=0)
-        search_alg = SearchGenerator(self.search)
-        search_alg._total_samples = n_samples
-        self.controller: Any = SimpleNamespace(
-            search_alg=search_alg, get_trials=list, get_live_trials=set
-        )
-        self.scheduler = InnerHorizonScheduler(horizon, **arguments)
-        self.scheduler.set_search_properties("loss", "min")
-
-    def add(self, *names: str, **config: Any) -> list[Trial]:
-        """Have new trials suggested, and add them."""
-        trials = [_trial(name, **config) for name in names]
-        for trial in trials:
-            self.search.suggest(trial.trial_id)
-            self.scheduler.on_trial_add(self.controller, trial)
-        return trials
-
-    def report(self, trial: Trial, done: Any, loss: float = 1.0, **fields: Any) -> str:
-        """Report a result with a checkpoint, and do with the trial what is decided."""
-        result = {"sgd_steps": done, "loss": loss, "training_iteration": 1}
-        result |= {"should_checkpoint": True, **fields}
-        decision = self.scheduler.on_trial_result(self.controller, trial, result)
-        trial.run_metadata.last_result = result
-        trial.set_status(
-            {PAUSE: Trial.PAUSED, STOP: Trial.TERMINATED, CONTINUE: Trial.RUNNING}[decision]
-        )
-        return decision
-
-    def end(self, trial: Trial, **fields: Any) -> None:
-        """Tell both of the end of a trial, with its last result."""
-        result = {**trial.run_metadata.last_result, **fields}
-        self.scheduler.on_trial_complete(self.controller, trial, result)
-        self.search.on_trial_complete(trial.trial_id, result)
-
-    @property
-    def spent(self) -> int:
-        """The steps that are made or given out."""
-        return self.scheduler._horizons.spent()
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether no trial is to come."""
-        return bool(self.controller.search_alg.is_finished())
-
-    @property
-    def recorded(self) -> list[Any]:
-        """The study's trials."""
-        trials: list[Any] = self.search._ot_study.trials
-        return trials
-
-
-def _horizons(*trials: Trial) -> list[int]:
-    return [trial.config["inner_horizon"] for trial in trials]
 
 
 @pytest.mark.parametrize(
@@ -123,9 +54,6 @@ def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], messag
         InnerHorizonScheduler(**arguments)
 
 
-# ------------------------------------------------------------------------- one horizon for all
-
-
 def test_horizon_and_step_size_are_in_the_config() -> None:
     """They are there before the trial starts, beside what the search has suggested."""
     horizon = InnerHorizon(n_outer=10, constant=3.0, learning_rate=2.0)
@@ -138,11 +66,11 @@ def test_horizon_and_step_size_are_in_the_config() -> None:
 def test_number_of_trials_comes_from_the_search_algorithm() -> None:
     """T is what the tuner was asked for, also for Tune's own random search."""
     (trial,) = Experiment(n_samples=6, loss="nonconvex", constant=0.5).add("a")
-    assert _horizons(trial) == [18]
+    assert horizons(trial) == [18]
     random_search = Experiment(constant=1.0)
     random_search.controller.search_alg = BasicVariantGenerator()
     random_search.controller.search_alg._total_samples = 4
-    assert _horizons(*random_search.add("a")) == [4]
+    assert horizons(*random_search.add("a")) == [4]
 
 
 @pytest.mark.parametrize(
@@ -151,10 +79,10 @@ def test_number_of_trials_comes_from_the_search_algorithm() -> None:
 def test_unknown_number_of_trials_is_an_error(controller: Any) -> None:
     """With ``num_samples=-1`` or without a search algorithm there is no T to go by."""
     with pytest.raises(ValueError, match="horizon must be an InnerHorizon, or n_outer given"):
-        InnerHorizonScheduler().on_trial_add(controller, _trial("a"))
-    scheduler, trial = InnerHorizonScheduler(n_outer=5, constant=2.0), _trial("a")
+        InnerHorizonScheduler().on_trial_add(controller, make_trial("a"))
+    scheduler, trial = InnerHorizonScheduler(n_outer=5, constant=2.0), make_trial("a")
     scheduler.on_trial_add(controller, trial)
-    assert _horizons(trial) == [10]
+    assert horizons(trial) == [10]
 
 
 def test_given_values_are_kept() -> None:
@@ -174,15 +102,15 @@ def test_horizon_stays_when_a_trial_is_added_again() -> None:
     before, after = (Experiment(InnerHorizon.growing(constant=3.0)) for _ in range(2))
     trials = before.add(*"abcd")
     wanted = [trial.config for trial in trials]
-    assert _horizons(*trials) == [3, 12, 27, 48]
+    assert horizons(*trials) == [3, 12, 27, 48]
     before.scheduler.on_trial_add(before.controller, trials[1])
     trials[2].set_config({"x": 1.0})  # as Tune restores it if there are placeholders in it
-    restarted = _trial("restarted", **trials[3].config)
+    restarted = make_trial("restarted", **trials[3].config)
     restarted.evaluated_params = trials[3].evaluated_params
     for trial in (restarted, trials[2], trials[0], trials[1]):
         after.scheduler.on_trial_add(after.controller, trial)
     assert [trials[0].config, trials[1].config, trials[2].config, restarted.config] == wanted
-    assert _horizons(*after.add("new")) == [75]
+    assert horizons(*after.add("new")) == [75]
 
 
 def test_trial_is_stopped_at_its_horizon() -> None:
@@ -258,183 +186,6 @@ def test_trial_stopped_by_the_stopper_is_pruned() -> None:
     assert states == ["PRUNED", "COMPLETE", "COMPLETE"]
 
 
-# ------------------------------------------------------------------------------ growing horizons
-
-
-@pytest.mark.parametrize("mode", ["min", "max"])
-def test_growing_horizon_pauses_and_continues(mode: str) -> None:
-    """The best that wait get the newest one's horizon and a step length that goes with it."""
-    experiment = Experiment(InnerHorizon.growing(promote=1))
-    experiment.controller.search_alg = BasicVariantGenerator()
-    experiment.scheduler.set_search_properties("loss", mode)
-    trials = experiment.add(*"abc")
-    sign = 1.0 if mode == "min" else -1.0
-    for trial, loss in zip(trials, (2.0 * sign, 3.0 * sign, 1.0 * sign), strict=True):
-        assert experiment.report(trial, trial.config["inner_horizon"], loss) == PAUSE
-    # The first was the best when it ended, the second was not, and the third has all steps.
-    assert _horizons(*trials) == [36, 16, 36]
-    assert trials[0].evaluated_params["inner_horizon_continued_from"] == 4
-    assert trials[0].config["step_size"] == pytest.approx(1.0 / 6.0)
-    assert trials[1].config["step_size"] == pytest.approx(1.0 / 4.0)
-    assert experiment.scheduler.choose_trial_to_run(experiment.controller) is trials[0]
-
-
-def test_growing_horizon_needs_an_objective() -> None:
-    """Without a metric and a mode there is no best trial."""
-    experiment = Experiment(InnerHorizon.growing())
-    experiment.controller.search_alg = BasicVariantGenerator()
-    experiment.scheduler.set_search_properties(None, None)
-    (trial,) = experiment.add("a")
-    with pytest.raises(ValueError, match="metric and mode must be given"):
-        experiment.report(trial, 4)
-
-
-@pytest.mark.parametrize("status", [Trial.RUNNING, Trial.PENDING])
-def test_only_trials_that_wait_are_continued(status: str) -> None:
-    """One that is being continued already keeps its horizon, and its place among the best."""
-    experiment = Experiment(InnerHorizon.growing(promote=1))
-    best, other = experiment.add("best", "other")
-    assert experiment.report(best, 4) == PAUSE
-    assert best.config["inner_horizon"] == 16
-    best.set_status(status)
-    experiment.add("new")
-    assert experiment.report(other, 16, 9.0) == PAUSE
-    assert _horizons(best, other) == [16, 16]
-    best.set_status(Trial.PAUSED)
-    assert experiment.report(other, 16, 9.0) == PAUSE
-    assert best.config["inner_horizon"] == 36
-    assert best.evaluated_params["inner_horizon_continued_from"] == 4
-
-
-@pytest.mark.parametrize("status", [Trial.TERMINATED, Trial.ERROR])
-def test_next_best_moves_up(status: str) -> None:
-    """A configuration that has failed for good, or was stopped, is none of those to continue."""
-    experiment = Experiment(InnerHorizon.growing(promote=1))
-    best, other = experiment.add("best", "other")
-    assert experiment.report(best, 4) == PAUSE
-    best.set_status(status)
-    assert experiment.report(other, 16, 9.0) == PAUSE
-    assert other.config["inner_horizon"] == 16
-    experiment.add("new")
-    assert experiment.report(other, 16, 9.0) == PAUSE
-    assert _horizons(best, other) == [16, 36]
-    # The same is found out after a restore, from the trials alone.
-    other.set_config({**other.config, "inner_horizon": 16})
-    restored = Experiment(InnerHorizon.growing(promote=1))
-    for trial in (best, other, _trial("new")):
-        restored.scheduler.on_trial_add(restored.controller, trial)
-    assert restored.report(other, 16, 9.0) == PAUSE
-    assert other.config["inner_horizon"] == 36
-
-
-@pytest.mark.parametrize("made", [(4, 16), (10, 16)])
-def test_steps_are_told_to_the_search_algorithm(made: tuple[int, int]) -> None:
-    """The study says which steps each trial makes; a large chunk may go beyond the horizon."""
-    experiment = Experiment(InnerHorizon.growing(promote=1))
-    for loss, (name, done) in enumerate(zip("ab", made, strict=True)):
-        (trial,) = experiment.add(name)
-        assert experiment.report(trial, done, float(loss)) == PAUSE
-    trials = experiment.recorded
-    assert [steps_of(trial) for trial in trials] == [range(4), range(16), range(made[0], 16)]
-    assert [steps_taken(trial) for trial in trials] == [made[0], 16, 16 - made[0]]
-    assert [continued_from(trial) for trial in trials] == [None, None, 0]
-
-
-@pytest.mark.parametrize("has_checkpoint", [True, False])
-def test_continuation_without_its_checkpoint_begins_anew(has_checkpoint: bool) -> None:
-    """It is restarted from step 0, as new ones are, and the base scheduler may stop it again."""
-    experiment = Experiment(InnerHorizon.growing(), base_scheduler=ASHAScheduler(**ASHA))
-    restarted = _trial("restarted")
-    restarted.evaluated_params = {"inner_horizon": 36, "step_size": 0.1}
-    restarted.evaluated_params["inner_horizon_continued_from"] = 4
-    if has_checkpoint:
-        checkpoint = SimpleNamespace(checkpoint=None, metrics={})
-        restarted.run_metadata.checkpoint_manager._latest_checkpoint_result = checkpoint
-    (good,) = experiment.add("good")
-    experiment.scheduler.on_trial_add(experiment.controller, restarted)
-    assert restarted.config["inner_horizon"] == 36
-    assert experiment.report(good, 1) == CONTINUE
-    assert experiment.report(restarted, 1, 2.0) == (CONTINUE if has_checkpoint else STOP)
-
-
-def test_trainable_without_checkpoints_is_stopped(caplog: pytest.LogCaptureFixture) -> None:
-    """There is nothing to continue from, and one line in the log says so."""
-    experiment = Experiment(InnerHorizon.growing())
-    for trial in experiment.add(*"abc"):
-        assert experiment.report(trial, 100, should_checkpoint=False) == STOP
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-
-
-# ------------------------------------------------------------------------- a total of the steps
-
-
-def test_total_number_of_steps_is_not_exceeded() -> None:
-    """When the steps are given out the search is told to end."""
-    experiment = Experiment(InnerHorizon.growing(constant=3.0, total_steps=30))
-    trials = experiment.add("a", "b")
-    assert not experiment.is_finished
-    assert _horizons(*trials, *experiment.add("c")) == [3, 12, 15]
-    assert experiment.is_finished
-
-
-def test_continuations_are_part_of_the_total() -> None:
-    """What a continuation may make is what is left of it, and then nothing."""
-    experiment = Experiment(InnerHorizon.growing(constant=3.0, total_steps=20))
-    trials = experiment.add("a", "b")
-    for trial in trials:
-        assert experiment.report(trial, trial.config["inner_horizon"]) == PAUSE
-    assert _horizons(*trials) == [8, 12]
-    assert experiment.is_finished
-
-
-def test_unknown_steps_are_part_of_the_total() -> None:
-    """A trial that has ended without a word on its steps counts with all it was given."""
-    experiment = Experiment(InnerHorizon.growing(constant=3.0, total_steps=30))
-    silent, other = experiment.add("silent", "other")
-    silent.run_metadata.last_result = {"loss": 1.0}
-    other.run_metadata.last_result = {"sgd_steps": 7}
-    silent.set_status(Trial.TERMINATED)
-    other.set_status(Trial.ERROR)
-    (third,) = experiment.add("third")
-    assert third.config["inner_horizon"] == 30 - 3 - 7
-    assert experiment.is_finished
-    third.run_metadata.last_result = {"sgd_steps": 6}
-    third.set_status(Trial.TERMINATED)
-    assert _horizons(*experiment.add("last")) == [30 - 3 - 7 - 6]
-
-
-def test_failed_continuation_is_part_of_the_total() -> None:
-    """Its last report is one of before it went on, and says nothing of what it has made since."""
-    experiment = Experiment(InnerHorizon.growing(constant=3.0, total_steps=1_000))
-    first, second = experiment.add("first", "second")
-    assert experiment.report(first, 3) == PAUSE
-    assert first.config["inner_horizon"] == 12
-    assert experiment.spent == 12 + 12
-    first.set_status(Trial.ERROR)
-    assert experiment.spent == 12 + 12
-    first.run_metadata.last_result = {"sgd_steps": 5}
-    assert experiment.spent == 5 + 12
-    second.set_status(Trial.ERROR)
-    assert experiment.spent == 5 + 12
-
-
-@pytest.mark.parametrize("has_checkpoints", [True, False])
-def test_large_chunks_are_part_of_the_total(has_checkpoints: bool) -> None:
-    """A trainable that does not read N makes whole chunks; what it has made counts, and ends it."""
-    experiment = Experiment(InnerHorizon.growing(constant=4.0, total_steps=1_000))
-    for number in range(4):
-        assert not experiment.is_finished
-        (trial,) = experiment.add(str(number))
-        assert trial.config["inner_horizon"] == min(4 * (number + 1) ** 2, 1_000 - 250 * number)
-        decision = experiment.report(trial, 250, should_checkpoint=has_checkpoints)
-        assert decision == (PAUSE if has_checkpoints else STOP)
-        assert experiment.spent == 250 * (number + 1)
-    assert experiment.is_finished
-
-
-# ------------------------------------------------------------------------------ base schedulers
-
-
 def test_base_scheduler_decides_before_the_horizon() -> None:
     """What it stops is a pruned trial to the search algorithm, not a complete one."""
     experiment = Experiment(InnerHorizon(n_outer=10), base_scheduler=ASHAScheduler(**ASHA))
@@ -445,44 +196,6 @@ def test_base_scheduler_decides_before_the_horizon() -> None:
     for trial in (bad, good):
         experiment.search.on_trial_complete(trial.trial_id, trial.run_metadata.last_result)
     assert [trial.state.name for trial in experiment.recorded] == ["COMPLETE", "PRUNED"]
-
-
-def test_base_scheduler_with_a_metric_of_its_own_is_heard() -> None:
-    """Tune refuses a second metric if it is told that the scheduler has one."""
-    base = ASHAScheduler(metric="accuracy", mode="max")
-    scheduler = InnerHorizonScheduler(base_scheduler=base)
-    assert scheduler.metric == "accuracy"
-    assert not scheduler.set_search_properties("loss", "min")
-
-
-def test_trials_beyond_the_base_schedulers_end_are_not_passed_on() -> None:
-    """What has been trained to its horizon is no longer the base scheduler's, whatever happens."""
-
-    class Base(FIFOScheduler):  # type: ignore[misc,unused-ignore] # Any without Ray
-        heard: ClassVar[list[str]] = []
-
-        def on_trial_complete(self, tune_controller: Any, trial: Trial, result: Any) -> None:
-            del tune_controller, result
-            self.heard.append(f"complete {trial.trial_id}")
-
-        def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-            del tune_controller
-            self.heard.append(f"error {trial.trial_id}")
-
-        def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-            del tune_controller
-            self.heard.append(f"add {trial.trial_id}")
-
-    experiment = Experiment(InnerHorizon.growing(constant=1.0), base_scheduler=Base())
-    scheduler, controller = experiment.scheduler, experiment.controller
-    first, second = experiment.add("first", "second")
-    experiment.report(first, 4)
-    for trial, heard in ((first, []), (second, ["add second", "error second", "complete second"])):
-        Base.heard.clear()
-        scheduler.on_trial_add(controller, trial)
-        scheduler.on_trial_error(controller, trial)
-        scheduler.on_trial_complete(controller, trial, {"sgd_steps": 1, "loss": 1.0})
-        assert Base.heard == heard
 
 
 def test_configs_must_not_change_with_a_growing_horizon(tmp_path: Path) -> None:
@@ -511,9 +224,6 @@ def test_schedulers_that_need_another_search_are_refused() -> None:
         Experiment(InnerHorizon(n_outer=3), base_scheduler=pbt).add("a")
 
 
-# ------------------------------------------------------------------------------ save and restore
-
-
 def test_scheduler_can_be_saved_and_restored(tmp_path: Path) -> None:
     """The horizon, the objective and what ASHA has seen so far; the trials are added by Tune."""
     base = ResourceChangingScheduler(ASHAScheduler(**ASHA), lambda *_, **__: None)
@@ -526,7 +236,7 @@ def test_scheduler_can_be_saved_and_restored(tmp_path: Path) -> None:
     after.scheduler.restore(str(tmp_path / "state"))
     after.scheduler.on_trial_add(after.controller, good)
     (bad,) = after.add("bad")
-    assert _horizons(good, bad) == [30, 30]
+    assert horizons(good, bad) == [30, 30]
     assert len(after.scheduler._trials) == 2
     assert after.report(bad, 1, 2.0, steps=1) == STOP
     assert after.report(good, 1, steps=30) == STOP
@@ -539,4 +249,4 @@ def test_base_scheduler_that_cannot_be_saved_is_the_given_one(tmp_path: Path) ->
     restored = Experiment(base_scheduler=base)
     restored.scheduler.restore(str(tmp_path / "s"))
     assert restored.scheduler._base is base
-    assert _horizons(*restored.add("a")) == [48]
+    assert horizons(*restored.add("a")) == [48]

@@ -207,16 +207,6 @@ def test_finds_the_minimum_of_a_parabola(make_search: Callable[..., BBOSearch]) 
     pytest.fail(f"the best of 100 values is {best}")
 
 
-def test_concurrent_suggestions_differ(make_search: Callable[..., BBOSearch]) -> None:
-    """Trials that run at the same time are not given the same point."""
-    search = make_search()
-    for number in range(6):
-        _run(search, str(number))
-    points = [suggested(search, str(number)) for number in range(10, 14)]
-    places = [(point["x"], point["nested"]["k"]) for point in points]
-    assert len(set(places)) == 4
-
-
 # ---------------------------------------------------------------------------- the bilevel sampler
 
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import create_trial
 
@@ -24,11 +22,12 @@ pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 from ray import tune
 
 from bbo_plugins.ray import RegretGapStopper
-from bbo_plugins.ray.stopper import LiveTrials
+from tests.ray.searches import MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+RATE = FloatDistribution(0.0, 1.0)
 SPACE = {"x": tune.uniform(0.0, 1.0), "n": {"k": tune.choice(["a", "b"]), "c": 3}}
 
 
@@ -91,19 +90,6 @@ def test_ends_an_experiment_that_has_converged(arguments: dict[str, Any]) -> Non
     assert stopper.history()[-1].terminate
 
 
-def _models(**arguments: Any) -> RegretGapStopper:
-    space = {
-        "model": tune.choice(
-            [
-                {"kind": "svm", "C": tune.loguniform(1e-3, 1e3)},
-                {"kind": "forest", "depth": tune.randint(1, 20)},
-            ]
-        ),
-        "seed": 7,
-    }
-    return RegretGapStopper("loss", "min", space, **arguments)
-
-
 def _function(trial: Any) -> dict[str, Any]:
     if trial.suggest_categorical("kind", ["svm", "forest"]) == "svm":
         trial.suggest_float("C", 1e-3, 1e3, log=True)
@@ -115,8 +101,7 @@ def _function(trial: Any) -> dict[str, Any]:
 def test_nested_space_has_the_records_of_the_terminator() -> None:
     """Its trials span the same space as those of a study with the same names."""
     rng = np.random.default_rng(0)
-    nested = _models(threshold="relative", seed=5)
-    function = RegretGapStopper("loss", "min", _function, threshold="relative", seed=5)
+    nested = RegretGapStopper("loss", "min", MODELS, threshold="relative", seed=5)
     study = optuna.create_study()
     unit = FloatDistribution(1e-3, 1e3, log=True)
     kind, depth = CategoricalDistribution(["svm", "forest"]), IntDistribution(1, 19)
@@ -124,15 +109,17 @@ def test_nested_space_has_the_records_of_the_terminator() -> None:
         if number % 2:
             own: dict[str, Any] = {"kind": "svm", "C": float(10.0 ** rng.uniform(-3.0, 3.0))}
             loss = 0.3 + abs(math.log10(own["C"]) - 1.0)
-            distributions: dict[str, Any] = {"model": kind, "model/svm/C": unit}
-            params = {"model": "svm", "model/svm/C": own["C"]}
+            distributions: dict[str, Any] = {"model": kind, "rate": RATE, "model/svm/C": unit}
+            params = {"model": "svm", "rate": 0.5, "model/svm/C": own["C"]}
         else:
             own = {"kind": "forest", "depth": int(rng.integers(1, 20))}
             loss = 0.1 * abs(own["depth"] - 7)
-            distributions = {"model": kind, "model/forest/depth": depth}
-            params = {"model": "forest", "model/forest/depth": own["depth"]}
-        nested(str(number), {"loss": loss, "config": {"model": own, "seed": 7}, "done": True})
-        function(str(number), {"loss": loss, "config": {**own, "seed": 7}, "done": True})
+            distributions = {"model": kind, "rate": RATE, "model/forest/depth": depth}
+            params = {"model": "forest", "rate": 0.5, "model/forest/depth": own["depth"]}
+        nested(
+            str(number),
+            {"loss": loss, "config": {"model": own, "rate": 0.5, "seed": 7}, "done": True},
+        )
         study.add_trial(create_trial(params=params, distributions=distributions, value=loss))
     terminator = RegretGapTerminator(seed=5)
     terminator.evaluate(study)
@@ -144,10 +131,6 @@ def test_nested_space_has_the_records_of_the_terminator() -> None:
         assert (ours.n_trials, ours.terminate) == (theirs.n_trials, theirs.terminate)
         assert ours.value == pytest.approx(theirs.value, rel=1e-4)
         assert ours.threshold == pytest.approx(theirs.threshold)
-    # By other names, the columns are in another order.
-    for ours, theirs in zip(function.history(), records, strict=True):
-        assert ours.threshold == pytest.approx(theirs.threshold)
-    assert math.isfinite(function.history()[-1].value)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +140,7 @@ def test_configs_without_a_place_do_not_count(
     config: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A warning says once what is missing; a function says it in its own words."""
-    stopper = _models()
+    stopper = RegretGapStopper("loss", "min", MODELS)
     function = RegretGapStopper("loss", "min", _function)
     for number in range(3):
         stopper(str(number), {"loss": 1.0, "config": config, "done": True})
@@ -167,44 +150,6 @@ def test_configs_without_a_place_do_not_count(
     assert len(texts) == 2
     assert "config['model'] must be one of the choices" in texts[0]
     assert "'kind' is not found" in texts[1]
-
-
-@pytest.mark.parametrize(
-    "space",
-    [
-        {"x": tune.quniform(0.0, 1.0, 0.1)},
-        {"x": FloatDistribution(0.0, 1.0, step=0.1)},
-        lambda trial: {"y": trial.suggest_float("x", 0.0, 1.0, step=0.1)},
-    ],
-)
-def test_values_off_the_grid_count(space: Any) -> None:
-    """Another search algorithm need not keep to the steps."""
-    stopper = RegretGapStopper("loss", "min", space)
-    for number, x in enumerate((0.3, 0.25, 0.7)):
-        stopper(str(number), {"loss": x, "config": {"x": x}, "done": True})
-    assert [record.n_trials for record in stopper.history()] == [1, 2, 3]
-
-
-def test_function_may_look_up_its_values() -> None:
-    """A config that it has no entry for is no point of the space."""
-    width = {"a": 1.0, "b": 2.0}
-
-    def space(trial: Any) -> None:
-        trial.suggest_float("x", 0.0, width[trial.suggest_categorical("k", ["a", "b", "c"])])
-
-    stopper = RegretGapStopper("loss", "min", space)
-    for number, kind in enumerate("acb"):
-        stopper(str(number), {"loss": 1.0, "config": {"k": kind, "x": 0.5}, "done": True})
-    assert [record.n_trials for record in stopper.history()] == [1, 2]
-
-
-def test_function_of_single_values_gives_no_signal() -> None:
-    """There is nothing to model, whatever the values."""
-    stopper = RegretGapStopper("loss", "min", lambda trial: trial.suggest_int("n", 3, 3))
-    for number in range(4):
-        stopper(str(number), {"loss": float(number), "config": {"n": 3}, "done": True})
-    assert [record.value for record in stopper.history()] == [math.inf] * 4
-    assert not stopper.stop_all()
 
 
 def test_maximizing_mirrors_minimizing() -> None:
@@ -329,15 +274,10 @@ def test_restored_stopper_goes_on() -> None:
     "arguments, error, message",
     [
         ({"metric": ["a"], "mode": ["min"]}, ValueError, "one objective for RegretGapStopper"),
-        ({"metric": 3}, TypeError, "metric must be the name of a result, but got 3"),
         ({"mode": "minimize"}, ValueError, "mode must be one of 'min' or 'max'"),
-        ({"space": {"c": 3}}, ValueError, "space must be a search space with at least one"),
         ({"space": {"c": tune.choice([1])}}, ValueError, "more than one value"),
-        ({"space": {"c": tune.randn()}}, ValueError, r"space\['c'\] must be a domain"),
         ({"threshold": "cross-validation"}, ValueError, "no cross-validation scores"),
-        ({"threshold": "never"}, ValueError, "threshold must be one of"),
         ({"patience": 0}, ValueError, "patience must be an integer of at least 1"),
-        ({"seed": -1}, ValueError, "seed must be"),
         ({"graceful": 1}, TypeError, "graceful must be True or False"),
         ({"patients": 3}, TypeError, r"of RegretGapTerminator, but got \['patients'\]"),
     ],
@@ -349,34 +289,3 @@ def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], messag
 
 
 # -------------------------------------------------------------------------------- live trials
-
-
-@given(
-    width=st.integers(1, 5),
-    lengths=st.lists(st.integers(1, 6), min_size=12, max_size=30),
-    order=st.randoms(use_true_random=False),
-)
-def test_silent_trials_are_found_and_live_ones_come_back(
-    width: int, lengths: list[int], order: Any
-) -> None:
-    """Up to ``width`` trials report in any order and stop without a word."""
-    live = LiveTrials()
-    waiting = list(enumerate(lengths))
-    running: dict[str, int] = {}
-    ended: set[str] = set()
-    while waiting or running:
-        while waiting and len(running) < width:
-            number, length = waiting.pop(0)
-            running[str(number)] = length
-        trial_id = order.choice(sorted(running))
-        ended.discard(trial_id)
-        ended.update(live.hear(trial_id, done=False))
-        assert trial_id in live.ids
-        running[trial_id] -= 1
-        if not running[trial_id]:
-            del running[trial_id]
-    assert live.width <= width
-    # Each is in exactly one of the two, and no more are thought to run than could have been.
-    assert ended.isdisjoint(live.ids)
-    assert len(ended) + len(live.ids) == len(lengths)
-    assert len(live.ids) <= live.width + width

@@ -50,7 +50,6 @@ DISTRIBUTIONS: st.SearchStrategy[BaseDistribution] = st.sampled_from(
 )
 Space = dict[str, "BaseDistribution"]
 VALUES = st.floats(-10.0, 10.0) | st.sampled_from([0.0, 1.0, math.inf, -math.inf])
-_DIRECTIONS: Any = st.sampled_from(["minimize", "maximize"])
 STATES = st.sampled_from([TrialState.COMPLETE] * 5 + list(TrialState))
 
 

@@ -185,23 +185,6 @@ def test_crosses_are_where_a_constraint_of_the_level_is_violated() -> None:
     assert lower.y.min() == pytest.approx(0.9, abs=0.06)
 
 
-def test_lines_break_where_answers_jump() -> None:
-    """Neighboring answers that are far apart are not joined."""
-    sampler = BILBOSampler(["x"], ["z"], seed=0)
-    functions: dict[str, Callable[..., float]] = {
-        "upper": lambda x, z: x + z,
-        "lower": lambda x, z: (2.0 * x - 1.0) * math.cos(math.pi * z),  # z = 0, then z = 1
-    }
-    study = _study(sampler, {"x": UNIT, "z": UNIT}, functions, 20)
-    line = xy(part(plot_bilevel(study, sampler).panels[0], ANSWER))
-    gaps = np.flatnonzero(np.isnan(line[:, 0]))
-    assert 1 <= len(gaps) <= 3
-    assert line[gaps - 1, 0] == pytest.approx(0.5, abs=0.08)
-    assert line[gaps[0] - 1, 1] < 0.3
-    assert line[gaps[-1] + 1, 1] > 0.7
-    assert np.nanmax(np.abs(np.diff(line[:, 1]))) <= 0.1
-
-
 # --------------------------------------------------------------------- more parameters on a level
 
 
@@ -300,19 +283,3 @@ def test_parameters_may_be_chosen() -> None:
     for params in (["x0", "w"], ["x0"], ["query", "z0"], [], ["x0", "x1", "x2", "z0"]):
         with pytest.raises(ValueError, match="params must be None or names of one or two of the"):
             plot_bilevel(study, sampler, params)
-
-
-def test_crosses_on_a_curve() -> None:
-    """With two parameters below, what the upper level sees is a curve, and so crosses are on it."""
-    sampler = BILBOSampler(["x"], ["y", "z"], upper_constraints=["C"], seed=0)
-    functions: dict[str, Callable[..., float]] = {
-        "upper": lambda x, y, z: x + y + z,
-        "lower": lambda x, y, z: (y - x) ** 2 + (z - x) ** 2,
-        "C": lambda x, y, z: 0.6 - x,  # noqa: ARG005
-    }
-    study = _study(sampler, {"x": UNIT, "y": UNIT, "z": UNIT}, functions, 12)
-    panel = plot_bilevel(study, sampler).panels[0]
-    crosses, curve = part(panel, VIOLATED), part(panel, "posterior mean")
-    assert crosses.x.max() == pytest.approx(0.6, abs=0.1)
-    on_curve = dict(zip(curve.x.tolist(), curve.y.tolist(), strict=True))
-    assert [on_curve[x] for x in crosses.x.tolist()] == crosses.y.tolist()

@@ -152,16 +152,6 @@ def test_shared_axes_have_their_title_once() -> None:
     assert upper.get_title() == figure.layout.title.text == "title"
 
 
-def test_rules_cross_the_panel() -> None:
-    """At a value of either axis, with what is said of them."""
-    figure, (axes,) = _both(_panel(CURVE, Rule(2.0, vertical=True, label="stop"), Rule(1.0)))
-    stop, one = figure.layout.shapes
-    assert (stop.x0, one.y0) == (2.0, 1.0)
-    assert [note.text for note in figure.layout.annotations if note.text] == ["stop"]
-    vertical, horizontal = axes.get_lines()[1:]
-    assert (list(vertical.get_xdata()), list(horizontal.get_ydata())) == ([2.0] * 2, [1.0] * 2)
-
-
 def test_legend_names_each_once() -> None:
     """In the order of the plot if it has one; what has no label is not in it."""
     halo = Line("", X, MIDDLE, hover="")
@@ -171,27 +161,6 @@ def test_legend_names_each_once() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["trials", "middle"]
     assert [trace.name for trace in figure.data if trace.showlegend] == ["middle", "trials"]
     assert figure.data[0].hoverinfo == "skip"
-
-
-def test_long_lines_take_turns_with_their_markers() -> None:
-    """A marker at some points of a line, at others of the next; lines look different."""
-    n = np.arange(100.0)
-    styles = [*line_styles(2)]
-    lines = [Line(str(i), n, n, styles[i], marked=marked(100, i)) for i in range(2)]
-    figure, (axes,) = _both(_panel(*lines), layout=STACK)
-    shown = [np.flatnonzero(trace.marker.size).tolist() for trace in figure.data]
-    assert [len(one) for one in shown] == [20, 20]
-    assert not set(shown[0]) & set(shown[1])
-    assert axes.get_lines()[0].get_markevery() == lines[0].marked
-    assert figure.data[0].line.color != figure.data[1].line.color
-
-
-def test_nothing_to_show() -> None:
-    """A figure with the title, as Optuna's plots have it."""
-    figure, (axes,) = _both()
-    assert (figure.layout.title.text, axes.get_title()) == ("title", "title")
-    assert not figure.data
-    assert not axes.lines
 
 
 def _overlapping_labels(figure: Figure) -> list[str]:
@@ -255,3 +224,34 @@ def test_figures_and_axes_are_returned() -> None:
     assert isinstance(several, np.ndarray)
     assert several.shape == (len(MIXED),)
     assert isinstance(several[0], Axes)
+
+
+def test_rules_cross_the_panel() -> None:
+    """At a value of either axis, with what is said of them."""
+    figure, (axes,) = _both(_panel(CURVE, Rule(2.0, vertical=True, label="stop"), Rule(1.0)))
+    stop, one = figure.layout.shapes
+    assert (stop.x0, one.y0) == (2.0, 1.0)
+    assert [note.text for note in figure.layout.annotations if note.text] == ["stop"]
+    vertical, horizontal = axes.get_lines()[1:]
+    assert (list(vertical.get_xdata()), list(horizontal.get_ydata())) == ([2.0] * 2, [1.0] * 2)
+
+
+def test_long_lines_take_turns_with_their_markers() -> None:
+    """A marker at some points of a line, at others of the next; lines look different."""
+    n = np.arange(100.0)
+    styles = [*line_styles(2)]
+    lines = [Line(str(i), n, n, styles[i], marked=marked(100, i)) for i in range(2)]
+    figure, (axes,) = _both(_panel(*lines), layout=STACK)
+    shown = [np.flatnonzero(trace.marker.size).tolist() for trace in figure.data]
+    assert [len(one) for one in shown] == [20, 20]
+    assert not set(shown[0]) & set(shown[1])
+    assert axes.get_lines()[0].get_markevery() == lines[0].marked
+    assert figure.data[0].line.color != figure.data[1].line.color
+
+
+def test_nothing_to_show() -> None:
+    """A figure with the title, as Optuna's plots have it."""
+    figure, (axes,) = _both()
+    assert (figure.layout.title.text, axes.get_title()) == ("title", "title")
+    assert not figure.data
+    assert not axes.lines

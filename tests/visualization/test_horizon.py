@@ -157,18 +157,10 @@ def test_reports_of_ray_are_read_by_their_names() -> None:
     assert part(largest.panels[1], BEST).custom[0] == 2
 
 
-def test_horizon_of_ray_is_drawn_if_given() -> None:
-    """As Ray's results do not tell what a new trial was to be trained."""
-    horizon = InnerHorizon.growing(constant=1.0)
-    above, _ = plot_horizon(_reports(), metric="loss", horizon=horizon).panels
-    np.testing.assert_array_equal(xy(part(above, HORIZON)), [[0, 1], [2, 9]])
-
-
 @pytest.mark.parametrize(
     "results, options, error, message",
     [
         (5, {}, TypeError, "results must be an Optuna study or the results of a Ray tuner"),
-        ("runs", {"metric": "loss"}, TypeError, "results must be an Optuna study or"),
         ([1], {"metric": "loss"}, TypeError, "results must be an Optuna study or"),
         (_reports(), {}, ValueError, "metric must be the name of the reported value, but got None"),
         (_reports(), {"metric": "acc"}, ValueError, "metric must be a reported metric, but got"),

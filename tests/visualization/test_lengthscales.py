@@ -12,7 +12,7 @@ import pytest
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.optuna import GOUCBSampler
-from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.study.attributes import Proposal
 from bbo_plugins.visualization._data.lengthscales import plot_lengthscales
 from bbo_plugins.visualization._data.objective import suggestions_of
 from tests.visualization.parts import labels, part, xy
@@ -70,23 +70,6 @@ def test_lines_are_what_is_stored() -> None:
     assert panel.y.limits[0] < min(*shown, 1.0) < max(*shown, 1.0) < panel.y.limits[1]
 
 
-def test_arms_of_a_bandit_have_different_marks() -> None:
-    """At the bottom, below all lines: those suggested at random, and those left to the model."""
-    proposals = [_suggested("Usual", -0.3 * number) for number in range(4)]
-    assert labels(_panel(_study(*proposals))) == ["x"]
-    proposals = [replace(one, arm="model") for one in proposals]
-    proposals[2] = replace(proposals[2], arm="random", fits=(), loss=None)
-    panel = _panel(_study(*proposals))
-    random, model = part(panel, RANDOM_LABEL), part(panel, MODEL_LABEL)
-    assert (random.x, model.x) == ([2], [0, 1, 3])
-    assert random.style.marker != model.style.marker
-    assert panel.y.limits is not None
-    low, shortest, high = np.log10([panel.y.limits[0], np.exp(-0.9), panel.y.limits[1]])
-    for marks in (random, model):
-        np.testing.assert_allclose((np.log10(marks.y) - low) / (high - low), 0.02)
-    assert (shortest - low) / (high - low) > 0.05
-
-
 def test_other_losses_are_hollow() -> None:
     """The line follows the more frequent loss; the others' estimates are points, named once."""
     rows = (("Usual", 0.0), ("LeaveOneOut", 2.0), ("Usual", 0.5), ("Usual", 0.25))
@@ -117,14 +100,6 @@ def test_a_network_has_something_else(n_trials: int, caplog: pytest.LogCaptureFi
     assert "GOUCBSampler is a network, which has none. plot_posterior(" in record.getMessage()
 
 
-def test_no_estimates(caplog: pytest.LogCaptureFixture) -> None:
-    """As Optuna's plots do: a warning in the log, and a figure without data."""
-    assert not plot_lengthscales(optuna.create_study()).panels
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    assert "no stored estimates" in record.getMessage()
-
-
 def test_what_cannot_be_drawn_is_refused() -> None:
     """What is no study, and a study whose trials have an estimate for each of its objectives."""
     no_study: Any = 3
@@ -132,3 +107,20 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         plot_lengthscales(no_study)
     with pytest.raises(ValueError, match="study must have one objective, but got 2"):
         plot_lengthscales(optuna.create_study(directions=["minimize", "maximize"]))
+
+
+def test_arms_of_a_bandit_have_different_marks() -> None:
+    """At the bottom, below all lines: those suggested at random, and those left to the model."""
+    proposals = [_suggested("Usual", -0.3 * number) for number in range(4)]
+    assert labels(_panel(_study(*proposals))) == ["x"]
+    proposals = [replace(one, arm="model") for one in proposals]
+    proposals[2] = replace(proposals[2], arm="random", fits=(), loss=None)
+    panel = _panel(_study(*proposals))
+    random, model = part(panel, RANDOM_LABEL), part(panel, MODEL_LABEL)
+    assert (random.x, model.x) == ([2], [0, 1, 3])
+    assert random.style.marker != model.style.marker
+    assert panel.y.limits is not None
+    low, shortest, high = np.log10([panel.y.limits[0], np.exp(-0.9), panel.y.limits[1]])
+    for marks in (random, model):
+        np.testing.assert_allclose((np.log10(marks.y) - low) / (high - low), 0.02)
+    assert (shortest - low) / (high - low) > 0.05

@@ -10,7 +10,6 @@ import numpy as np
 import optuna
 import pytest
 from optuna.distributions import FloatDistribution
-from optuna.samplers import PartialFixedSampler
 from optuna.trial import TrialState, create_trial
 from scipy import stats
 
@@ -21,7 +20,7 @@ from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.study.proposal import PREFIX, Proposal
+from bbo_plugins.optuna.study.attributes import PREFIX, Proposal
 from bbo_plugins.visualization._data.objective import StudyPosterior, posterior_of, suggestions_of
 from tests.oracles import dense
 from tests.visualization.studies import MIXED, N_STARTUP, N_TRIALS, loss, modeled_study, sampler
@@ -59,12 +58,12 @@ def _told(study: Study, params: dict[str, Any], value: float, **attributes: Any)
     )
 
 
-def _plane(n: int = 8, *, noise: float = 0.0, **study: Any) -> Study:
+def _plane(n: int = 8, **study: Any) -> Study:
     """Return a study of ``n`` random points of the plane, which no model suggested."""
     made = optuna.create_study(**study)
     rng = np.random.default_rng(0)
     for a, b in rng.random((n, 2)).tolist():
-        _told(made, {"b": b, "a": a}, math.sin(6.0 * a) + 0.1 * b + noise * rng.normal())
+        _told(made, {"b": b, "a": a}, math.sin(6.0 * a) + 0.1 * b)
     return made
 
 
@@ -95,17 +94,6 @@ def test_stored_estimates_are_read() -> None:
         assert record.arm is None
         assert (record.loss is None) == (record.number < N_STARTUP)
         assert record.distributions == MIXED
-
-
-def test_inherited_estimates_are_left_out() -> None:
-    """A repeated trial inherits the attributes of the first; no model suggested it."""
-    study = optuna.create_study()
-    proposal = Proposal({"b": 0.5, "a": 0.5}, (_fit([0.0] * 4),)).to_attributes()
-    _told(study, {"b": 0.5, "a": 0.5}, 1.0, **proposal)
-    _told(study, {"b": 0.5, "a": 0.5}, 1.0, **proposal, fixed_params={"a": 0.5, "b": 0.5})
-    _told(study, {"b": 0.5, "a": 0.5}, 1.0, **proposal, fixed_params={"a": 0.5})
-    _told(study, {"b": 0.5, "a": 0.5}, 1.0, **proposal, failed_trial=2, retry_history=[2])
-    assert [record.number for record in suggestions_of(study)] == [0, 2]
 
 
 def test_posterior_is_that_of_the_stored_estimate() -> None:
@@ -161,61 +149,6 @@ def test_a_long_study_is_listed_in_full_and_modeled_in_part() -> None:
     assert len(posterior.values) == len(posterior.X) == MAX_MODELED + 51
     assert 0.9 * MAX_MODELED <= len(_process(posterior).y) <= MAX_MODELED
     assert posterior.X[posterior.best].tolist() in _process(posterior).X.tolist()
-
-
-@pytest.mark.parametrize(
-    "losses, expected",
-    [
-        (("Marginal", "WeightedLeaveOneOut"), 0),
-        (("Marginal", "WeightedLeaveOneOut", None), 0),
-        (("WeightedLeaveOneOut", "Marginal", "Marginal"), 2),
-        (("Thinned", "WeightedLeaveOneOut"), 1),
-        ((None, None), 1),
-    ],
-)
-def test_estimates_by_the_marginal_likelihood_come_first(
-    losses: tuple[str | None, ...], expected: int
-) -> None:
-    """The latest of them counts, though a later one be of another loss; else the latest of all."""
-    study = _plane()
-    for i, loss_name in enumerate(losses):
-        theta = np.log([0.2 + 0.1 * i, 3.0, 1.0, 0.1])[: 3 if loss_name else 4].tolist()
-        if loss_name == "Marginal":
-            theta.append(math.log(0.1))
-        params = {"b": 0.5, "a": 0.1 * i}
-        _told(
-            study, params, 0.0, **Proposal(params, (_fit(theta),), loss=loss_name).to_attributes()
-        )
-    estimate = _process(_posterior(study)).hyperparameters
-    np.testing.assert_allclose(estimate.length_scales, [0.2 + 0.1 * expected, 3.0])
-    noisy = losses[expected] in {None, "Marginal"}
-    assert estimate.noise_variance == pytest.approx(1e-6 + 0.1 * noisy)
-
-
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-@pytest.mark.parametrize("wrapped, n_modeled", [(False, 0), (True, 2)])
-def test_known_noise_is_the_samplers(wrapped: bool, n_modeled: int) -> None:
-    """Variances of noise_func count, each asked once per trial, also through a wrapping sampler."""
-    asked: list[int] = []
-
-    def variance(trial: FrozenTrial) -> float:
-        asked.append(trial.number)
-        return 0.25 * (trial.number + 1)
-
-    ours = UHEBOSampler(estimation="map", noise_func=variance, n_startup_trials=4, seed=0)
-    outer = PartialFixedSampler({"a": 0.5}, ours) if wrapped else ours
-    study = _plane(noise=0.5, sampler=outer)
-    for _ in range(n_modeled):
-        trial = study.ask(PLANE)
-        study.tell(trial, math.sin(6.0 * trial.params["a"]))
-    posterior = _posterior(study)
-    n = 8 + n_modeled
-    slope = posterior.transform.derivative(-posterior.values)
-    np.testing.assert_allclose(
-        _process(posterior).noise, 0.25 * np.arange(1.0, n + 1.0) * slope**2, rtol=1e-9
-    )
-    assert sorted(asked) == list(range(n))
-    assert _process(posterior).hyperparameters.noise_variance == 1e-6  # none was to be estimated
 
 
 def test_best_is_the_best_feasible_trial() -> None:
@@ -290,15 +223,6 @@ def test_conditional_estimates_are_those_of_all_parameters() -> None:
     assert posterior is not None
     assert posterior.space.names == ("ax", "bx", "k", "new")
     assert set(posterior.space.conditions) >= {"ax", "bx"}
-
-
-def test_one_trial_is_enough() -> None:
-    """The median passes through the only value, and the interval contains it."""
-    study = _plane(n=1)
-    posterior = _posterior(study)
-    low, median, high = posterior.quantiles(posterior.X)[:, 0]
-    assert median == pytest.approx(posterior.values[0])
-    assert low < median < high
 
 
 def test_nothing_is_written() -> None:

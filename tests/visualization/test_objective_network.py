@@ -16,9 +16,8 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
-from bbo_plugins.optuna.study.proposal import Proposal
-from bbo_plugins.space import Dimension, SearchSpace
-from bbo_plugins.visualization._data.objective import StudyPosterior, _correlation, posterior_of
+from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.visualization._data.objective import StudyPosterior, posterior_of
 from tests.oracles.ball import jacobian
 from tests.visualization.studies import modeled_study
 
@@ -154,24 +153,3 @@ def test_closeness_is_by_the_differences_from_the_average() -> None:
     np.testing.assert_allclose(1.0 - np.square(1.0 - closeness), np.square(cosine), atol=0.05)
     assert closeness[0] == pytest.approx(1.0, abs=1e-6)
     assert np.ptp(cosine) > 1.0
-
-
-def test_points_like_the_average_have_a_correlation() -> None:
-    """There is nothing to divide by where no point differs from the average."""
-    space = SearchSpace({"x": Dimension.int(3, 3)})
-    X = np.zeros((4, 1))
-    network = NetworkSurrogate.fit(
-        X, np.zeros(4), FeatureMap.of(space), rng=np.random.default_rng(0), hidden_units=HIDDEN
-    )
-    assert (np.abs(_correlation(network, space, X, X)) <= 1.0).all()
-
-
-def test_what_the_sampler_was_told_of_noise_holds_for_the_picture() -> None:
-    """Known variances are those of noise_func; a deterministic objective has next to none."""
-    given = _copied(_suggested(), _go_ucb(noise_func=lambda trial: 0.01 * (1 + trial.number)))
-    network = _network(given)
-    slope = network.transform.derivative(-np.array([trial.value for trial in given.trials]))
-    expected = 0.01 * np.arange(1.0, N_TRIALS + 1.0) * np.square(slope)
-    np.testing.assert_allclose(network.ball.noise, expected, rtol=1e-9)
-    exact = _network(_copied(_suggested(), _go_ucb(deterministic_objective=True)))
-    np.testing.assert_allclose(exact.ball.noise, 1e-6)

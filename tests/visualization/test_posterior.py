@@ -220,13 +220,10 @@ def test_outliers_do_not_flatten_the_rest(negated: bool) -> None:
     "options, error, message",
     [
         ({"params": ["y"]}, ValueError, "params must be .*complete trials have.*'lr'.*got .'y'."),
-        ({"params": ["x", "y"]}, ValueError, "params must be None or names"),
         ({"params": []}, ValueError, "params must be None or names"),
         ({"params": "x"}, TypeError, "params must be a sequence of names or None, but got 'x'"),
         ({"at": 99}, ValueError, "at must be None or the number of a complete trial.*got 99"),
-        ({"at": 1.0}, TypeError, "at must be an integer"),
         ({"n_points": 1}, ValueError, "n_points must be an integer of at least 2, but got 1"),
-        ({"n_points": None}, TypeError, "n_points must be an integer"),
     ],
 )
 def test_arguments_are_checked(
@@ -286,19 +283,6 @@ def test_conditional_parameters_are_drawn_where_they_exist() -> None:
             X = posterior.slice_at(x, column, np.linspace(0.0, 1.0, 5))
             assert posterior.space.active(X)[:, column].all()
             np.testing.assert_array_equal(X, posterior.space.snap(X))
-
-
-def test_along_a_parent_the_children_are_those_of_the_best_trial() -> None:
-    """Not imputed ones, at which nobody has looked."""
-    study, posterior = _branches(), posterior_of(_branches())
-    assert posterior is not None
-    column = posterior.space.names.index("k")
-    x = posterior.X[posterior.best]
-    X = posterior.slice_at(x, column, np.array([0.25, 0.75]))
-    at_a, at_b = (posterior.space.decode(point) for point in X)
-    best_a = _best_with_a(study)
-    assert at_a == best_a.params
-    assert at_b == study.best_params
 
 
 def test_nothing_to_model(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import logging
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -149,19 +148,6 @@ def test_terminator_can_be_chosen(caplog: pytest.LogCaptureFixture) -> None:
     assert "2 terminators with different settings" in record.getMessage()
     chosen = part(plot_regret_gap(study, short).panels[0], "regret gap")
     assert chosen.y == [2.0] * 4
-
-
-def test_no_records(caplog: pytest.LogCaptureFixture) -> None:
-    """As Optuna's plots do: a warning in the log, and a figure without data."""
-    for study, terminator in (
-        (optuna.create_study(), None),
-        (_watched_study(), RegretGapTerminator(seed=5)),
-    ):
-        caplog.clear()
-        assert not plot_regret_gap(study, terminator).panels
-        (record,) = caplog.records
-        assert record.levelno == logging.WARNING
-        assert "no stored records" in record.getMessage()
 
 
 def test_bad_arguments_are_refused() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -68,8 +68,6 @@ class Options:
             objective's own units; positive values need ``many_responses``.
         many_responses: Whether lower-level solutions are taken from P⁺, which is needed where they
             are not unique and F differs between them; else from P̄.
-        n_initial: Observations of each function before the first use of the models.
-        coupled: Whether a query observes all functions.
 
     Raises:
         TypeError: An option has the wrong type.
@@ -79,19 +77,18 @@ class Options:
     beta: float = DEFAULT_BETA
     epsilon: float = 0.0
     many_responses: bool = False
-    n_initial: int = 3
-    coupled: bool = False
 
     def __post_init__(self) -> None:
         """Check the options."""
         errors.check_positive("beta", self.beta)
         errors.check_real("epsilon", self.epsilon, "at least 0", lambda value: value >= 0.0)
         errors.check_bool("many_responses", self.many_responses)
-        errors.check_int("n_initial", self.n_initial, minimum=1)
-        errors.check_bool("coupled", self.coupled)
         if self.epsilon > 0.0 and not self.many_responses:
             rule = "0 unless many_responses is True"
             raise ValueError(errors.rule_message("epsilon", rule, self.epsilon))
+
+
+DEFAULT_OPTIONS: Final = Options()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +120,9 @@ def suggest(
     data: Mapping[str, FunctionData],
     *,
     rng: np.random.Generator,
-    options: Options | None = None,
+    options: Options = DEFAULT_OPTIONS,
+    n_initial: int = 3,
+    coupled: bool = False,
     warm_starts: Sequence[WarmStart | None] = (),
 ) -> Query:
     """Return the next query, a function of the arguments alone (``rng`` counts by its state).
@@ -132,20 +131,21 @@ def suggest(
         problem: The spaces and the names of the functions.
         data: The observations and pending queries of each function, by its name.
         rng: Source of randomness of the candidate points.
-        options: The options; None for the defaults.
+        options: The options.
+        n_initial: Observations of each function before the first use of the models, at least 1.
+        coupled: Whether a query observes all functions.
         warm_starts: The :attr:`Query.warm_starts` of the previous step.
 
     Returns:
         The query; a space-filling one with a note where no model can be fitted.
     """
-    options = options or Options()
     counts = {name: len(of.y) + len(of.pending) for name, of in data.items()}
     rarest = min(problem.functions, key=counts.__getitem__)
     unseen = [name for name in problem.functions if not len(data[name].y)]
-    if counts[rarest] < options.n_initial or unseen:
-        name = rarest if counts[rarest] < options.n_initial else unseen[0]
+    if counts[rarest] < n_initial or unseen:
+        name = rarest if counts[rarest] < n_initial else unseen[0]
         return Query(_far_point(problem, _asked(data[name]), rng), function=name, reason="start")
-    n_queries = max(counts.values()) if options.coupled else sum(counts.values())
+    n_queries = max(counts.values()) if coupled else sum(counts.values())
     try:
         model = BilevelModel.fit(problem, data, warm_starts)
         chosen = query(problem, model, options, rng, n_queries=n_queries)

@@ -150,7 +150,9 @@ def suggest_by_model(
         ValueError: A Gram matrix could not be factorized.
     """
     features = FeatureMap.of(space)
-    data = training_subset.modeled(observations, features)
+    data = observations
+    if len(observations.y) > training_subset.MAX_MODELED:
+        data = training_subset.modeled(observations, features)
     surrogate, constraints = _fit(data, features, options, rng, warm_starts)
     eligible = observations.eligible
     region, incumbent = _region(

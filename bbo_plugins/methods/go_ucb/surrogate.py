@@ -15,6 +15,7 @@ other parameters, which the first step of the regression finds.
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,10 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbo_plugins.gp.fit import pack, unpack
 from bbo_plugins.gp.surrogate import transformed_noise
 from bbo_plugins.gp.targets import BoxCoxTransform
-from bbo_plugins.methods.go_ucb.ball import NetworkBall
 from bbo_plugins.methods.go_ucb.evidence import (
     GROWTH,
     LOG_NOISE,
@@ -36,7 +35,7 @@ from bbo_plugins.methods.go_ucb.evidence import (
     maximize,
     network_with,
 )
-from bbo_plugins.methods.go_ucb.regression import fit
+from bbo_plugins.methods.go_ucb.regression import NetworkBall, fit
 
 if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FeatureMap
@@ -74,7 +73,7 @@ class WarmNetwork:
         return {
             "theta": self.theta.tolist(),
             "power": self.power,
-            "hidden": pack(hidden, "<f2"),
+            "hidden": base64.b64encode(hidden.astype("<f2").tobytes()).decode("ascii"),
             "n_cold": self.n_cold,
         }
 
@@ -85,7 +84,7 @@ class WarmNetwork:
             return None
         try:
             theta = np.array(stored["theta"], dtype=np.float64)
-            hidden = unpack(stored["hidden"], "<f2")
+            hidden = np.frombuffer(base64.b64decode(stored["hidden"], validate=True), "<f2")
             power, n_cold = float(stored["power"]), int(stored["n_cold"])
         except (KeyError, TypeError, ValueError, OverflowError):
             return None
@@ -96,7 +95,7 @@ class WarmNetwork:
             and power in POWERS
             and n_cold > 0
         )
-        return cls(theta, power, hidden, n_cold) if sane else None
+        return cls(theta, power, hidden.astype(np.float64), n_cold) if sane else None
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,15 @@ estimates the hyperparameters as if the data had been sampled uniformly.
 
 | equation or step | function | file |
 |---|---|---|
-| Algorithm 1, line 5 | exploration_rate | bandit.py |
-| Algorithm 1, line 7 | probabilities | bandit.py |
+| Algorithm 1, line 5 | exploration_rate | algorithm.py |
+| Algorithm 1, line 7 | probabilities | algorithm.py |
 | Algorithm 1, lines 6-10 | suggest | algorithm.py |
 | Algorithm 1, line 12 | _random_point | algorithm.py |
 | Algorithm 1, line 14 | NearestNeighborPseudoData.bind | losses.py |
 | Eq. (2) | NearestNeighborPseudoData.bind | losses.py |
 | Algorithm 1, lines 15-16 | suggest | algorithm.py |
-| Algorithm 1, line 19 | pair_rewards | bandit.py |
-| Algorithm 1, line 20 | Bandit.after | bandit.py |
+| Algorithm 1, line 19 | pair_rewards | algorithm.py |
+| Algorithm 1, line 20 | Bandit.after | algorithm.py |
 
 Deviations of the default; :data:`AS_IN_THE_PAPER` is the paper's in the first four, and is run
 with mean + √β_t · deviation as the acquisition function:

@@ -13,8 +13,8 @@ from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel, trainin
 from bbo_plugins.methods.bilbo.search import Pair, Pairs, anchors_of, best_pair, best_pairs
 from bbo_plugins.methods.bilbo.solution import SolutionCriterion, solve
 from bbo_plugins.optuna.bilevel.trials import BilevelTrials, conditions_of, distributions_of
-from bbo_plugins.optuna.sampling import randomness
-from bbo_plugins.optuna.study.points import PlacedTrials
+from bbo_plugins.optuna.sampling.base import model_generator
+from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialReader
 
 if TYPE_CHECKING:
@@ -121,9 +121,14 @@ class BilevelPosterior:
         stored = TrialReader().read(study)
         distributions = distributions_of(stored.rows, roles, coupled=coupled)
         if not distributions:
-            complete = [row for row in stored.rows if row.complete]
-            for row in complete[-1:]:  # there are some, but not of this sampler's parameters
-                roles.check(row.trial.distributions, coupled=coupled)
+            complete = [row.trial.distributions for row in stored.rows if row.complete]
+            if complete and (empty := roles.empty_level(set().union(*complete))):
+                raise ValueError(
+                    f"study must have a complete trial with at least one parameter of {empty} to "
+                    "have a solution, but has none."
+                )
+            for one in complete[-1:]:  # there are some, but not of this sampler's parameters
+                roles.check(one, coupled=coupled)
             raise ValueError("study must have a complete trial to have a solution, but has none.")
         conditions = conditions_of(stored, roles, coupled=coupled)
         trials = BilevelTrials.read(stored, roles, PlacedTrials(distributions, conditions))
@@ -135,7 +140,7 @@ class BilevelPosterior:
             )
         fitted = BilevelModel.fit(trials.problem, trials.data, trials.warm_starts)
         model = fitted.without_pending
-        rng = randomness.model_generator(seed, trials.n_trials)
+        rng = model_generator(seed, trials.n_trials)
         many = options.many_responses
         pair = solve(model, trials.problem, rng=rng, many_responses=many)
         return cls(roles, options, trials, model, pair, seed)
@@ -149,7 +154,7 @@ class BilevelPosterior:
         model, point = self.model, self.pair.point
         trusted = trusted_sets(model, self.options)
         anchors = np.concatenate([point[None], anchors_of(trusted, model.observed)])
-        rng = randomness.model_generator(self.seed, self.trials.n_trials, 1)
+        rng = model_generator(self.seed, self.trials.n_trials, 1)
         rival = best_pair(trusted, self.trials.problem, rng=rng, anchors=anchors)
         bounds = [
             model.upper.transform.inverse(model.upper.bound(P[None], multiplier))[0]
@@ -200,7 +205,7 @@ class BilevelPosterior:
         anchors = anchors_of(criterion, self.model.observed)
         points = []
         for start in range(0, len(X), _BLOCK):
-            rng = randomness.model_generator(self.seed, self.trials.n_trials, 2)
+            rng = model_generator(self.seed, self.trials.n_trials, 2)
             block = X[start : start + _BLOCK]
             pairs: Pairs = best_pairs(
                 criterion, self.trials.problem, block, rng=rng, anchors=anchors

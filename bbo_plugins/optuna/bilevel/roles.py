@@ -11,7 +11,7 @@ from bbo_plugins import errors
 from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from optuna.study import Study
 
@@ -116,21 +116,26 @@ class Roles:
             argument = f"parameter {self.query_param!r}"
             raise ValueError(errors.rule_message(argument, rule, distribution))
 
+    def empty_level(self, names: Collection[str]) -> str | None:
+        """Return which level has none of the parameters ``names``, in words; None if both have."""
+        for argument in ("upper_params", "lower_params"):
+            level = getattr(self, argument)
+            if not set(level) & set(names):
+                return f"{argument} {[*level]}"
+        return None
+
     def check(self, distributions: Mapping[str, BaseDistribution], *, coupled: bool) -> None:
         """Check the parameters that a complete trial had.
 
         Raises:
-            ValueError: A level has none, the query is missing or has other choices, or one is on no
+            ValueError: There is none, the query is missing or has other choices, or one is on no
                 level.
         """
-        for argument in ("upper_params", "lower_params"):
-            level = getattr(self, argument)
-            if distributions.keys().isdisjoint(level):
-                raise ValueError(
-                    f"every trial must suggest at least one parameter of {argument} {[*level]} "
-                    "(a branch that needs none suggests one that it does not use), but got one "
-                    f"with {sorted(distributions)}."
-                )
+        if distributions.keys().isdisjoint(self.params):
+            raise ValueError(
+                f"every trial must suggest at least one parameter of {[*self.params]}, but got one "
+                f"with {sorted(distributions)}."
+            )
         if not coupled and self.query_param not in distributions:
             raise ValueError(
                 f"every trial must suggest {self.query_param!r}, but got one without it: "

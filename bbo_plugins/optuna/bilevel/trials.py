@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from bbo_plugins.methods.bilbo import Query
     from bbo_plugins.optuna.bilevel.roles import Roles
-    from bbo_plugins.optuna.study.points import PlacedTrials
+    from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
     from bbo_plugins.optuna.study.trials import StudyTrials, TrialRow
     from bbo_plugins.space import Condition
     from bbo_plugins.space.dimension import FloatArray
@@ -271,7 +271,7 @@ def _warm_starts(latest: Sequence[TrialRow], n_functions: int) -> tuple[WarmStar
 def distributions_of(
     rows: Sequence[TrialRow], roles: Roles, *, coupled: bool
 ) -> dict[str, BaseDistribution]:
-    """Return the distributions of the levels' parameters and the query; none before any is known.
+    """Return the distributions of the levels' parameters and the query; none if a level has none.
 
     The latest complete trial that has a parameter decides, or failed one as long as none is
     complete; trials of this sampler go before trials that a user has added.
@@ -293,6 +293,8 @@ def distributions_of(
         if used <= own.keys():
             break
     known = {**added, **own}
+    if roles.empty_level(known):
+        return {}
     return {name: known[name] for name in sorted(used & known.keys())}
 
 

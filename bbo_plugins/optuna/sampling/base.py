@@ -8,6 +8,10 @@ A sampler keeps no state but its arguments: what it suggests for a trial follows
 trial's number, and from what the storage holds. The rest are caches, which copies and pickles drop.
 The one exception is ``reseed_rng``, which Optuna calls before every trial if ``n_jobs`` > 1: it
 changes what is drawn, but not the space-filling start-up, whose points belong together.
+
+Random numbers are derived from the seed, the trial's number and the purpose; nothing has a state
+that a draw would advance. So a resumed study continues the sequence of an uninterrupted one, and
+workers that share a seed do not repeat each other: their trials have different numbers.
 """
 
 from __future__ import annotations
@@ -19,25 +23,30 @@ import re
 from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from zlib import crc32
 
+import numpy as np
 from optuna.samplers import BaseSampler, PartialFixedSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.acquisition.maximize import clearance_of
-from bbo_plugins.optuna.sampling import randomness
+from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.sampling.branches import visiting
-from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot
-from bbo_plugins.optuna.study.memory import Once, PerStudy
+from bbo_plugins.optuna.sampling.design import SEQUENCE_LENGTH, design_point
+from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot, fixed_params
+from bbo_plugins.optuna.study.attributes import ARMS, Proposal, store_proposal
 from bbo_plugins.optuna.study.parameters import dimension_of, is_single
-from bbo_plugins.optuna.study.points import fixed_params
-from bbo_plugins.optuna.study.proposal import ARMS, Proposal, store_proposal
-from bbo_plugins.optuna.study.trials import BESIDE_KEY, checked_constraints, store_constraints
+from bbo_plugins.optuna.study.trials import (
+    BESIDE_KEY,
+    PerStudy,
+    checked_constraints,
+    store_constraints,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    import numpy as np
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
@@ -51,6 +60,8 @@ _logger = logging.getLogger(__name__)
 _UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 _MAX_ATTEMPTS = 3
 _FEWEST_OBSERVATIONS = 2  # with which a model takes over after many failures
+# What a generator is for: the same trial draws different numbers for different purposes.
+_MODEL, _INDEPENDENT, _SHIFT, _REDRAW = range(4)
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 SnapshotT = TypeVar("SnapshotT", bound=StudySnapshot)
@@ -68,27 +79,11 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     _independent_sampler: BaseSampler | None = None
 
     def __init__(self, seed: int | None) -> None:
-        """Check the seed, and start with empty caches."""
-        self._seed = (
-            randomness.fresh_entropy()
-            if seed is None
-            else errors.check_int("seed", seed, minimum=0)
-        )
+        """Check the seed."""
+        self._seed = _fresh_entropy() if seed is None else errors.check_int("seed", seed, minimum=0)
         self._draw_seed = self._seed  # of all but the start-up's design; reseed_rng changes it
-        self._forget()
-
-    def _forget(self) -> None:
         self._readers = PerStudy(functools.partial(StudyReader, self._noise_func))
         self._once = Once()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the caches and their locks."""
-        return {k: v for k, v in self.__dict__.items() if k not in {"_readers", "_once"}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Start with empty caches."""
-        self.__dict__.update(state)
-        self._forget()
 
     @abstractmethod
     def _check_study(self, study: Study) -> None:
@@ -162,7 +157,9 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         A space-filling start-up stays as it is: every trial takes the point of its number, so
         that workers do not repeat each other, and a design reseeded for each trial would be none.
         """
-        self._draw_seed = randomness.mix(self._draw_seed, randomness.fresh_entropy())
+        mixed = np.random.SeedSequence([self._draw_seed, _fresh_entropy()])
+        high, low = mixed.generate_state(2, np.uint64).tolist()
+        self._draw_seed = high << 64 | low
         if self._independent_sampler is not None:
             self._independent_sampler.reseed_rng()
 
@@ -222,16 +219,18 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     ) -> dict[str, Any]:
         n_chunks = 0
         for attempt in range(_MAX_ATTEMPTS + 1):
-            rng = randomness.model_generator(self._draw_seed, trial.number, attempt)
+            rng = model_generator(self._draw_seed, trial.number, attempt)
             if attempt < _MAX_ATTEMPTS:
                 suggestion = self._suggest(snapshot, rng)
             else:  # workers in step come to the same points again and again
                 _logger.debug("%s: trial %d makes way for others.", self, trial.number)
                 suggestion = self._suggest_apart(snapshot, suggestion, rng)
             self._log_notes(suggestion.notes)
-            announcement = self._announcement(snapshot, suggestion)
-            if announcement and self._readers.of(study).once.first_time("model"):
+            reader = self._readers.of(study)
+            announcement = "" if reader.announced else self._announcement(snapshot, suggestion)
+            if announcement:
                 _logger.info("%s: start-up is over%s", self, announcement)
+                reader.announced = True
             params = self._params_of(snapshot, suggestion)
             proposal = Proposal.of(
                 params,
@@ -272,8 +271,9 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
             return self._independent_sampler.sample_independent(
                 study, trial, param_name, param_distribution
             )
-        dimension = dimension_of(param_distribution)
-        return randomness.uniform_value(dimension, self._draw_seed, trial.number, param_name)
+        name = crc32(param_name.encode("utf-8", "surrogatepass"))
+        rng = _generator(self._draw_seed, trial.number, _INDEPENDENT, name)
+        return dimension_of(param_distribution).decode(float(rng.random()))
 
     def _log_snapshot(self, snapshot: SnapshotT) -> None:
         for kind, note in snapshot.notes.items():
@@ -391,11 +391,13 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
         """
         observations = snapshot.observations
         failed = () if observations.failed is None else observations.failed
-        return randomness.design_point(
+        sequence, index = divmod(snapshot.configuration, SEQUENCE_LENGTH)
+        return design_point(
             snapshot.space,
-            self._seed,
-            snapshot.configuration,
+            index,
             [*observations.X, *observations.pending, *failed],
+            shift=_generator(self._seed, sequence, _SHIFT),
+            rng=_generator(self._seed, snapshot.configuration, _REDRAW),
             irregular=len(failed) >= max(self._n_startup_trials, 1),
         )
 
@@ -474,6 +476,20 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
                 else f"its range was {known!r} in an earlier trial and is {distribution!r} now",
                 self,
             )
+
+
+def model_generator(seed: int, number: int, attempt: int = 0) -> np.random.Generator:
+    """Return the generator for everything a model draws in one attempt to suggest a trial."""
+    return _generator(seed, number, _MODEL, attempt)
+
+
+def _generator(seed: int, *key: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence([seed, *key]))
+
+
+def _fresh_entropy() -> int:
+    """Return 128 random bits from the operating system."""
+    return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
 
 
 def noting_unreadable(step: SuggestionT, warm_starts: Iterable[object]) -> SuggestionT:

@@ -41,15 +41,16 @@ import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory
-from bbo_plugins.optuna.study.memory import Once
+from bbo_plugins.optuna.study.attributes import ARMS
 from bbo_plugins.optuna.study.parameters import (
     conditions_among,
     dimension_of,
+    is_in_range,
     is_modeled,
+    is_single,
     is_value_of,
+    space_of,
 )
-from bbo_plugins.optuna.study.points import PlacedTrials, fixed_params
-from bbo_plugins.optuna.study.proposal import ARMS
 from bbo_plugins.optuna.study.trials import (
     MAX_CONSTRAINTS,
     OTHERS,
@@ -72,7 +73,14 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
-_MAX_SPACES = 4  # search spaces of one study that are remembered
+_MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
+
+# A running trial that so many later ones have overtaken counts as dead: its worker cannot tell. For
+# each later trial that still runs, hence for each worker, it takes a few more. That is more than
+# workers overtake by chance, and few enough that a crash does not block a region for most of a
+# study. A trial that is merely slow loses nothing but the distance that others keep from it. Only
+# the storage is asked, not the clock, so a resumed study decides the same.
+_MAX_OVERTAKEN, _MORE_PER_RUNNING = 32, 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,8 +138,212 @@ class Snapshot(StudySnapshot):
         return replace(self, objectives=objectives)
 
 
+class PlacedTrials:
+    """The trials of one study as points of one search space.
+
+    A complete trial that lacks a parameter with a condition has none there. If the condition holds
+    there all the same, the coordinate is the proposed one: at any other, the next suggestion might
+    be the same trial again. Another trial may have ended before it asked for a parameter, so
+    that it has a place only if the parameter is inactive there.
+    """
+
+    def __init__(
+        self,
+        distributions: Mapping[str, BaseDistribution],
+        conditions: Mapping[str, Condition] = MappingProxyType({}),
+    ) -> None:
+        """Start with no trial placed."""
+        self.distributions = dict(distributions)
+        self.space = space_of(distributions, conditions)
+        self._points: dict[int, FloatArray | None] = {}  # trial number -> point, None if nowhere
+        # Of trials that lack a parameter: its coordinate as proposed, NaN where none is missing.
+        self._proposed: dict[int, FloatArray] = {}
+        self._failed: dict[int, FloatArray | None] = {}
+
+    def over(
+        self, distributions: Mapping[str, BaseDistribution], conditions: Mapping[str, Condition]
+    ) -> PlacedTrials:
+        """Return the trials placed by these parameters: this object, unless the parameters differ.
+
+        Args:
+            distributions: The parameters.
+            conditions: Conditions of these and others.
+        """
+        conditions = conditions_among(distributions, conditions)
+        if self.distributions != distributions:
+            return PlacedTrials(distributions, conditions)
+        if conditions != self.space.conditions:
+            if conditions.keys() != self.space.conditions.keys():
+                self._points, self._proposed, self._failed = {}, {}, {}
+            self.space = space_of(self.distributions, conditions)
+        return self
+
+    def can_hold(self, name: str, value: Any) -> bool:
+        """Return whether ``value`` is a possible value of the parameter ``name``."""
+        if name not in self.distributions:
+            return False
+        return is_value_of(self.space.dimensions[self.space.names.index(name)], value)
+
+    def place(self, trials: Sequence[TrialRow]) -> tuple[list[TrialRow], FloatArray]:
+        """Return the trials that have a value and a place in the space, and their X (n, d)."""
+        new = [trial for trial in trials if trial.number not in self._points]
+        if new:
+            params = [trial.params for trial in new]
+            points = _points(self.space, params, [trial.trial.distributions for trial in new])
+            self._points.update(zip([trial.number for trial in new], points, strict=True))
+            self._note_proposed(new)
+        known, rows = [], []
+        for trial in trials:
+            point = self._points[trial.number]
+            if point is None or math.isnan(trial.value):
+                continue
+            if trial.complete or self._has_all(point, trial.params):
+                known.append(trial)
+                rows.append(point)
+        flat = np.concatenate(rows) if rows else np.empty(0)
+        X = flat.reshape(len(rows), len(self.space))
+        lacking = [index for index, trial in enumerate(known) if trial.number in self._proposed]
+        if lacking:
+            proposed = np.array([self._proposed[known[index].number] for index in lacking])
+            there = self.space.active(X[lacking]) & ~np.isnan(proposed)
+            X[lacking] = np.where(there, proposed, X[lacking])
+        return known, X
+
+    def _note_proposed(self, trials: Sequence[TrialRow]) -> None:
+        """Remember what was proposed for complete trials of parameters that they then lacked."""
+        for trial in trials:
+            missing = [name for name in self.space.conditions if name not in trial.params]
+            proposal = trial.proposal if missing and trial.complete else None
+            if proposal is None:
+                continue
+            values = proposal.values(self.distributions)
+            row = np.full(len(self.space), np.nan)
+            for name in missing:
+                column = self.space.names.index(name)
+                if name in values:
+                    row[column] = self.space.dimensions[column].encode([values[name]])[0]
+            if not np.isnan(row).all():
+                self._proposed[trial.number] = row
+
+    def n_unplaced(self, trials: Sequence[TrialRow]) -> int:
+        """Return how many complete ones of these trials, placed before, have no place.
+
+        Not counted are those that left the range that they gave themselves.
+        """
+        return sum(
+            trial.complete and self._points[trial.number] is None and trial.is_inside
+            for trial in trials
+        )
+
+    def pending(self, trials: Sequence[TrialRow], asking: int) -> FloatArray:
+        """Return the points (p, d) at which trials other than the asking one are running.
+
+        Args:
+            trials: The study's trials by number.
+            asking: Number of the trial to leave out.
+        """
+        running: list[TrialRow] = []
+        n_overtaking = 0
+        for trial in reversed(trials):
+            patience = _MAX_OVERTAKEN + _MORE_PER_RUNNING * len(running)
+            if n_overtaking >= patience or len(running) >= _MAX_PENDING:
+                break
+            n_overtaking += trial.state.is_finished()
+            if trial.state is TrialState.RUNNING and trial.number != asking:
+                running.append(trial)
+        params = [self._params_of_running(trial) for trial in reversed(running)]
+        return self._present(_points(self.space, params), params)
+
+    def failed(self, trials: Sequence[TrialRow]) -> FloatArray:
+        """Return the points (f, d) of these failed trials that have a place, in their order.
+
+        In a finite space a trial that has parameters beside those of the space has none: they may
+        be what failed, and the point must remain for others.
+        """
+        new = [row for row in trials if row.number not in self._failed]
+        points = _points(self.space, [row.params for row in new])
+        for row, point in zip(new, points, strict=True):
+            self._failed[row.number] = None if self._lacks_parameters_of(row.trial) else point
+        found = [self._failed[row.number] for row in trials]
+        return self._present(found, [row.params for row in trials])
+
+    def _has_all(self, point: FloatArray, params: Mapping[str, Any]) -> bool:
+        """Return whether no parameter is missing that is active at the point (d,)."""
+        if all(name in params for name in self.space.conditions):
+            return True
+        active = self.space.active(point[None, :])[0].tolist()
+        return all(
+            name in params for name, is_ in zip(self.space.names, active, strict=True) if is_
+        )
+
+    def _lacks_parameters_of(self, trial: FrozenTrial) -> bool:
+        """Return whether the space is finite, and ``trial`` has parameters that it has not."""
+        if self.space.size is None:
+            return False
+        others = trial.distributions.keys() - self.distributions.keys()
+        return not all(is_single(trial.distributions[name]) for name in others)
+
+    def _present(
+        self, points: Sequence[FloatArray | None], params: Sequence[Mapping[str, Any]]
+    ) -> FloatArray:
+        """Return those of the points (k, d) at which no parameter is missing that is active."""
+        rows = [
+            point
+            for point, known in zip(points, params, strict=True)
+            if point is not None and self._has_all(point, known)
+        ]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.space))
+
+    def _params_of_running(self, row: TrialRow) -> dict[str, Any]:
+        """Return the parameters of a running trial; the later source is the surer one."""
+        proposed = {} if row.proposal is None else row.proposal.values(self.distributions)
+        return {**proposed, **fixed_params(row.trial, self.distributions), **row.params}
+
+
+def fixed_params(
+    trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]
+) -> dict[str, Any]:
+    """Return the parameters that ``enqueue_trial`` fixed, those of ``distributions`` only."""
+    fixed = trial.system_attrs.get("fixed_params")
+    if not isinstance(fixed, dict):
+        return {}
+    return {name: fixed[name] for name in distributions if name in fixed}
+
+
+def _points(
+    space: SearchSpace,
+    params: Sequence[Mapping[str, Any]],
+    ranges: Sequence[Mapping[str, BaseDistribution]] | None = None,
+) -> list[FloatArray | None]:
+    """Return the point (d,) of each set of parameters, None for one without a place.
+
+    Args:
+        space: The search space.
+        params: The sets of parameters.
+        ranges: The distributions within which each set has to lie, in place of the space's: a value
+            outside the space is then placed at its nearest end.
+    """
+    ranges = [{}] * len(params) if ranges is None else ranges
+    try:
+        X = space.encode(params)
+        inside = [
+            all(
+                is_in_range(own.get(name, dimension), row[name])
+                for name, dimension in zip(space.names, space.dimensions, strict=True)
+                if name in row
+            )
+            for row, own in zip(params, ranges, strict=True)
+        ]
+    except (KeyError, TypeError, ValueError, OverflowError):
+        if len(params) <= 1:
+            return [None] * len(params)
+        rows = zip(params, ranges, strict=True)
+        return [point for row, own in rows for point in _points(space, [row], [own])]
+    return [point if ok else None for point, ok in zip(X, inside, strict=True)]
+
+
 class StudyReader:
-    """Reads one study: its trials, and where they are in the latest search spaces.
+    """Reads one study: its trials, and where they are in the latest search space.
 
     Only a cache: everything in it can be read from the study again. Safe to share among threads.
 
@@ -139,26 +351,26 @@ class StudyReader:
         noise_func: Known noise variance of a finished trial's values; called once per trial.
 
     Attributes:
-        once: The messages about this study that have been given.
         suggesting: Held while a suggestion is made, from reading the trials to storing it.
+        announced: Whether the log says that start-up is over.
     """
 
     def __init__(self, noise_func: NoiseFunction | None = None) -> None:
         """Start with nothing read."""
-        self.once = Once()
         self.suggesting = threading.Lock()
+        self.announced = False
         self._knows_noise = noise_func is not None
         self._lock = threading.RLock()
         self._trials = TrialReader(noise_func)
         self._generation = 0
-        self._spaces: list[PlacedTrials] = []  # the most recently used one last
+        self._placed = PlacedTrials({})
 
     def read(self, study: Study) -> StudyTrials:
         """Return the trials of ``study``."""
         with self._lock:
             trials = self._trials.read(study)
             if trials.generation != self._generation:
-                self._generation, self._spaces = trials.generation, []
+                self._generation, self._placed = trials.generation, PlacedTrials({})
             return trials
 
     def distributions(self, study: Study) -> dict[str, BaseDistribution]:
@@ -220,15 +432,8 @@ class StudyReader:
         conditions: Mapping[str, Condition] = MappingProxyType({}),
     ) -> PlacedTrials:
         """Return the space of these parameters, which remembers where the trials are."""
-        conditions = conditions_among(distributions, conditions)
-        for index, placed in enumerate(self._spaces):
-            if placed.distributions == distributions:
-                self._spaces.append(self._spaces.pop(index))
-                placed.set_conditions(conditions)
-                return placed
-        placed = PlacedTrials(distributions, conditions)
-        self._spaces = [*self._spaces[1 - _MAX_SPACES :], placed]
-        return placed
+        self._placed = self._placed.over(distributions, conditions)
+        return self._placed
 
 
 def _known_and_held(trials: StudyTrials, held: Mapping[str, Any]) -> dict[str, BaseDistribution]:
@@ -345,7 +550,7 @@ def stored_fits(
         proposal = row.proposal
         if proposal is None or proposal.loss is None or proposal.loss in latest:
             continue
-        if proposal.fits and proposal.is_of(names):
+        if proposal.fits and proposal.names == names:
             same = proposal.constraints == constraints
             latest[proposal.loss] = proposal.fits if same else proposal.fits[:n_objectives]
     return latest

@@ -25,9 +25,9 @@ import numpy as np
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.methods.training_subset import MAX_MODELED
+from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
-from bbo_plugins.optuna.study.parameters import ParameterLearner, conditions_among
-from bbo_plugins.optuna.study.points import PlacedTrials
+from bbo_plugins.optuna.study.parameters import ParameterLearner
 from bbo_plugins.optuna.study.trials import TrialRow, finite_values
 
 if TYPE_CHECKING:
@@ -88,11 +88,7 @@ class LearnedSpace:
             for name, distribution in known.distributions.items()
             if name not in disputed
         }
-        conditions = conditions_among(distributions, known.conditions)
-        if self._placed.distributions == distributions:
-            self._placed.set_conditions(conditions)
-        else:
-            self._placed = PlacedTrials(distributions, conditions)
+        self._placed = self._placed.over(distributions, known.conditions)
         _, X = self._placed.place(rows)
         return self._placed.space, X
 
@@ -210,7 +206,7 @@ def _latest_estimate(rows: Sequence[TrialRow], names: tuple[str, ...]) -> Hyperp
     """Return the estimate that the highest-numbered trial came from, unless it is out of date."""
     for row in sorted(rows[-_MAX_AGE:], key=attrgetter("number"), reverse=True):
         proposal = row.proposal
-        if proposal is None or proposal.loss != name_of(MARGINAL) or not proposal.is_of(names):
+        if proposal is None or proposal.loss != name_of(MARGINAL) or proposal.names != names:
             continue
         fit = WarmStart.from_json(proposal.fits[0]) if proposal.fits else None
         estimate = None if fit is None else fit.hyperparameters(len(names))

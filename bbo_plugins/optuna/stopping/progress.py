@@ -11,6 +11,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.stopping.completions import (
     CompletedTrials,
     Completion,
@@ -31,7 +32,6 @@ from bbo_plugins.optuna.stopping.records import (
     stored_settings,
     stored_warm_start,
 )
-from bbo_plugins.optuna.study.memory import Once
 from bbo_plugins.optuna.study.trials import TrialReader, signs_of
 
 if TYPE_CHECKING:

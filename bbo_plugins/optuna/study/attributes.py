@@ -1,22 +1,45 @@
-"""JSON in the attributes of a trial or a study, cut into chunks as one attribute can be too short.
+"""What samplers and terminators store in attributes of a trial or a study: JSON, cut into chunks.
 
 A storage is shared and may hold anything under a name, so reading never raises, and reads no more
-than half a megabyte. An empty chunk ends a text, so that a shorter one can replace a longer one.
-Where several workers replace a text, each chunk begins with its owner, and the next owner's chunk
-ends it too:
+than half a megabyte. One attribute can be too short for a text. An empty chunk ends it, so that a
+shorter one can replace a longer one. Where several workers replace a text, each chunk begins with
+its owner, and the next owner's chunk ends it too:
 
     bbo_plugins:stopping:3f2a91c05b7de846:warm:0 = '17:{"theta": [...], ...'
+
+A sampler stores its *proposal* with each trial: the point, the arm pulled, the state of the fits.
+Optuna writes a parameter to the storage only when the objective asks for it, so other workers could
+not know where a running trial is; a fit is expensive to start from nothing; and the outcome does
+not say which arm a bandit has pulled:
+
+    bbo_plugins:proposal:0 = '{"v": 1, "params": {"lr": 0.01, "optimizer": 2}, '
+    bbo_plugins:proposal:1 = '"fits": [...]}'
+
+``params`` holds numbers: for a categorical parameter the index of its choice (a choice need not
+survive JSON), for the others the value. A proposal that would be longer than what is read, as of
+some 400 parameters, is stored without its fits.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+PREFIX = "bbo_plugins:proposal:"
+ARMS = ("random", "model")  # in the order of the bandit's arms
+_VERSION = 1
+_MAX_CACHED = 128  # texts that were read lately: those of running trials are read again and again
 _MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
 MAX_CHUNKS = 256
 
@@ -89,3 +112,150 @@ def is_finite(number: object) -> bool:
         return math.isfinite(number)
     except OverflowError:  # an int beyond the floats
         return False
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The stored part of one suggestion.
+
+    Attributes:
+        params: Proposed value of each parameter of the relative search space; for a categorical
+            one, the index of the choice.
+        fits: JSON forms of the fits to start the next ones from: objective, then constraints.
+        constraints: Names of the constraints that ``fits`` continues with, in order.
+        loss: Name of the loss that the objective's fit minimized; None without a fit.
+        arm: "random" or "model", which of its arms a bandit pulled; None if there was no choice.
+        expected_gain: Improvement the model expected of the trial, in standard deviations of its
+            targets; None without a model.
+        inactive: Names of the model's other parameters, which do not exist at the point.
+    """
+
+    params: Mapping[str, float | int]
+    fits: tuple[Any, ...] = ()
+    constraints: tuple[str, ...] = ()
+    loss: str | None = None
+    arm: str | None = None
+    expected_gain: float | None = None
+    inactive: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, params: Mapping[str, Any], distributions: Mapping[str, BaseDistribution], **rest: Any
+    ) -> Proposal:
+        """Build a proposal from parameters as Optuna's users see them.
+
+        Args:
+            params: The parameters proposed.
+            distributions: The distributions of all parameters of the model.
+            rest: The other attributes, as they are.
+        """
+        stored = {
+            name: _number_of(value, distributions[name])
+            for name, value in params.items()
+            if name in distributions
+        }
+        return cls(stored, **rest, inactive=tuple(sorted(distributions.keys() - stored.keys())))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the model's parameters, in the order of its columns."""
+        return tuple(sorted({*self.params, *self.inactive}))
+
+    def values(self, distributions: Mapping[str, BaseDistribution]) -> dict[str, Any]:
+        """Return the parameters as Optuna's users see them, without those that do not fit."""
+        values = {}
+        for name, number in self.params.items():
+            distribution = distributions.get(name)
+            if isinstance(distribution, CategoricalDistribution):
+                if isinstance(number, int) and 0 <= number < len(distribution.choices):
+                    values[name] = distribution.choices[number]
+            elif distribution is not None:
+                values[name] = number
+        return values
+
+    def to_attributes(self) -> dict[str, str]:
+        """Return the system attributes that hold this proposal."""
+        content = {
+            "v": _VERSION,
+            "params": dict(self.params),
+            "constraints": self.constraints,
+            "fits": self.fits,
+            "loss": self.loss,
+            "arm": self.arm,
+            "expected_gain": self.expected_gain,
+            "inactive": self.inactive or None,
+        }
+        content = {name: value for name, value in content.items() if value is not None}
+        attributes = to_chunks(PREFIX, content)
+        if len(attributes) > MAX_CHUNKS and self.fits:
+            return replace(self, fits=(), constraints=()).to_attributes()
+        return attributes
+
+    @classmethod
+    def from_attributes(cls, attributes: Mapping[str, Any]) -> Proposal | None:
+        """Read the proposal in a trial's system attributes; None if there is none to be read."""
+        return cls._from_text(joined_chunks(PREFIX, attributes))
+
+    @classmethod
+    @lru_cache(maxsize=_MAX_CACHED)
+    def _from_text(cls, text: str) -> Proposal | None:
+        content = of_version(decoded(text), _VERSION)
+        if content is None:
+            return None
+        params: Any = content.get("params")
+        fits: Any = content.get("fits")
+        constraints: Any = content.get("constraints")
+        loss: Any = content.get("loss")
+        arm: Any = content.get("arm")
+        gain: Any = content.get("expected_gain")
+        inactive: Any = content.get("inactive", [])
+        well_formed = (
+            isinstance(params, dict)
+            and all(is_finite(number) for number in params.values())
+            and isinstance(fits, list)
+            and isinstance(constraints, list)
+            and isinstance(inactive, list)
+            and all(isinstance(name, str) for name in constraints + inactive)
+            and (loss is None or isinstance(loss, str))
+            and (arm is None or arm in ARMS)
+            and (gain is None or is_finite(gain))
+        )
+        if not well_formed:
+            return None
+        return cls(params, tuple(fits), tuple(constraints), loss, arm, gain, tuple(inactive))
+
+
+def _number_of(value: Any, distribution: BaseDistribution) -> float | int:
+    if isinstance(distribution, IntDistribution):
+        return int(value)  # Optuna's own representation is a float, which merges large integers
+    internal = distribution.to_internal_repr(value)
+    return int(internal) if isinstance(distribution, CategoricalDistribution) else float(internal)
+
+
+def is_stored(attributes: Mapping[str, Any]) -> bool:
+    """Return whether a trial's system attributes hold a proposal, readable or not."""
+    return attributes.get(f"{PREFIX}0") not in (None, "")
+
+
+def store_proposal(
+    study: Study, trial: FrozenTrial, proposal: Proposal, *, replacing: int = 0
+) -> int:
+    """Write ``proposal`` to the system attributes of ``trial``.
+
+    Args:
+        study: The study.
+        trial: The trial; it may have inherited a longer proposal.
+        proposal: The proposal.
+        replacing: Number of chunks that have been written for this trial before.
+
+    Returns:
+        The number of chunks.
+    """
+    attributes = proposal.to_attributes()
+    n_chunks = len(attributes)
+    following = f"{PREFIX}{n_chunks}"
+    if n_chunks < replacing or following in trial.system_attrs:
+        attributes[following] = ""  # the end
+    for key, chunk in attributes.items():
+        study._storage.set_trial_system_attr(trial._trial_id, key, chunk)
+    return n_chunks

@@ -16,8 +16,8 @@ from optuna.distributions import (
 )
 from optuna.trial import TrialState
 
+from bbo_plugins.optuna.study.attributes import is_stored
 from bbo_plugins.optuna.study.learned_conditions import Column, Evidence
-from bbo_plugins.optuna.study.proposal import is_stored
 from bbo_plugins.space import Condition, Dimension, SearchSpace, Split
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ class ParameterLearner:
         self._n_complete = 0
         self._cut_off: set[frozenset[str]] = set()  # what pruned and failed trials had
         self._evidence = Evidence({})
+        self._columns: dict[str, tuple[BaseDistribution, bool, Column]] = {}
         self._learned: Parameters | None = None
 
     def add(self, trial: FrozenTrial) -> None:
@@ -191,14 +192,20 @@ class ParameterLearner:
         ]
         if not missing and not cut_off:
             return {}
-        columns = {
-            name: Column.of(dimension_of(distribution), is_fixed=name not in self._moving)
-            for name, distribution in distributions.items()
-        }
+        columns = {name: self._column(name, one) for name, one in distributions.items()}
         if not self._evidence.holds_for(columns):
             self._evidence = Evidence(columns)
         self._evidence.update(columns, self._trials)
         return self._evidence.conditions(missing, cut_off)
+
+    def _column(self, name: str, distribution: BaseDistribution) -> Column:
+        """Return how a parameter may serve as a parent, made anew with its distribution."""
+        is_fixed = name not in self._moving
+        made_of, was_fixed, column = self._columns.get(name, (None, False, None))
+        if column is None or made_of is not distribution or was_fixed != is_fixed:
+            column = Column.of(dimension_of(distribution), is_fixed=is_fixed)
+            self._columns[name] = distribution, is_fixed, column
+        return column
 
 
 def conditions_among(

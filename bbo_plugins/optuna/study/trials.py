@@ -16,23 +16,27 @@ from __future__ import annotations
 import math
 import numbers
 import sys
+import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from bbo_plugins import errors
+from bbo_plugins.optuna.study.attributes import Proposal, is_stored
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, first_trials, index_of
 from bbo_plugins.optuna.study.parameters import ParameterLearner, Parameters, is_in_range
-from bbo_plugins.optuna.study.proposal import Proposal, is_stored
 
 if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+
     from bbo_plugins.space.dimension import FloatArray
 
 CONSTRAINTS_KEY = "constraints"  # Optuna's: a list here, or one value per "constraints:<name>"
@@ -43,9 +47,11 @@ _NEVER_RAN = "bbo_plugins:never_ran"  # system attribute
 BESIDE_KEY = "bbo_plugins:beside"  # system attribute: how many trials ran beside it, if any did
 _MAX_BESIDE = 1_000
 _OBSERVED = (TrialState.COMPLETE, TrialState.PRUNED)
+_MAX_STUDIES = 8  # studies of one storage that are remembered
 
 # Returns the known noise variance of a finished trial's value, a sequence for several objectives.
 NoiseFunction: TypeAlias = Callable[[FrozenTrial], float | Sequence[float]]
+_Reader = TypeVar("_Reader")
 
 
 @dataclass(frozen=True)
@@ -203,7 +209,7 @@ class StudyTrials:
 
     def index(self, number: int) -> int:
         """Return how many configurations are older than the one that trial ``number`` begins."""
-        return index_of(number, self._continuations)
+        return index_of(number, self._continuations) if self.first else number
 
     @cached_property
     def _continuations(self) -> list[int]:
@@ -281,6 +287,37 @@ class TrialReader:
             self._finished[row.number] = row
             self._parameters.add(trial)
         return row
+
+
+class PerStudy(Generic[_Reader]):
+    """One reader for each of the latest few studies of each storage. Safe to share among threads.
+
+    A copy or a pickle starts without any.
+
+    Args:
+        make: Makes the reader of a study that has none yet.
+    """
+
+    def __init__(self, make: Callable[[], _Reader]) -> None:
+        """Start without any study."""
+        self._make = make
+        self._lock = threading.Lock()
+        self._of_storage: weakref.WeakKeyDictionary[BaseStorage, dict[int, _Reader]]
+        self._of_storage = weakref.WeakKeyDictionary()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave out the readers."""
+        return type(self), (self._make,)
+
+    def of(self, study: Study) -> _Reader:
+        """Return the reader of ``study``."""
+        with self._lock:
+            readers = self._of_storage.setdefault(study._storage, {})
+            reader = readers.pop(study._study_id, None) or self._make()
+            readers[study._study_id] = reader  # the most recently used one last
+            if len(readers) > _MAX_STUDIES:
+                del readers[next(iter(readers))]
+            return reader
 
 
 def check_one_objective(study: Any) -> None:

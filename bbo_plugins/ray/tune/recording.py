@@ -36,6 +36,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from ray.tune.result import TRAINING_ITERATION
 from ray.tune.search.optuna import OptunaSearch
 
+from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.study.continuations import (
     CONTINUED_FROM,
     STEPS,
@@ -44,7 +45,6 @@ from bbo_plugins.optuna.study.continuations import (
     steps_of,
     steps_taken,
 )
-from bbo_plugins.optuna.study.memory import Once
 from bbo_plugins.optuna.study.trials import mark_never_ran
 from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite, listed, reported
 from bbo_plugins.ray.tune.spaces import flattened
@@ -69,14 +69,6 @@ def owner_of(trial: FrozenTrial) -> tuple[str | None, str]:
     return None, ""
 
 
-class Messages(Once):
-    """Which messages were logged; a pickled copy starts anew."""
-
-    def __reduce__(self) -> tuple[type[Messages], tuple[()]]:
-        """Leave everything out: the lock cannot be pickled."""
-        return Messages, ()
-
-
 class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any without Ray
     """The half of :class:`~bbo_plugins.ray.BBOSearch` that records results."""
 
@@ -87,7 +79,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
 
     def __init__(self, **arguments: Any) -> None:
         """Start without any trial."""
-        self._once = Messages()
+        self._once = Once()
         self._tree: Tree | None = None  # the search space, None if it is a function
         # Whose trials these are: the same after a restore, another one in another search.
         self._owner = uuid.uuid4().hex

@@ -27,11 +27,8 @@ from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
 from bbo_plugins.optuna.sampling.base import ModelSampler
-from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from bbo_plugins.optuna.stopping.completions import seconds_of
-from bbo_plugins.optuna.study.parameters import is_single
-from bbo_plugins.optuna.study.points import PlacedTrials
-from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna.sampling.snapshot import PlacedTrials, StudyReader
+from bbo_plugins.optuna.study.attributes import Proposal
 from bbo_plugins.optuna.study.trials import TrialRow, are_feasible, check_one_objective
 from bbo_plugins.visualization._data.panels import QUANTILE
 
@@ -64,8 +61,7 @@ class SuggestionRecord:
         number: The trial's number.
         arm: "random" or "model", where the sampler chose between the two; else None.
         loss: Name of what the estimate maximizes; None if there was none.
-        names: Names of the model's parameters, in the order of its columns; empty if the study
-            does not say.
+        names: Names of the model's parameters, in the order of its columns.
         fit: JSON form of the objective's fit, as it is stored; None if there was none (start-up, a
             random arm).
         hyperparameters: The estimate of a Gaussian process that is in it; None if there is none.
@@ -95,17 +91,13 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
     failed one, is left out: what its attributes hold was inherited from the trial it repeats.
     """
     records = []
-    trials = study.get_trials(deepcopy=False)
-    spaces = _spaces_of(trials)
-    for trial in trials:
+    for trial in study.get_trials(deepcopy=False):
         proposal = Proposal.from_attributes(trial.system_attrs)
         if proposal is None or _is_inherited(trial, proposal):
             continue
-        # The columns of every model are sorted.
-        every = (tuple(sorted(proposal.params)), *spaces)
-        names = next((names for names in every if proposal.is_of(names)), ())
+        names = proposal.names
         fit = proposal.fits[0] if proposal.fits else None
-        warm_start = WarmStart.from_json(fit) if names else None
+        warm_start = WarmStart.from_json(fit)
         records.append(
             SuggestionRecord(
                 number=trial.number,
@@ -118,21 +110,6 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
             )
         )
     return tuple(records)
-
-
-def _spaces_of(trials: Sequence[FrozenTrial]) -> list[tuple[str, ...]]:
-    """Return the names of all parameters that the trials had by each of their ends, latest first.
-
-    Where some parameters are inactive at a proposed point, the proposal has a checksum only of what
-    the model knew of.
-    """
-    ended = [trial for trial in trials if trial.state.is_finished()]
-    latest: dict[str, BaseDistribution] = {}
-    spaces: dict[tuple[str, ...], None] = {}
-    for trial in sorted(ended, key=lambda trial: seconds_of(trial.datetime_complete, unknown=0.0)):
-        latest.update(trial.distributions)
-        spaces[tuple(sorted(name for name in latest if not is_single(latest[name])))] = None
-    return [*reversed(spaces)]
 
 
 def _is_inherited(trial: FrozenTrial, proposal: Proposal) -> bool:

@@ -54,7 +54,7 @@ def test_a_query_follows_the_definitions() -> None:
     for n in (4, 6, 7, 9, 11, 13):
         for many in (True, False):
             data = observations(problem, n, seed=n)
-            query = step(problem, data, many_responses=many)
+            query = step(problem, data, options=Options(many_responses=many))
             model = BilevelModel.fit(problem, data)
             points = problem.space.enumerate().reshape(25, 25, 2)
             u_F, u_f, l_f, sd_F, sd_f = (
@@ -132,38 +132,6 @@ def test_a_single_response_gives_constrained_gp_ucb() -> None:
     assert np.argmax(u_F) != np.argmax(model.upper.bound(points, 2.0))
 
 
-def test_regret_bounds_do_not_count_pending_queries() -> None:
-    """Queries keep away from where others are; what is said of them is what is known."""
-    problem = grid_problem(25, 25)
-    points = problem.space.enumerate()
-    data = observations(problem, 9)
-    model = BilevelModel.fit(problem, data)
-    P = np.array([p for p in points if p[0] > 0.4])  # nearly everything that is promising
-    held = {name: data_of(of.X, of.y, P[::7]) for name, of in data.items()}
-    query = step(problem, held)
-    assert query.reason == "optimism"
-    assert not query.near_failure
-    mine = query.x[None]
-    rivals = points[points[:, 0] == query.x[0]]
-    gap = model.lower.bound(rivals, 2.0).max() - model.lower.bound(mine, -2.0)[0]
-    expected = {
-        "upper": 4.0 * model.upper.predict(mine)[1][0] / model.upper.scale,
-        "lower": gap / model.lower.scale,
-    }
-    assert query.regret_bounds == pytest.approx(expected, rel=1e-6)
-
-
-def test_a_query_near_a_failed_one_says_so() -> None:
-    """The nearest query of any function that has an outcome decides."""
-    problem = grid_problem(25, 25)
-    data = observations(problem, 9)
-    everywhere = problem.space.enumerate()
-    data["lower"] = FunctionData(
-        X=data["lower"].X, y=data["lower"].y, pending=everywhere[::2], failed=everywhere[::2]
-    )
-    assert step(problem, data).near_failure
-
-
 def test_where_no_model_can_be_fitted_the_space_is_filled() -> None:
     """Points without a place end in a space-filling query with a note."""
     problem = box_problem(1, 1)
@@ -219,8 +187,6 @@ def test_it_explores_once_stagnated() -> None:
         ({"epsilon": -1.0, "many_responses": True}, ValueError, "epsilon must be at least 0"),
         ({"epsilon": 0.1}, ValueError, "epsilon must be 0 unless many_responses is True"),
         ({"many_responses": 1}, TypeError, "many_responses must be True or False"),
-        ({"n_initial": 0}, ValueError, "n_initial must be an integer of at least 1"),
-        ({"coupled": None}, TypeError, "coupled must be True or False"),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], error: type[Exception], message: str) -> None:

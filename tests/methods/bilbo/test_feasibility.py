@@ -90,26 +90,3 @@ def test_feasibility_is_asked_for_first() -> None:
         bounds = trusted_sets(model, Options()).regret_bounds(point, point)
         assert max(bounds, key=bounds.__getitem__) == "lower"
         assert bilbo.function_query(model, point, bounds) == asked
-
-
-@pytest.mark.parametrize("excess, declared", [(0.0, True), (1.0, False)])
-def test_a_declaration_takes_few_queries_after_the_start(excess: float, declared: bool) -> None:
-    """In five dimensions, among constraints that hold somewhere, the one that never does is found.
-
-    Its largest value is about half of its root mean square below zero; with ``excess`` above zero.
-    """
-    problem = box_problem(2, 3, upper_constraints=("C", "D"), lower_constraints=("c",))
-    functions = {
-        "upper": lambda p: -((p[0] - 0.8) ** 2) - (p[1] - 0.2) ** 2,
-        "lower": lambda p: -((p[2] - p[0]) ** 2) - (p[3] - p[4]) ** 2,
-        "C": lambda p: excess - 1.2 + 0.7 * np.tanh(p[1] + p[4] - 1.0),
-        "D": lambda p: p[0] ** 3 - p[1],
-        "c": lambda p: p[2] ** 3 - p[3],
-    }
-    for seed in range(2):
-        queries, _ = run(problem, functions, 24, first_seed=100 * seed)
-        assert any(query.infeasible for query in queries) is declared
-        if declared:
-            assert queries[-1].infeasible
-            asked = [query.function for query in queries if query.reason == "infeasible"]
-            assert set(asked) == {"C"}

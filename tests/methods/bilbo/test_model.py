@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,11 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bbo_plugins.gp.targets import LogLogTransform
-from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionData, FunctionModel
+from bbo_plugins.methods.bilbo.model import (
+    MAX_MODELED,
+    BilevelModel,
+    FunctionData,
+    FunctionModel,
+    training_data,
+)
+from bbo_plugins.methods.bilbo.solution import solve
 from tests.oracles.bilevel import box_problem, data_of
 
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
+
 
 FEATURES = box_problem(1, 1).features
 X = np.random.default_rng(0).random((12, 2))
@@ -60,16 +69,6 @@ def test_units_lead_there_and_back(y: FloatArray, is_constraint: bool) -> None:
         assert (np.sign(z) == np.sign(np.where(np.abs(z) > 0.0, y, 0.0))).all()
 
 
-def test_units_standardize() -> None:
-    """An objective gets mean 0 and deviation 1, a constraint root mean square 1."""
-    y = np.array([3.0, 5.0, 10.0])
-    objective = LogLogTransform.fit(y, is_constraint=False).forward(y)
-    assert (objective.mean(), objective.std()) == (pytest.approx(0.0), pytest.approx(1.0))
-    constraint = LogLogTransform.fit(y, is_constraint=True).forward(y)
-    assert np.mean(constraint**2) == pytest.approx(1.0)
-    assert constraint / constraint[0] == pytest.approx(y / y[0])
-
-
 def test_a_pending_query_is_not_known() -> None:
     """What is reported, and the unit of uncertainty, are those of the observations alone."""
     P = np.random.default_rng(1).random((20, 2))
@@ -102,14 +101,87 @@ def test_spread_estimates_the_variation_over_the_space() -> None:
     assert np.std(y) < 0.8 * true
 
 
-def test_bounds_are_mean_and_deviations() -> None:
-    """The bound at a multiplier is μ plus as many σ, and its gradient belongs to it."""
-    model = _fit(Y)
-    P = np.random.default_rng(1).random((5, 2))
-    mean, sd = model.predict(P)
-    assert model.bound(P, -1.5) == pytest.approx(mean - 1.5 * sd)
-    value, gradient = model.bound_with_gradient(P, 2.0)
-    assert value == pytest.approx(mean + 2.0 * sd, abs=1e-6)
-    step = np.array([1e-4, 0.0])
-    slope = (model.bound(P + step, 2.0) - model.bound(P - step, 2.0)) / 2e-4
-    assert gradient[:, 0] == pytest.approx(slope, rel=1e-3, abs=1e-4)
+PAIR = box_problem(1, 1)
+
+
+@pytest.fixture
+def limit(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Let each model have at most forty observations."""
+    monkeypatch.setattr("bbo_plugins.methods.bilbo.model.MAX_MODELED", 40)
+    return 40
+
+
+def random_data(n: int, seed: int = 0) -> FunctionData:
+    """Return ``n`` observations of which nothing coincides: ``y`` tells them apart."""
+    rng = np.random.default_rng(seed)
+    return data_of(rng.random((n, 2)), rng.permutation(n) / n)
+
+
+def searched(n: int, seed: int = 0) -> FloatArray:
+    """Return points of a search: a fifth all over the square, then around the solution."""
+    rng = np.random.default_rng(seed)
+    points = np.concatenate(
+        [rng.random((n // 5, 2)), 0.5 + 0.05 * rng.standard_normal((n - n // 5, 2))]
+    )
+    clipped: FloatArray = np.clip(points, 0.0, 1.0)
+    return clipped
+
+
+@pytest.mark.parametrize("n", [1, MAX_MODELED - 1, MAX_MODELED])
+def test_up_to_the_limit_all_are_training_data(n: int) -> None:
+    """Below the limit nothing is different: not even a copy is made."""
+    data = random_data(n)
+    modeled, left_out = training_data(data, FEATURES)
+    assert modeled is data
+    assert left_out is None
+
+
+@pytest.mark.parametrize("n", [41, 99, 400])
+def test_beyond_it_every_observation_is_on_one_side(n: int, limit: int) -> None:
+    """The training data are bounded, in order; the others are left out."""
+    data = random_data(n)
+    pending = np.full((2, 2), 0.25)
+    data = replace(data, pending=pending, failed=pending[:1])
+    modeled, left_out = training_data(data, FEATURES)
+    assert left_out is not None
+    assert 0.9 * limit <= len(modeled.y) <= limit
+    assert len(modeled.y) + len(left_out) == n
+    rows = [int(np.flatnonzero(data.y == value)[0]) for value in modeled.y]
+    assert rows == sorted(set(rows))
+    np.testing.assert_array_equal(modeled.X, data.X[rows])
+    np.testing.assert_array_equal(np.delete(data.X, rows, axis=0), left_out)
+    assert modeled.pending is data.pending
+    assert modeled.failed is data.failed
+
+
+@pytest.mark.usefixtures("limit")
+def test_observations_that_are_left_out_count_as_successes() -> None:
+    """The margin to failure counts them, as they say where an evaluation has succeeded."""
+    data = random_data(300)
+    failed = np.random.default_rng(3).random((5, 2))
+    data = replace(data, pending=failed, failed=failed)
+    model = FunctionModel.fit("h", data, FEATURES, is_constraint=False)
+    P = np.random.default_rng(1).random((200, 2))
+    expected = [
+        min(np.linalg.norm(failed - p, axis=1)) - min(np.linalg.norm(data.X - p, axis=1)) for p in P
+    ]
+    np.testing.assert_allclose(model.margin_to_failure(P), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        model.without_pending.margin_to_failure(P), expected, rtol=0, atol=1e-12
+    )
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_long_search_knows_its_solution() -> None:
+    """Five hundred noisy observations of each function, of which the models have forty.
+
+    The upper level wants x = 0.8 and z = 0.2, the lower level answers with z = x.
+    """
+    rng = np.random.default_rng(0)
+    P, Q = searched(500, 0), searched(500, 1)
+    upper = -np.square(P - [0.8, 0.2]).sum(axis=1) + 1e-3 * rng.standard_normal(500)
+    lower = -np.square(Q[:, 1] - Q[:, 0]) + 1e-3 * rng.standard_normal(500)
+    model = BilevelModel.fit(PAIR, {"upper": data_of(P, upper), "lower": data_of(Q, lower)})
+    pair = solve(model, PAIR, rng=np.random.default_rng(0))
+    assert pair.tier == 0
+    np.testing.assert_allclose(pair.point, [0.5, 0.5], atol=0.04)

@@ -7,15 +7,12 @@ import pytest
 
 from bbo_plugins.methods.bilbo.model import BilevelModel, BilevelProblem
 from bbo_plugins.methods.bilbo.search import (
-    SOLUTION,
     Pair,
     anchors_of,
     best_pair,
     best_pairs,
     best_response,
-    climb,
     most_feasible,
-    perturbed,
 )
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets
 from bbo_plugins.space import Dimension, SearchSpace
@@ -34,23 +31,6 @@ BOTH = {"upper_constraints": ("C",), "lower_constraints": ("c",)}
 def _search(trusted: TrustedSets, problem: BilevelProblem, seed: int = 0) -> Pair:
     anchors = anchors_of(trusted, trusted.model.observed)
     return best_pair(trusted, problem, rng=np.random.default_rng(seed), anchors=anchors)
-
-
-def _mixed_problem() -> BilevelProblem:
-    return BilevelProblem(
-        upper_space=SearchSpace(
-            {"price": Dimension.float(1e-3, 1.0, log=True), "level": Dimension.int(0, 40)}
-        ),
-        lower_space=SearchSpace(
-            {
-                "amount": Dimension.float(0.0, 1.0, step=0.01),
-                "count": Dimension.int(1, 1000, log=True),
-                "kind": Dimension.categorical(["a", "b", "c"]),
-            }
-        ),
-        upper_constraints=("C",),
-        lower_constraints=("c",),
-    )
 
 
 @pytest.mark.parametrize("many", [True, False])
@@ -128,34 +108,6 @@ def test_the_tier_shows_which_set_is_empty(
     _, slack = most_feasible(trusted, problem, rng=rng, anchors=np.empty((0, 2)))
     assert pair.tier == tier
     assert (slack < 0.0) == is_empty
-
-
-def test_climbing_reaches_the_top_of_a_smooth_response() -> None:
-    """Around a maximum inside the box, the gradient where the climb ends is next to nothing."""
-    rng = np.random.default_rng(0)
-    X = rng.random((60, 3))
-    y = -np.square(X[:, 1:] - [0.3, 0.6]).sum(axis=1)
-    model = known_model("lower", X, y, noise=1e-6, length_scale=1.0)
-    trusted = TrustedSets(BilevelModel(model, model), 0.0)
-    starts = np.concatenate([rng.random((10, 1)), np.full((10, 2), 0.9)], axis=1)
-    summits = climb(trusted, starts, 1, np.array([True, True]), SOLUTION.n_climbs)
-    assert summits[:, 1:] == pytest.approx(np.tile([0.3, 0.6], (10, 1)), abs=0.02)
-
-
-def test_perturbations_stay_close_and_representable() -> None:
-    """Numbers move by about the radius or one level, categories anywhere, about half of them."""
-    space = _mixed_problem().space
-    rng = np.random.default_rng(0)
-    X = np.repeat(space.snap(rng.random((1, 5))), 4000, axis=0)
-    moved = perturbed(space, X, 0.02, rng)
-    assert (space.snap(moved) == moved).all()
-    gaps = np.abs(moved - X)
-    assert (gaps.max(axis=1) > 0.0).mean() > 0.85
-    assert gaps[:, 0].max() < 0.1
-    assert gaps[:, 1].max() <= 0.11  # a few of 41 levels
-    assert (gaps[:, 1] > 0.0).mean() > 0.2
-    assert len(np.unique(moved[:, 4])) == 3
-    assert 0.3 < (gaps[:, 0] == 0.0).mean() < 0.5
 
 
 def test_a_response_of_another_kind_is_not_overlooked_near_a_parent() -> None:

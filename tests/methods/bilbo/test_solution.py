@@ -81,26 +81,6 @@ def test_of_equal_responses_the_upper_level_chooses(
     assert pair.point[1] == pytest.approx(expected, abs=0.021)
 
 
-def test_what_is_not_known_is_not_reported() -> None:
-    """Of two equal means the surer one is reported, whichever function the doubt is about."""
-    problem = grid_problem(2, 1)
-    rows = problem.space.enumerate()
-    for doubtful in ("upper", "lower", "C", "c"):
-        constrained = grid_problem(2, 1, **BOTH)
-        models = {
-            name: known_model(
-                name,
-                rows if name != doubtful else rows[1:],
-                np.full(2 if name != doubtful else 1, 1e-9),
-                length_scale=0.05,
-            )
-            for name in constrained.functions
-        }
-        pair = solve(assembled(constrained, models), constrained, rng=np.random.default_rng(0))
-        assert pair.point == pytest.approx(rows[1]), doubtful
-    assert problem.space.size == 2
-
-
 @pytest.mark.parametrize("name, many", [("upper", True), ("lower", False), ("c", True)])
 def test_where_queries_failed_there_is_no_solution(name: str, many: bool) -> None:
     """A function that fails beyond x = 0.6 is not continued there, however smooth it is."""

@@ -67,15 +67,6 @@ def test_the_derivative_is_the_numerical_one(is_constraint: bool, unit: float) -
     assert units.derivative(y).min() < 1e-2 * units.derivative(y).max()
 
 
-def test_a_cluster_is_not_taken_for_the_function() -> None:
-    """Many values near the best do not narrow what counts as far, if they share a small place."""
-    rng = np.random.default_rng(0)
-    y = np.concatenate([BULK, 1.0 - 1e-4 * rng.random(200)])
-    shares = np.concatenate([np.full(21, 12.0), np.full(200, 0.02)])
-    assert not LogLogTransform.fit(y, is_constraint=False, shares=shares).compresses(y)
-    assert _fit(y).compresses(BULK)
-
-
 def _model(X: FloatArray, y: FloatArray) -> FunctionModel:
     data = FunctionData(X=X, y=y, pending=np.empty((0, 2)))
     return FunctionModel.fit("f", data, FeatureMap((0, 0)), is_constraint=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,12 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.acquisition.validity import Validity
-from bbo_plugins.gp.targets import LogLogTransform
-from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
+from bbo_plugins.methods.bilbo.model import FunctionModel
 from bbo_plugins.methods.bilbo.search import best_pair
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets, penalized_bound
-from tests.oracles.bilbo_runs import observations
 from tests.oracles.bilevel import (
     box_problem,
     draw,
@@ -145,26 +141,6 @@ def test_regret_bounds_are_those_of_definition_4_7() -> None:
     assert halved.regret_bounds(point, best)["upper"] == pytest.approx(expected["upper"] / 4.0)
 
 
-def test_epsilon_counts_where_values_are_compressed() -> None:
-    """It lowers the bound by ε in own units there too; where it is infinite nothing is excluded."""
-    problem = grid_problem(9, 9)
-    model = random_model(problem, 6, 1)
-    P = problem.space.enumerate()
-    units = LogLogTransform(origin=1.0, limit=1.0, unit=0.25, furthest=1e6)
-    compressing = FunctionModel(**{**vars(model.lower), "transform": units})
-    model = type(model)(model.upper, compressing)
-    bounds = [
-        TrustedSets(model, 2.0, epsilon, many_responses=True).lower_level(P).lower_bound
-        for epsilon in (0.0, 0.3)
-    ]
-    own = [units.inverse(bound) for bound in bounds]
-    inside = own[0] > -1e5
-    assert inside.any()
-    assert (own[0] - own[1])[inside] == pytest.approx(0.3, rel=1e-4)
-    everything = TrustedSets(model, 2.0, np.inf, many_responses=True).lower_level(P)
-    assert (everything.upper_bound >= everything.lower_bound).all()
-
-
 @pytest.mark.parametrize("multiplier", [0.0, 2.0])
 def test_penalized_value_has_its_gradient(multiplier: float) -> None:
     """The gradient that responses climb is that of the value, violated constraints included."""
@@ -184,22 +160,3 @@ def test_penalized_value_has_its_gradient(multiplier: float) -> None:
         + 30.0 * sum(np.minimum(bound, 0.0) for bound in bounds),
         abs=1e-5,
     )
-
-
-def test_a_failure_narrows_no_set_of_trusted_responses() -> None:
-    """A response is trusted by u_f as it is; where it failed, only its score is less."""
-    problem = grid_problem(5, 9)
-    data = observations(problem, 8)
-    model = BilevelModel.fit(problem, data)
-    failed = problem.space.enumerate()[:1]
-    validity = Validity.of(model.observed, failed, problem.features)
-    P = problem.space.enumerate()
-    plain = TrustedSets(model, 2.0, many_responses=True).lower_level(P)
-    penalized = TrustedSets(replace(model, validity=validity), 2.0, many_responses=True)
-    lower = penalized.lower_level(P)
-    np.testing.assert_array_equal(lower.upper_bound, plain.upper_bound)
-    np.testing.assert_array_equal(lower.lower_bound, plain.lower_bound)
-    assert (lower.value < plain.value).all()
-    loss = (plain.value - lower.value) / model.lower.scale
-    np.testing.assert_allclose(penalized.log_validity(P), -loss)
-    np.testing.assert_array_equal(TrustedSets(model, 2.0).log_validity(P), np.zeros(len(P)))

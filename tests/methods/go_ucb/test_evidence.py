@@ -127,19 +127,3 @@ def test_noise_grows_with_the_distance_from_the_best() -> None:
     distances = np.delete(np.linalg.norm(U - U[0], axis=1), [4, 5])
     assert (np.diff(growing[np.argsort(distances)]) >= 0.0).all()
     assert growing[0] == growing.min()
-
-
-def test_scales_are_chosen_on_some_observations() -> None:
-    """All of up to 300; of more, the nearest ones to the best and some of the others."""
-    U = np.random.default_rng(0).uniform(-1.0, 1.0, (700, 2))
-    few = NoiseModel.around(7, U[:300], np.full(300, np.nan))
-    np.testing.assert_array_equal(few.representative(), np.arange(300))
-    model = NoiseModel.around(7, U, np.full(700, np.nan))
-    chosen = model.representative()
-    assert len(set(chosen.tolist())) == len(chosen) == 300
-    distances = np.linalg.norm(U - U[7], axis=1)
-    assert set(np.argsort(distances)[:150].tolist()) <= set(chosen.tolist())
-    assert distances[chosen].max() > np.quantile(distances, 0.99)
-    np.testing.assert_array_equal(
-        model.of(chosen).variances(_theta()), model.variances(_theta())[chosen]
-    )

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.methods.go_ucb.evidence import NOISE_FLOOR, NoiseModel, ScaleEvidence
-from bbo_plugins.methods.go_ucb.surrogate import POWERS, NetworkSurrogate, WarmNetwork
+from bbo_plugins.methods.go_ucb.evidence import NOISE_FLOOR
+from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork
 
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
@@ -41,48 +39,6 @@ def test_quadratic_is_learned() -> None:
     assert np.square(z - mean).mean() < 0.02
     assert (variance > 0.0).all()
     np.testing.assert_allclose(model.predict_mean(X_new), mean)
-
-
-def test_evidence_is_of_the_network_that_predicts() -> None:
-    """The reported evidence can be computed again from the ball, the state and the transform."""
-    X = np.random.default_rng(0).random((12, 3))
-    y = _quadratic(X)
-    model = _fit(X, y)
-    theta = model.warm_start.theta
-    noise = NoiseModel.around(int(y.argmax()), 2.0 * X - 1.0, np.full(12, np.nan))
-    evidence = ScaleEvidence(model.ball.linear, theta, 2.0 * X - 1.0, model.z, noise)
-    expected = evidence(theta)[0] + model.transform.log_jacobian(y)
-    assert model.log_evidence == pytest.approx(expected, rel=1e-6)
-    np.testing.assert_allclose(model.ball.noise, noise.variances(theta))
-
-
-def test_predictions_are_calibrated() -> None:
-    """Most errors elsewhere are within two standard deviations, and these are no wide bounds."""
-    rng = np.random.default_rng(1)
-    X, X_new = rng.random((40, 3)), rng.random((300, 3))
-
-    def waves(V: FloatArray) -> FloatArray:
-        values: FloatArray = np.sin(3.0 * V[:, 0]) * V[:, 1] + V[:, 2]
-        return values
-
-    model = _fit(X, waves(X))
-    mean, variance = model.predict(X_new)
-    errors = np.abs(model.transform.forward(waves(X_new)) - mean) / np.sqrt(
-        variance + model.noise_variance
-    )
-    assert (errors < 2.0).mean() > 0.8
-    assert np.sqrt(variance).mean() < 0.5
-
-
-def test_noise_is_estimated() -> None:
-    """Noise of a known size is found within a factor of three."""
-    rng = np.random.default_rng(0)
-    X = rng.random((120, 2))
-    y = X.sum(axis=1) + 0.3 * rng.standard_normal(120)
-    model = _fit(X, y)
-    slope = model.transform.derivative(y).mean()
-    noise = np.median(model.ball.noise) / slope**2
-    assert 0.03 < noise < 0.27
 
 
 def test_noise_can_be_known_or_none() -> None:
@@ -114,31 +70,8 @@ def test_warm_fits_continue() -> None:
     assert _fit(X, y, warm_start=stored).warm_start.n_cold == 28
 
 
-def test_state_survives_json() -> None:
-    """Scales are kept exactly, weights to half precision; predictions barely change."""
-    X = np.random.default_rng(0).random((20, 3))
-    state = _fit(X, _quadratic(X)).warm_start
-    read = WarmNetwork.from_json(json.loads(json.dumps(state.to_json())))
-    assert read is not None
-    np.testing.assert_array_equal(read.theta, state.theta)
-    np.testing.assert_allclose(read.hidden, state.hidden, rtol=1e-3, atol=1e-6)
-    assert (read.power, read.n_cold) == (state.power, state.n_cold)
-    assert state.power in POWERS
-
-
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"theta": [0.0]},
-        {"theta": [math.nan] * 8},
-        {"theta": [99.0] * 8},
-        {"power": 0.3},
-        {"hidden": "~"},
-        {"hidden": "AA=="},
-        {"hidden": None},
-        {"n_cold": 0},
-        {"n_cold": math.inf},
-    ],
+    "change", [{"theta": [0.0]}, {"power": 0.3}, {"hidden": "~"}, {"n_cold": 0}]
 )
 def test_malformed_state_is_refused(change: dict[str, Any]) -> None:
     """Whatever shared storage holds in its place, it is no state, and reading does not raise."""
@@ -147,13 +80,3 @@ def test_malformed_state_is_refused(change: dict[str, Any]) -> None:
     assert WarmNetwork.from_json(state) is not None
     assert WarmNetwork.from_json({**state, **change}) is None
     assert WarmNetwork.from_json([1, 2]) is None
-
-
-def test_a_state_that_cannot_be_continued_is_left() -> None:
-    """Scales that no Gram matrix can be factorized with start nothing: the fit is a cold one."""
-    X = np.random.default_rng(0).random((9, 2))
-    sane = _fit(X, _quadratic(X)).warm_start
-    broken = replace(sane, theta=np.full(8, 50.0), n_cold=8)
-    model = _fit(X, _quadratic(X), warm_start=broken)
-    assert model.warm_start.n_cold == 9
-    assert np.isfinite(model.predict_mean(X)).all()

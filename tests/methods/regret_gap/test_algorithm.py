@@ -278,26 +278,6 @@ def test_constant_objective_gives_no_signal(threshold: str | float, outlier: flo
     assert not any(record.terminate for record in records)
 
 
-def test_repeated_proposals_are_kept_and_end_a_study() -> None:
-    """A sampler that returns to one point of a small space has nothing to learn any more."""
-    space = SearchSpace({"n": Dimension.int(1, 12)})
-    points = space.enumerate()
-    X = np.concatenate([points, np.repeat(points[6:7], 18, axis=0)])
-    y = -np.square(X[:, 0] - points[6, 0])
-    for deterministic in (False, True):
-        rule = StoppingRule(deterministic_objective=deterministic)
-        records: list[StoppingRecord] = []
-        for n in range(2, 31):
-            found = evaluate(space, X[:n], y[:n], rule=rule, previous=records)
-            assert found.notes == ()
-            records.append(found.record)
-        assert records[-1].n_trials == 30
-        assert math.isfinite(records[-1].value)
-        stops = [record.n_trials for record in records if record.terminate]
-        assert stops
-        assert stops[0] >= 20
-
-
 # ----------------------------------------------------------------------------------------- records
 
 

@@ -52,14 +52,6 @@ def test_a_lone_outlier_does_not_set_the_scale(outlier: float) -> None:
     assert int(np.argmax(targets.z * math.copysign(1.0, outlier))) == 7
 
 
-def test_the_largest_floats_do_not_overflow() -> None:
-    """Their differences are beyond the floats, but not their units."""
-    y = np.array([-1.0, -1.0, -0.9, -0.8, 0.7, 0.8, 0.9, 1.0, 1.0])
-    small, large = StandardizedTargets.of(y), StandardizedTargets.of(1.7e308 * y)
-    np.testing.assert_allclose(large.z, small.z, rtol=1e-12)
-    assert large.std == pytest.approx(1.7e308 * small.std)
-
-
 @pytest.mark.parametrize(
     "values", [[3.0], [7.0] * 30, [0.0] * 5, [0.1 + 0.2, 0.3] * 9, [5.0] * 29 + [1e6]]
 )
@@ -92,43 +84,6 @@ def test_noise_has_a_floor_after_the_fit(deterministic: bool) -> None:
     assert found.length_scales.tolist() == fit.hyperparameters.length_scales.tolist()
     again = GaussianProcess.from_data(X, z, found, features)
     np.testing.assert_allclose(model.after.L, again.L, atol=1e-9)
-
-
-@pytest.mark.parametrize("unit", [1e-3, 50.0])
-@pytest.mark.parametrize("deterministic", [True, False])
-@pytest.mark.parametrize("noise", [0.3, 1e-3])
-def test_shared_hyperparameters_are_rescaled_to_the_targets(
-    noise: float, deterministic: bool, unit: float
-) -> None:
-    """The factor is the most likely one before the noise is raised to its floor.
-
-    Nothing is fitted, so that there is nothing for a next fit to start from.
-    """
-    X, z = _data(5)
-    features = FeatureMap((0, 0))
-    shared = Hyperparameters(np.array([0.4, 0.9]), 5.0 * unit, noise * unit)
-    model = StoppingModel.fit(
-        X, z, features, minimum_noise=FLOOR, shared=shared, deterministic=deterministic
-    )
-    found = model.after.hyperparameters
-    assert found.length_scales.tolist() == [0.4, 0.9]
-    assert model.warm_start is None
-    assert model.notes == ()
-    used = NOISE_FLOOR if deterministic else max(noise * unit, FLOOR)
-
-    def likelihood(factor: float) -> float:
-        signal = factor * found.signal_variance
-        scaled = Hyperparameters(shared.length_scales, signal, used * signal / (5.0 * unit))
-        process = GaussianProcess.from_data(X, z, scaled, features)
-        return -0.5 * float(z @ process.alpha) - float(np.log(process.L.diagonal()).sum())
-
-    assert likelihood(1.0) > max(likelihood(1.01), likelihood(0.99))
-    expected = NOISE_FLOOR
-    if not deterministic:
-        expected = max(used * found.signal_variance / (5.0 * unit), FLOOR)
-    assert found.noise_variance == pytest.approx(expected)
-    direct = GaussianProcess.from_data(X, z, found, features)
-    np.testing.assert_allclose(model.after.L, direct.L, atol=1e-10)
 
 
 def test_posterior_before_is_a_refit_without_the_newest_observation() -> None:
@@ -181,17 +136,6 @@ def test_candidates_fill_the_space_and_surround_the_best() -> None:
     many = np.random.default_rng(10).random((1000, 3))
     more = candidates(unit_box(3), many, many[:, 0], np.ones(3), np.random.default_rng(0))
     assert len(more) == 128
-
-
-def test_candidates_can_be_evaluated() -> None:
-    """In a mixed space every candidate is a point that has parameters; categories vary locally."""
-    space = mixed_space()
-    X = random_points(space, 20, np.random.default_rng(11))
-    y = np.arange(20.0)
-    fresh = candidates(space, X, y, np.full(len(space), 0.1), np.random.default_rng(1))
-    assert np.array_equal(space.snap(fresh), fresh)
-    choice = space.names.index("choice")
-    assert len(set(fresh[-100:, choice].tolist())) == 3
 
 
 def test_small_finite_space_is_its_own_set_of_candidates() -> None:

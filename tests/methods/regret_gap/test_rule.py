@@ -35,7 +35,6 @@ def test_eta_has_a_default_for_each_threshold(arguments: dict[str, Any], eta: fl
     [
         ({"criterion": "gap"}, "criterion must be one of 'regret-gap' or"),
         ({"threshold": "best"}, "threshold must be one of 'relative' or"),
-        ({"threshold": 0.0}, "threshold must be a positive number, but got 0.0"),
         ({"eta": 0.0}, "eta must be a number between 0 and 1, but got 0.0"),
         ({"delta": 0.0}, "delta must be a number between 0 and 1"),
         ({"eta": 0.1, "threshold": "auto"}, "eta must be None with threshold='auto'"),
@@ -59,22 +58,6 @@ def test_eta_has_a_default_for_each_threshold(arguments: dict[str, Any], eta: fl
 def test_rule_refuses_bad_values(arguments: dict[str, Any], message: str) -> None:
     """The message names the argument, the rule, and the value."""
     with pytest.raises(ValueError, match=message):
-        StoppingRule(**arguments)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"criterion": None},
-        {"threshold": True},
-        {"eta": "0.1"},
-        {"patience": 3.0},
-        {"deterministic_objective": 1},
-    ],
-)
-def test_rule_refuses_wrong_types(arguments: dict[str, Any]) -> None:
-    """A value of the wrong type is a TypeError that names the argument."""
-    with pytest.raises(TypeError, match=f"{next(iter(arguments))} must be"):
         StoppingRule(**arguments)
 
 

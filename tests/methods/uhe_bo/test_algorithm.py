@@ -163,11 +163,9 @@ def test_fits_continue_from_those_of_the_same_loss(loss: FitCriterion) -> None:
 # -------------------------------------------------------------------------------- when it is asked
 
 
-def is_asked(
-    rows: Mapping[int, Row], number: int, variant: Variant = EXPLORE_WHEN_STAGNATED
-) -> bool:
+def is_asked(rows: Mapping[int, Row], number: int) -> bool:
     """Return whether the bandit decides the trial; here, it always does so for the random arm."""
-    return ask(rows, number, variant, seed=PULLS_RANDOM).arm == RANDOM_ARM
+    return ask(rows, number, seed=PULLS_RANDOM).arm == RANDOM_ARM
 
 
 REST = FIRST + 6
@@ -185,11 +183,9 @@ def expecting(*gains: float | None, before: float | None = SMALL) -> dict[int, R
     "change, expected",
     [
         pytest.param({}, True, id="stagnated"),
-        pytest.param(expecting(before=uhe_bo._SMALL_GAIN), False, id="expects just enough"),
         pytest.param(expecting(SMALL, LARGE), True, id="expected nothing of the one before"),
         pytest.param(expecting(SMALL, LARGE, LARGE), False, id="only the latest two count"),
         pytest.param(expecting(SMALL, None, LARGE, None), True, id="the latest two that have one"),
-        pytest.param(expecting(LARGE, None, before=None), False, id="a single one, not small"),
         pytest.param(
             dict.fromkeys((LAST - 1, LAST), (None, False, None, LARGE)),
             False,
@@ -199,21 +195,8 @@ def expecting(*gains: float | None, before: float | None = SMALL) -> dict[int, R
             dict.fromkeys(range(FIRST, REST), (None, True, 3.0, None)), False, id="no model so far"
         ),
         pytest.param({LAST: (None, True, 3.0 + RISE, SMALL)}, False, id="has just improved"),
-        pytest.param(
-            {REST - uhe_bo._N_RECENT - 1: (None, True, 3.0 + RISE, SMALL)}, True, id="before that"
-        ),
-        pytest.param({LAST: (None, True, 3.0 + 1e-9, SMALL)}, True, id="by nothing to speak of"),
         pytest.param({LAST: (None, True, None, SMALL)}, True, id="a failure is no improvement"),
-        pytest.param({LAST: (None, False, 9.0, SMALL)}, True, id="nor what has not finished"),
         pytest.param({REST + 1: (None, True, 9.0, LARGE)}, True, id="later trials are not seen"),
-        pytest.param(
-            dict.fromkeys(range(uhe_bo._N_RECENT, REST), (None, True, None, SMALL)),
-            False,
-            id="too few values to tell",
-        ),
-        pytest.param(
-            dict.fromkeys(range(REST), (None, True, None, SMALL)), True, id="no value at all"
-        ),
         pytest.param(
             dict.fromkeys(range(REST), (None, True, None, LARGE)),
             False,
@@ -394,6 +377,3 @@ def test_finite_spaces_are_exhausted_before_anything_repeats(
     assert len(found) == 2 or n_draws > 1  # of several draws the furthest one is taken
     exhausted = explore(12, space, observe(everything, smooth(everything)), n_draws)
     assert len({row.tobytes() for row in exhausted}) > 2
-
-
-# ---------------------------------------------------------------------------------------- any study

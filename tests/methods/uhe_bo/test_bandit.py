@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.uhe_bo.bandit import (
+from bbo_plugins.methods.uhe_bo.algorithm import (
     RewardRule,
     Round,
     exploration_rate,
@@ -22,8 +22,6 @@ from tests.oracles import exp3 as oracle
 from tests.oracles.arms import past_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from bbo_plugins.methods.observations import TrialHistory
@@ -91,53 +89,6 @@ def test_probabilities_sum_to_one_and_keep_every_arm_alive(
     assert min(p) >= gamma / len(p)
     shifted = probabilities([log_weight - 1e4 for log_weight in log_weights], gamma)
     np.testing.assert_allclose(shifted, p, rtol=1e-8)
-
-
-# ------------------------------------------------------------------------------------------ regret
-
-
-def _stochastic(rng: np.random.Generator, n: int) -> FloatArray:
-    return (rng.random((n, 2)) < [0.05, 0.95]).astype(np.float64)
-
-
-def _reversal(_: np.random.Generator, n: int) -> FloatArray:
-    """Return rewards by which arm 0 wins every round of the first quarter and none thereafter."""
-    first = np.arange(n) < n // 4
-    return np.column_stack([first, ~first]).astype(np.float64)
-
-
-def _blocks(_: np.random.Generator, n: int) -> FloatArray:
-    """Return rewards that favor the arms in turn, each time for twice as long as the last."""
-    arm = np.floor(np.log2(np.arange(n) + 1.0)) % 2
-    return np.column_stack([arm, 1.0 - arm])
-
-
-def _mean_regret(
-    rewards_of: Callable[..., FloatArray], n: int, *, known: bool, n_runs: int = 60
-) -> float:
-    """Return what the best single arm would have earned in addition, on average over runs."""
-    rng = np.random.default_rng(20)
-    total = 0.0
-    for _ in range(n_runs):
-        rewards = rewards_of(rng, n)
-        bandit = replay([], n_rounds=n if known else None)
-        draws = rng.random(n)
-        earned = 0.0
-        for draw, row in zip(draws.tolist(), rewards.tolist(), strict=True):
-            arm = int(draw >= bandit.probabilities[0])
-            bandit = bandit.after(arm, row[arm])
-            earned += row[arm]
-        total += rewards.sum(axis=0).max() - earned
-    return total / n_runs
-
-
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("rewards_of", [_stochastic, _reversal, _blocks])
-def test_regret_is_within_the_bound(rewards_of: Callable[..., FloatArray], known: bool) -> None:
-    """Known number of rounds: Auer et al., Corollary 3.2; unknown: the module's, 3/2 of it."""
-    n = 180
-    bound = oracle.regret_bound(n) * (1.0 if known else 1.5)
-    assert _mean_regret(rewards_of, n, known=known) <= bound
 
 
 # ------------------------------------------------------------------------------------------ replay

@@ -7,23 +7,16 @@ import logging
 import pickle
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
-from bbo_plugins.optuna.study.proposal import Proposal
+from bbo_plugins.optuna import UHEBOSampler
+from bbo_plugins.optuna.study.attributes import Proposal
 from tests.optuna.studies import BOX, MIXED, points, quadratic, started, warnings_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bbo_plugins.optuna.sampling.base import ModelSampler
-
 
 # --------------------------------------------------------------------------------------- start-up
 
@@ -116,45 +109,6 @@ def test_the_optimum_is_found(
         n_trials=25,
     )
     assert abs(study.best_value) < 2e-3
-
-
-@pytest.mark.parametrize(
-    "make, deterministic, n_startup_trials",
-    [
-        (UHEBOSampler, True, 2),
-        (UHEBOSampler, False, 2),
-        (UHEBOSampler, True, 30),
-        (GOUCBSampler, True, 2),
-    ],
-)
-def test_finite_space_is_exhausted_before_anything_repeats(
-    make: Callable[..., ModelSampler], deterministic: bool, n_startup_trials: int
-) -> None:
-    """Twelve points take twelve trials if the objective is deterministic, then repeats are fine."""
-    study = optuna.create_study(
-        sampler=make(
-            deterministic_objective=deterministic, n_startup_trials=n_startup_trials, seed=0
-        )
-    )
-    seen = []
-    for _ in range(15):
-        trial = study.ask({"a": IntDistribution(0, 3), "b": CategoricalDistribution("xyz")})
-        study.tell(trial, trial.params["a"] + (trial.params["b"] == "y"))
-        seen.append((trial.params["a"], trial.params["b"]))
-    n_distinct = len(set(seen[:12]))
-    assert n_distinct == 12 if deterministic else n_distinct >= min(12, n_startup_trials)
-
-
-@pytest.mark.parametrize("make", [UHEBOSampler, GOUCBSampler])
-def test_known_noise_changes_the_model(make: Callable[..., ModelSampler]) -> None:
-    """A variance that says the best value is mere noise leads elsewhere than one that trusts it."""
-
-    def last(noise: float) -> list[float]:
-        sampler = make(n_startup_trials=6, seed=0, noise_func=lambda _: noise)
-        study = started(sampler, n=7)
-        return points(study.trials)[-1].tolist()  # type: ignore[no-any-return]
-
-    assert last(1e-8) != last(10.0)
 
 
 def test_invalid_noise_warns_once(caplog: pytest.LogCaptureFixture) -> None:

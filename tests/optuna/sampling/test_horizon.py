@@ -14,8 +14,8 @@ from optuna.trial import TrialState, create_trial
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import UHEBOSampler
+from bbo_plugins.optuna.study.attributes import Proposal
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, STEPS, STEPS_MADE
-from bbo_plugins.optuna.study.proposal import Proposal
 from tests.optuna.studies import BOX, points, quadratic, started
 
 if TYPE_CHECKING:
@@ -82,19 +82,6 @@ def test_each_configuration_is_one_observation(direction: StudyDirection) -> Non
     for row, value in zip(params, [2.9, 1.7, 2.5, 0.5], strict=False):
         _add(plain, row, value)
     _add(plain, params[4], None, state=TrialState.FAIL)
-    _assert_same(_snapshot(continued), _snapshot(plain))
-
-
-@pytest.mark.parametrize("state", [TrialState.FAIL, TrialState.PRUNED, TrialState.RUNNING])
-def test_unfinished_continuation_changes_nothing(state: TrialState) -> None:
-    """Failed, pruned or running: the source is still the observation, and no point is doubted."""
-    params = _configurations(3)
-    plain, continued = (optuna.create_study(sampler=UHEBOSampler(seed=0)) for _ in range(2))
-    for study in (plain, continued):
-        for row in params:
-            _add(study, row, quadratic(row))
-    reported = {7: 99.0} if state is TrialState.PRUNED else {}
-    _continue(continued, 1, None, state=state, intermediate_values=reported)
     _assert_same(_snapshot(continued), _snapshot(plain))
 
 
@@ -214,17 +201,4 @@ def test_beta_takes_known_noise_in_units_of_the_values(by_sampler: bool) -> None
     snapshot = by if by_sampler else _snapshot_for(study, trial)
     noise = sum(0.36 / t**2 for t in (1, 2, 3, 4, 7)) / np.var([1.0, 2.0, 4.0, 9.0])
     expected = math.sqrt(1.0 + 10.0 * noise)  # the seventh configuration has 49 steps
-    assert sampler._beta_of(snapshot) == pytest.approx(expected, rel=1e-12)
-
-
-def test_beta_counts_the_steps_that_are_behind_the_values() -> None:
-    """A continued configuration with all it has had, a pruned one with those that it made."""
-    sampler = _bilevel(KNOWN)
-    study, steps = _study_of_steps(sampler)
-    trial = study.ask()
-    frozen = study._storage.get_trial(trial._trial_id)
-    snapshot = sampler._readers.of(study).snapshot(study, frozen, BOX, {})
-    own = KNOWN.steps(snapshot.configuration)
-    noise = sum(0.36 / n for n in [*steps, own]) / np.var(snapshot.observations.y)
-    expected = math.sqrt(1.0 + 10.0 * noise)
     assert sampler._beta_of(snapshot) == pytest.approx(expected, rel=1e-12)

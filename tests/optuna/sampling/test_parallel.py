@@ -10,7 +10,6 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from bbo_plugins.methods.observations import Suggestion
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
 from tests.optuna.studies import BOX, points, quadratic, started
 
@@ -50,21 +49,6 @@ def test_proposals_are_seen_before_parameters_are_suggested() -> None:
         for name in ("y", "z"):
             trial.suggest_float(name, 0.0, 1.0)
     assert np.linalg.norm(np.subtract(*points([first, second]))) > 0.05
-
-
-@pytest.mark.parametrize("gap, is_met", [(0.0, True), (0.004, True), (0.006, False)])
-def test_workers_in_step_keep_the_distance_that_the_search_keeps(gap: float, is_met: bool) -> None:
-    """A point that appeared meanwhile, 0.01 from a known one, is 0.005 wide."""
-    sampler = UHEBOSampler(n_startup_trials=3, seed=0)
-    study = started(sampler)
-    study.enqueue_trial({"x": 0.3, "y": 0.6, "z": 0.8})
-    study.tell(study.ask(BOX), 0.0)
-    trial = study._storage.get_trial(study.ask()._trial_id)
-    snapshot = sampler._read(study, trial, BOX)
-    study.enqueue_trial({"x": 0.31, "y": 0.6, "z": 0.8})
-    study.ask(BOX)
-    suggestion = Suggestion(x=np.array([0.31 + gap, 0.6, 0.8]))
-    assert (sampler._look_again(study, trial, snapshot, suggestion) is not None) is is_met
 
 
 @pytest.mark.parametrize("kind", [BBOSampler, UHEBOSampler])

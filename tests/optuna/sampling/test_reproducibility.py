@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import optuna
 import pytest
+from optuna.distributions import FloatDistribution
 from optuna.storages import JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
 
 from bbo_plugins.optuna import UHEBOSampler
 from tests.optuna.studies import conditional
@@ -45,6 +47,7 @@ def open_storage(kind: str, folder: Path) -> BaseStorage:
     return optuna.storages.InMemoryStorage()
 
 
+UNIT = FloatDistribution(0.0, 1.0)
 REFERENCE = 9  # trials: one before anything is known, three of start-up, five of the model
 
 
@@ -89,6 +92,22 @@ def test_another_process_makes_no_difference() -> None:
 def test_no_seed_means_fresh_randomness() -> None:
     """Without a seed, two samplers differ."""
     assert run(2, using=sampler(seed=None)) != run(2, using=sampler(seed=None))
+
+
+def test_independent_draws_differ_by_seed_trial_and_name() -> None:
+    """Changing any one of the three changes the draw; repeating it does not."""
+
+    def draw(seed: int, number: int, name: str) -> float:
+        trial = optuna.create_trial(state=TrialState.WAITING)
+        trial.number = number
+        value: float = sampler(seed).sample_independent(study, trial, name, UNIT)
+        return value
+
+    study = optuna.create_study()
+    keys = [(0, 0, "x"), (1, 0, "x"), (0, 1, "x"), (0, 0, "y"), (2**64, 0, "x"), (0, 0, "\udc80")]
+    draws = [draw(*key) for key in keys]
+    assert len(set(draws)) == len(keys)
+    assert draws == [draw(*key) for key in keys]
 
 
 @pytest.mark.parametrize("n_trials", [0, 6])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import optuna
@@ -12,11 +12,9 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
 from tests.optuna.snapshots import MIXED, SPACE, Direction, X, ask, finished, look, study_of
 
 if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
 
@@ -121,37 +119,6 @@ def test_pruned_trials_without_a_value_are_failed_points(reported: dict[int, flo
     np.testing.assert_allclose(snapshot.observations.X, [[0.2], [0.3]])
 
 
-def test_parameters_are_known_from_failed_trials_as_long_as_none_is_complete() -> None:
-    """The first complete trial says which parameters there are, whatever failed before."""
-    study, reader = study_of(), StudyReader()
-    study.add_trial(finished(1.0, None, TrialState.PRUNED))
-    assert set(reader.distributions(study)) == {"x"}
-    both: dict[str, BaseDistribution] = {"x": X, "y": X}
-    study.add_trial(optuna.create_trial(value=1.0, params={"x": 1.0, "y": 1.0}, distributions=both))
-    assert set(reader.distributions(study)) == {"x", "y"}
-
-
-def test_failed_trials_without_a_place_are_left_out() -> None:
-    """One that lacks a parameter, or has it out of range or by proposal only, has no point."""
-    distributions: dict[str, BaseDistribution] = {"x": X, "y": X}
-    wide = FloatDistribution(0.0, 99.0)
-    study = study_of(
-        finished(1.0, None, TrialState.FAIL),
-        *[
-            optuna.create_trial(
-                state=TrialState.FAIL, params={"x": 1.0, "y": y}, distributions={"x": X, "y": wide}
-            )
-            for y in (2.0, 50.0)
-        ],
-    )
-    trial = ask(study)
-    store_proposal(study, trial, Proposal.of({"x": 2.0, "y": 3.0}, distributions))
-    study.tell(trial.number, state=TrialState.FAIL)
-    failed = look(study, distributions).observations.failed
-    assert failed is not None
-    np.testing.assert_allclose(failed, [[0.1, 0.2]])
-
-
 # ---------------------------------------------------------------------------- shared search space
 
 
@@ -174,14 +141,6 @@ def test_parameters_are_those_of_any_complete_trial() -> None:
     assert found["range"] == second["range"]
 
 
-def test_callers_may_change_the_shared_parameters() -> None:
-    """PartialFixedSampler deletes from the dictionary it gets; that must not stick."""
-    study = study_of(finished(1.0, 1.0))
-    reader = StudyReader()
-    del reader.distributions(study)["x"]
-    assert list(reader.distributions(study)) == ["x"]
-
-
 # ------------------------------------------------------------------------------------ constraints
 
 
@@ -198,22 +157,6 @@ def test_constraints_are_read_in_both_forms() -> None:
     nan = math.nan
     expected = [[0.5, -1.0, nan], [-3.0, nan, 2.0], [nan] * 3, [nan] * 3]
     np.testing.assert_array_equal(snapshot.observations.constraints, expected)
-
-
-@pytest.mark.parametrize(
-    "values, expected",
-    [
-        ([1.0, math.inf, -2.0], [1.0, 2.0, -2.0]),
-        ([4.0, -math.inf, -5.0], [4.0, -5.0, -5.0]),
-        ([-0.1, math.inf, -math.inf], [-0.1, 1.0, -1.0]),
-    ],
-)
-def test_infinite_constraints_keep_their_sign(values: list[float], expected: list[float]) -> None:
-    """An infinite value keeps its sign and counts as the largest finite magnitude, at least 1."""
-    study = study_of(*[finished(1.0, 1.0, attributes={"constraints": [v]}) for v in values])
-    seen = look(study).observations.constraints
-    assert seen is not None
-    np.testing.assert_array_equal(seen[:, 0], expected)
 
 
 # ------------------------------------------------------------------------------------------ noise
@@ -234,12 +177,3 @@ def test_known_noise_is_asked_once_per_trial() -> None:
         np.testing.assert_array_equal(snapshot.observations.noise_variance, [0.5, 0.25])
         assert not snapshot.notes
     assert calls == [0, 1]
-
-
-@pytest.mark.parametrize("returned", [-1.0, math.nan, math.inf, None, "0.1", [0.1, 0.1], 10**400])
-def test_invalid_noise_is_unknown(returned: Any) -> None:
-    """What is no finite non-negative number is NaN, unknown, and counted."""
-    study = study_of(finished(1.0, 1.0), finished(2.0, 2.0))
-    snapshot = look(study, noise_func=lambda trial: returned if trial.number else 0.0)
-    np.testing.assert_array_equal(snapshot.observations.noise_variance, [0.0, math.nan])
-    assert "did not for 1 trial " in snapshot.notes["noise"]

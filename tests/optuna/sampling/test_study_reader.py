@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
-import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
@@ -15,14 +12,9 @@ from optuna.trial import TrialState
 from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.optuna.sampling.base import held_params
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from bbo_plugins.optuna.study.memory import PerStudy
-from bbo_plugins.optuna.study.proposal import PREFIX, Proposal, store_proposal
-from bbo_plugins.optuna.study.trials import BESIDE_KEY
-from tests.optuna.snapshots import MIXED, SPACE, X, ask, finished, look, study_of
-
-if TYPE_CHECKING:
-    from optuna.study import Study
-    from optuna.trial import FrozenTrial
+from bbo_plugins.optuna.study.attributes import Proposal, store_proposal
+from bbo_plugins.optuna.study.trials import PerStudy
+from tests.optuna.snapshots import SPACE, X, ask, finished, look, study_of
 
 # ---------------------------------------------------------------------------------------- pending
 
@@ -76,26 +68,6 @@ def test_overtaken_trials_are_dead(state: TrialState) -> None:
         np.testing.assert_allclose(pending, [[0.3]])
 
 
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {f"{PREFIX}0": "garbage"},
-        {f"{PREFIX}0": json.dumps({"v": 1, "params": {"x": 1e9}, "constraints": [], "fits": []})},
-        {"fixed_params": ["x"]},
-        {"fixed_params": {"x": "far"}},
-    ],
-)
-def test_hostile_attributes_of_running_trials_are_ignored(attributes: dict[str, Any]) -> None:
-    """Whatever another program stored, the observations stay and nothing is raised."""
-    study = study_of(finished(1.0, 1.0))
-    trial = ask(study)
-    for key, value in attributes.items():
-        study._storage.set_trial_system_attr(trial._trial_id, key, value)
-    seen = look(study).observations
-    assert not seen.pending.size
-    assert len(seen.y) == 1
-
-
 def test_trials_know_how_many_ran_beside_them() -> None:
     """What a model suggested beside others keeps their number, whatever runs now."""
     study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=2, seed=0))
@@ -105,48 +77,14 @@ def test_trials_know_how_many_ran_beside_them() -> None:
     np.testing.assert_array_equal(look(study).observations.n_beside, [0, 0, 0, 0, 1, 2, 0])
 
 
-def test_what_ran_beside_a_failed_trial_does_not_run_beside_its_repetition() -> None:
-    """A retried trial inherits all attributes of the failed one; the model suggests it anew."""
-    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=1, seed=0))
-    study.tell(study.ask(dict(SPACE)), 1.0)
-    beside, failed = study.ask(dict(SPACE)), study.ask(dict(SPACE))
-    study.tell(beside, 2.0)
-    study.tell(failed, state=TrialState.FAIL)
-    attributes = study.trials[failed.number].system_attrs
-    assert attributes[BESIDE_KEY] == 1
-    study.add_trial(optuna.create_trial(state=TrialState.WAITING, system_attrs=attributes))
-    study.tell(study.ask(dict(SPACE)), 3.0)
-    np.testing.assert_array_equal(look(study).observations.n_beside, [0, 0, 0])
-
-
-@pytest.mark.parametrize("stored", ["3", -1, None, 1.5, 10**9])
-def test_hostile_numbers_of_trials_beside_are_ignored(stored: Any) -> None:
-    """What is no number of trials counts as none."""
-    study = study_of(finished(1.0, 1.0))
-    trial = ask(study)
-    study._storage.set_trial_system_attr(trial._trial_id, BESIDE_KEY, stored)
-    study.tell(trial.number, 1.0)
-    np.testing.assert_array_equal(look(study).observations.n_beside, [0, 0])
-
-
 # ------------------------------------------------------------------------------------ stored fits
-
-
-def with_fits(
-    study: Study, fits: tuple[Any, ...], *, loss: str = "L", **options: Any
-) -> FrozenTrial:
-    """Create a running trial that stored ``fits``."""
-    trial = ask(study)
-    params = {"x": 1.0, **options.pop("more", {})}
-    store_proposal(study, trial, Proposal(params, fits, loss=loss, **options))
-    return study._storage.get_trial(trial._trial_id)
 
 
 def test_fits_of_other_parameters_are_not_continued() -> None:
     """Hyperparameters belong to parameters: other names, other hyperparameters."""
     study = study_of(finished(1.0, 1.0))
-    with_fits(study, ("ours",))
-    with_fits(study, ("theirs",), more={"y": 1.0})
+    for params, fit in (({"x": 1.0}, "ours"), ({"x": 1.0, "y": 1.0}, "theirs")):
+        store_proposal(study, ask(study), Proposal(params, (fit,), loss="L"))
     assert look(study).fits == {"L": ("ours",)}
 
 
@@ -164,29 +102,6 @@ def test_fixed_parameters_are_held() -> None:
     np.testing.assert_allclose(snapshot.space.snap([[0.9, 0.9]]), [[0.9, 0.25]])
 
 
-@pytest.mark.parametrize("value", ["a", None, 11.0, math.nan])
-def test_fixed_parameters_that_do_not_fit_are_not_held(value: Any) -> None:
-    """Optuna will complain about such a value; the model goes on without it."""
-    study = study_of(finished(1.0, 1.0))
-    study.enqueue_trial({"x": value})
-    trial = study._storage.get_trial(study.ask()._trial_id)
-    snapshot = StudyReader().snapshot(study, trial, {"x": X, "y": X}, {"y": value})
-    assert snapshot.fixed == {}
-
-
-def test_held_parameters_stay_in_the_model() -> None:
-    """A parameter that is held is a column of the model all the same, if all trials share it."""
-    study = study_of(
-        optuna.create_trial(value=1.0, params={"x": 1.0, "n": 2, "c": "a"}, distributions=MIXED),
-        optuna.create_trial(value=2.0, params={"x": 3.0, "n": 4, "c": "b"}, distributions=MIXED),
-    )
-    snapshot = look(study, SPACE, held={"n": 4, "c": "z", "other": 1})
-    assert snapshot.fixed == {"n": 4}
-    assert list(snapshot.space.names) == ["n", "x"]
-    np.testing.assert_allclose(snapshot.observations.X, [[0.375, 0.1], [0.875, 0.3]])
-    np.testing.assert_allclose(snapshot.space.snap([[0.1, 0.5]]), [[0.875, 0.5]])
-
-
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_what_a_partial_fixed_sampler_holds_is_found() -> None:
     """Nested wrappers are seen through, the outer one winning; other samplers' are not ours."""
@@ -200,19 +115,6 @@ def test_what_a_partial_fixed_sampler_holds_is_found() -> None:
 
 
 # ----------------------------------------------------------------------------------------- caches
-
-
-def test_a_reader_sees_new_trials() -> None:
-    """What is read once is kept, what is new is added, also if trials finish out of order."""
-    study = study_of(finished(1.0, 1.0))
-    reader = StudyReader()
-    late, early = study.ask({"x": X}), study.ask({"x": X})
-    study.tell(early, 5.0)
-    np.testing.assert_array_equal(look(study, reader=reader).observations.y, [1.0, 5.0])
-    study.tell(late, 3.0)
-    np.testing.assert_array_equal(look(study, reader=reader).observations.y, [1.0, 3.0, 5.0])
-    fresh = look(study)
-    np.testing.assert_array_equal(look(study, reader=reader).observations.X, fresh.observations.X)
 
 
 def test_a_reader_notices_that_the_study_is_another_one() -> None:

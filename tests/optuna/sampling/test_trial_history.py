@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 
 from bbo_plugins.methods.observations import NO_ARM
 from bbo_plugins.optuna.sampling.snapshot import StudyReader, stored_fits, trial_history
-from bbo_plugins.optuna.study.proposal import Proposal, store_proposal
+from bbo_plugins.optuna.study.attributes import Proposal
 from bbo_plugins.optuna.study.trials import TrialReader, store_constraints
 
 if TYPE_CHECKING:
@@ -52,19 +52,16 @@ def add(
     return study.trials[-1]
 
 
-def fits(
-    study: Study, *, reader: TrialReader | None = None, constraints: tuple[str, ...] = ()
-) -> dict[str, tuple[Any, ...]]:
+def fits(study: Study) -> dict[str, tuple[Any, ...]]:
     """Return the fits that a new trial would continue."""
     asking = add(study, {})
-    rows = (reader or TrialReader()).read(study).rows
-    return stored_fits(rows, asking.number, ("x",), constraints)
+    return stored_fits(TrialReader().read(study).rows, asking.number, ("x",), ())
 
 
-def past(study: Study, *, reader: TrialReader | None = None) -> TrialHistory:
+def past(study: Study) -> TrialHistory:
     """Return what a new trial would be told."""
     asking = add(study, {})
-    return trial_history((reader or TrialReader()).read(study), asking.number)
+    return trial_history(TrialReader().read(study), asking.number)
 
 
 # -------------------------------------------------------------------------------------------- fits
@@ -84,39 +81,7 @@ def test_every_loss_has_its_own_fits() -> None:
     assert fits(study) == {"A": ("a3", "c"), "B": ("b1", "c"), "C": ("c1", "c")}
 
 
-def test_records_without_a_fit_or_a_loss_are_passed_over() -> None:
-    """Start-up, random points, fallbacks and records of earlier versions are not in the way."""
-    study = optuna.create_study()
-    add(study, record(fits=("a",), loss="A"))
-    for attributes in (
-        {},
-        record(),
-        record(arm=RANDOM),
-        record(loss="A", arm=MODEL),
-        record(fits=("old",)),
-    ):
-        add(study, attributes)
-    assert fits(study) == {"A": ("a",)}
-
-
 # ------------------------------------------------------------------------------ arms, expectations
-
-
-def test_the_table_is_that_of_the_other_trials() -> None:
-    """Arms, states, values and expectations stand where they belong; a waiting trial is none."""
-    study = optuna.create_study(direction="maximize")
-    add(study, {}, TrialState.COMPLETE, 7.0)
-    add(study, record(arm=RANDOM), TrialState.COMPLETE, -math.inf)
-    add(study, record(loss="A", expected_gain=0.25), TrialState.FAIL)
-    study.enqueue_trial({"x": 1.0})
-    add(study, record(loss="A", arm=MODEL, expected_gain=0.5), TrialState.PRUNED)
-    add(study, record(expected_gain=0.0))
-    table = past(study)
-    np.testing.assert_array_equal(table.numbers, [0, 1, 2, 4, 5])
-    np.testing.assert_array_equal(table.arms, [NO_ARM, 0, NO_ARM, 1, NO_ARM])
-    np.testing.assert_array_equal(table.finished, [True, True, True, True, False])
-    np.testing.assert_array_equal(table.values, [7.0, -math.inf, *[math.nan] * 3])
-    np.testing.assert_array_equal(table.expected_gains, [math.nan, math.nan, 0.25, 0.5, 0.0])
 
 
 # Experimental in the oldest supported Optuna, deprecated (renamed) in the newest.
@@ -145,37 +110,6 @@ def test_what_a_retried_trial_inherits_is_not_counted_twice(n_retries: int) -> N
 
 
 # ------------------------------------------------------------------------------------------- cache
-
-
-def assert_same(one: TrialHistory, other: TrialHistory) -> None:
-    """Check that two tables are equal."""
-    for name in ("numbers", "arms", "finished", "values"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    np.testing.assert_array_equal(one.expected_gains, other.expected_gains)
-
-
-def test_what_is_remembered_is_what_would_be_read() -> None:
-    """A running trial's record may be replaced until it finishes, also by a shorter one."""
-    study, reader = optuna.create_study(), TrialReader()
-    rng = np.random.default_rng(0)
-    running = []
-    for _ in range(25):
-        running.append(add(study, {}))
-        for trial in running:
-            if rng.random() < 0.5:
-                fields: dict[str, Any] = {"arm": RANDOM}
-                if rng.random() < 0.5:
-                    fit = "long" * int(rng.integers(1, 1_500))
-                    fields = {"fits": (fit,), "loss": "AB"[rng.integers(2)], "expected_gain": 0.5}
-                trial = study._storage.get_trial(trial._trial_id)  # noqa: PLW2901 - as it is now
-                store_proposal(study, trial, Proposal({"x": 1.0}, **fields))
-        if rng.random() < 0.7:
-            over = running.pop(int(rng.integers(len(running))))
-            study.tell(over.number, 1.0)
-        asking = add(study, {}).number
-        expected = trial_history(TrialReader().read(study), asking)
-        assert_same(trial_history(reader.read(study), asking), expected)
-        assert fits(study, reader=reader) == fits(study)
 
 
 # ------------------------------------------------------------------------- together with the values

@@ -14,7 +14,6 @@ from bbo_plugins.optuna.stopping.cross_validation import report_cross_validation
 from bbo_plugins.optuna.stopping.progress import StoredRecords
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, first_trials
 from tests.optuna.stopping.studies import (
-    PLANE,
     add,
     assert_same,
     completed_in,
@@ -102,32 +101,6 @@ def test_scores_of_the_longest_training_count(direction: Any) -> None:
     completed = completed_in(study)
     assert completed.best_scores == (0.1, 1.2)
     assert completed.y.tolist() == [2.0, 1.5]
-
-
-def test_unfinished_sources_are_no_configuration_of_their_own() -> None:
-    """What continues a failed trial counts from its own completion on."""
-    study = new_study()
-    add(study, {"x": 0.1, "y": 0.1}, None, state=optuna.trial.TrialState.FAIL)
-    for source in (0, 0, 1):
-        add(study, {"x": 0.1, "y": 0.1}, 1.0 + source, user_attrs={CONTINUED_FROM: source})
-    stored = StoredRecords.read(study, RegretGapTerminator().settings)
-    assert stored.values == (2.0,)
-
-
-def test_later_trials_of_a_configuration_may_complete_first() -> None:
-    """Its place is that of the first to complete, its value that of the highest number."""
-    study, terminator = new_study(), RegretGapTerminator()
-    source = study.ask(PLANE)
-    study.tell(source, state=optuna.trial.TrialState.PRUNED)
-    for _ in range(2):
-        study.enqueue_trial(source.params, user_attrs={CONTINUED_FROM: 0})
-    earlier, later = study.ask(PLANE), study.ask(PLANE)
-    for trial, value in ((later, 2.0), (study.ask(PLANE), 3.0), (earlier, 1.0)):
-        study.tell(trial, value)
-        terminator.evaluate(study)
-    stored = StoredRecords.read(study, terminator.settings)
-    assert [record.number for record in stored.records] == [later.number, 3]
-    assert stored.values == (2.0, 3.0)
 
 
 def test_growing_search_is_stopped_by_its_configurations() -> None:

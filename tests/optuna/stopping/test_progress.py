@@ -14,7 +14,7 @@ from optuna.storages.journal import JournalFileBackend
 
 from bbo_plugins.methods.regret_gap import algorithm as stopping
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
-from bbo_plugins.optuna.stopping.progress import StoredRecords, StudyProgress
+from bbo_plugins.optuna.stopping.progress import StoredRecords
 from tests.optuna.stopping.studies import add_all, converging, expected_records, new_study
 
 if TYPE_CHECKING:
@@ -72,21 +72,6 @@ def test_others_read_what_one_has_recorded(made: list[int]) -> None:
     assert first.evaluate(study) == second.evaluate(study) == history[-1]
     assert made == list(range(1, 13))
     assert history == expected_records(X, values)
-
-
-def test_order_is_kept_where_no_trial_has_completed() -> None:
-    """A callback after a failed trial need not sort thousands of completions again."""
-    study, progress = new_study(), StudyProgress(RegretGapTerminator().settings)
-    X, values = converging(4)
-    add_all(study, X[:3], values[:3])
-    progress.read_trials(study)
-    order = progress.order
-    study.tell(study.ask(), state=optuna.trial.TrialState.FAIL)
-    progress.read_trials(study)
-    assert progress.order is order
-    add_all(study, X[3:], values[3:])
-    progress.read_trials(study)
-    assert [completion[0].number for completion in progress.order] == [0, 1, 2, 4]
 
 
 WORKER = """

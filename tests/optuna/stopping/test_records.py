@@ -11,7 +11,6 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
-from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 from bbo_plugins.optuna import RegretGapTerminator
 from bbo_plugins.optuna.stopping.progress import StoredRecords
@@ -21,8 +20,6 @@ from bbo_plugins.optuna.stopping.records import (
     StoredRecord,
     attributes_of,
     store_record,
-    store_warm_start,
-    stored_warm_start,
 )
 from tests.optuna.stopping.studies import (
     PLANE,
@@ -71,33 +68,6 @@ def test_restart_changes_nothing(kind: str, tmp_path: Path) -> None:
     assert RegretGapTerminator().evaluate(study) == terminator.history(study)[-1]
 
 
-def test_warm_start_half_overwritten_by_another_worker_is_none() -> None:
-    """Chunks that belong to different completions are not put together."""
-    study = new_study()
-    left = WarmStart(np.zeros(42), np.eye(42), -1.0, 31)
-    store_warm_start(study, SETTINGS, 30, left)
-    first = attributes_of(study)[f"{SETTINGS.key}:warm:0"]
-    assert stored_warm_start(attributes_of(study), SETTINGS) is not None
-    _set(study, f"{SETTINGS.key}:warm:0", first.replace("30:", "31:", 1))
-    assert stored_warm_start(attributes_of(study), SETTINGS) is None
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"n": "a"}, {"n": [1]}, {"trial": [1]}, {"trial": None}, {"value": "x"}, {"terms": {"v": []}}],
-)
-def test_malformed_records_are_made_again(change: dict[str, Any]) -> None:
-    """The storage is shared: a record of another form counts as missing."""
-    X, values = converging(6)
-    study = new_study()
-    add_all(study, X, values)
-    expected = RegretGapTerminator().evaluate(study)
-    stored = StoredRecord(5, expected).to_json()
-    _set(study, f"{SETTINGS.key}:6", {**stored, **change})
-    assert RegretGapTerminator().evaluate(study) == expected
-    assert attributes_of(study)[f"{SETTINGS.key}:6"] == stored
-
-
 # -------------------------------------------------------------------------------------------- size
 @pytest.mark.parametrize("threshold", ["relative", "median"])
 def test_size_is_bounded(threshold: Any) -> None:
@@ -141,27 +111,6 @@ def test_other_settings_have_other_records() -> None:
     terminators[1].evaluate(study)
     assert len(terminators[0].history(study)) == len(terminators[1].history(study)) == 6
     assert len(StoredRecords.read_all(study)) == 2
-
-
-@pytest.mark.parametrize(
-    "one, other",
-    [
-        ({}, {"eta": 0.1, "seed": 0, "threshold": "relative"}),
-        ({"threshold": 1}, {"threshold": np.float64(1.0)}),
-        ({"patience": 2}, {"patience": np.int64(2)}),
-        ({"deterministic_objective": True}, {"deterministic_objective": np.True_, "eta": 0.2}),
-        ({"threshold": "median"}, {"threshold": "median", "eta": 0.01}),
-    ],
-)
-def test_equal_settings_share_records(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """However they are spelled, and after a round trip through JSON."""
-    first, second = (RegretGapTerminator(**arguments).settings for arguments in (one, other))
-    assert first.key == second.key
-    content = json.loads(json.dumps(second.content))
-    read = Settings.from_content(content)
-    assert read is not None
-    assert read.key == first.key
-    assert read.rule.fraction == first.rule.fraction
 
 
 def test_next_study_under_the_same_identifier(tmp_path: Path) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import math
-import pickle
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -48,16 +45,6 @@ def test_lock_is_held_by_one_and_given_back() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_copies_are_other_workers() -> None:
-    """A copy or pickle does not share the claim of the original."""
-    study, lock = optuna.create_study(), StudyLock()
-    with lock.held(study):
-        for other in (copy.deepcopy(lock), pickle.loads(pickle.dumps(lock))):  # noqa: S301 - ours
-            with other.held(study) as got:
-                assert not got
-
-
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("claim, free", [(0.0, False), (-LIFETIME, True), (10 * LIFETIME, True)])
 def test_claim_of_a_dead_worker_runs_out(claim: float, free: bool) -> None:
     """After a minute it counts no more; nor does one from a clock that is far ahead."""
@@ -65,16 +52,6 @@ def test_claim_of_a_dead_worker_runs_out(claim: float, free: bool) -> None:
     _set(study, "4711:dead", time.time() + claim)
     with StudyLock().held(study) as got:
         assert got == free
-
-
-@pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("value", ["now", None, math.nan])
-def test_malformed_claims_are_none(value: Any) -> None:
-    """What is no time claims nothing."""
-    study = optuna.create_study()
-    _set(study, "1:x", value)
-    with StudyLock().held(study) as got:
-        assert got
 
 
 @pytest.mark.parametrize("kind", ["memory", "journal"])
@@ -98,17 +75,3 @@ def test_no_two_workers_are_inside_at_once(tmp_path: Path, kind: str) -> None:
     with ThreadPoolExecutor(6) as pool:
         pool.map(lambda _: work(), range(6))
     assert counter[0] == len(entered) >= 5
-
-
-def test_threads_that_share_a_lock_wait_for_each_other() -> None:
-    """They need no second attempt."""
-    study, lock, entered = optuna.create_study(), StudyLock(), []
-
-    def work() -> None:
-        with lock.held(study) as got:
-            entered.append(got)
-            time.sleep(0.002)
-
-    with ThreadPoolExecutor(8) as pool:
-        pool.map(lambda _: work(), range(8))
-    assert entered == [True] * 8

@@ -15,7 +15,7 @@ from ray import tune
 from ray.tune.search.sample import Domain
 
 from bbo_plugins.ray import BBOSearch, RegretGapStopper
-from bbo_plugins.ray.tune.spaces import flattened, read_space, replayed
+from bbo_plugins.ray.tune.spaces import flattened, read_space
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -202,29 +202,6 @@ def test_parts_of_conditional_configs() -> None:
         params({"mode": "svm"})
     with pytest.raises(ValueError, match=r"config\['model'\] must be one of the choices"):
         tree.read({"model": {"kind": "svm"}, "scale": None, "net": {"flat": {"w": 3}}})
-
-
-def test_functions_are_replayed() -> None:
-    """With what they ask for, of which each has to be there and in its range."""
-
-    def space(trial: Any) -> None:
-        if trial.suggest_categorical("kind", ["a", "b"]) == "a":
-            trial.suggest_float("opt/lr", 0.0, 1.0)
-
-    unit, kind = FloatDistribution(0.0, 1.0), CategoricalDistribution(["a", "b"])
-    assert replayed(space, {"kind": "a", "opt": {"lr": 0.5}, "other": 3}) == (
-        {"kind": "a", "opt/lr": 0.5},
-        {"kind": kind, "opt/lr": unit},
-    )
-    assert replayed(space, {"kind": "b"}) == ({"kind": "b"}, {"kind": kind})
-    bad: list[tuple[dict[str, Any], str]] = [
-        ({"kind": "a"}, "'opt/lr' is not found"),
-        ({"kind": "c"}, "'c' not in"),
-        ({"kind": "a", "opt/lr": 2.0}, "'opt/lr' must be a value of Float"),
-    ]
-    for config, message in bad:
-        with pytest.raises(ValueError, match=message):
-            replayed(space, config)
 
 
 def test_names_are_checked() -> None:

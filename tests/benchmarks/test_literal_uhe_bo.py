@@ -1,4 +1,4 @@
-"""The entrants that are parts of UHE-BO, and the paper's literal loss with its priors."""
+"""UHE-BO to the letter: the paper's loss with its priors."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy.stats import gamma
 from bbo_plugins.gp.fit import default_prior
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
-from benchmarks.common.ablations import LiteralLoss
+from benchmarks.common.literal_uhe_bo import LiteralLoss
 from benchmarks.problems.gp_samples import draw
 
 FEATURES = FeatureMap((0, 0))

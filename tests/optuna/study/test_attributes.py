@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from bbo_plugins.optuna.study.proposal import ARMS, PREFIX, Proposal
+from bbo_plugins.optuna.study.attributes import ARMS, PREFIX, Proposal
 
 DISTRIBUTIONS = {
     "x": FloatDistribution(0.0, 1.0),
@@ -69,18 +69,6 @@ def test_any_proposal_survives_storage(
     assert back.constraints == proposal.constraints
     assert dict(back.params) == params
     assert (back.loss, back.arm, back.expected_gain) == (loss, arm, gain)
-
-
-def test_long_proposals_are_cut_into_chunks() -> None:
-    """A long record, full of characters that need escaping, stays within the limit per key."""
-    proposal = Proposal({"x": 0.5}, ('"' * 3_000, "\\" * 3_000, "é" * 1_000, [0.123456789] * 500))
-    attributes = proposal.to_attributes()
-    assert len(attributes) > 5
-    assert list(attributes) == [f"{PREFIX}{i}" for i in range(len(attributes))]
-    assert all(len(json.dumps(chunk)) <= 2_047 for chunk in attributes.values())
-    back = Proposal.from_attributes(attributes)
-    assert back is not None
-    assert back.fits == proposal.fits
 
 
 @pytest.mark.parametrize(

@@ -6,35 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from bbo_plugins.optuna.study.parameters import dimension_of, is_single
-from bbo_plugins.space import Dimension
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-@pytest.mark.parametrize(
-    "distribution, dimension",
-    [
-        (FloatDistribution(-1.5, 2.5), Dimension.float(-1.5, 2.5)),
-        (FloatDistribution(1e-5, 1.0, log=True), Dimension.float(1e-5, 1.0, log=True)),
-        (FloatDistribution(0.0, 1.0, step=0.25), Dimension.float(0.0, 1.0, step=0.25)),
-        (IntDistribution(-3, 9, step=4), Dimension.int(-3, 9, step=4)),
-        (IntDistribution(1, 128, log=True), Dimension.int(1, 128, log=True)),
-        (CategoricalDistribution([None, 1, "a"]), Dimension.categorical([None, 1, "a"])),
-        (FloatDistribution(2.0, 2.0), Dimension.float(2.0, 2.0)),
-    ],
-)
-def test_kinds_and_ranges_are_kept(distribution: BaseDistribution, dimension: Dimension) -> None:
-    """The dimension has the distribution's kind, range, scale, and choices."""
-    assert dimension_of(distribution) == dimension
 
 
 @pytest.mark.filterwarnings("ignore:The distribution is specified by")
