@@ -27,7 +27,9 @@ hypervolume improvement using box decomposition algorithms"; Daulton, Balandat &
 "Differentiable Expected Hypervolume Improvement for Parallel Multi-Objective Bayesian
 Optimization"; Ament et al. (2023), "Unexpected Improvements to Expected Improvement for Bayesian
 Optimization", for log space. The rule of :func:`reference_point` is that of BoTorch
-(``infer_reference_point``), after Ishibuchi et al. (2018).
+(``infer_reference_point``), after Ishibuchi et al. (2018); :func:`proper_front_of` is the front in
+the sense of Geoffrion (1968), "Proper efficiency and the theory of vector maximization", with a
+bounded rate.
 """
 
 from __future__ import annotations
@@ -71,6 +73,24 @@ def n_dominating(Y: FloatArray) -> IntArray:
 def front_of(Y: FloatArray) -> FloatArray:
     """Return the points of ``Y`` (n, k) that no other one dominates, without copies, (f, k)."""
     return np.unique(Y[n_dominating(Y) == 0], axis=0)
+
+
+def proper_front_of(Y: FloatArray, rate: float) -> FloatArray:
+    """Return the points of ``Y`` (n, k) that no other one dominates by augmented values, (f, k).
+
+    To each objective the others are added ``rate`` times, in units of the points' ranges. A point
+    that is the best one in an objective by little is left out if another one is more than 1 /
+    ``rate`` times as much better in the others.
+
+    Args:
+        Y: Points, maximized, n >= 1.
+        rate: At least 0, where it is the front with its copies, and less than 1.
+    """
+    extent = np.ptp(Y, axis=0)
+    V = Y / np.where(extent > 0.0, extent, 1.0)
+    augmented = (1.0 - rate) * V + rate * V.sum(axis=1, keepdims=True)
+    front: FloatArray = Y[n_dominating(augmented) == 0]
+    return front
 
 
 def reference_point(points: FloatArray) -> FloatArray:

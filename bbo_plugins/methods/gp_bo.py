@@ -255,6 +255,13 @@ class Models:
             eligible &= model.process.predict_mean(self.known) >= model.limit
         return eligible
 
+    @property
+    def least_length_scales(self) -> FloatArray:
+        """The smallest length-scales of the objectives' kernels, shape (d,)."""
+        scales = [one.process.hyperparameters.length_scales for one in self.objectives]
+        least: FloatArray = np.min(scales, axis=0)
+        return least
+
     def anchors(self, space: SearchSpace, worth: FloatArray, n: int) -> FloatArray:
         """Return n of the observed points, the best ones by ``worth`` (n,).
 
@@ -321,12 +328,11 @@ def maximized(
     unrepeated = options.deterministic or (
         space.is_conditional and all(one.repeats_agree for one in objectives)
     )
-    scales = [one.process.hyperparameters.length_scales for one in models.objectives]
     x, _ = maximize(
         acquisition,
         space,
         rng=rng,
-        length_scales=np.min(scales, axis=0),
+        length_scales=models.least_length_scales,
         anchors=anchors,
         excluded=np.concatenate([known.X, failed]) if unrepeated else failed,
         pending=known.pending,

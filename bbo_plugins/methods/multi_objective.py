@@ -4,7 +4,7 @@
 |--------|----------------------------------------------------------------------------------------|
 | k      | number of objectives that have varied so far                                           |
 | F      | front of the posterior means at the observed points, not of the (noisy) values, (f, k) |
-| r      | reference point, a tenth of their range below the worst of these means, (k,)           |
+| r      | reference point, (k,)                                                                  |
 | w      | weights of the objectives, at random on the simplex, (k,)                              |
 
 Up to four objectives, the logarithm of the expected improvement of the hypervolume that F dominates
@@ -15,17 +15,25 @@ values to one, the augmented Chebyshev distance from the best value of each obje
 
 where v_j is 0 at the worst and 1 at the best value of the front, and goes on as with one objective.
 
+The reference point takes turns. It is a tenth of a range below the worst of
+
+1. the means at all observed points, so that the search also widens a front that is still short;
+2. the predicted front: of the means at the observed points and at candidates, those which no other
+   one dominates properly (:func:`~bbo_plugins.acquisition.hypervolume.proper_front_of`).
+
+With the first one alone, a point that is the best in one objective by a hair counts as much as the
+worst values of the others are bad, and the search dwells on the corners of the space.
+
 Sources: :mod:`bbo_plugins.acquisition.hypervolume`; Knowles (2006), "ParEGO: a hybrid algorithm
 with on-line landscape approximation for expensive multiobjective optimization problems".
 
 Deviations:
 
-* The reference point is below all feasible points, not below the front: a front that is still short
-  would keep the search away from its ends.
+* The usual reference point is below the observed front alone, which would keep the search away
+  from the ends of a front that is still short.
 * An objective that all trials have the same value of takes no part.
 * Constraints, pending and failed points count as in :mod:`bbo_plugins.methods.gp_bo`; a pending
   point is in the front at its posterior means.
-* The kernels have no trend, which has been tried with one objective only.
 * The map of the targets compresses what is far below the front only: the median may be in it.
 """
 
@@ -37,11 +45,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bbo_plugins.acquisition.candidates import around_anchors, shifted_sobol
 from bbo_plugins.acquisition.functions import ConstrainedAcquisition, Derivatives, chain
 from bbo_plugins.acquisition.hypervolume import (
     ExpectedHypervolumeImprovement,
     front_of,
     n_dominating,
+    proper_front_of,
     reference_point,
 )
 from bbo_plugins.gp.blas import one_blas_thread
@@ -61,6 +71,7 @@ if TYPE_CHECKING:
 _MAX_HYPERVOLUME: Final = 4  # objectives; the boxes of more are too many
 _AUGMENTATION: Final = 0.05
 _N_ANCHORS: Final = 16
+_N_CANDIDATES: Final = 256  # of either kind, for the predicted front
 
 
 @one_blas_thread()
@@ -146,8 +157,8 @@ def _suggest_by_models(
     options: Options,
 ) -> Suggestion:
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
-    features = FeatureMap.of(space)
-    training = _modeled(objectives, features)
+    training = _modeled(objectives, FeatureMap.of(space))
+    features = gp_bo.objective_features(space, training[0], options)
     models = Models.fit(space, training, _centers(training), features, options)
     models = replace(
         models,
@@ -155,20 +166,54 @@ def _suggest_by_models(
         means=models.means[:, varying],
     )
     anchors = models.anchors(space, _worth(models.means), _N_ANCHORS)
-    acquisition = _acquisition(models)
+    n_begun = len(objectives[0].y) + len(objectives[0].pending)
+    candidates = _candidates(space, models, anchors, rng) if n_begun % 2 else None
+    acquisition = _acquisition(models, candidates)
     return gp_bo.maximized(space, objectives, models, acquisition, anchors, rng, options)
 
 
-def _acquisition(models: Models) -> FrontAcquisition | ConstrainedAcquisition:
-    """Bind the acquisition function to the posteriors after the fantasies."""
+def _candidates(
+    space: SearchSpace, models: Models, anchors: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Return points of the whole space and of the anchors' surroundings, (m, d)."""
+    sobol = shifted_sobol(_N_CANDIDATES, len(space), rng)
+    scale = np.minimum(models.least_length_scales, 1.0)
+    near = around_anchors(anchors, _N_CANDIDATES, space, scale, rng)
+    return space.with_inactive_set(space.snap(np.concatenate([sobol, near])))
+
+
+def _acquisition(
+    models: Models, candidates: FloatArray | None
+) -> FrontAcquisition | ConstrainedAcquisition:
+    """Bind the acquisition function to the posteriors after the fantasies.
+
+    Args:
+        models: The models.
+        candidates: Points (m, d) at which the front is predicted, for the reference point below
+            that; None for the one below all observed points.
+    """
     processes, constraints, believed = models.with_fantasies()
     feasibility = ConstrainedAcquisition(None, processes[0], 0.0, 0.0, constraints, models.validity)
     means = models.means[models.eligible]
     if not len(means) and constraints:
         return feasibility
     values = np.concatenate([means, believed])
-    improvement = ExpectedHypervolumeImprovement.of(values, reference_point(values))
+    reference = reference_point(values)
+    if candidates is not None:
+        predicted = _believed_feasible(models, candidates)
+        together = np.concatenate([values, predicted])
+        reference = reference_point(proper_front_of(together, _AUGMENTATION))
+    improvement = ExpectedHypervolumeImprovement.of(values, reference)
     return FrontAcquisition(improvement, tuple(processes), feasibility)
+
+
+def _believed_feasible(models: Models, candidates: FloatArray) -> FloatArray:
+    """Return the objectives' means (f, k) at those of the points (m, d) believed feasible."""
+    feasible = np.ones(len(candidates), dtype=np.bool_)
+    for model in models.constraints:
+        feasible &= model.process.predict_mean(candidates) >= model.limit
+    kept = candidates[feasible]
+    return np.column_stack([model.process.predict_mean(kept) for model in models.objectives])
 
 
 def _modeled(objectives: Sequence[Observations], features: FeatureMap) -> list[Observations]:

@@ -157,7 +157,6 @@ class BBOSampler(ModelSampler):
         fits = tuple(map(WarmStart.from_json, stored))
         space, options = snapshot.space, replace(self.model_options, warm_starts=fits)
         if several:
-            options = replace(options, trend=False)
             step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
         else:
             options = replace(options, greedy=snapshot.configuration % _TURNS == 1)

@@ -12,7 +12,7 @@ from benchmarks.problems.multi_objective import PROBLEMS
 DESCRIPTION = "Missing hypervolume with two to four objectives, constrained, noisy and mixed."
 SIZES = {
     "problems": tuple(PROBLEMS),
-    "samplers": ("bbo", "gpsampler", "tpe", "nsga2", "random"),
+    "samplers": ("bbo", "gpsampler", "tpe", "nsga2", "random", "qlognehvi"),
     "seeds": 10,
 }
 QUICK = {"problems": ("bnh",), "samplers": ("bbo", "nsga2"), "trials": 14, "seeds": 1}
@@ -20,9 +20,14 @@ ENTRANTS = by_name(
     (
         *SAMPLERS.values(),
         Entrant(name="nsga2", target="optuna.samplers:NSGAIISampler", distribution="optuna"),
+        Entrant(
+            name="qlognehvi",
+            target="optuna_integration:BoTorchSampler",
+            requires=("optuna_integration", "torch", "gpytorch", "botorch"),
+            distribution="optuna-integration",
+        ),
     )
 )
-
 
 BENCHMARK = SamplerBenchmark.of(
     "benchmarks.problems.multi_objective",

@@ -18,6 +18,7 @@ from bbo_plugins.acquisition.hypervolume import (
     front_of,
     hypervolume,
     n_dominating,
+    proper_front_of,
 )
 from tests.oracles.differences import numeric_gradient
 
@@ -72,6 +73,25 @@ def test_the_front_is_what_nobody_dominates(points: FloatArray) -> None:
     assert n_dominating(points).tolist() == counts.tolist()
     expected = {tuple(point) for point, count in zip(points, counts, strict=True) if not count}
     assert sorted(map(tuple, front_of(points))) == sorted(expected)
+
+
+@given(points=POINTS.filter(len))
+def test_without_a_rate_the_proper_front_is_the_front(points: FloatArray) -> None:
+    """With its copies."""
+    kept = proper_front_of(points, 0.0)
+    assert sorted(set(map(tuple, kept))) == sorted(map(tuple, front_of(points)))
+    assert len(kept) == (n_dominating(points) == 0).sum()
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-9, 1e9])
+def test_a_point_that_is_best_by_a_hair_is_not_in_the_proper_front(unit: float) -> None:
+    """Whatever the units; the ends of a round front stay."""
+    angles = np.linspace(0.0, 0.5 * np.pi, 5)
+    round_front = np.column_stack([np.cos(angles), np.sin(angles), np.zeros(5)])
+    bad = np.array([1.001, -1.0, -1.0])
+    points = np.vstack([round_front, bad]) * [1.0, unit, 1.0]
+    assert len(front_of(points)) == 6
+    np.testing.assert_array_equal(proper_front_of(points, 0.05), points[:5])
 
 
 def test_points_beyond_the_reference_point_do_not_count() -> None:

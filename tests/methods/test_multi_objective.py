@@ -103,9 +103,32 @@ def test_gradients_agree_with_differences() -> None:
     )
 
 
-def test_pending_and_failed_points_are_kept_away_from() -> None:
+@pytest.mark.parametrize("n", [12, 13])
+def test_the_reference_points_take_turns(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is below a point far from the front, the other one between that and the front."""
+    asked: list[tuple[FloatArray, FloatArray]] = []
+    build = ExpectedHypervolumeImprovement.of
+
+    def spy(values: FloatArray, reference: FloatArray) -> ExpectedHypervolumeImprovement:
+        asked.append((values, reference))
+        return build(values, reference)
+
+    monkeypatch.setattr(ExpectedHypervolumeImprovement, "of", spy)
+    space, X = box(n)
+    Y = two_bowls(X)
+    far = int(np.argmax(n_dominating(Y)))
+    Y[far] -= 3.0
+    step(space, known(Y, X))
+    ((values, reference),) = asked
+    assert (reference < values[far]).all() == (n % 2 == 0)
+    assert (reference > values[far]).all() == (n % 2 == 1)
+    assert (reference < values).all(axis=1).sum() >= 2
+
+
+@pytest.mark.parametrize("n", [12, 13])
+def test_pending_and_failed_points_are_kept_away_from(n: int) -> None:
     """The same point would be suggested without."""
-    space, X = box(12)
+    space, X = box(n)
     Y = two_bowls(X)
     alone = step(space, known(Y, X)).x
     pending = step(space, known(Y, X, pending=alone[None, :])).x
@@ -114,9 +137,10 @@ def test_pending_and_failed_points_are_kept_away_from() -> None:
     assert np.linalg.norm(failed - alone) > 0.02
 
 
-def test_a_constraint_is_kept() -> None:
+@pytest.mark.parametrize("n", [12, 13])
+def test_a_constraint_is_kept(n: int) -> None:
     """The side of the square on which the point would be without is infeasible."""
-    space, X = box(12)
+    space, X = box(n)
     Y = two_bowls(X)
     side = np.sign(step(space, known(Y, X)).x[0] - 0.5)
     found = step(space, known(Y, X, constraints=side * (X[:, :1] - 0.5)))
@@ -124,9 +148,10 @@ def test_a_constraint_is_kept() -> None:
     assert len(found.warm_starts) == 3
 
 
-def test_without_a_feasible_point_the_probability_of_feasibility_counts() -> None:
+@pytest.mark.parametrize("n", [10, 11])
+def test_without_a_feasible_point_the_probability_of_feasibility_counts(n: int) -> None:
     """The search goes to where the constraint is violated least."""
-    space, X = box(10)
+    space, X = box(n)
     X[:, 0] *= 0.5
     found = step(space, known(two_bowls(X), X, constraints=0.7 - X[:, :1]))
     assert found.x[0] > 0.6
