@@ -1,4 +1,4 @@
-"""README, the guide and the results can be read without stopping: no sentence is longer than thirty words."""
+"""README, guide and results can be read without stopping: no sentence is over thirty words."""
 
 from __future__ import annotations
 
