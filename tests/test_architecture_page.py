@@ -37,10 +37,13 @@ def test_rooms_on_the_page_have_these_files() -> None:
     """The tree names every file of the rooms that it opens, and no other."""
     (tree,) = re.findall(r"^```none\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
     package = ROOT / "bbo_plugins"
-    for room in ("space", "gp", "acquisition", "methods/uhe_bo", "methods/go_ucb", "ray/tune"):
-        line = re.search(rf"^ +{room.rpartition('/')[2]}/ +(.*)$", tree, flags=re.MULTILINE)
-        assert line is not None, room
-        named = set(re.findall(r"[a-z_]+", re.sub(r"\(.*?\)|:.*", "", line[1])))
+    rooms = ["space", "gp", "acquisition", "methods/uhe_bo", "methods/go_ucb", "ray/tune"]
+    rooms += [f"optuna/{name}" for name in ("sampling", "study", "stopping", "bilevel")]
+    for room in rooms:
+        name = room.rpartition("/")[2]
+        lines = re.search(rf"^ +{name}/ +(.*(?:\n {{12,}}.*)*)$", tree, flags=re.MULTILINE)
+        assert lines is not None, room
+        named = set(re.findall(r"[a-z_]+", re.sub(r"\(.*?\)|:.*", "", lines[1])))
         assert named == {path.stem for path in (package / room).glob("[a-z]*.py")}, room
 
 

@@ -297,8 +297,8 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         """Mark trials that ``study.best_trial`` must not take, and check the parameters.
 
         Raises:
-            ValueError: A parameter of a level, the query or, of a coupled trial, a constraint is
-                missing; or there is one that does not belong.
+            ValueError: All parameters, the query or, of a coupled trial, a constraint is missing;
+                or there is one that does not belong.
         """
         del values
         coupled = self._roles.is_coupled(study)
@@ -329,7 +329,8 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             fixed = self._fixed(study, trial, trial.distributions)
             store_constraints(study, trial, [doubt(trial, self._roles, fixed)])
         self._roles.check(trial.distributions, coupled=coupled)
-        known = self._readers.of(study).read(study).parameters.distributions
+        rows = self._readers.of(study).read(study).rows
+        known = {name for row in rows if row.complete for name in row.trial.distributions}
         empty = self._roles.empty_level({*known, *trial.distributions})
         if empty and self._once.first_time("empty", empty):
             _logger.warning(

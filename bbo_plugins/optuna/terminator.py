@@ -178,6 +178,7 @@ class RegretGapTerminator:
             is_stopping = study._stop_flag
             study.stop()
             if not is_stopping:
+                progress.once.first_time("stop")
                 _logger.info("%s", _reason(self._settings.rule, final))
 
     def should_terminate(self, study: Study) -> bool:

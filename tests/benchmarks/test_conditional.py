@@ -1,5 +1,7 @@
 """Conditional problems have the minimum that they claim; SMAC3 is told their conditions."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,3 +99,20 @@ def test_smac_knows_which_parameters_exist(name: str) -> None:
             continue
         n_right += trial.params.keys() == params.keys()
     assert n_right >= 196
+
+
+def test_published_ratios_are_those_of_the_published_medians() -> None:
+    """Every problem has its row, and the table of all benchmarks counts the ratios there."""
+    docs = Path(__file__).parents[2] / "docs"
+    page = (docs / "results" / "conditional.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\w+) \(\d+\) \|(.* / .*)\| (\S+) \|$", page, re.MULTILINE)
+    assert {name for name, *_ in rows} == PROBLEMS.keys()
+    n_met = 0
+    for name, cells, ratio in rows:
+        ends = [float(cell.split("/")[-1].strip("* ")) for cell in cells.split("|")]
+        ours, _uhe, tpe, group, _random = ends
+        assert float(ratio) == pytest.approx(ours / min(tpe, group), rel=0.1)
+        n_met += name in SYNTHETIC and float(ratio) <= 0.1
+    summary = (docs / "benchmarks.md").read_text(encoding="utf-8")
+    (counts,) = re.findall(r"a tenth of the better TPE's on (\d+) of (\d+)", summary)
+    assert counts == (str(n_met), str(len(SYNTHETIC)))

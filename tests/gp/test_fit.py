@@ -225,6 +225,15 @@ def test_fit_without_any_finite_likelihood_is_reported(damage: float) -> None:
         assert WarmStart.from_json(json.loads(stored)) is not None
 
 
+def test_prior_of_a_trend_has_the_documented_constants() -> None:
+    """As decided: log τ₁², log τ₂² ~ N(log 0.1, 1.5²), before the noise, all else as without."""
+    prior, plain = default_prior(2, trend=True), default_prior(2)
+    np.testing.assert_allclose(prior.location[3:5], math.log(0.1))
+    np.testing.assert_allclose(prior.scale[3:5], 1.5)
+    np.testing.assert_array_equal(np.delete(prior.location, [3, 4]), plain.location)
+    np.testing.assert_array_equal(np.delete(prior.scale, [3, 4]), plain.scale)
+
+
 def test_many_observations_are_fitted_through_a_subset() -> None:
     """Beyond 200 observations the starts compete on a part of the data, the winner on all of it."""
     X, y, counts = _problem("noisy", 260, 3)

@@ -166,7 +166,7 @@ def test_misfits_are_refused_once_and_left_out(
     assert sampler.solution(study).upper_value == pytest.approx(before.upper_value, abs=1.0)
     with caplog.at_level(logging.WARNING, "bbo_plugins"):
         study.optimize(decoupled(sampler), n_trials=2)
-    assert sum("1 complete trials lack a parameter" in text for text in caplog.messages) == 1
+    assert sum("1 trial left out: without a parameter" in text for text in caplog.messages) == 1
 
 
 @needs_set_constraint

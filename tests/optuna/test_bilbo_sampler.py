@@ -13,7 +13,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, distributions_of
+from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, distributions_of, doubt
 from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialReader
 from tests.optuna.bilevel_studies import (
@@ -100,7 +100,36 @@ def test_a_constraint_holds_at_or_below_zero() -> None:
     assert solution.feasible
 
 
+def test_the_log_points_to_the_solution(caplog: pytest.LogCaptureFixture) -> None:
+    """Once at the first suggestion of the models, and once when the objective stops the study."""
+    sampler = sampler_of()
+    objective = decoupled(sampler)
+
+    def stopping(trial: Trial) -> float:
+        if trial.number == 8:
+            trial.study.stop()
+        return objective(trial)
+
+    with caplog.at_level(logging.INFO, "bbo_plugins"):
+        optuna.create_study(sampler=sampler).optimize(stopping, n_trials=12)
+    pointers = [r.message for r in caplog.records if "is sampler.solution(study)" in r.message]
+    first, last = pointers
+    assert "models suggest from trial 6 on" in first
+    assert "the study is stopped" in last
+    assert all("not study.best_trial, a single evaluation" in line for line in pointers)
+
+
 # -------------------------------------------------------------------------------------- the start
+
+
+def test_the_start_shares_trials_among_functions() -> None:
+    """n_startup_trials is spent evenly; only then do models speak."""
+    study = study_of(sampler_of(n_startup_trials=8), 10)
+    asked = [trial.params["query"] for trial in study.trials[:8]]
+    assert (asked.count("upper"), asked.count("lower")) == (4, 4)
+    reasons = [trial.system_attrs.get(REASON_KEY, {}).get("reason") for trial in study.trials]
+    assert set(reasons[1:8]) == {"start"}
+    assert "start" not in reasons[8:]
 
 
 # ----------------------------------------------------------------- what is stored, what it is for
@@ -175,6 +204,22 @@ def test_enqueued_parameters_are_kept_and_the_rest_fits_them() -> None:
     assert wholly.params == {"query": "upper", "x": 0.1, "z": 0.9}
     assert REASON_KEY not in wholly.system_attrs
     assert max(wholly.system_attrs["constraints"]) > 0.0  # nothing is known of its answer
+
+
+def test_a_fixed_answer_and_one_near_a_failure_are_not_trusted() -> None:
+    """However well its value is known; a fixed upper parameter does no harm."""
+    sampler = sampler_of()
+    said: dict[str, Any] = {"v": 1, "reason": "optimism", "bounds": {"lower": 0.01}}
+    params: dict[str, Any] = {"query": "upper", "x": 0.5, "z": 0.5}
+    trial = study_of(sampler, 1).trials[0]
+    trial.params = params
+    for reason, fixed, is_trusted in (
+        (said, {"x": 0.5}, True),
+        (said, {"z": 0.5}, False),
+        ({**said, "near_failure": True}, {}, False),
+    ):
+        trial.system_attrs = {REASON_KEY: reason}
+        assert (doubt(trial, sampler._roles, fixed) <= 0.0) == is_trusted
 
 
 @pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")

@@ -214,6 +214,29 @@ def test_a_level_may_be_empty(coupled: bool) -> None:
     assert solution.lower_params["z"] == pytest.approx(0.5 * solution.upper_params["x"], abs=0.1)
 
 
+def only_if_needed(trial: Trial) -> float:
+    """Ask for the answer where the function needs it, and for a constant in half of the trials."""
+    query, x = (
+        trial.suggest_categorical("query", ["upper", "lower"]),
+        trial.suggest_float("x", 0, 1),
+    )
+    if x > 0.5:
+        trial.suggest_categorical("constant", ["only"])
+    return (x - 0.3) ** 2 if query == "upper" else (trial.suggest_float("z", 0.0, 1.0) - x) ** 2
+
+
+def test_a_query_need_not_ask_for_all_parameters() -> None:
+    """The other function is observed where it was proposed, at the answer to x."""
+    sampler = BILBOSampler(["x"], ["z", "constant"], seed=0)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(only_if_needed, n_trials=20)
+    solution = sampler.solution(study)
+    assert solution.upper_params["x"] == pytest.approx(0.3, abs=0.05)
+    assert solution.lower_params["z"] == pytest.approx(solution.upper_params["x"], abs=0.05)
+    asked = [trial.params["query"] for trial in study.trials]
+    assert len(sampler.posterior(study).trials.data["upper"].X) == asked.count("upper")
+
+
 def test_a_wrong_threshold_is_refuted_at_once() -> None:
     """A parameter seen once, at the largest x, is not hoped for at one x after the other below."""
     sampler = UHEBOSampler(

@@ -10,6 +10,7 @@ import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BILBOSampler, GOUCBSampler, UHEBOSampler
+from tests.reliability.front_door import is_modeled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +97,20 @@ def test_all_first_trials_pruned(name: str) -> None:
     study.optimize(objective, n_trials=6)
     pruned = {tuple(trial.params.values()) for trial in study.trials[:30]}
     assert not pruned & {tuple(trial.params.values()) for trial in study.trials[30:]}
+
+
+def test_start_up_ends_where_most_points_are_invalid() -> None:
+    """Two observations among twice as many points as the start-up has are enough for a model."""
+    study = optuna.create_study(sampler=UHEBOSampler(seed=1, n_startup_trials=5))
+
+    def objective(trial: Trial) -> float:
+        x = trial.suggest_float("x", 0.0, 1.0)
+        if trial.number not in {4, 8}:
+            raise optuna.TrialPruned
+        return x
+
+    study.optimize(objective, n_trials=11)
+    assert [is_modeled(trial) for trial in study.trials] == [False] * 10 + [True]
 
 
 def test_a_choice_is_not_given_up_for_what_else_failed() -> None:

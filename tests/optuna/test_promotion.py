@@ -17,7 +17,7 @@ from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, continued_from, inner_steps
-from bbo_plugins.optuna.study.continuations import STEPS, first_trials, index_of
+from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, STEPS, first_trials, index_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -236,6 +236,23 @@ def test_infeasible_and_unfinished_configurations_are_not_continued() -> None:
     kept = _add(study, 0.4, 0.4, steps=16, system_attrs={"constraints": [-0.5]})
     inner_steps(study.ask(X), GROWING)
     assert callback.promote(study) == [kept]
+
+
+def test_true_is_no_number_of_a_trial() -> None:
+    """A trial with a source that is no number is an ordinary one, although True == 1."""
+    study = optuna.create_study()
+    for number in range(3):
+        _add(study, 0.1 * number, 1.0, user_attrs={CONTINUED_FROM: True} if number == 2 else {})
+    assert continued_from(study.trials[2]) is None
+    assert first_trials(study.trials) == {}
+
+
+def test_threads_continue_nothing_twice() -> None:
+    """Four threads share a study; each continuation finds the checkpoint of its source."""
+    _, trials = _trained(Training(GROWING), n_trials=60, n_jobs=4)
+    assert all(t.state is TrialState.COMPLETE for t in trials if t.state.is_finished())
+    assert len(_sources(trials)) > 10
+    _assert_each_continued_once(trials)
 
 
 WORKER = """

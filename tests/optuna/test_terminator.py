@@ -276,6 +276,7 @@ def test_callback_stops_the_study(caplog: pytest.LogCaptureFixture) -> None:
     assert 20 <= n < 60
     assert [record.terminate for record in history] == [False] * (n - 1) + [True]
     assert study.best_value < 0.01
+    assert terminator.should_terminate(study)  # and does not say it again
     (message,) = _stops_in(caplog)
     for part in (
         f"after {n} complete trials",

@@ -204,7 +204,9 @@ def test_regret_gap_terminator_ends_the_search(caplog: pytest.LogCaptureFixture)
     assert 5 <= len(trials_of(search)) < 60
     final = terminator.history(search._ot_study)[-1]
     assert final.terminate
-    reason, end = [record.getMessage() for record in caplog.records][-2:]
+    lines = [record.getMessage() for record in caplog.records]
+    (reason,) = [line for line in lines if "stops the study" in line]
+    (end,) = [line for line in lines if "suggests no more trials" in line]
     assert f"after {final.n_trials} complete trials" in reason
     assert f"in a row, at last {final.value:.4g} <= {final.threshold:.4g}" in reason
     assert "RegretGapTerminator ends the search; running trials are finished." in end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +83,8 @@ def copy_of(
     return made
 
 
-GARBAGE = {
+GARBAGE: dict[str, Any] = {
+    "list": [[], {}],
     "text": "not JSON",
     "other version": '{"v":2,"params":{"x":0.5},"constraints":[],"fits":[]}',
 }
@@ -128,6 +130,22 @@ def test_garbage_is_as_good_as_nothing(
     assert len(warnings_in(caplog, "with 7 trials cannot be read and is ignored")) == 1
     assert len(warnings_in(caplog, "no scores from report_cross_validation_scores")) == 1
     assert len(warnings_in(caplog)) == 2
+
+
+def test_damaged_fits_are_made_again(caplog: pytest.LogCaptureFixture) -> None:
+    """If proposals can be read, but no fit in them, a fit starts from nothing, with one warning."""
+    study, attributes = original("uhe"), {}
+    for trial in study.trials[1:]:  # of the first one no parameters were known beforehand
+        stored = stored_of(trial)
+        assert stored is not None
+        damaged = replace(stored, fits=tuple({"theta": []} for _ in stored.fits))
+        attributes[trial.number] = {**without(trial.system_attrs), **damaged.to_attributes()}
+    made = copy_of(study, "uhe", attributes, {})
+    caplog.clear()
+    for _ in range(2):
+        assert_modeled(made, ask(made))
+    (warning,) = warnings_in(caplog)
+    assert "a stored fit cannot be read" in warning
 
 
 @pytest.mark.parametrize("name", ESTIMATIONS)

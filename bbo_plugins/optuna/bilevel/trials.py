@@ -299,11 +299,18 @@ def distributions_of(
 
 
 def conditions_of(trials: StudyTrials, roles: Roles, *, coupled: bool) -> dict[str, Condition]:
-    """Return the conditions of the levels' parameters that some complete trial of use lacks."""
+    """Return the conditions of the levels' parameters that some complete trial of use lacks.
+
+    A parameter that is not asked for in queries of one function exists there all the same: the
+    function is observed at the proposed value.
+    """
     missing: set[str] = set()
     for row in trials.rows:
         lacks = row.complete and not row.params.keys() >= {*roles.params}
         if lacks and roles.fits(row.trial.distributions, coupled=coupled):
             missing |= {*roles.params} - row.params.keys()
-    conditions = trials.parameters.conditions
-    return {name: conditions[name] for name in sorted(missing & conditions.keys())}
+    if not missing:
+        return {}
+    known = {name for row in trials.rows if row.complete for name in row.trial.distributions}
+    conditions = conditions_among(roles.params, trials.parameters.conditions)
+    return {name: conditions.get(name, True) for name in sorted(missing & known)}

@@ -5,9 +5,9 @@ whether another worker was faster. :class:`ModelSampler` is the base of the samp
 constraints and known noise; such a sampler says how its model suggests a point of the unit cube.
 
 A sampler keeps no state but its arguments: what it suggests for a trial follows from them, from the
-trial's number, and from what the storage holds. The rest are caches, which copies and pickles drop.
-The one exception is ``reseed_rng``, which Optuna calls before every trial if ``n_jobs`` > 1: it
-changes what is drawn, but not the space-filling start-up, whose points belong together.
+trial's number, and from what the storage holds. The rest are caches, which deep copies and pickles
+drop. The one exception is ``reseed_rng``, which Optuna calls before every trial if ``n_jobs`` > 1:
+it changes what is drawn, but not the space-filling start-up, whose points belong together.
 
 Random numbers are derived from the seed, the trial's number and the purpose; nothing has a state
 that a draw would advance. So a resumed study continues the sequence of an uninterrupted one, and

@@ -513,7 +513,8 @@ _NOTES = {
     "(with several objectives, one for each); noise without a variance counts as unknown.",
     "constraints": f"the trials have more than {MAX_CONSTRAINTS} constraints; the largest value of "
     "those reported least stands for them.",
-    "misfits": "{n} complete trials lack a parameter or have one on no level; they are left out.",
+    "misfits": "{trials} left out: without a parameter of the levels, without the query, or with a "
+    "parameter on no level.",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,6 +106,16 @@ def test_a_pending_query_is_not_repeated() -> None:
     second = step(problem, data)
     assert first.function != second.function or (first.x != second.x).any()
     assert second.regret_bounds[first.function] != first.regret_bounds[first.function]
+
+
+def test_a_query_near_a_failed_one_says_so() -> None:
+    """The nearest query of any function that has an outcome decides."""
+    problem = grid_problem(25, 25)
+    data = observations(problem, 9)
+    assert not step(problem, data).near_failure
+    every_other = problem.space.enumerate()[::2]
+    data["lower"] = replace(data["lower"], pending=every_other, failed=every_other)
+    assert step(problem, data).near_failure
 
 
 # --------------------------------------------------------------------------- reduction, fallbacks

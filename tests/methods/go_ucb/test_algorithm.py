@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bbo_plugins.acquisition.functions import ConstrainedAcquisition, ConstraintModel
+from bbo_plugins.acquisition.maximize import maximize_in_region
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods.go_ucb import algorithm
 from bbo_plugins.methods.go_ucb.algorithm import GOUCBOptions, length_after, suggest, upper_bound
@@ -155,6 +156,24 @@ def test_pending_points_repel() -> None:
         x = _step(observe(X, _hill(X), pending=pending), seed=i).x
         assert np.linalg.norm(pending - x, axis=1).min(initial=np.inf) >= CLOSE
         pending = np.concatenate([pending, x[None, :]])
+
+
+def test_workers_at_one_time_have_different_balls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside pending points √β is drawn by the trial's generator; else it is the given one."""
+    seen: list[float] = []
+
+    def watched(acquisition: ConstrainedAcquisition, *arguments: Any, **options: Any) -> FloatArray:
+        seen.append(acquisition.beta)
+        return maximize_in_region(acquisition, *arguments, **options)
+
+    monkeypatch.setattr("bbo_plugins.methods.go_ucb.algorithm.maximize_in_region", watched)
+    X = np.random.default_rng(0).random((8, 2))
+    for pending in (X[:0], X[:1] + 0.01):
+        for seed in (0, 1, 1):
+            _step(observe(X, _hill(X), pending=pending), seed=seed, beta=4.0)
+    assert seen[:3] == [2.0] * 3
+    assert len({2.0, *seen[3:]}) == 3
+    assert seen[4] == seen[5]
 
 
 def test_known_points_are_not_repeated_without_noise() -> None:

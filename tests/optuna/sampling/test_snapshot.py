@@ -105,6 +105,17 @@ def test_failed_trials_are_failed_points() -> None:
     np.testing.assert_allclose(snapshot.observations.X, [[0.2]])
 
 
+def test_failures_with_further_parameters_leave_a_finite_space_whole() -> None:
+    """Those may be what failed; in an infinite space the point counts as failed all the same."""
+    further = optuna.create_trial(
+        state=TrialState.FAIL, params={"n": 2, "x": 1.0}, distributions={"n": MIXED["n"], "x": X}
+    )
+    study = study_of(finished(1.0, 1.0), further)
+    for space, n_failed in (({"n": MIXED["n"]}, 0), (SPACE, 1)):
+        failed = look(study, space).observations.failed
+        assert (0 if failed is None else len(failed)) == n_failed
+
+
 @pytest.mark.parametrize("reported", [{}, {1: math.nan}, {1: 2.0, 2: math.nan}, {1: math.inf}])
 def test_pruned_trials_without_a_value_are_failed_points(reported: dict[int, float]) -> None:
     """One that reports nothing, or at last nothing finite, is where an evaluation failed."""
@@ -157,6 +168,13 @@ def test_constraints_are_read_in_both_forms() -> None:
     nan = math.nan
     expected = [[0.5, -1.0, nan], [-3.0, nan, 2.0], [nan] * 3, [nan] * 3]
     np.testing.assert_array_equal(snapshot.observations.constraints, expected)
+
+
+def test_infinite_constraints_keep_their_sign() -> None:
+    """An infinite value counts as the largest finite magnitude, at least 1."""
+    values = (-0.1, math.inf, -math.inf)
+    study = study_of(*[finished(1.0, 1.0, attributes={"constraints": [v]}) for v in values])
+    np.testing.assert_array_equal(look(study).observations.constraints, [[-0.1], [1.0], [-1.0]])
 
 
 # ------------------------------------------------------------------------------------------ noise

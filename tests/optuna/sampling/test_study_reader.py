@@ -13,7 +13,7 @@ from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.optuna.sampling.base import held_params
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.attributes import Proposal, store_proposal
-from bbo_plugins.optuna.study.trials import PerStudy
+from bbo_plugins.optuna.study.trials import BESIDE_KEY, PerStudy
 from tests.optuna.snapshots import SPACE, X, ask, finished, look, study_of
 
 # ---------------------------------------------------------------------------------------- pending
@@ -75,6 +75,16 @@ def test_trials_know_how_many_ran_beside_them() -> None:
         for trial in [study.ask(dict(SPACE)) for _ in range(n)]:
             study.tell(trial, trial.params["x"])
     np.testing.assert_array_equal(look(study).observations.n_beside, [0, 0, 0, 0, 1, 2, 0])
+
+
+def test_what_ran_beside_a_failed_trial_does_not_run_beside_its_repetition() -> None:
+    """A retried trial inherits all attributes of the failed one; the model suggests it anew."""
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=1, seed=0))
+    study.tell(study.ask(dict(SPACE)), 1.0)
+    inherited = {BESIDE_KEY: 1}
+    study.add_trial(optuna.create_trial(state=TrialState.WAITING, system_attrs=inherited))
+    study.tell(study.ask(dict(SPACE)), 3.0)
+    np.testing.assert_array_equal(look(study).observations.n_beside, [0, 0])
 
 
 # ------------------------------------------------------------------------------------ stored fits
