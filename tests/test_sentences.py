@@ -1,4 +1,4 @@
-"""README and the guide can be read without stopping: no sentence is longer than thirty words."""
+"""README, the guide and the results can be read without stopping: no sentence is longer than thirty words."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-# Figures and proofs, and what is looked up and not read: these may be dense.
+# Proofs, and what is looked up and not read: these may be dense.
 NOT_GUIDE = {"api.md", "architecture.md", "benchmarks.md", "papers.md", "reliability.md"}
 GUIDE = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *(page for page in sorted(DOCS.glob("*.md")) if page.name not in NOT_GUIDE),
+    *sorted((DOCS / "results").glob("*.md")),
 ]
 
 
