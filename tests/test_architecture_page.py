@@ -43,7 +43,7 @@ def test_rooms_on_the_page_have_these_files() -> None:
         name = room.rpartition("/")[2]
         lines = re.search(rf"^ +{name}/ +(.*(?:\n {{12,}}.*)*)$", tree, flags=re.MULTILINE)
         assert lines is not None, room
-        named = set(re.findall(r"[a-z_]+", re.sub(r"\(.*?\)|:.*", "", lines[1])))
+        named = set(re.findall(r"[a-z_]+", re.sub(r"\([^)]*\)|:.*", "", lines[1])))
         assert named == {path.stem for path in (package / room).glob("[a-z]*.py")}, room
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import pickle
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, distributions_of, doubt
+from bbo_plugins.methods.bilbo import Query
+from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, distributions_of, reason_of
 from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialReader
 from tests.optuna.bilevel_studies import (
@@ -206,20 +208,24 @@ def test_enqueued_parameters_are_kept_and_the_rest_fits_them() -> None:
     assert max(wholly.system_attrs["constraints"]) > 0.0  # nothing is known of its answer
 
 
-def test_a_fixed_answer_and_one_near_a_failure_are_not_trusted() -> None:
-    """However well its value is known; a fixed upper parameter does no harm."""
+@pytest.mark.parametrize(
+    "fixed, near_failure, is_trusted",
+    [({"x": 0.5}, False, True), ({"z": 0.5}, False, False), ({}, True, False)],
+)
+def test_best_trial_takes_no_fixed_answer_and_none_near_a_failure(
+    fixed: dict[str, float], *, near_failure: bool, is_trusted: bool
+) -> None:
+    """However well the lower level's value is known there."""
     sampler = sampler_of()
-    said: dict[str, Any] = {"v": 1, "reason": "optimism", "bounds": {"lower": 0.01}}
-    params: dict[str, Any] = {"query": "upper", "x": 0.5, "z": 0.5}
-    trial = study_of(sampler, 1).trials[0]
-    trial.params = params
-    for reason, fixed, is_trusted in (
-        (said, {"x": 0.5}, True),
-        (said, {"z": 0.5}, False),
-        ({**said, "near_failure": True}, {}, False),
-    ):
-        trial.system_attrs = {REASON_KEY: reason}
-        assert (doubt(trial, sampler._roles, fixed) <= 0.0) == is_trusted
+    study = study_of(sampler, 1)
+    study.enqueue_trial({"query": "upper", **fixed})
+    trial = study.ask()
+    value = decoupled(sampler)(trial)
+    query = Query(np.zeros(2), reason="optimism", function="upper", regret_bounds={"lower": 0.01})
+    said = reason_of(replace(query, near_failure=near_failure))
+    study._storage.set_trial_system_attr(trial._trial_id, REASON_KEY, said)
+    study.tell(trial, value)
+    assert (max(study.trials[-1].system_attrs["constraints"]) <= 0.0) == is_trusted
 
 
 @pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")

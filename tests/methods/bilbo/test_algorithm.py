@@ -113,9 +113,10 @@ def test_a_query_near_a_failed_one_says_so() -> None:
     problem = grid_problem(25, 25)
     data = observations(problem, 9)
     assert not step(problem, data).near_failure
-    every_other = problem.space.enumerate()[::2]
-    data["lower"] = replace(data["lower"], pending=every_other, failed=every_other)
-    assert step(problem, data).near_failure
+    for every, reason in ((5, "optimism"), (2, "exploration")):  # near the best query, and at it
+        data["lower"] = replace(data["lower"], failed=problem.space.enumerate()[::every])
+        query = step(problem, data)
+        assert (query.reason, query.near_failure) == (reason, True)
 
 
 # --------------------------------------------------------------------------- reduction, fallbacks
