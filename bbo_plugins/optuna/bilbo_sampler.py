@@ -25,6 +25,7 @@ from bbo_plugins.optuna.bilevel.trials import (
     conditions_of,
     distributions_of,
     doubt,
+    names_in_complete,
     reason_of,
 )
 from bbo_plugins.optuna.sampling.base import JointSampler, held_params, noting_unreadable
@@ -329,8 +330,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             fixed = self._fixed(study, trial, trial.distributions)
             store_constraints(study, trial, [doubt(trial, self._roles, fixed)])
         self._roles.check(trial.distributions, coupled=coupled)
-        rows = self._readers.of(study).read(study).rows
-        known = {name for row in rows if row.complete for name in row.trial.distributions}
+        known = names_in_complete(self._readers.of(study).read(study).rows)
         empty = self._roles.empty_level({*known, *trial.distributions})
         if empty and self._once.first_time("empty", empty):
             _logger.warning(

@@ -12,7 +12,12 @@ from bbo_plugins.methods.bilbo.algorithm import Options, trusted_sets
 from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel, training_data
 from bbo_plugins.methods.bilbo.search import Pair, Pairs, anchors_of, best_pair, best_pairs
 from bbo_plugins.methods.bilbo.solution import SolutionCriterion, solve
-from bbo_plugins.optuna.bilevel.trials import BilevelTrials, conditions_of, distributions_of
+from bbo_plugins.optuna.bilevel.trials import (
+    BilevelTrials,
+    conditions_of,
+    distributions_of,
+    names_in_complete,
+)
 from bbo_plugins.optuna.sampling.base import model_generator
 from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialReader
@@ -121,14 +126,14 @@ class BilevelPosterior:
         stored = TrialReader().read(study)
         distributions = distributions_of(stored.rows, roles, coupled=coupled)
         if not distributions:
-            complete = [row.trial.distributions for row in stored.rows if row.complete]
-            if complete and (empty := roles.empty_level(set().union(*complete))):
+            known = names_in_complete(stored.rows)
+            if known and (empty := roles.empty_level(known)):
                 raise ValueError(
                     f"study must have a complete trial with at least one parameter of {empty} to "
                     "have a solution, but has none."
                 )
-            for one in complete[-1:]:  # there are some, but not of this sampler's parameters
-                roles.check(one, coupled=coupled)
+            for row in [row for row in stored.rows if row.complete][-1:]:  # of other parameters
+                roles.check(row.trial.distributions, coupled=coupled)
             raise ValueError("study must have a complete trial to have a solution, but has none.")
         conditions = conditions_of(stored, roles, coupled=coupled)
         trials = BilevelTrials.read(stored, roles, PlacedTrials(distributions, conditions))

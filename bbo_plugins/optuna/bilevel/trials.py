@@ -268,6 +268,11 @@ def _warm_starts(latest: Sequence[TrialRow], n_functions: int) -> tuple[WarmStar
     return ()
 
 
+def names_in_complete(rows: Sequence[TrialRow]) -> set[str]:
+    """Return the names of all parameters that a complete trial has had."""
+    return {name for row in rows if row.complete for name in row.trial.distributions}
+
+
 def distributions_of(
     rows: Sequence[TrialRow], roles: Roles, *, coupled: bool
 ) -> dict[str, BaseDistribution]:
@@ -311,6 +316,6 @@ def conditions_of(trials: StudyTrials, roles: Roles, *, coupled: bool) -> dict[s
             missing |= {*roles.params} - row.params.keys()
     if not missing:
         return {}
-    known = {name for row in trials.rows if row.complete for name in row.trial.distributions}
+    known = names_in_complete(trials.rows)
     conditions = conditions_among(roles.params, trials.parameters.conditions)
     return {name: conditions.get(name, True) for name in sorted(missing & known)}
