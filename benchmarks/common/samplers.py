@@ -135,6 +135,7 @@ SAMPLERS = by_name(
         _written_here("botorch", "botorch_peer:BoTorchSampler", *_BOTORCH, distribution="botorch"),
         _written_here("hebo", "hebo_peer:HEBOSampler", "hebo", "pandas", "torch"),
         _written_here("smac", "smac_peer:SMACSampler", "smac", "ConfigSpace"),
+        _written_here("scbo", "scbo:SCBOSampler", *_BOTORCH, distribution="botorch"),
         _written_here("turbo", "turbo:TuRBOSampler", *_BOTORCH, distribution="botorch"),
     )
 )

@@ -12,6 +12,9 @@ before, by at most 50 steps of L-BFGS; the sample is drawn by Matheron's rule fr
 features (``draw_matheron_paths``) and not from the joint posterior of the candidates; a box shorter
 than 2⁻⁷ starts over with as many Sobol points as the run had start-up points and with their data
 alone, as in the paper. Float parameters on a linear scale only.
+
+``benchmarks.common.scbo`` is the same under constraints. So outcomes are the value, which is
+maximized, and after it the constraints, kept at most at zero; TuRBO has none of them.
 """
 
 import importlib
@@ -21,7 +24,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from benchmarks.common.botorch_peer import decode, encode
@@ -41,35 +43,38 @@ class Region:
     Attributes:
         first: Number of complete trials before its own first one.
         length: Length of the box's sides before they are shaped.
-        best: Best value of its data, maximized.
+        best: The best of its data: violation of the constraints, negated, then value.
         successes: Successes in a row.
         failures: Failures in a row.
         startup: Points (s, d) of the unit cube to be evaluated before it has a model.
-        fitted: The last model's state, from which the next fit continues.
+        fitted: The last models' states by outcome, from which the next fits continue.
     """
 
     first: int
     length: float = LENGTH
-    best: float = -math.inf
+    best: tuple[float, float] = (-math.inf, -math.inf)
     successes: int = 0
     failures: int = 0
-    startup: list[NDArray[np.float64]] = field(default_factory=list)
-    fitted: Any = None
+    startup: list[Floats] = field(default_factory=list)
+    fitted: dict[int, Any] = field(default_factory=dict)
 
-    def update(self, y: float, dimension: int) -> None:
+    def update(self, y: float, dimension: int, violation: float = 0.0) -> None:
         """Count a value that was suggested from within the box, and resize it."""
-        success = y > self.best + LEAST_RISE * abs(self.best)
+        least, best = self.best
+        success = (-violation, y) > (least, best + LEAST_RISE * abs(best))
         self.successes = self.successes + 1 if success else 0
         self.failures = 0 if success else self.failures + 1
         if self.successes == SUCCESSES:
             self.length, self.successes = min(2.0 * self.length, LONGEST), 0
         elif self.failures == max(4, dimension):
             self.length, self.failures = 0.5 * self.length, 0
-        self.best = max(self.best, y)
+        self.best = max(self.best, (-violation, y))
 
 
 class TuRBOSampler(Peer):
     """TuRBO-1 for one study from its first trial on, which is to be minimized."""
+
+    shaped = True  # the box, by the length-scales
 
     def __init__(self, *, seed: int, n_startup_trials: int = 10) -> None:
         """Begin with a region that has no model."""
@@ -79,55 +84,78 @@ class TuRBOSampler(Peer):
 
     def suggest(self, y: Floats, points: Points, number: int, space: Space) -> dict[str, Any]:
         """Return the best candidate of a sample of the posterior in the box."""
-        self._account_for(y, len(space), number)
+        outcomes = self.outcomes(y)
+        self._account_for(outcomes, len(space), number)
         region = self._region
         if region.startup:
             return decode(space, region.startup.pop())
         x = np.array([encode(space, point) for point in points])
         point = suggest(
-            x[region.first :], y[region.first :], region, seed=self._seed * 100_003 + number
+            x[region.first :],
+            outcomes[region.first :],
+            region,
+            seed=self._seed * 100_003 + number,
+            shaped=self.shaped,
         )
         return decode(space, point)
 
-    def _account_for(self, y: NDArray[np.float64], dimension: int, number: int) -> None:
-        """Update the region by the values since the last call; start over if it is too short."""
-        for i in range(self._n_known, len(y)):
+    def outcomes(self, y: Floats) -> Floats:
+        """Return the outcomes (n, 1 + m) of trials whose values are y (n,)."""
+        return y[:, None]
+
+    def _account_for(self, outcomes: Floats, dimension: int, number: int) -> None:
+        """Update the region by the trials since the last call; start over if it is too short."""
+        violations = violation(outcomes)
+        for i in range(self._n_known, len(outcomes)):
+            y, violated = float(outcomes[i, 0]), float(violations[i])
             if i < self._region.first + self._n_startup_trials:
-                self._region.best = max(self._region.best, float(y[i]))
+                self._region.best = max(self._region.best, (-violated, y))
             else:
-                self._region.update(float(y[i]), dimension)
-        self._n_known = len(y)
+                self._region.update(y, dimension, violated)
+        self._n_known = len(outcomes)
         if self._region.length < SHORTEST:
             sobol = qmc.Sobol(dimension, rng=np.random.default_rng([self._seed, number]))
             points = sobol.random(2 ** math.ceil(math.log2(self._n_startup_trials)))
-            self._region = Region(first=len(y), startup=list(points[: self._n_startup_trials]))
+            self._region = Region(
+                first=len(outcomes), startup=list(points[: self._n_startup_trials])
+            )
 
 
 def suggest(
-    x: NDArray[np.float64], y: NDArray[np.float64], region: Region, *, seed: int
-) -> NDArray[np.float64]:
-    """Return the next point (d,) for data x (n, d) in the unit cube and y (n,), maximized."""
+    x: Floats, outcomes: Floats, region: Region, *, seed: int, shaped: bool = True
+) -> Floats:
+    """Return the next point (d,) for data x (n, d) in the unit cube and outcomes (n, 1 + m)."""
     # Imported by name: the package's own type check runs without torch.
     torch = importlib.import_module("torch")
     pathwise = importlib.import_module("botorch.sampling.pathwise")
     torch.set_num_threads(1)
     torch.manual_seed(seed % 2**31)
-    spread = float(y.std(ddof=1))
-    standardized = (y - y.mean()) / (spread if spread > 0.0 else 1.0)
+    means, spreads = outcomes.mean(axis=0), outcomes.std(axis=0, ddof=1)
+    spreads[spreads == 0.0] = 1.0
+    standardized = torch.from_numpy((outcomes - means) / spreads)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = _fitted(torch.from_numpy(x), torch.from_numpy(standardized), region)
-        scales = model.covar_module.base_kernel.lengthscale.detach().numpy().ravel()
-        points = candidates(x[int(np.argmax(y))], scales, region.length, seed=seed)
+        models = [_fitted(torch.from_numpy(x), y, i, region) for i, y in enumerate(standardized.T)]
+        scales = models[0].covar_module.base_kernel.lengthscale.detach().numpy().ravel()
+        scales = scales if shaped else np.ones(x.shape[1])
+        points = candidates(x[best_of(outcomes)], scales, region.length, seed=seed)
         with torch.no_grad():
-            paths = pathwise.draw_matheron_paths(model, sample_shape=torch.Size([1]))
-            values = paths(torch.from_numpy(points))
-    return np.asarray(points[int(values.argmax())], dtype=np.float64)
+            paths = [pathwise.draw_matheron_paths(m, sample_shape=torch.Size([1])) for m in models]
+            sample = [path(torch.from_numpy(points)).numpy().ravel() for path in paths]
+    return np.asarray(points[best_of(means + spreads * np.stack(sample, axis=1))])
 
 
-def candidates(
-    center: NDArray[np.float64], scales: NDArray[np.float64], length: float, *, seed: int
-) -> NDArray[np.float64]:
+def violation(outcomes: Floats) -> Floats:
+    """Return the total violation (n,) of the constraints."""
+    return np.asarray(np.maximum(outcomes[:, 1:], 0.0).sum(axis=1))
+
+
+def best_of(outcomes: Floats) -> int:
+    """Return the index of the best feasible outcomes; if none, of those that violate least."""
+    return int(np.lexsort((-outcomes[:, 0], violation(outcomes)))[0])
+
+
+def candidates(center: Floats, scales: Floats, length: float, *, seed: int) -> Floats:
     """Return candidates (m, d) in the box of ``length`` around ``center`` shaped by ``scales``."""
     dimension = center.size
     sides = scales / np.exp(np.mean(np.log(scales))) * length
@@ -143,8 +171,8 @@ def candidates(
     return np.where(changed, points, center)
 
 
-def _fitted(x: Any, y: Any, region: Region) -> Any:
-    """Return the process fitted to tensors x (n, d) and y (n,), continuing from the last fit."""
+def _fitted(x: Any, y: Any, i: int, region: Region) -> Any:
+    """Return outcome i's process for tensors x (n, d) and y (n,), continuing from the last fit."""
     settings = importlib.import_module("gpytorch.settings")
     kernels = importlib.import_module("gpytorch.kernels")
     interval = importlib.import_module("gpytorch.constraints").Interval
@@ -162,12 +190,14 @@ def _fitted(x: Any, y: Any, region: Region) -> Any:
     model = models.SingleTaskGP(
         x, y[:, None], covar_module=kernel, likelihood=likelihood, outcome_transform=None
     )
-    if region.fitted is not None:
-        model.load_state_dict(region.fitted)
+    if i in region.fitted:
+        model.load_state_dict(region.fitted[i])
     with settings.max_cholesky_size(float("inf")):
         fit.fit_gpytorch_mll(
             mlls.ExactMarginalLogLikelihood(likelihood, model),
+            # A line search that finds no rise keeps what it reached: a retry would begin alike.
+            warning_handler=lambda _warning: True,
             optimizer_kwargs={"options": {"maxiter": MAX_FIT_STEPS}},
         )
-    region.fitted = model.state_dict()
+    region.fitted[i] = model.state_dict()
     return model

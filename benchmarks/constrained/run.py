@@ -12,7 +12,7 @@ from benchmarks.problems.constrained import PROBLEMS
 DESCRIPTION = "Regret of the best feasible value under one to eleven black-box constraints."
 SIZES = {
     "problems": tuple(PROBLEMS),
-    "samplers": ("bbo", "ours-map", "go-ucb", "gpsampler", "tpe", "random"),
+    "samplers": ("bbo", "ours-map", "go-ucb", "gpsampler", "scbo", "tpe", "random"),
     "seeds": 10,
 }
 QUICK = {"problems": ("gramacy", "g6"), "samplers": ("bbo", "tpe"), "trials": 15, "seeds": 1}

@@ -41,7 +41,7 @@ def test_literal_adapter_tells_everything_once_with_the_sign_turned(
 
 def test_turbo_region_follows_the_tutorials_rules() -> None:
     """Ten successes double the length up to the longest, d failures in a row halve it."""
-    region = turbo.Region(first=0, best=0.0)
+    region = turbo.Region(first=0, best=(0.0, 0.0))
     for i in range(9):
         region.update(float(i + 1), 6)
     assert region.length == 0.8
