@@ -15,7 +15,7 @@ Over the cube, the candidates are Sobol points and perturbations of good observe
 starts are distant from each other; a small finite space is enumerated instead. Over a region, they
 are Sobol points of its box and copies of its center with some coordinates moved. In numeric
 dimensions with levels the box reaches the neighbors of the center's level at least; categories are
-all inside.
+all inside. How long the box is follows from the order of all values (:func:`length_after`).
 
 In a space with conditions the function is evaluated where inactive coordinates are set, and its
 gradient in them is 0: candidates, ascent and search of levels stay on points that exist.
@@ -55,6 +55,10 @@ _START_DISTANCE = 0.25  # in length-scales
 _N_REGION_CANDIDATES = 512
 _N_REGION_STARTS = 6
 _REGION_SCALE = 0.5  # of the box: distance over which the function is taken to vary
+_LONGEST, _SHORTEST, _FIRST = 1.6, 2.0**-7, 0.8  # lengths of the box, as in TuRBO
+_N_SUCCESSES, _N_FAILURES = 2, 5  # in a row, before the length doubles or halves
+_ROUNDING = 1e-9
+_LEAST_RISE = 1e-3  # of the best value's distance from the median, to be an improvement
 
 
 class Acquisition(Protocol):
@@ -88,6 +92,48 @@ class TrustRegion:
     def high(self) -> FloatArray:
         """Upper ends of the sides, shape (d,)."""
         return np.minimum(self.center + 0.5 * self.length, 1.0)
+
+
+def length_after(y: FloatArray, n_startup: int, n_beside: IntArray | None = None) -> float:
+    """Return the length of the region after values ``y`` (n,), maximized, in the order of trials.
+
+    Successes in a row double it, failures in a row halve it; a tiny region starts over. A success
+    exceeds the best value by a share of its distance from the median, which no shift of the
+    objective changes. Trials that run at the same time do not know of one another: a failure beside
+    p of them counts as 1 / (p + 1).
+
+    Args:
+        y: Values, shape (n,); -inf for one that cannot be the best.
+        n_startup: How many of them were not suggested from within a region.
+        n_beside: How many others were running when each was suggested, shape (n,); None for none.
+
+    Returns:
+        The length in units of the cube's edge.
+    """
+    length, successes, failures = _FIRST, 0, 0.0
+    shares = 1.0 / (1.0 + (np.zeros(len(y)) if n_beside is None else n_beside))
+    n_first = max(min(n_startup, len(y)), 1)
+    best = float(y[:n_first].max(initial=-np.inf))
+    for i in range(n_first, len(y)):
+        value = float(y[i])
+        if value > best and value > best + _LEAST_RISE * _above_median(y[:i], best):
+            successes, failures = successes + 1, 0.0
+        else:
+            successes, failures = 0, failures + float(shares[i])
+        best = max(best, value)
+        if successes == _N_SUCCESSES:  # Section 3 of Eriksson et al. (2019)
+            length, successes = min(2.0 * length, _LONGEST), 0
+        elif failures > _N_FAILURES - _ROUNDING:
+            length, failures = 0.5 * length, 0.0
+        if length < _SHORTEST:
+            length, successes, failures = _FIRST, 0, 0.0
+    return length
+
+
+def _above_median(y: FloatArray, best: float) -> float:
+    """Return the distance of ``best`` from the median of the finite values."""
+    seen = y[np.isfinite(y)]
+    return best - float(np.median(seen)) if len(seen) else 0.0
 
 
 @dataclass(frozen=True)

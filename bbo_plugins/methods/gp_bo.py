@@ -20,9 +20,10 @@ Deviations:
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
 * The kernel has no trend with constraints, as it leads out of what is feasible; nor with
   conditional parameters, where it brings nothing.
-* A greedy step takes the upper confidence bound with β = 0.5, if there are neither constraints nor
-  conditional parameters, and the data speak against noise: its estimate is below a tenth of the
-  prior's location.
+* A greedy step takes the upper confidence bound with β = 0.5, if the data speak against noise: its
+  estimate is below a tenth of the prior's location. A local step searches a trust region around the
+  best mean, if there are five or more parameters. Neither is taken with constraints or conditional
+  parameters.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
@@ -41,7 +42,14 @@ from bbo_plugins.acquisition.functions import (
     ConstrainedAcquisition,
     ConstraintModel,
 )
-from bbo_plugins.acquisition.maximize import Acquisition, clearance_of, maximize
+from bbo_plugins.acquisition.maximize import (
+    Acquisition,
+    TrustRegion,
+    clearance_of,
+    length_after,
+    maximize,
+    maximize_in_region,
+)
 from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity, fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.fit import NOISE_LOCATION
@@ -64,6 +72,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _GREEDY_BETA = 0.5
+_LEAST_LOCAL = 5  # dimensions; in fewer, a step is never local
 _NO_NOISE = NOISE_FLOOR + 0.1 * NOISE_LOCATION
 _N_ANCHORS = 5
 _N_BRANCHES = 11  # sets of active parameters, the best ones, whose best point is an anchor
@@ -77,6 +86,8 @@ class Options:
         acquisition: Acquisition function to maximize.
         beta: Multiplier of σ for "ucb".
         greedy: Whether the step is greedy; see the module.
+        local_after: For a local step, how many observations were not suggested from within a trust
+            region: those of the start-up. None for a step in the whole cube.
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted.
         trend: Whether the objective's kernel has a trend, if there are neither constraints nor
@@ -90,6 +101,7 @@ class Options:
     acquisition: AcquisitionName = "logei"
     beta: float = 1.96
     greedy: bool = False
+    local_after: int | None = None
     deterministic: bool = False
     trend: bool = False
     criterion: FitCriterion = MARGINAL
@@ -157,11 +169,14 @@ def _suggest_by_model(
         training = training_subset.modeled(observations, FeatureMap.of(space))
     features = objective_features(space, training, options)
     models = Models.fit(space, [training], [training.center], features, options)
-    if options.greedy and _is_plain(space, training) and _is_noiseless(models):
-        options = replace(options, acquisition="ucb", beta=_GREEDY_BETA)
+    region = None
+    if _is_plain(space, training):
+        region = _region(observations, models, options)
+        if options.greedy and _is_noiseless(models):
+            options = replace(options, acquisition="ucb", beta=_GREEDY_BETA)
     acquisition = _acquisition(models, options)
     known = models.anchors(space, models.means[:, 0], _N_ANCHORS)
-    return maximized(space, [observations], models, acquisition, known, rng, options)
+    return maximized(space, [observations], models, acquisition, known, rng, options, region=region)
 
 
 @dataclass(frozen=True)
@@ -312,6 +327,8 @@ def maximized(
     anchors: FloatArray,
     rng: np.random.Generator,
     options: Options,
+    *,
+    region: TrustRegion | None = None,
 ) -> Suggestion:
     """Return the best point by an acquisition function.
 
@@ -323,21 +340,35 @@ def maximized(
         anchors: Points near which candidates are looked for, shape (a, d).
         rng: Source of randomness of the candidate points.
         options: Noise and criterion.
+        region: Where to search; None for the whole cube.
     """
     known, failed = objectives[0], models.training.still_failed
     unrepeated = options.deterministic or (
         space.is_conditional and all(one.repeats_agree for one in objectives)
     )
-    x, _ = maximize(
-        acquisition,
-        space,
-        rng=rng,
-        length_scales=models.least_length_scales,
-        anchors=anchors,
-        excluded=np.concatenate([known.X, failed]) if unrepeated else failed,
-        pending=known.pending,
-        clearance=clearance_of(known.pending, known.X, space),
-    )
+    excluded = np.concatenate([known.X, failed]) if unrepeated else failed
+    clearance = clearance_of(known.pending, known.X, space)
+    if region is not None:
+        x = maximize_in_region(
+            acquisition,
+            space,
+            region,
+            rng=rng,
+            excluded=excluded,
+            pending=known.pending,
+            clearance=clearance,
+        )
+    else:
+        x, _ = maximize(
+            acquisition,
+            space,
+            rng=rng,
+            length_scales=models.least_length_scales,
+            anchors=anchors,
+            excluded=excluded,
+            pending=known.pending,
+            clearance=clearance,
+        )
     return Suggestion(
         x=x,
         warm_starts=models.warm_starts,
@@ -380,6 +411,18 @@ def _acquisition(models: Models, options: Options) -> ConstrainedAcquisition:
     return ConstrainedAcquisition(
         kind, process, incumbent, options.beta, constraints, models.validity
     )
+
+
+def _region(observations: Observations, models: Models, options: Options) -> TrustRegion | None:
+    """Return the trust region around the best mean, None for a step in the whole cube."""
+    n_dimensions = models.known.shape[1]
+    if options.local_after is None or n_dimensions < _LEAST_LOCAL:
+        return None
+    eligible, means = models.eligible, models.means[:, 0]
+    center = np.argmax(np.where(eligible, means, -np.inf) if eligible.any() else means)
+    values = np.where(observations.eligible, observations.y, -np.inf)
+    length = length_after(values, options.local_after, observations.n_beside)
+    return TrustRegion(models.known[center], length)
 
 
 def _is_noiseless(models: Models) -> bool:

@@ -15,6 +15,7 @@ from bbo_plugins.acquisition.functions import (
     ConstrainedAcquisition,
     ConstraintModel,
 )
+from bbo_plugins.acquisition.maximize import length_after
 from tests.oracles import normal
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, random_process, unit_box
@@ -209,6 +210,23 @@ def test_trend_is_a_choice_and_needs_an_objective_without_constraints() -> None:
     np.testing.assert_allclose(again.x, trend.x, atol=1e-2)
     bounded = observe(X, smooth(X), constraints=X[:, :1] - 0.5)
     assert np.array_equal(step(bounded, trend=True).x, step(bounded).x)
+
+
+def test_a_local_step_stays_around_the_best_mean() -> None:
+    """In the box that the values lead to, where there is one: with five or more free parameters."""
+    X = np.random.default_rng(5).random((40, 5))
+    y = np.concatenate([[9.0], smooth(X[1:])])  # failures in a row have shortened the box
+    far = observe(X, y)
+    half = 0.5 * length_after(y, 10)
+    assert half < 0.1
+    for options in ({}, {"greedy": True}, {"acquisition": "ucb", "beta": 1e3}):
+        local = step(far, local_after=10, **options)
+        assert np.abs(local.x - X[0]).max() <= half + 1e-12
+        assert np.abs(step(far, **options).x - X[0]).max() > half
+    pruned = observe(X, y, complete=np.arange(40) > 0)
+    assert np.abs(step(pruned, local_after=10).x - X[0]).max() > half
+    for known in (observe(X[:, :4], y), observe(X, y, constraints=X[:, :1] - 2.0)):
+        assert np.array_equal(step(known, local_after=10).x, step(known).x)
 
 
 @pytest.mark.parametrize("acquisition", NAMES)

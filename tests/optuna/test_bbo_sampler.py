@@ -10,6 +10,7 @@ import optuna
 import pytest
 
 from bbo_plugins import InnerHorizon, UHEBOSampler
+from bbo_plugins.acquisition.maximize import length_after
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler
 from bbo_plugins.optuna.study.attributes import Proposal
@@ -84,6 +85,27 @@ def test_each_turn_is_what_a_sampler_of_its_own_suggests(
         alone.optimize(objective, n_trials=1)
         study.optimize(objective, n_trials=1)
         assert study.trials[-1].params == alone.trials[-1].params
+
+
+def test_every_sixth_trial_is_suggested_from_the_whole_space() -> None:
+    """The others stay within a box around an evaluated point, with five or more parameters."""
+
+    def sphere(trial: optuna.Trial) -> float:
+        return sum((trial.suggest_float(f"x{i}", 0.0, 1.0) - 0.4) ** 2 for i in range(5))
+
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=0))
+    study.optimize(sphere, n_trials=48)
+    X = np.array([list(trial.params.values()) for trial in study.trials])
+    y = -np.array([trial.value for trial in study.trials])
+    excess = np.array(
+        [
+            np.abs(X[:n] - X[n]).max(axis=1).min() - 0.5 * length_after(y[:n], N_STARTUP)
+            for n in range(N_STARTUP, 48)
+        ]
+    )
+    numbers = np.arange(N_STARTUP, 48)
+    assert (excess[numbers % 6 != 0] < 1e-9).all()
+    assert (excess[numbers % 6 == 0] > 0.0).any()
 
 
 def test_arms_take_turns_by_number_and_continue_their_own_fits(

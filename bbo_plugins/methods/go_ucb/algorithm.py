@@ -18,7 +18,12 @@ from bbo_plugins.acquisition.functions import (
     ConstraintModel,
     log_probability_of_feasibility,
 )
-from bbo_plugins.acquisition.maximize import TrustRegion, clearance_of, maximize_in_region
+from bbo_plugins.acquisition.maximize import (
+    TrustRegion,
+    clearance_of,
+    length_after,
+    maximize_in_region,
+)
 from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity, fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
@@ -39,16 +44,12 @@ if TYPE_CHECKING:
 
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
-    from bbo_plugins.space.dimension import FloatArray, IntArray
+    from bbo_plugins.space.dimension import FloatArray
 
 FIT_NAME = "GO-UCB"  # under which the networks are stored with a trial
 DEFAULT_BETA = 1.0
 DEFAULT_HIDDEN_UNITS = 25
-_LONGEST, _SHORTEST, _FIRST = 1.6, 2.0**-7, 0.8  # as in TuRBO
-_N_SUCCESSES, _N_FAILURES = 2, 5  # in a row, before the length doubles or halves
-_ROUNDING = 1e-9
 _WIDER = 0.5  # mean of log √β beside pending trials, whose standard deviation is 1
-_LEAST_RISE = 1e-3  # of the best value's distance from the median, to be an improvement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,45 +284,3 @@ def _completed(space: SearchSpace, points: FloatArray, worth: FloatArray) -> Flo
         first = np.argmax(active, axis=0)  # 0 if it is nowhere active
         center = points[order[first], np.arange(len(space))]
     return center
-
-
-def length_after(y: FloatArray, n_startup: int, n_beside: IntArray | None = None) -> float:
-    """Return the length of the region after values ``y`` (n,), maximized, in the order of trials.
-
-    Successes in a row double it, failures in a row halve it; a tiny region starts over. A success
-    exceeds the best value by a share of its distance from the median, which no shift of the
-    objective changes. Trials that run at the same time do not know of one another: a failure beside
-    p of them counts as 1 / (p + 1).
-
-    Args:
-        y: Values, shape (n,); -inf for one that cannot be the best.
-        n_startup: How many of them were not suggested from within a region.
-        n_beside: How many others were running when each was suggested, shape (n,); None for none.
-
-    Returns:
-        The length in units of the cube's edge.
-    """
-    length, successes, failures = _FIRST, 0, 0.0
-    shares = 1.0 / (1.0 + (np.zeros(len(y)) if n_beside is None else n_beside))
-    n_first = max(min(n_startup, len(y)), 1)
-    best = float(y[:n_first].max(initial=-np.inf))
-    for i in range(n_first, len(y)):
-        value = float(y[i])
-        if value > best and value > best + _LEAST_RISE * _above_median(y[:i], best):
-            successes, failures = successes + 1, 0.0
-        else:
-            successes, failures = 0, failures + float(shares[i])
-        best = max(best, value)
-        if successes == _N_SUCCESSES:  # Section 3 of Eriksson et al. (2019)
-            length, successes = min(2.0 * length, _LONGEST), 0
-        elif failures > _N_FAILURES - _ROUNDING:
-            length, failures = 0.5 * length, 0.0
-        if length < _SHORTEST:
-            length, successes, failures = _FIRST, 0, 0.0
-    return length
-
-
-def _above_median(y: FloatArray, best: float) -> float:
-    """Return the distance of ``best`` from the median of the finite values."""
-    seen = y[np.isfinite(y)]
-    return best - float(np.median(seen)) if len(seen) else 0.0

@@ -7,22 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bbo_plugins.acquisition.functions import ConstrainedAcquisition, ConstraintModel
 from bbo_plugins.acquisition.maximize import maximize_in_region
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.methods.go_ucb import algorithm
-from bbo_plugins.methods.go_ucb.algorithm import GOUCBOptions, length_after, suggest, upper_bound
+from bbo_plugins.methods.go_ucb.algorithm import GOUCBOptions, suggest, upper_bound
 from bbo_plugins.methods.go_ucb.surrogate import NetworkPosterior, NetworkSurrogate, WarmNetwork
 from bbo_plugins.space import CLOSE, Dimension, SearchSpace
 from tests.oracles import normal
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, unit_box
-
-FIRST = algorithm._FIRST
-SUCCESSES, FAILURES = algorithm._N_SUCCESSES, algorithm._N_FAILURES
 
 if TYPE_CHECKING:
     from bbo_plugins.methods.observations import Observations, Suggestion
@@ -211,41 +205,3 @@ def test_what_cannot_be_fitted_is_said() -> None:
     suggestion = _step(observe(X, _hill(X)), regularization=-1.0)
     assert suggestion.warm_starts == ()
     assert "random" in suggestion.notes[0]
-
-
-# ------------------------------------------------------------------------------ the trust region
-
-
-def test_successes_lengthen_it_and_failures_shorten_it() -> None:
-    """Enough of either in a row, after the start-up; another one in between counts anew."""
-    better = np.concatenate([np.zeros(5), np.arange(1.0, 30.0)])
-    assert length_after(better, len(better)) == FIRST
-    assert length_after(better[: 5 + SUCCESSES - 1], 5) == FIRST
-    assert length_after(better[: 5 + SUCCESSES], 5) == 2.0 * FIRST
-    assert length_after(better, 5) == algorithm._LONGEST
-    worse = np.concatenate([[1.0, 0.0], np.zeros(FAILURES)])
-    assert length_after(worse[:-1], 2) == FIRST
-    assert length_after(worse, 2) == 0.5 * FIRST
-    worse[-2] = 5.0
-    assert length_after(worse, 2) == FIRST
-
-
-def test_running_trials_excuse_failures() -> None:
-    """Failures of trials that ran at the same time count as one."""
-    y = np.concatenate([[1.0, 0.0], np.zeros(4 * FAILURES)])
-    beside = np.full(len(y), 3)
-    assert length_after(y[:-1], 2, beside[:-1]) == FIRST
-    assert length_after(y, 2, beside) == 0.5 * FIRST
-
-
-@given(
-    st.lists(st.floats(-100.0, 100.0), min_size=1, max_size=40),
-    st.integers(1, 10),
-    st.sampled_from([0.25, 1.0, 1024.0]),
-)
-def test_units_do_not_matter(values: list[float], n_startup: int, scale: float) -> None:
-    """The length lies between its limits and does not change with the objective's scale."""
-    y = np.round(np.array(values), 3)
-    length = length_after(y, n_startup)
-    assert algorithm._SHORTEST <= length <= algorithm._LONGEST
-    assert length_after(scale * y, n_startup) == pytest.approx(length)
