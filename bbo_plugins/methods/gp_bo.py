@@ -22,8 +22,8 @@ Deviations:
   conditional parameters, where it brings nothing.
 * A greedy step takes the upper confidence bound with β = 0.5, if the data speak against noise: its
   estimate is below a tenth of the prior's location. A local step searches a trust region around the
-  best mean, if there are five or more parameters. Neither is taken with constraints or conditional
-  parameters.
+  best mean, if there are five or more parameters and no categories. Neither is taken with
+  constraints or conditional parameters.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
@@ -171,7 +171,7 @@ def _suggest_by_model(
     models = Models.fit(space, [training], [training.center], features, options)
     region = None
     if _is_plain(space, training):
-        region = _region(observations, models, options)
+        region = _region(space, observations, models, options)
         if options.greedy and _is_noiseless(models):
             options = replace(options, acquisition="ucb", beta=_GREEDY_BETA)
     acquisition = _acquisition(models, options)
@@ -413,10 +413,15 @@ def _acquisition(models: Models, options: Options) -> ConstrainedAcquisition:
     )
 
 
-def _region(observations: Observations, models: Models, options: Options) -> TrustRegion | None:
-    """Return the trust region around the best mean, None for a step in the whole cube."""
-    n_dimensions = models.known.shape[1]
-    if options.local_after is None or n_dimensions < _LEAST_LOCAL:
+def _region(
+    space: SearchSpace, observations: Observations, models: Models, options: Options
+) -> TrustRegion | None:
+    """Return the trust region around the best mean, None for a step in the whole cube.
+
+    There is none with categories: the best point of another one may be far from that of this one.
+    """
+    is_small = len(space) < _LEAST_LOCAL
+    if options.local_after is None or is_small or (space.n_categories > 0).any():
         return None
     eligible, means = models.eligible, models.means[:, 0]
     center = np.argmax(np.where(eligible, means, -np.inf) if eligible.any() else means)

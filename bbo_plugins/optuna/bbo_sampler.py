@@ -41,8 +41,9 @@ class BBOSampler(ModelSampler):
     Where one of them does not suit the objective, the other one still makes progress.
 
     The network searches a trust region around the best trial. So does the Gaussian process if there
-    are five or more parameters, none of them conditional, and no constraints; in every sixth
-    trial (numbers 0, 6, 12, ...) it searches the whole space. It goes by the expected improvement.
+    are five or more parameters, none of them conditional or categorical, and no constraints; in
+    every sixth trial (numbers 0, 6, 12, ...) it searches the whole space. It goes by the expected
+    improvement.
     For the second of three trials (numbers 1, 4, 7, ...) it goes by an upper confidence bound of
     mean + 0.5 standard deviations, close to its best mean, if there are neither constraints nor
     conditional parameters and the values seem free of noise.

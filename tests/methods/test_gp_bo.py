@@ -16,12 +16,12 @@ from bbo_plugins.acquisition.functions import (
     ConstraintModel,
 )
 from bbo_plugins.acquisition.maximize import length_after
+from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles import normal
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, random_process, unit_box
 
 if TYPE_CHECKING:
-    from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 from tests.oracles.steps import NAMES, bound_acquisition, dense_mean, smooth, step
 
@@ -225,8 +225,14 @@ def test_a_local_step_stays_around_the_best_mean() -> None:
         assert np.abs(step(far, **options).x - X[0]).max() > half
     pruned = observe(X, y, complete=np.arange(40) > 0)
     assert np.abs(step(pruned, local_after=10).x - X[0]).max() > half
-    for known in (observe(X[:, :4], y), observe(X, y, constraints=X[:, :1] - 2.0)):
-        assert np.array_equal(step(known, local_after=10).x, step(known).x)
+    box = {f"x{i}": Dimension.float(0.0, 1.0) for i in range(5)}
+    kinds = SearchSpace({**box, "kind": Dimension.categorical(["a", "b"])})
+    for known, space in (
+        (observe(X[:, :4], y), unit_box(4)),
+        (observe(X, y, constraints=X[:, :1] - 2.0), unit_box(5)),
+        (observe(kinds.snap(np.column_stack([X, X[:, 0]])), y), kinds),
+    ):
+        assert np.array_equal(step(known, space, local_after=10).x, step(known, space).x)
 
 
 @pytest.mark.parametrize("acquisition", NAMES)
