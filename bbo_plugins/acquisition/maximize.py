@@ -104,7 +104,7 @@ def length_after(y: FloatArray, n_startup: int, n_beside: IntArray | None = None
 
     Args:
         y: Values, shape (n,); -inf for one that cannot be the best.
-        n_startup: How many of them were not suggested from within a region.
+        n_startup: How many of them came first, at the start-up; they do not change the length.
         n_beside: How many others were running when each was suggested, shape (n,); None for none.
 
     Returns:

@@ -22,8 +22,8 @@ Deviations:
   conditional parameters, where it brings nothing.
 * A greedy step takes the upper confidence bound with β = 0.5, if the data speak against noise: its
   estimate is below a tenth of the prior's location. A local step searches a trust region around the
-  best mean, if there are five or more parameters and no categories. Neither is taken with
-  constraints or conditional parameters.
+  best mean, if five or more parameters are free, one of them is continuous, and none is a category.
+  Neither is taken with constraints or conditional parameters.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _GREEDY_BETA = 0.5
-_LEAST_LOCAL = 5  # dimensions; in fewer, a step is never local
+_LEAST_LOCAL = 5  # free dimensions; in fewer, a step is never local
 _NO_NOISE = NOISE_FLOOR + 0.1 * NOISE_LOCATION
 _N_ANCHORS = 5
 _N_BRANCHES = 11  # sets of active parameters, the best ones, whose best point is an anchor
@@ -86,10 +86,10 @@ class Options:
         acquisition: Acquisition function to maximize.
         beta: Multiplier of σ for "ucb".
         greedy: Whether the step is greedy; see the module.
-        local_after: For a local step, how many observations were not suggested from within a trust
-            region: those of the start-up. None for a step in the whole cube.
+        local_after: For a local step, how many observations came first, at the start-up: they do
+            not change the length of the region. None for a step in the whole cube.
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
-            again before the space is exhausted.
+            again before the space is exhausted. Nor is one where the repeats so far agree.
         trend: Whether the objective's kernel has a trend, if there are neither constraints nor
             conditions.
         criterion: What the objective's kernel hyperparameters are estimated by.
@@ -343,9 +343,7 @@ def maximized(
         region: Where to search; None for the whole cube.
     """
     known, failed = objectives[0], models.training.still_failed
-    unrepeated = options.deterministic or (
-        space.is_conditional and all(one.repeats_agree for one in objectives)
-    )
+    unrepeated = options.deterministic or all(one.repeats_agree for one in objectives)
     excluded = np.concatenate([known.X, failed]) if unrepeated else failed
     clearance = clearance_of(known.pending, known.X, space)
     if region is not None:
@@ -420,11 +418,12 @@ def _region(
 
     There is none with categories: the best point of another one may be far from that of this one.
     """
-    is_small = len(space) < _LEAST_LOCAL
-    if options.local_after is None or is_small or (space.n_categories > 0).any():
+    free = [axis for axis in space.dimensions if axis.held_at is None]
+    is_discrete = space.size is not None or any(axis.is_categorical for axis in free)
+    eligible = models.eligible
+    if options.local_after is None or len(free) < _LEAST_LOCAL or is_discrete or not eligible.any():
         return None
-    eligible, means = models.eligible, models.means[:, 0]
-    center = np.argmax(np.where(eligible, means, -np.inf) if eligible.any() else means)
+    center = np.argmax(np.where(eligible, models.means[:, 0], -np.inf))
     values = np.where(observations.eligible, observations.y, -np.inf)
     length = length_after(values, options.local_after, observations.n_beside)
     return TrustRegion(models.known[center], length)

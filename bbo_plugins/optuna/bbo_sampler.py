@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _LOG_EVERY = 10  # trials of the models
 _TURNS = 3  # trials of which the second is greedy, and the network suggests the last one
-_GLOBAL = 6  # trials of which the first is the only one that is suggested from the whole space
+_GLOBAL_EVERY = 6  # trials, of which the first one's search is never local
 
 
 class BBOSampler(ModelSampler):
@@ -40,13 +40,15 @@ class BBOSampler(ModelSampler):
     models are fitted to all finished trials, so that each learns from what the other has found.
     Where one of them does not suit the objective, the other one still makes progress.
 
-    The network searches a trust region around the best trial. So does the Gaussian process if there
-    are five or more parameters, none of them conditional or categorical, and no constraints; in
-    every sixth trial (numbers 0, 6, 12, ...) it searches the whole space. It goes by the expected
-    improvement.
-    For the second of three trials (numbers 1, 4, 7, ...) it goes by an upper confidence bound of
-    mean + 0.5 standard deviations, close to its best mean, if there are neither constraints nor
-    conditional parameters and the values seem free of noise.
+    The Gaussian process goes by the expected improvement. For the second of three trials (numbers
+    1, 4, 7, ...) it goes by an upper confidence bound of mean + 0.5 standard deviations, close to
+    its best mean, if there are neither constraints nor conditional parameters and the values seem
+    free of noise.
+
+    The network searches a trust region around the best trial. The Gaussian process has such a
+    region, too, with five or more parameters, if none is conditional or categorical, one at least
+    is continuous, and there are no constraints; in every sixth trial (numbers 0, 6, 12, ...) it
+    searches the whole space.
 
     Every ten trials a line in the log (INFO) says how often each has improved on the best
     value.
@@ -164,10 +166,11 @@ class BBOSampler(ModelSampler):
         if several:
             step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
         else:
+            is_local = snapshot.configuration % _GLOBAL_EVERY != 0
             options = replace(
                 options,
                 greedy=snapshot.configuration % _TURNS == 1,
-                local_after=self._n_startup_trials if snapshot.configuration % _GLOBAL else None,
+                local_after=self._n_startup_trials if is_local else None,
             )
             step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
         return noting_unreadable(step, fits)

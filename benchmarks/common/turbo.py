@@ -7,11 +7,12 @@ shaped by the length-scales, of first length 0.8, doubled after 10 successes and
 failures in a row; min(5000, max(2000, 200 d)) Sobol candidates, of whose coordinates on average 20
 differ from the center's.
 
-Three things differ, for speed or because the tutorial stops there: the fit continues from the one
+Four things differ, for speed or because the tutorial stops there: the fit continues from the one
 before, by at most 50 steps of L-BFGS; the sample is drawn by Matheron's rule from 1,024 random
 features (``draw_matheron_paths``) and not from the joint posterior of the candidates; a box shorter
 than 2⁻⁷ starts over with as many Sobol points as the run had start-up points and with their data
-alone, as in the paper. Float parameters on a linear scale only.
+alone, as in the paper; a fit whose line search fails keeps what it has reached. Float parameters on
+a linear scale only.
 
 ``benchmarks.common.scbo`` is the same under constraints. So outcomes are the value, which is
 maximized, and after it the constraints, kept at most at zero; TuRBO has none of them.
@@ -60,8 +61,8 @@ class Region:
 
     def update(self, y: float, dimension: int, violation: float = 0.0) -> None:
         """Count a value that was suggested from within the box, and resize it."""
-        least, best = self.best
-        success = (-violation, y) > (least, best + LEAST_RISE * abs(best))
+        feasibility, best = self.best
+        success = (-violation, y) > (feasibility, best + LEAST_RISE * abs(best))
         self.successes = self.successes + 1 if success else 0
         self.failures = 0 if success else self.failures + 1
         if self.successes == SUCCESSES:

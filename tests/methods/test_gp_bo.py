@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -223,14 +224,24 @@ def test_a_local_step_stays_around_the_best_mean() -> None:
         local = step(far, local_after=10, **options)
         assert np.abs(local.x - X[0]).max() <= half + 1e-12
         assert np.abs(step(far, **options).x - X[0]).max() > half
-    pruned = observe(X, y, complete=np.arange(40) > 0)
-    assert np.abs(step(pruned, local_after=10).x - X[0]).max() > half
+    beside = np.full(40, 3)  # running trials excuse failures, so the box is longer
+    wide = step(replace(far, n_beside=beside), local_after=10, acquisition="ucb", beta=1e3)
+    assert half < np.abs(wide.x - X[0]).max() <= 0.5 * length_after(y, 10, beside)
+    complete = np.arange(40) > 0
+    half = 0.5 * length_after(np.where(complete, y, -np.inf), 10)
+    pruned = step(observe(X, y, complete=complete), local_after=10)
+    assert np.abs(pruned.x - X[1 + np.argmax(y[1:])]).max() <= half + 1e-12
     box = {f"x{i}": Dimension.float(0.0, 1.0) for i in range(5)}
     kinds = SearchSpace({**box, "kind": Dimension.categorical(["a", "b"])})
+    levels = SearchSpace({f"x{i}": Dimension.int(1, 9) for i in range(5)})
+    held = SearchSpace({**box, "x0": Dimension.float(0.0, 1.0).held(0.3)})
     for known, space in (
         (observe(X[:, :4], y), unit_box(4)),
         (observe(X, y, constraints=X[:, :1] - 2.0), unit_box(5)),
         (observe(kinds.snap(np.column_stack([X, X[:, 0]])), y), kinds),
+        (observe(levels.snap(X), y), levels),
+        (observe(held.snap(X), y), held),
+        (observe(X, y, complete=np.zeros(40, dtype=bool)), unit_box(5)),
     ):
         assert np.array_equal(step(known, space, local_after=10).x, step(known, space).x)
 

@@ -11,6 +11,7 @@ import pytest
 
 from bbo_plugins import InnerHorizon, UHEBOSampler
 from bbo_plugins.acquisition.maximize import length_after
+from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler
 from bbo_plugins.optuna.study.attributes import Proposal
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from optuna.trial import FrozenTrial
+
+    from bbo_plugins.methods.observations import Suggestion
 
 N_STARTUP = 4
 
@@ -87,8 +90,18 @@ def test_each_turn_is_what_a_sampler_of_its_own_suggests(
         assert study.trials[-1].params == alone.trials[-1].params
 
 
-def test_every_sixth_trial_is_suggested_from_the_whole_space() -> None:
+def test_every_sixth_trial_is_suggested_from_the_whole_space(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The others stay within a box around an evaluated point, with five or more parameters."""
+    asked: dict[int, int | None] = {}
+    suggest = gp_bo.suggest
+
+    def watched(*args: Any, options: gp_bo.Options, **known: Any) -> Suggestion:
+        asked[len(args[1].y)] = options.local_after
+        return suggest(*args, options=options, **known)
+
+    monkeypatch.setattr(gp_bo, "suggest", watched)
 
     def sphere(trial: optuna.Trial) -> float:
         return sum((trial.suggest_float(f"x{i}", 0.0, 1.0) - 0.4) ** 2 for i in range(5))
@@ -103,6 +116,8 @@ def test_every_sixth_trial_is_suggested_from_the_whole_space() -> None:
             for n in range(N_STARTUP, 48)
         ]
     )
+    by_process = [n for n in range(N_STARTUP, 48) if n % 3 != 2]
+    assert asked == {n: N_STARTUP if n % 6 else None for n in by_process}
     numbers = np.arange(N_STARTUP, 48)
     assert (excess[numbers % 6 != 0] < 1e-9).all()
     assert (excess[numbers % 6 == 0] > 0.0).any()
@@ -132,6 +147,25 @@ def test_the_log_says_which_arm_improved(caplog: pytest.LogCaptureFixture) -> No
         third = sum(number % 3 == 2 for number in better)
         expected.append((n, len(better) - third, third))
     assert [args[1:] for args in said if isinstance(args, tuple)] == expected
+
+
+@pytest.mark.parametrize("has_noise", [False, True])
+@pytest.mark.parametrize("kind", [BBOSampler, UHEBOSampler, GOUCBSampler])
+def test_a_small_space_is_not_repeated_once_a_repeat_agrees(
+    kind: type[BBOSampler | UHEBOSampler | GOUCBSampler], has_noise: bool
+) -> None:
+    """At most one repeat where the values are the same; with noise repeats teach something."""
+
+    def steps(trial: optuna.Trial) -> float:
+        x, y = (trial.suggest_int(name, 0, 9) for name in "xy")
+        noise = float(np.random.default_rng(trial.number).standard_normal()) if has_noise else 0.0
+        return (x - 4) ** 2 + (y - 7) ** 2 + 3.0 * noise
+
+    study = optuna.create_study(sampler=kind(n_startup_trials=N_STARTUP, seed=0))
+    study.optimize(steps, n_trials=40)
+    points = [tuple(trial.params.values()) for trial in study.trials]
+    n_repeats = len(points) - len(set(points))
+    assert n_repeats > 1 if has_noise else n_repeats <= 1
 
 
 def test_the_horizon_tells_the_noise() -> None:
