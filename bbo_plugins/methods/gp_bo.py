@@ -89,7 +89,7 @@ class Options:
         local_after: For a local step, how many observations came first, at the start-up: they do
             not change the length of the region. None for a step in the whole cube.
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
-            again before the space is exhausted. Nor is one where the repeats so far agree.
+            again before the space is exhausted. Nor is one if enough repeats agree.
         trend: Whether the objective's kernel has a trend, if there are neither constraints nor
             conditions.
         criterion: What the objective's kernel hyperparameters are estimated by.
@@ -343,7 +343,7 @@ def maximized(
         region: Where to search; None for the whole cube.
     """
     known, failed = objectives[0], models.training.still_failed
-    unrepeated = options.deterministic or all(one.repeats_agree for one in objectives)
+    unrepeated = options.deterministic or all(one.repeats_agree(space) for one in objectives)
     excluded = np.concatenate([known.X, failed]) if unrepeated else failed
     clearance = clearance_of(known.pending, known.X, space)
     if region is not None:
@@ -416,12 +416,13 @@ def _region(
 ) -> TrustRegion | None:
     """Return the trust region around the best mean, None for a step in the whole cube.
 
-    There is none with categories: the best point of another one may be far from that of this one.
+    There is none with few free dimensions, in a finite space, or if no point may be the best. Nor
+    with categories: the best point of another one may be far from that of this one.
     """
     free = [axis for axis in space.dimensions if axis.held_at is None]
-    is_discrete = space.size is not None or any(axis.is_categorical for axis in free)
+    is_unsuited = len(free) < _LEAST_LOCAL or any(axis.is_categorical for axis in free)
     eligible = models.eligible
-    if options.local_after is None or len(free) < _LEAST_LOCAL or is_discrete or not eligible.any():
+    if options.local_after is None or is_unsuited or space.size is not None or not eligible.any():
         return None
     center = np.argmax(np.where(eligible, models.means[:, 0], -np.inf))
     values = np.where(observations.eligible, observations.y, -np.inf)

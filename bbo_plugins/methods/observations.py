@@ -15,9 +15,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 NO_ARM = -1
+_ENOUGH_REPEATS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,12 +87,18 @@ class Observations:
         still = [row for row in self.failed if row.tobytes() not in evaluated]
         return np.array(still).reshape(len(still), self.X.shape[1])
 
-    @property
-    def repeats_agree(self) -> bool:
-        """Whether a point was evaluated again, and each that was had the same value each time."""
-        points = {row.tobytes() for row in self.X}
-        pairs = {(row.tobytes(), value) for row, value in zip(self.X, self.y, strict=True)}
-        return len(points) == len(pairs) < len(self.y)
+    def repeats_agree(self, space: SearchSpace) -> bool:
+        """Whether some points were evaluated again, and each that was had the same value each time.
+
+        Three repeats are enough, as values may be equal by accident; one where parameters are
+        conditional. Pruned trials do not count. Known noise is noise.
+        """
+        if self.noise_variance is not None and (self.noise_variance > 0.0).any():
+            return False
+        keys = [row.tobytes() for row in self.X[self.complete]]
+        n_points, n_pairs = len(set(keys)), len(set(zip(keys, self.y[self.complete], strict=True)))
+        least = 1 if space.is_conditional else _ENOUGH_REPEATS
+        return n_points == n_pairs <= len(keys) - least
 
     @property
     def reported_constraints(self) -> list[FloatArray]:

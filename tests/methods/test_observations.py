@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from bbo_plugins.methods.observations import Observations
+from bbo_plugins.space import Dimension, SearchSpace, Split
+from tests.oracles.problems import observe, unit_box
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 VALID: dict[str, Any] = {
     "X": np.full((3, 2), 0.5),
@@ -62,3 +67,29 @@ def test_what_matters_under_constraints() -> None:
     for none in (nowhere, free):
         assert none.best_feasible is None
         assert none.center is None
+
+
+def test_repeats_agree_once_three_had_the_same_value() -> None:
+    """One is enough under conditions; a pruned trial is no repeat, and known noise is noise."""
+    box, kind = unit_box(1), Dimension.categorical(["a", "b"])
+    branches = SearchSpace(
+        {"kind": kind, "x": Dimension.float(0.0, 1.0)}, {"x": Split("kind", (0.5,), (True, False))}
+    )
+
+    def agree(
+        values: Sequence[float], points: Sequence[int], space: SearchSpace = box, **known: Any
+    ) -> bool:
+        X = np.tile(np.array(points, dtype=np.float64)[:, None] / 9, (1, len(space)))
+        return observe(X, values, **known).repeats_agree(space)
+
+    assert agree([1.0, 1.0, 1.0, 1.0], [0, 0, 0, 0])
+    assert agree([1.0, 2.0, 1.0, 2.0, 2.0], [0, 1, 0, 1, 1])
+    assert not agree([1.0, 1.0, 1.0], [0, 0, 0])
+    assert not agree([1.0, 1.0, 1.0, 1.0, 2.0], [0, 0, 0, 0, 0])
+    assert agree([1.0, 1.0], [0, 0], branches)
+    assert not agree([1.0, 2.0], [0, 1], branches)
+    pruned = np.array([True, True, True, False])
+    assert not agree([1.0, 1.0, 1.0, 1.0], [0, 0, 0, 0], complete=pruned)
+    assert agree([1.0, 1.0, 1.0, 1.0, 7.0], [0, 0, 0, 0, 0], complete=np.arange(5) < 4)
+    assert not agree([1.0] * 4, [0] * 4, noise_variance=np.array([math.nan, 0.1, 0.0, 0.0]))
+    assert agree([1.0] * 4, [0] * 4, noise_variance=np.zeros(4))

@@ -151,10 +151,10 @@ def test_the_log_says_which_arm_improved(caplog: pytest.LogCaptureFixture) -> No
 
 @pytest.mark.parametrize("has_noise", [False, True])
 @pytest.mark.parametrize("kind", [BBOSampler, UHEBOSampler, GOUCBSampler])
-def test_a_small_space_is_not_repeated_once_a_repeat_agrees(
+def test_a_small_space_is_not_repeated_once_repeats_agree(
     kind: type[BBOSampler | UHEBOSampler | GOUCBSampler], has_noise: bool
 ) -> None:
-    """At most one repeat where the values are the same; with noise repeats teach something."""
+    """At most three repeats where the values are the same; with noise repeats teach something."""
 
     def steps(trial: optuna.Trial) -> float:
         x, y = (trial.suggest_int(name, 0, 9) for name in "xy")
@@ -165,7 +165,7 @@ def test_a_small_space_is_not_repeated_once_a_repeat_agrees(
     study.optimize(steps, n_trials=40)
     points = [tuple(trial.params.values()) for trial in study.trials]
     n_repeats = len(points) - len(set(points))
-    assert n_repeats > 1 if has_noise else n_repeats <= 1
+    assert n_repeats > 3 if has_noise else n_repeats <= 3
 
 
 def test_the_horizon_tells_the_noise() -> None:

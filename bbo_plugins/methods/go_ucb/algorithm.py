@@ -62,8 +62,8 @@ class GOUCBOptions:
         beta: β; the bound has √β posterior standard deviations.
         regularization: λ, noise variance of standardized targets; None to estimate it.
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
-            again before the space is exhausted. In a space with a continuous parameter, or where
-            the repeats so far agree, none is in either case.
+            again before the space is exhausted. In a space with a continuous parameter, or if
+            enough repeats agree, none is in either case.
     """
 
     n_startup: int
@@ -182,7 +182,7 @@ def suggest_by_model(
         only_feasibility=not eligible.any(),
     )
     # Among infinitely many points, one close by teaches as much as a repeat, and more.
-    unrepeated = options.deterministic or space.size is None or observations.repeats_agree
+    unrepeated = options.deterministic or space.size is None or observations.repeats_agree(space)
     x = maximize_in_region(
         acquisition,
         space,

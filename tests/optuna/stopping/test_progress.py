@@ -93,7 +93,6 @@ def objective(trial):
     return (x - 0.4) ** 2 + (y - 0.7) ** 2
 terminator = RegretGapTerminator(min_n_trials=20, patience=2, eta=0.6)
 study.optimize(objective, n_trials=200, callbacks=[terminator])
-print(any(record.terminate for record in terminator.history(study)))
 """
 
 
@@ -101,20 +100,13 @@ def test_processes_share_a_storage(tmp_path: Path) -> None:
     """Two processes: one record per completion, and the stop that one finds ends both."""
     path = str(tmp_path / "journal.log")
     study = new_study(JournalStorage(JournalFileBackend(path)), study_name="s")
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WORKER, path, seed], stdout=subprocess.PIPE, text=True
-        )
-        for seed in "12"
-    ]
-    outputs = [worker.communicate(timeout=120)[0] for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0]
-    assert outputs == ["True\n", "True\n"]
+    workers = [subprocess.Popen([sys.executable, "-c", WORKER, path, seed]) for seed in "12"]
+    assert [worker.wait(timeout=120) for worker in workers] == [0, 0]
     terminator = RegretGapTerminator(min_n_trials=20, patience=2, eta=0.6)
     terminator.evaluate(study)  # what one has overwritten of the other is made again
     history = terminator.history(study)
     n = len(study.get_trials(deepcopy=False))
-    assert 20 <= n < 200
+    assert 20 <= n < 200  # each of them would have run 200
     assert [record.n_trials for record in history] == list(range(1, n + 1))
     assert sorted(_places(study, terminator)) == list(range(n))
     assert any(record.terminate for record in history)
