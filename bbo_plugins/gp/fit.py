@@ -14,7 +14,7 @@ prior's location and says so in :attr:`Fit.note`; nothing here raises.
 
 The default prior is an independent normal distribution of each log hyperparameter,
 
-    log ℓ_i ~ N(log(0.35 √d), 1),    log s² ~ N(0, 1),    log σ_n² ~ N(log 1e-3, 2²),
+    log ℓ_i ~ N(log(0.35 √d), 1),    log s² ~ N(0, 1),    log σ_n² ~ N(log 1e-3, 3²),
     log τ₁², log τ₂² ~ N(log 0.1, 1.5²),
 
 for standardized targets and inputs in the unit cube. The location of the length-scales grows with
@@ -377,5 +377,5 @@ def default_prior(
     n_trend = 2 if trend else 0
     trends = [math.log(TREND_LOCATION)] * n_trend
     location = np.array([*length_scales, 0.0, *trends, math.log(NOISE_LOCATION)])
-    scale = np.array([1.0] * (n_dimensions + 1) + [1.5] * n_trend + [2.0])
+    scale = np.array([1.0] * (n_dimensions + 1) + [1.5] * n_trend + [3.0])
     return NormalPrior(location=location, scale=scale)

@@ -40,7 +40,7 @@ from bbo_plugins.gp.kernels import (
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
-NOISE_FLOOR = 1e-6
+NOISE_FLOOR = 1e-10
 _SQRT_5 = math.sqrt(5.0)
 LOG_2PI = math.log(2.0 * math.pi)
 _N_TREND = 2  # hyperparameters of a trend

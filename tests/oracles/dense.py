@@ -87,6 +87,11 @@ def noisy_covariance(
     return K + np.diag(noise)
 
 
+def rounding(K: FloatArray) -> float:
+    """Return the relative error that rounding may bring into a solution with ``K`` (n, n)."""
+    return float(np.finfo(float).eps * np.linalg.cond(K))
+
+
 def log_likelihood(K: FloatArray, y: FloatArray) -> float:
     """Return log N(y | 0, K) for the covariance matrix ``K`` (n, n) of the noisy targets."""
     _, log_determinant = np.linalg.slogdet(K)

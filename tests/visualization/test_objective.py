@@ -15,7 +15,7 @@ from scipy import stats
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import Hyperparameters
+from bbo_plugins.gp.likelihood import NOISE_FLOOR, Hyperparameters
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods.training_subset import MAX_MODELED
@@ -103,7 +103,7 @@ def test_posterior_is_that_of_the_stored_estimate() -> None:
     theta, d = _stored_theta(study.trials[-1]), len(MIXED)
     counts = [int(n) for n in posterior.space.n_categories]
     z = posterior.transform.forward(-np.array([trial.value for trial in study.trials]))
-    scales, signal, noise = np.exp(theta[:d]), math.exp(theta[d]), 1e-6 + math.exp(theta[-1])
+    scales, signal, noise = np.exp(theta[:d]), math.exp(theta[d]), NOISE_FLOOR + math.exp(theta[-1])
     trend = np.exp(theta[d + 1 : d + 3]).tolist()
     X = posterior.space.encode([trial.params for trial in study.trials])
     new = posterior.space.snap(np.random.default_rng(0).random((20, d)))

@@ -38,7 +38,7 @@ from bbo_plugins.methods.go_ucb.regression import factorize, solve
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
-NOISE_FLOOR = 1e-6
+NOISE_FLOOR = 1e-10
 N_THETA = 8  # six scales in the order of :class:`Scales`, log λ, q
 LOG_NOISE, GROWTH = 6, 7
 # Mean and standard deviation of a normal prior on θ; the constant's scale is fixed.

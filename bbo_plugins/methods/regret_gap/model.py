@@ -17,14 +17,15 @@ from scipy.linalg import blas, lapack
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.gp.fit import WarmStart, fit_map
-from bbo_plugins.gp.likelihood import NOISE_FLOOR, Hyperparameters
 from bbo_plugins.gp.posterior import GaussianProcess
 
 if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FeatureMap
+    from bbo_plugins.gp.likelihood import Hyperparameters
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
+LEAST_NOISE = 1e-6  # of the variance of the standardized targets
 _VARIANCE_FLOOR = 1e-12  # relative to the signal's: below it a variance is rounding error
 _CLIP_FACTOR = 3.0
 _SUSPECT_SHARE = 20  # one target in so many may be an outlier
@@ -95,7 +96,7 @@ class StoppingModel:
         z: FloatArray,
         features: FeatureMap,
         *,
-        minimum_noise: float = NOISE_FLOOR,
+        minimum_noise: float = LEAST_NOISE,
         deterministic: bool = False,
         shared: Hyperparameters | None = None,
         warm_start: WarmStart | None = None,
@@ -107,7 +108,7 @@ class StoppingModel:
             z: Standardized targets, not all 0, shape (n,).
             features: The kernel's feature map.
             minimum_noise: Floor under the noise variance, applied after the fit.
-            deterministic: Whether the noise variance is fixed at its smallest, ``NOISE_FLOOR``.
+            deterministic: Whether the noise variance is fixed at its smallest, ``LEAST_NOISE``.
             shared: Hyperparameters of a fit to the same points and other, transformed targets.
             warm_start: :attr:`warm_start` of an earlier fit; not used with ``shared``.
 
@@ -117,7 +118,7 @@ class StoppingModel:
         Raises:
             ValueError: The covariance matrix could not be factorized at all.
         """
-        limits = (NOISE_FLOOR, NOISE_FLOOR) if deterministic else (minimum_noise, math.inf)
+        limits = (LEAST_NOISE, LEAST_NOISE) if deterministic else (minimum_noise, math.inf)
         if shared is not None:
             return cls(_taken_over(shared, X, z, features, limits), None, ())
         fit = fit_map(X, z, features, fit_noise=not deterministic, warm_start=warm_start)

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bbo_plugins import errors
-from bbo_plugins.gp.likelihood import NOISE_FLOOR
 from bbo_plugins.methods.regret_gap.bound import cross_validation_threshold
+from bbo_plugins.methods.regret_gap.model import LEAST_NOISE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ WITH_ETA = ("relative", "median")
 # Smallest noise variance for the regret gap, of the variance of the standardized targets, by the
 # threshold: docs/terminator.md, "The noise floor".
 _GAP_NOISE = 1e-2
-_GAP_NOISE_OF = {"median": 1e-4, "auto": NOISE_FLOOR}
+_GAP_NOISE_OF = {"median": 1e-4, "auto": LEAST_NOISE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ class StoppingRule:
     def noise_floor(self) -> float:
         """The smallest λ⁻¹ that the model has, of the variance of the standardized targets."""
         if self.criterion != "regret-gap" or self.deterministic_objective:
-            return NOISE_FLOOR
+            return LEAST_NOISE
         return _GAP_NOISE_OF.get(str(self.threshold), _GAP_NOISE)
 
     def threshold_of(

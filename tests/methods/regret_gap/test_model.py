@@ -12,9 +12,10 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from bbo_plugins.gp.fit import fit_map
 from bbo_plugins.gp.kernels import FeatureMap, Trend
-from bbo_plugins.gp.likelihood import NOISE_FLOOR, Hyperparameters
+from bbo_plugins.gp.likelihood import Hyperparameters
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods.regret_gap.model import (
+    LEAST_NOISE,
     StandardizedTargets,
     StoppingModel,
     candidates,
@@ -79,7 +80,7 @@ def test_noise_has_a_floor_after_the_fit(deterministic: bool) -> None:
         X, z, features, minimum_noise=FLOOR, deterministic=deterministic, warm_start=warm
     )
     found = model.after.hyperparameters
-    assert found.noise_variance == (NOISE_FLOOR if deterministic else FLOOR)
+    assert found.noise_variance == (LEAST_NOISE if deterministic else FLOOR)
     assert found.signal_variance == fit.hyperparameters.signal_variance
     assert found.length_scales.tolist() == fit.hyperparameters.length_scales.tolist()
     again = GaussianProcess.from_data(X, z, found, features)
