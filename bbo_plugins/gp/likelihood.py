@@ -13,7 +13,8 @@ the two formulas only; what is left is in the common base, :class:`BoundCriterio
 
 θ = (log ℓ_1, ..., log ℓ_d, log s², log τ₁², log τ₂², log ν) where the noise variance is σ_n² =
 floor + ν: the floor bounds σ_n² from below without a constraint for the optimizer. Without a trend
-its two entries are absent; with ``fit_noise=False`` the last one is, and σ_n² = floor.
+its two entries are absent; with ``fit_noise=False`` the last one is, and σ_n² is the floor of
+stated noise, which is larger.
 
 Source: Rasmussen & Williams (2006), "Gaussian Processes for Machine Learning", section 5.4.1.
 """
@@ -40,7 +41,8 @@ from bbo_plugins.gp.kernels import (
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
-NOISE_FLOOR = 1e-10
+NOISE_FLOOR = 1e-10  # of an estimate
+STATED_NOISE_FLOOR = 1e-8  # of noise that is stated, which cannot rise where the model is inexact
 _SQRT_5 = math.sqrt(5.0)
 LOG_2PI = math.log(2.0 * math.pi)
 _N_TREND = 2  # hyperparameters of a trend
@@ -75,7 +77,9 @@ class Hyperparameters:
         return cls(
             length_scales=np.exp(theta[:d]),
             signal_variance=math.exp(theta[d]),
-            noise_variance=NOISE_FLOOR + (0.0 if n_others % 2 else math.exp(theta[-1])),
+            noise_variance=STATED_NOISE_FLOOR
+            if n_others % 2
+            else NOISE_FLOOR + math.exp(theta[-1]),
             trend=_trend_at(theta, d) if n_others > _N_TREND else None,
         )
 
@@ -95,7 +99,7 @@ def noise_diagonal(n: int, noise_variance: float, known: FloatArray | None) -> F
     """
     if known is None:
         return np.full(n, noise_variance)
-    return np.where(np.isnan(known), noise_variance, np.maximum(known, NOISE_FLOOR))
+    return np.where(np.isnan(known), noise_variance, np.maximum(known, STATED_NOISE_FLOOR))
 
 
 def is_noise_estimated(known: FloatArray | None, *, fit_noise: bool) -> bool:
@@ -167,13 +171,14 @@ class BoundCriterion(ABC):
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             signal = math.exp(min(float(theta[d]), 700.0))
             excess_noise = math.exp(min(float(theta[-1]), 700.0)) if self.fit_noise else 0.0
+            floor = NOISE_FLOOR if self.fit_noise else STATED_NOISE_FLOOR
             A = self._columns * (_SQRT_5 * np.exp(-theta[:d]))[self._features.dimension_of_column]
             variances = np.exp(theta[d + 1 : d + 1 + len(self._trend_matrices)])
             correlation, slope = self._correlation_and_slope(A)
             for variance, matrix in zip(variances, self._trend_matrices, strict=True):
                 correlation += np.multiply(matrix, variance, out=self._buffers[0])
             K = np.multiply(correlation, signal, out=correlation)
-        noise = noise_diagonal(n, NOISE_FLOOR + excess_noise, self._known_noise)
+        noise = noise_diagonal(n, floor + excess_noise, self._known_noise)
         K[np.diag_indices(n)] = (K.diagonal() if self._trend_matrices else signal) + noise
         # K is symmetric, so its transpose is the Fortran-ordered array that LAPACK can overwrite.
         L, info = lapack.dpotrf(K.T, lower=1, clean=1, overwrite_a=1)

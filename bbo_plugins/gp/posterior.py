@@ -39,7 +39,7 @@ _VARIANCE_FLOOR = 1e-12  # relative to the prior's: below it a variance is round
 # Forming L⁻¹ pays for so many observations at most, and for so many columns at least.
 _MAX_INVERTED, _MIN_COLUMNS = 500, 64
 _BLOCK = 256  # points predicted at a time: their n columns should stay in the processor's cache
-_JITTERS = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)  # relative to s², tried in turn
+_JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # relative to s², tried in turn
 
 
 @dataclass(frozen=True)

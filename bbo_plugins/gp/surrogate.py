@@ -84,10 +84,7 @@ class Surrogate:
         process = GaussianProcess.from_data(
             X, z, fit.hyperparameters, features, known_noise=known, cholesky=fit.cholesky
         )
-        notes = [fit.note] if fit.note else []
-        if process.jitter > 0.0:
-            notes.append("the covariance matrix needed jitter on its diagonal to be factorized")
-        return cls(process, transform, fit.warm_start, tuple(notes))
+        return cls(process, transform, fit.warm_start, (fit.note,) if fit.note else ())
 
     @property
     def limit(self) -> float:

@@ -187,7 +187,8 @@ def test_warm_fits_are_short_and_as_good(name: str, d: int, fit_noise: bool) -> 
             losses.append(cold.log_posterior - fit.log_posterior)
         warm = cold.warm_start
     assert np.median(n_evaluations) <= 10
-    # Another mode may win when one point comes in; a cold fit is due from time to time, not always.
+    # Another mode may win when one point comes in, with more noise or less; a cold fit is due from
+    # time to time, not always.
     assert np.mean(np.array(losses) < 1e-2) >= 0.85
     assert max(losses) < 1.0
 

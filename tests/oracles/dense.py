@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bbo_plugins.gp.likelihood import NOISE_FLOOR
+from bbo_plugins.gp.likelihood import NOISE_FLOOR, STATED_NOISE_FLOOR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,11 +77,11 @@ def noisy_covariance(
     unknown.
     """
     n, d = X.shape
-    excess = math.exp(theta[-1]) if len(theta) in {d + 2, d + 4} else 0.0
+    is_estimated = len(theta) in {d + 2, d + 4}
     trend = np.exp(theta[d + 1 : d + 3]).tolist() if len(theta) >= d + 3 else (0.0, 0.0)
-    noise = np.full(n, NOISE_FLOOR + excess)
+    noise = np.full(n, NOISE_FLOOR + math.exp(theta[-1]) if is_estimated else STATED_NOISE_FLOOR)
     if known_noise is not None:
-        known = np.maximum(np.nan_to_num(known_noise), NOISE_FLOOR)
+        known = np.maximum(np.nan_to_num(known_noise), STATED_NOISE_FLOOR)
         noise = np.where(np.isnan(known_noise), noise, known)
     K = covariance(X, X, np.exp(theta[:d]), math.exp(theta[d]), n_categories, trend)
     return K + np.diag(noise)

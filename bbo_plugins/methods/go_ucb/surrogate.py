@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bbo_plugins.gp.likelihood import STATED_NOISE_FLOOR
 from bbo_plugins.gp.surrogate import transformed_noise
 from bbo_plugins.gp.targets import BoxCoxTransform
 from bbo_plugins.methods.go_ucb.evidence import (
     GROWTH,
     LOG_NOISE,
-    NOISE_FLOOR,
     TYPICAL,
     NoiseModel,
     ScaleEvidence,
@@ -158,7 +158,7 @@ class NetworkSurrogate:
         Raises:
             ValueError: A Gram matrix could not be factorized.
         """
-        fixed = math.log(NOISE_FLOOR) if deterministic else None
+        fixed = math.log(STATED_NOISE_FLOOR) if deterministic else None
         if regularization is not None:
             fixed = math.log(regularization)
         U = inputs(X, features)

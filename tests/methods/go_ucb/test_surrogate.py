@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.methods.go_ucb.evidence import NOISE_FLOOR
+from bbo_plugins.gp.likelihood import STATED_NOISE_FLOOR
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_noise_can_be_known_or_none() -> None:
     model = _fit(X, y, noise_variance=variances)
     expected = 0.01 * model.transform.derivative(y[3:4])[0] ** 2
     assert model.ball.noise[3] == pytest.approx(expected)
-    assert _fit(X, y, deterministic=True).noise_variance == pytest.approx(NOISE_FLOOR)
+    assert _fit(X, y, deterministic=True).noise_variance == pytest.approx(STATED_NOISE_FLOOR)
     assert _fit(X, y, regularization=0.07).noise_variance == pytest.approx(0.07)
 
 

@@ -65,7 +65,8 @@ def test_gradients_agree_with_differences(loss: FitCriterion, fit_noise: bool) -
     for _ in range(3):
         theta = random_theta(rng, 3)[: criterion.n_parameters]
         K = dense.noisy_covariance(X, theta, counts, known)
-        tolerance = 1e-6 + 1e3 * dense.rounding(K)
+        tolerance = 1e-6 + 1e4 * dense.rounding(K)
+        assert tolerance < 0.1
         numeric = numeric_gradient(lambda t: criterion(t)[0], theta)
         scale = float(np.abs(numeric).max())
         np.testing.assert_allclose(criterion(theta)[1], numeric, atol=tolerance * scale)
@@ -194,8 +195,9 @@ def test_value_and_gradient_agree_with_refits(
     expected = float(weights @ _refitted_densities(K, y))
     # Without noise on the diagonal the matrix is badly conditioned, for both sides.
     rounding = dense.rounding(K)
+    assert rounding < 1e-5
     tolerance = 1e-8 + 10.0 * rounding
     assert value == pytest.approx(expected, rel=tolerance, abs=tolerance)
     numeric = numeric_gradient(lambda t: criterion(t)[0], theta)
     scale = max(1.0, float(np.abs(numeric).max()))
-    np.testing.assert_allclose(gradient, numeric, atol=(1e-7 + 1e3 * rounding) * scale)
+    np.testing.assert_allclose(gradient, numeric, atol=(1e-7 + 1e4 * rounding) * scale)
