@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
@@ -86,7 +86,7 @@ def test_value_and_gradient_agree_with_the_dense_formula(
     K = dense.noisy_covariance(X, theta, counts, known)
     # Without noise on the diagonal the matrix is badly conditioned, for both sides.
     rounding = dense.rounding(K)
-    assert rounding < 1e-5
+    assume(rounding < 1e-5)  # beyond that, differences say nothing
     assert value == pytest.approx(dense.log_likelihood(K, y), rel=1e-8 + 10.0 * rounding)
     numeric = numeric_gradient(lambda t: likelihood(t)[0], theta)
     scale = max(1.0, float(np.abs(numeric).max()))
