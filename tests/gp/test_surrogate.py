@@ -112,3 +112,15 @@ def test_the_factor_of_such_a_fit_is_the_posteriors(
     new = np.random.default_rng(1).random((10, 2))
     for ours, theirs in zip(process.predict(new), fresh.predict(new), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("deterministic, least, most", [(False, 1e-10, 1e-7), (True, 1e-8, 1e-8)])
+def test_a_smooth_objective_has_next_to_no_noise(
+    deterministic: bool, least: float, most: float
+) -> None:
+    """An estimate gets small enough to tell values near the best apart; without one it is fixed."""
+    X = np.random.default_rng(0).random((40, 2))
+    X[20:] = 0.4 + 0.05 * (X[20:] - 0.5)
+    y = -np.square(X - 0.4).sum(axis=1)
+    process = Surrogate.fit(X, y, NUMERIC, deterministic=deterministic).process
+    assert least <= process.hyperparameters.noise_variance <= most

@@ -32,13 +32,13 @@ import numpy as np
 from scipy import optimize
 from scipy.linalg import lapack
 
+from bbo_plugins.gp.likelihood import NOISE_FLOOR, STATED_NOISE_FLOOR
 from bbo_plugins.methods.go_ucb.network import HILL, LinearizedNetwork, Network, Scales
 from bbo_plugins.methods.go_ucb.regression import factorize, solve
 
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
-NOISE_FLOOR = 1e-10
 N_THETA = 8  # six scales in the order of :class:`Scales`, log λ, q
 LOG_NOISE, GROWTH = 6, 7
 # Mean and standard deviation of a normal prior on θ; the constant's scale is fixed.
@@ -111,9 +111,13 @@ class NoiseModel:
         return np.sort(np.concatenate([nearest, others[places.astype(np.int64)]]))
 
     def variances(self, theta: FloatArray) -> FloatArray:
-        """Return N (n,) at ``theta`` (8,), not below the floor."""
+        """Return N (n,) at ``theta`` (8,), not below the floors."""
         unknown = np.exp(theta[LOG_NOISE] + theta[GROWTH] * self.log_distances)
-        return np.maximum(np.where(np.isnan(self.known), unknown, self.known), NOISE_FLOOR)
+        return np.where(
+            np.isnan(self.known),
+            np.maximum(unknown, NOISE_FLOOR),
+            np.maximum(self.known, STATED_NOISE_FLOOR),
+        )
 
     def gradient(self, variances: FloatArray, by_variance: FloatArray) -> FloatArray:
         """Return derivatives by log λ and q.

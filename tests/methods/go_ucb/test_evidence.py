@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bbo_plugins.gp.likelihood import NOISE_FLOOR, STATED_NOISE_FLOOR
 from bbo_plugins.methods.go_ucb.evidence import (
     GROWTH,
     LOG_NOISE,
     N_THETA,
-    NOISE_FLOOR,
     TYPICAL,
     NoiseModel,
     ScaleEvidence,
@@ -89,10 +89,15 @@ def test_gradient_agrees_with_a_numeric_one() -> None:
     theta[LOG_NOISE], theta[GROWTH] = np.log(NOISE_FLOOR) - 0.1, 1.0  # some are at the floor
     by_variance = np.random.default_rng(0).standard_normal(N)
     noise = _noise(_problem()[0])
-    slopes = noise.gradient(noise.variances(theta), by_variance)
-    numeric = numeric_gradient(lambda t: float(noise.variances(t) @ by_variance) * 1e6, theta)
+    there = noise.variances(theta)
+    slopes = noise.gradient(there, by_variance)
+
+    def in_floors(t: FloatArray) -> float:
+        return float((noise.variances(t) - there) @ by_variance) / NOISE_FLOOR
+
+    numeric = numeric_gradient(in_floors, theta)
     assert 0 < (noise.variances(theta) > NOISE_FLOOR).sum() < N
-    np.testing.assert_allclose(1e6 * slopes, numeric[LOG_NOISE:], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(slopes / NOISE_FLOOR, numeric[LOG_NOISE:], rtol=1e-6, atol=1e-8)
 
 
 def test_maximum_is_stationary_and_higher() -> None:
@@ -120,7 +125,7 @@ def test_noise_grows_with_the_distance_from_the_best() -> None:
     theta[GROWTH] = 0.0
     flat = model.variances(theta)
     assert flat[4] == 7.0
-    assert flat[5] == NOISE_FLOOR
+    assert flat[5] == STATED_NOISE_FLOOR
     np.testing.assert_allclose(np.delete(flat, [4, 5]), np.exp(theta[LOG_NOISE]))
     theta[GROWTH] = 1.0
     growing = np.delete(model.variances(theta), [4, 5])
