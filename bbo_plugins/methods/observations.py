@@ -1,7 +1,7 @@
 """Input and output of a method.
 
 A method is given evaluated points in the unit cube (:class:`Observations`) and, if its search
-depends on them, the arms and expectations of earlier trials (:class:`TrialHistory`). It returns a
+depends on it, what suggested earlier trials (:class:`TrialHistory`). It returns a
 :class:`Suggestion`. All values are maximized.
 """
 
@@ -169,6 +169,7 @@ class TrialHistory:
             without one. Not looked at where ``finished`` is False. Shape (n,).
         expected_gains: Improvement that a model expected of the trial when it suggested it, NaN for
             a trial that no model suggested, shape (n,).
+        criteria: Name of what that model was fitted by, empty without a model, shape (n,).
     """
 
     numbers: NDArray[np.int64]
@@ -176,6 +177,7 @@ class TrialHistory:
     finished: NDArray[np.bool_]
     values: FloatArray
     expected_gains: FloatArray
+    criteria: NDArray[np.str_]
 
     def first_suggested(self, number: int) -> int:
         """Return the first trial that an arm or a model suggested, ``number`` if none before it."""
@@ -191,6 +193,15 @@ class TrialHistory:
     def count(self, arm: int) -> int:
         """Return how many trials pulled ``arm``."""
         return int((self.arms == arm).sum())
+
+    def successes(self, rows: NDArray[np.bool_]) -> tuple[int, int]:
+        """Return how many of the trials at ``rows`` (n,) are improvements, of how many finished.
+
+        An improvement is better than all trials with smaller numbers that have finished.
+        """
+        values = np.where(self.finished & ~np.isnan(self.values), self.values, -np.inf)
+        best_before = np.maximum.accumulate(np.concatenate([[-np.inf], values]))[:-1]
+        return int((values > best_before)[rows].sum()), int((rows & self.finished).sum())
 
     def arm_of(self, number: int) -> int:
         """Return the arm that trial ``number`` pulled, ``NO_ARM`` if none or not known."""

@@ -6,8 +6,6 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
 from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
 from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
@@ -15,43 +13,50 @@ from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
     from optuna.samplers import BaseSampler
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
     from bbo_plugins.methods.gp_bo import Options
     from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
-    from bbo_plugins.methods.observations import Suggestion
+    from bbo_plugins.methods.observations import Suggestion, TrialHistory
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
     from bbo_plugins.optuna.study.trials import NoiseFunction
 
 _logger = logging.getLogger(__name__)
 _LOG_EVERY = 10  # trials of the models
-_TURNS = 3  # trials of which the second is greedy, and the network suggests the last one
+_TURNS = 3  # trials of which the second is greedy, and the last one is the network's turn
+_KEPT_EVERY = 9  # trials, of which the last one is never taken from the network
 _GLOBAL_EVERY = 6  # trials, of which the first one's search is never local
+_GREEDY_EVERY = 2  # turns taken from the network, of which the first one is greedy
 
 
 class BBOSampler(ModelSampler):
     """One sampler for every ordinary study: a Gaussian process and a network take turns.
 
     After a space-filling start-up, two of three trials are suggested by a Gaussian process, as
-    by :class:`~bbo_plugins.optuna.UHEBOSampler` with ``estimation="map"``, and the third
-    (numbers 2, 5, 8, ...) by a network, as by :class:`~bbo_plugins.optuna.GOUCBSampler`. Both
+    by :class:`~bbo_plugins.optuna.UHEBOSampler` with ``estimation="map"``. The third one (numbers
+    2, 5, 8, ...) is the turn of a network, as in :class:`~bbo_plugins.optuna.GOUCBSampler`. Both
     models are fitted to all finished trials, so that each learns from what the other has found.
     Where one of them does not suit the objective, the other one still makes progress.
 
+    The network keeps its turn while it improves on the best value at least as often per trial as
+    the Gaussian process, with the benefit of the doubt. Otherwise the Gaussian process has it. One
+    turn of three (numbers 8, 17, 26, ...) is always the network's.
+
     The Gaussian process goes by the expected improvement. For the second of three trials (numbers
-    1, 4, 7, ...) it goes by an upper confidence bound of mean + 0.5 standard deviations, close to
-    its best mean, if there are neither constraints nor conditional parameters and the values seem
-    free of noise.
+    1, 4, 7, ...) it is greedy: it goes by an upper confidence bound of mean + 0.5 standard
+    deviations, close to its best mean, if there are neither constraints nor conditional parameters
+    and the values seem free of noise. So it is in every second turn that it takes from the network.
 
     The network searches a trust region around the best trial. The Gaussian process has such a
     region, too, with five or more parameters, if none is conditional or categorical, one at least
     is continuous, and there are no constraints; in every sixth trial (numbers 0, 6, 12, ...) it
     searches the whole space.
 
-    Every ten trials a line in the log (INFO) says how often each has improved on the best
-    value.
+    Every ten trials a line in the log (INFO) says how many trials each has suggested, and how many
+    of them improved on the best value.
 
     A study with several objectives has a Gaussian process for each, and every trial is suggested by
     the expected improvement of the hypervolume that the trials dominate; with more than four, by
@@ -152,8 +157,8 @@ class BBOSampler(ModelSampler):
         """Take a study with any number of objectives."""
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
-        several = len(snapshot.objectives) > 1
-        if not several and _is_by_network(snapshot.configuration):
+        number, several = snapshot.configuration, len(snapshot.objectives) > 1
+        if not several and _is_by_network(snapshot.past.before(number), number):
             return self._network_arm._suggest(snapshot, rng)
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
@@ -166,10 +171,10 @@ class BBOSampler(ModelSampler):
         if several:
             step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
         else:
-            is_local = snapshot.configuration % _GLOBAL_EVERY != 0
+            is_local = number % _GLOBAL_EVERY != 0
             options = replace(
                 options,
-                greedy=snapshot.configuration % _TURNS == 1,
+                greedy=_is_greedy(number),
                 local_after=self._n_startup_trials if is_local else None,
             )
             step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
@@ -179,24 +184,44 @@ class BBOSampler(ModelSampler):
         super()._log_snapshot(snapshot)
         number = snapshot.configuration
         past = snapshot.past.before(number)
-        first = past.first_suggested(number)
-        is_due = number > first and (number - first) % _LOG_EVERY == 0
-        if not is_due or len(snapshot.objectives) > 1:
+        n_suggested = number - past.first_suggested(number)
+        if n_suggested == 0 or n_suggested % _LOG_EVERY or len(snapshot.objectives) > 1:
             return
-        values = np.where(past.finished & ~np.isnan(past.values), past.values, -np.inf)
-        best = np.maximum.accumulate(np.concatenate([[-np.inf], values[:-1]]))
-        improving = past.numbers[(values > best) & (past.numbers >= first)].tolist()
-        n_network = sum(map(_is_by_network, improving))
+        network, process = _successes(past)
         _logger.info(
-            "%s: of %d trials since start-up, %d by the Gaussian process and %d by the network "
-            "improved on the best value.",
+            "%s: %d of %d trials by the Gaussian process and %d of %d by the network improved on "
+            "the best value.",
             self,
-            number - first,
-            len(improving) - n_network,
-            n_network,
+            *process,
+            *network,
         )
 
 
-def _is_by_network(number: int) -> bool:
-    """Return whether the network suggests the trial of this number."""
-    return number % _TURNS == _TURNS - 1
+def _successes(past: TrialHistory) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the network's improvements and trials, and those of the Gaussian process."""
+    from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME  # noqa: PLC0415
+
+    by_network = past.criteria == FIT_NAME
+    by_process = (past.criteria != "") & ~by_network
+    return past.successes(by_network), past.successes(by_process)
+
+
+def _is_by_network(past: TrialHistory, number: int) -> bool:
+    """Return whether the network suggests trial ``number``, given the trials before it.
+
+    In its turn it does, unless its rate of improvements is behind that of the Gaussian process. The
+    rates begin at a half and at zero: with few trials the network is given the benefit of the
+    doubt.
+    """
+    if number % _TURNS != _TURNS - 1:
+        return False
+    if number % _KEPT_EVERY == _KEPT_EVERY - 1:
+        return True
+    (n_network, of_network), (n_process, of_process) = _successes(past)
+    return (n_network + 2) / (of_network + 4) >= n_process / (of_process + 2)
+
+
+def _is_greedy(number: int) -> bool:
+    """Return whether the Gaussian process is greedy if it suggests the trial of this number."""
+    turn, place = divmod(number, _TURNS)
+    return place == 1 or (place == _TURNS - 1 and turn % _GREEDY_EVERY == 0)

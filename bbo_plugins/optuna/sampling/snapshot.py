@@ -113,7 +113,7 @@ class Snapshot(StudySnapshot):
             they differ in values and known noise.
         fits: JSON forms of the fits to continue, by the name of the loss they minimized: objectives
             first, then the constraints.
-        past: Arms, values and expectations of the other configurations.
+        past: What suggested the other configurations, and their values.
     """
 
     configuration: int
@@ -558,7 +558,7 @@ def stored_fits(
 
 
 def trial_history(trials: StudyTrials, asking: int) -> TrialHistory:
-    """Return the arms, values and expectations of all configurations but the asking one.
+    """Return what suggested all configurations but the asking one, and their values.
 
     Args:
         trials: The study's trials.
@@ -575,13 +575,16 @@ def trial_history(trials: StudyTrials, asking: int) -> TrialHistory:
         for row in trials.configurations
         if row.number != asking and row.state is not TrialState.WAITING
     ]
-    stored = [row.arm_and_expected_gain for row in rows]
+    origins = [row.origin for row in rows]
     return TrialHistory(
         numbers=np.array([trials.index(row.number) for row in rows], dtype=np.int64),
-        arms=np.array([ARMS.index(arm) if arm else NO_ARM for arm, _ in stored], dtype=np.int64),
+        arms=np.array(
+            [ARMS.index(one.arm) if one.arm else NO_ARM for one in origins], dtype=np.int64
+        ),
         finished=np.array([row.state.is_finished() for row in rows], dtype=np.bool_),
         values=np.array([value_of.get(row.number, math.nan) for row in rows], dtype=np.float64),
-        expected_gains=np.array([gain for _, gain in stored], dtype=np.float64),
+        expected_gains=np.array([one.expected_gain for one in origins], dtype=np.float64),
+        criteria=np.array([one.loss or "" for one in origins], dtype=np.str_),
     )
 
 

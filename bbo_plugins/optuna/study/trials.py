@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from optuna.study import Study, StudyDirection
@@ -52,6 +52,20 @@ _MAX_STUDIES = 8  # studies of one storage that are remembered
 # Returns the known noise variance of a finished trial's value, a sequence for several objectives.
 NoiseFunction: TypeAlias = Callable[[FrozenTrial], float | Sequence[float]]
 _Reader = TypeVar("_Reader")
+
+
+class Origin(NamedTuple):
+    """What suggested a trial, as far as it is known.
+
+    Attributes:
+        arm: The arm that a bandit pulled.
+        expected_gain: The improvement that a model expected.
+        loss: Name of what that model was fitted by.
+    """
+
+    arm: str | None = None
+    expected_gain: float | None = None
+    loss: str | None = None
 
 
 @dataclass(frozen=True)
@@ -151,23 +165,22 @@ class TrialRow:
     @cached_property
     def has_unreadable_proposal(self) -> bool:
         """Whether that of a finished trial cannot be read; a running one's may be half written."""
-        return (
-            self.has_proposal and self.state.is_finished() and self._arm_and_expected_gain is None
-        )
+        return self.has_proposal and self.state.is_finished() and self._stored_origin is None
 
     @property
-    def arm_and_expected_gain(self) -> tuple[str | None, float | None]:
-        """The arm that a bandit pulled, and the improvement that the model expected, if known."""
+    def origin(self) -> Origin:
+        """What suggested the trial."""
         # A retried trial inherits the proposal of the one it repeats, which counts already.
-        if "retry_history" in self.trial.system_attrs:
-            return None, None
-        return self._arm_and_expected_gain or (None, None)
+        inherited = "retry_history" in self.trial.system_attrs
+        return (None if inherited else self._stored_origin) or Origin()
 
     @cached_property
-    def _arm_and_expected_gain(self) -> tuple[str | None, float | None] | None:
+    def _stored_origin(self) -> Origin | None:
         """The short parts of the proposal, which are kept in memory; None if it is unreadable."""
         proposal = self.proposal if self.has_proposal else None
-        return None if proposal is None else (proposal.arm, proposal.expected_gain)
+        if proposal is None:
+            return None
+        return Origin(proposal.arm, proposal.expected_gain, proposal.loss)
 
     @property
     def proposal(self) -> Proposal | None:

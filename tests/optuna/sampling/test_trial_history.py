@@ -106,6 +106,7 @@ def test_what_a_retried_trial_inherits_is_not_counted_twice(n_retries: int) -> N
     np.testing.assert_array_equal(table.numbers, range(2 + n))
     np.testing.assert_array_equal(table.arms, [NO_ARM, 0] + [NO_ARM] * n)
     np.testing.assert_array_equal(table.expected_gains, [0.25, 0.5] + [nan] * n)
+    assert table.criteria.tolist() == ["A", "A", *[""] * n]
     np.testing.assert_array_equal(table.values, [3.0] + [nan] * n + [7.0])
 
 
@@ -144,3 +145,16 @@ def test_values_that_count_are_maximized_feasible_and_complete(direction: Any, s
     expected = [nan, 2.0 * sign, nan, nan, sign * math.inf, nan, nan]
     np.testing.assert_array_equal(table.values, expected)
     assert table.finished.all()
+    assert table.successes(np.ones(7, dtype=np.bool_)) == (2 if sign > 0.0 else 1, 7)
+
+
+def test_a_success_is_better_than_all_finished_trials_before_it() -> None:
+    """A running one is none, has none behind it, and is not counted."""
+    study = optuna.create_study(direction="maximize")
+    trials = [study.ask({"x": X}) for _ in range(6)]
+    for number, value in [(0, 1.0), (1, 3.0), (3, 3.0), (4, 2.0), (5, 4.0)]:
+        study.tell(trials[number], value)
+    table = past(study)
+    assert table.successes(table.numbers < 6) == (3, 5)
+    assert table.successes(table.numbers > 2) == (1, 3)
+    assert table.successes(table.numbers == 2) == (0, 0)
