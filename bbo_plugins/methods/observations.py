@@ -177,7 +177,7 @@ class TrialHistory:
     finished: NDArray[np.bool_]
     values: FloatArray
     expected_gains: FloatArray
-    criteria: NDArray[np.str_]
+    criteria: NDArray[np.object_]
 
     def first_suggested(self, number: int) -> int:
         """Return the first trial that an arm or a model suggested, ``number`` if none before it."""
@@ -194,10 +194,10 @@ class TrialHistory:
         """Return how many trials pulled ``arm``."""
         return int((self.arms == arm).sum())
 
-    def successes(self, rows: NDArray[np.bool_]) -> tuple[int, int]:
-        """Return how many of the trials at ``rows`` (n,) are improvements, of how many finished.
+    def improvements(self, rows: NDArray[np.bool_]) -> tuple[int, int]:
+        """Return how many of the trials at ``rows`` (n,) improved, and how many have finished.
 
-        An improvement is better than all trials with smaller numbers that have finished.
+        A trial improves if it is better than all finished ones with smaller numbers.
         """
         values = np.where(self.finished & ~np.isnan(self.values), self.values, -np.inf)
         best_before = np.maximum.accumulate(np.concatenate([[-np.inf], values]))[:-1]

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _LOG_EVERY = 10  # trials of the models
-_TURNS = 3  # trials of which the second is greedy, and the last one is the network's turn
-_KEPT_EVERY = 9  # trials, of which the last one is never taken from the network
-_GLOBAL_EVERY = 6  # trials, of which the first one's search is never local
-_GREEDY_EVERY = 2  # turns taken from the network, of which the first one is greedy
+_CYCLE = 6  # trials, by their numbers
+_WHOLE_SPACE = 0  # place in the cycle: the Gaussian process searches the whole space
+_GREEDY = (1, 2, 4)  # the Gaussian process is greedy, if it suggests
+_NETWORK = (2, 5)  # turns of the network
+_KEPT_EVERY = 9  # trials, of which the last one, a turn of the network, is never taken from it
 
 
 class BBOSampler(ModelSampler):
@@ -42,21 +43,22 @@ class BBOSampler(ModelSampler):
     Where one of them does not suit the objective, the other one still makes progress.
 
     The network keeps its turn while it improves on the best value at least as often per trial as
-    the Gaussian process, with the benefit of the doubt. Otherwise the Gaussian process has it. One
-    turn of three (numbers 8, 17, 26, ...) is always the network's.
+    the Gaussian process, with the benefit of the doubt. Otherwise the Gaussian process suggests in
+    its place. Every third turn (numbers 8, 17, 26, ...) is always the network's.
 
     The Gaussian process goes by the expected improvement. For the second of three trials (numbers
     1, 4, 7, ...) it is greedy: it goes by an upper confidence bound of mean + 0.5 standard
     deviations, close to its best mean, if there are neither constraints nor conditional parameters
-    and the values seem free of noise. So it is in every second turn that it takes from the network.
+    and the values seem free of noise. So it is in the network's place in every second turn (numbers
+    2, 14, 20, ...).
 
     The network searches a trust region around the best trial. The Gaussian process has such a
     region, too, with five or more parameters, if none is conditional or categorical, one at least
     is continuous, and there are no constraints; in every sixth trial (numbers 0, 6, 12, ...) it
     searches the whole space.
 
-    Every ten trials a line in the log (INFO) says how many trials each has suggested, and how many
-    of them improved on the best value.
+    Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
+    how many of them improved on the best value.
 
     A study with several objectives has a Gaussian process for each, and every trial is suggested by
     the expected improvement of the hypervolume that the trials dominate; with more than four, by
@@ -158,7 +160,7 @@ class BBOSampler(ModelSampler):
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         number, several = snapshot.configuration, len(snapshot.objectives) > 1
-        if not several and _is_by_network(snapshot.past.before(number), number):
+        if not several and _is_by_network(snapshot.past, number):
             return self._network_arm._suggest(snapshot, rng)
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
@@ -171,11 +173,11 @@ class BBOSampler(ModelSampler):
         if several:
             step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
         else:
-            is_local = number % _GLOBAL_EVERY != 0
+            place = number % _CYCLE
             options = replace(
                 options,
-                greedy=_is_greedy(number),
-                local_after=self._n_startup_trials if is_local else None,
+                greedy=place in _GREEDY,
+                local_after=None if place == _WHOLE_SPACE else self._n_startup_trials,
             )
             step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
         return noting_unreadable(step, fits)
@@ -183,11 +185,10 @@ class BBOSampler(ModelSampler):
     def _log_snapshot(self, snapshot: Snapshot) -> None:
         super()._log_snapshot(snapshot)
         number = snapshot.configuration
-        past = snapshot.past.before(number)
-        n_suggested = number - past.first_suggested(number)
+        n_suggested = number - snapshot.past.first_suggested(number)
         if n_suggested == 0 or n_suggested % _LOG_EVERY or len(snapshot.objectives) > 1:
             return
-        network, process = _successes(past)
+        network, process = _improvements(snapshot.past)
         _logger.info(
             "%s: %d of %d trials by the Gaussian process and %d of %d by the network improved on "
             "the best value.",
@@ -197,31 +198,24 @@ class BBOSampler(ModelSampler):
         )
 
 
-def _successes(past: TrialHistory) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the network's improvements and trials, and those of the Gaussian process."""
+def _improvements(past: TrialHistory) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return how many of the network's trials improved, of how many, and of the process's."""
     from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME  # noqa: PLC0415
 
     by_network = past.criteria == FIT_NAME
     by_process = (past.criteria != "") & ~by_network
-    return past.successes(by_network), past.successes(by_process)
+    return past.improvements(by_network), past.improvements(by_process)
 
 
 def _is_by_network(past: TrialHistory, number: int) -> bool:
-    """Return whether the network suggests trial ``number``, given the trials before it.
+    """Return whether the network suggests trial ``number``.
 
     In its turn it does, unless its rate of improvements is behind that of the Gaussian process. The
-    rates begin at a half and at zero: with few trials the network is given the benefit of the
-    doubt.
+    rates begin at 2 of 4 and at 0 of 2, which gives the network the benefit of the doubt.
     """
-    if number % _TURNS != _TURNS - 1:
+    if number % _CYCLE not in _NETWORK:
         return False
     if number % _KEPT_EVERY == _KEPT_EVERY - 1:
         return True
-    (n_network, of_network), (n_process, of_process) = _successes(past)
+    (n_network, of_network), (n_process, of_process) = _improvements(past)
     return (n_network + 2) / (of_network + 4) >= n_process / (of_process + 2)
-
-
-def _is_greedy(number: int) -> bool:
-    """Return whether the Gaussian process is greedy if it suggests the trial of this number."""
-    turn, place = divmod(number, _TURNS)
-    return place == 1 or (place == _TURNS - 1 and turn % _GREEDY_EVERY == 0)

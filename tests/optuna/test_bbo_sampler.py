@@ -1,4 +1,4 @@
-"""BBOSampler in studies: its two arms take turns, and nothing else."""
+"""BBOSampler in studies: which of its two models suggests, and how."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from bbo_plugins import InnerHorizon, UHEBOSampler
 from bbo_plugins.acquisition.maximize import length_after
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
+from bbo_plugins.methods.observations import NO_ARM, TrialHistory
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler
+from bbo_plugins.optuna.bbo_sampler import _is_by_network
 from bbo_plugins.optuna.study.attributes import Proposal
 
 if TYPE_CHECKING:
@@ -92,7 +94,7 @@ def branches(trial: optuna.Trial) -> float:
 def test_each_turn_is_what_a_sampler_of_its_own_suggests(
     objective: Callable[[optuna.Trial], float], given: dict[str, Any], is_greedy: bool
 ) -> None:
-    """The next trial of the same study, by the number's turn alone, is the same, bit for bit."""
+    """The next trial of the same study by the model whose turn it is is the same, bit for bit."""
     study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=3, **given))
     study.optimize(objective, n_trials=N_STARTUP + 11)
     known = {"n_startup_trials": N_STARTUP, "seed": 3, **given}
@@ -121,7 +123,7 @@ def next_by(
 
 @pytest.mark.parametrize("number, is_greedy", [(32, True), (41, False)])
 def test_the_process_has_the_turn_of_a_network_that_is_behind(number: int, is_greedy: bool) -> None:
-    """It is greedy in every second turn that it takes."""
+    """It is greedy if the number is two more than a multiple of six."""
     known: dict[str, Any] = {"n_startup_trials": N_STARTUP, "seed": 0}
     study = optuna.create_study(sampler=BBOSampler(**known))
     study.optimize(waves, n_trials=number)
@@ -161,11 +163,50 @@ def test_every_sixth_trial_is_suggested_from_the_whole_space(
             for n in range(N_STARTUP, 48)
         ]
     )
-    by_process = [n for n in range(N_STARTUP, 48) if n % 3 != 2]
+    by_process = [n for n, loss in enumerate(losses(study)) if loss == "Marginal"]
     assert asked == {n: N_STARTUP if n % 6 else None for n in by_process}
     numbers = np.arange(N_STARTUP, 48)
     assert (excess[numbers % 6 != 0] < 1e-9).all()
     assert (excess[numbers % 6 == 0] > 0.0).any()
+
+
+@pytest.mark.parametrize(
+    "number, network, process, expected",
+    [
+        (5, "", "", True),
+        (5, "", "++", True),  # 2 / 4 against 2 / 4
+        (5, "", "+++", False),
+        (5, "", "+-++", True),  # 3 / 6
+        (5, "-", "++-", True),  # 2 / 5
+        (5, "-", "++-r", True),  # what still runs does not count
+        (5, "--", "+-", True),  # 2 / 6 against 1 / 4
+        (5, "--", "++-", False),  # 2 / 6 against 2 / 5
+        (5, "+--", "+++---", True),  # 3 / 7 against 3 / 8
+        (5, "----", "++------", True),  # 2 / 8 against 2 / 10
+        (5, "----", "++++----", False),
+        (8, "----", "++++----", True),  # always
+        (17, "----", "++++----", True),
+        (11, "----", "++++----", False),
+        (6, "++++", "----", False),  # no turn of the network
+        (7, "++++", "----", False),
+    ],
+)
+def test_the_turn_follows_from_improvements(
+    number: int, network: str, process: str, expected: bool
+) -> None:
+    """Each sign is a trial of the model: an improvement, none, or one that still runs."""
+    signs = "-" + network + process
+    past = TrialHistory(
+        numbers=np.arange(len(signs)),
+        arms=np.full(len(signs), NO_ARM),
+        finished=np.array([sign != "r" for sign in signs]),
+        values=np.array([float(i) if sign == "+" else -1.0 for i, sign in enumerate(signs)]),
+        expected_gains=np.full(len(signs), np.nan),
+        criteria=np.array(
+            ["", *[FIT_NAME] * len(network), *["Marginal"] * len(process)], dtype=np.object_
+        ),
+    )
+    assert _is_by_network(past, number) is expected
 
 
 @pytest.mark.parametrize("objective", [box, waves])

@@ -37,7 +37,7 @@ def past_of(rows: Mapping[int, Row]) -> TrialHistory:
         finished=np.array([rows[number][1] for number in numbers], dtype=np.bool_),
         values=np.array(column(2), dtype=np.float64),
         expected_gains=np.array(column(3), dtype=np.float64),
-        criteria=np.full(len(numbers), "", dtype=np.str_),
+        criteria=np.full(len(numbers), "", dtype=np.object_),
     )
 
 

@@ -133,7 +133,7 @@ def suggest(
     try:
         return suggest_by_model(space, observations, options, rng=rng, warm_starts=warm_starts)
     except UNUSABLE as error:
-        return replace(random_point(space, rng, error), criterion=FIT_NAME)
+        return random_point(space, rng, error)
 
 
 def suggest_by_model(

@@ -406,7 +406,8 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
     ) -> Suggestion:
         del rng
         # The point is not the model's.
-        return replace(met, x=self._design_point(snapshot), arm=None, expected_gain=None)
+        x = self._design_point(snapshot)
+        return replace(met, x=x, arm=None, expected_gain=None, criterion=None)
 
     def _params_of(self, snapshot: Snapshot, suggestion: Suggestion) -> dict[str, Any]:
         return snapshot.params_at(suggestion.x)

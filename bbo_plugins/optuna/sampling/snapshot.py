@@ -584,7 +584,7 @@ def trial_history(trials: StudyTrials, asking: int) -> TrialHistory:
         finished=np.array([row.state.is_finished() for row in rows], dtype=np.bool_),
         values=np.array([value_of.get(row.number, math.nan) for row in rows], dtype=np.float64),
         expected_gains=np.array([one.expected_gain for one in origins], dtype=np.float64),
-        criteria=np.array([one.loss or "" for one in origins], dtype=np.str_),
+        criteria=np.array([one.loss or "" for one in origins], dtype=np.object_),
     )
 
 

@@ -145,16 +145,16 @@ def test_values_that_count_are_maximized_feasible_and_complete(direction: Any, s
     expected = [nan, 2.0 * sign, nan, nan, sign * math.inf, nan, nan]
     np.testing.assert_array_equal(table.values, expected)
     assert table.finished.all()
-    assert table.successes(np.ones(7, dtype=np.bool_)) == (2 if sign > 0.0 else 1, 7)
+    assert table.improvements(np.ones(7, dtype=np.bool_)) == (2 if sign > 0.0 else 1, 7)
 
 
-def test_a_success_is_better_than_all_finished_trials_before_it() -> None:
+def test_an_improvement_is_better_than_all_finished_trials_before_it() -> None:
     """A running one is none, has none behind it, and is not counted."""
     study = optuna.create_study(direction="maximize")
     trials = [study.ask({"x": X}) for _ in range(6)]
     for number, value in [(0, 1.0), (1, 3.0), (3, 3.0), (4, 2.0), (5, 4.0)]:
         study.tell(trials[number], value)
     table = past(study)
-    assert table.successes(table.numbers < 6) == (3, 5)
-    assert table.successes(table.numbers > 2) == (1, 3)
-    assert table.successes(table.numbers == 2) == (0, 0)
+    assert table.improvements(table.numbers < 6) == (3, 5)
+    assert table.improvements(table.numbers > 2) == (1, 3)
+    assert table.improvements(table.numbers == 2) == (0, 0)
