@@ -31,6 +31,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.acquisition.maximize import clearance_of
+from bbo_plugins.methods.observations import Suggestion
 from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.sampling.branches import visiting
 from bbo_plugins.optuna.sampling.design import SEQUENCE_LENGTH, design_point
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
     from bbo_plugins.methods.go_ucb import GOUCBOptions
     from bbo_plugins.methods.gp_bo import Options
-    from bbo_plugins.methods.observations import Observations, Suggestion
+    from bbo_plugins.methods.observations import Observations
     from bbo_plugins.optuna.study.trials import NoiseFunction
     from bbo_plugins.space.dimension import FloatArray
 
@@ -65,7 +66,7 @@ _MODEL, _INDEPENDENT, _SHIFT, _REDRAW = range(4)
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 SnapshotT = TypeVar("SnapshotT", bound=StudySnapshot)
-SuggestionT = TypeVar("SuggestionT", bound="Suggestion")
+SuggestionT = TypeVar("SuggestionT", bound=Suggestion)
 
 
 class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
@@ -287,7 +288,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
                 _logger.warning("%s: %s", self, note)
 
 
-class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
+class ModelSampler(JointSampler[Snapshot, Suggestion]):
     """Base class of the samplers that model values; for one objective, unless told otherwise.
 
     Args:
@@ -404,10 +405,8 @@ class ModelSampler(JointSampler[Snapshot, "Suggestion"]):
     def _suggest_apart(
         self, snapshot: Snapshot, met: Suggestion, rng: np.random.Generator
     ) -> Suggestion:
-        del rng
-        # The point is not the model's.
-        x = self._design_point(snapshot)
-        return replace(met, x=x, arm=None, expected_gain=None, criterion=None)
+        del met, rng
+        return Suggestion(self._design_point(snapshot))
 
     def _params_of(self, snapshot: Snapshot, suggestion: Suggestion) -> dict[str, Any]:
         return snapshot.params_at(suggestion.x)
