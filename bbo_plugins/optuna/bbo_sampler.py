@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _LOG_EVERY = 10  # trials of the models
-_CYCLE = 6  # trials, by their numbers
-_WHOLE_SPACE = 0  # place in the cycle: the Gaussian process searches the whole space
+_CYCLE = 6  # trials, by their numbers; these are places in it:
 _GREEDY = (1, 2, 4)  # the Gaussian process is greedy, if it suggests
 _NETWORK = (2, 5)  # turns of the network
+_CONTESTED = 0  # a turn of the Gaussian process that the network may take from it
 _KEPT_EVERY = 9  # trials, of which the last one, a turn of the network, is never taken from it
+_WHOLE_EVERY = 12  # trials, in the first of which the Gaussian process searches the whole space
 
 
 class BBOSampler(ModelSampler):
@@ -44,7 +45,8 @@ class BBOSampler(ModelSampler):
 
     The network keeps its turn while it improves on the best value at least as often per trial as
     the Gaussian process, with the benefit of the doubt. Otherwise the Gaussian process suggests in
-    its place. Every third turn (numbers 8, 17, 26, ...) is always the network's.
+    its place. Every third turn (numbers 8, 17, 26, ...) is always the network's. By the same rule
+    the network takes a turn of the Gaussian process in every sixth trial (numbers 0, 6, 12, ...).
 
     The Gaussian process goes by the expected improvement. For the second of three trials (numbers
     1, 4, 7, ...) it is greedy: it goes by an upper confidence bound of mean + 0.5 standard
@@ -54,8 +56,8 @@ class BBOSampler(ModelSampler):
 
     The network searches a trust region around the best trial. The Gaussian process has such a
     region, too, with five or more parameters, if none is conditional or categorical, one at least
-    is continuous, and there are no constraints; in every sixth trial (numbers 0, 6, 12, ...) it
-    searches the whole space.
+    is continuous, and there are no constraints; in every twelfth trial (numbers 0, 12, 24, ...) it
+    searches the whole space, if the network has not taken that turn.
 
     Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
     how many of them improved on the best value.
@@ -173,11 +175,11 @@ class BBOSampler(ModelSampler):
         if several:
             step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
         else:
-            place = number % _CYCLE
+            is_local = number % _WHOLE_EVERY != 0
             options = replace(
                 options,
-                greedy=place in _GREEDY,
-                local_after=None if place == _WHOLE_SPACE else self._n_startup_trials,
+                greedy=number % _CYCLE in _GREEDY,
+                local_after=self._n_startup_trials if is_local else None,
             )
             step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
         return noting_unreadable(step, fits)
@@ -210,12 +212,26 @@ def _improvements(past: TrialHistory) -> tuple[tuple[int, int], tuple[int, int]]
 def _is_by_network(past: TrialHistory, number: int) -> bool:
     """Return whether the network suggests trial ``number``.
 
-    In its turn it does, unless its rate of improvements is behind that of the Gaussian process. The
-    rates begin at 2 of 4 and at 0 of 2, which gives the network the benefit of the doubt.
+    In its own turns it does, unless the Gaussian process is ahead of it. In the contested turn it
+    does if it is ahead of the Gaussian process.
     """
-    if number % _CYCLE not in _NETWORK:
+    place = number % _CYCLE
+    if place not in (*_NETWORK, _CONTESTED):
         return False
     if number % _KEPT_EVERY == _KEPT_EVERY - 1:
         return True
-    (n_network, of_network), (n_process, of_process) = _improvements(past)
-    return (n_network + 2) / (of_network + 4) >= n_process / (of_process + 2)
+    network, process = _improvements(past)
+    return _is_ahead(network, process) if place == _CONTESTED else not _is_ahead(process, network)
+
+
+def _is_ahead(other: tuple[int, int], owner: tuple[int, int]) -> bool:
+    """Return whether a model improves more often than the one whose turn it is.
+
+    The owner's rate begins at 2 of 4, the other's at 0 of 2: the owner has the benefit of the
+    doubt.
+
+    Args:
+        other: How many of the model's trials improved, of how many.
+        owner: The same of the one whose turn it is.
+    """
+    return other[0] / (other[1] + 2) > (owner[0] + 2) / (owner[1] + 4)

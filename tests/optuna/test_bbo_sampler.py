@@ -63,15 +63,27 @@ def waves(trial: optuna.Trial) -> float:
     return float(np.cos(12.0 * x) * np.cos(9.0 * y)) + (x - 0.4) ** 2 + (y - 0.7) ** 2
 
 
-def keeps_its_turn(study: optuna.Study, number: int) -> bool:
-    """Return whether the network has improved as often as the Gaussian process, by the rule."""
-    values = [trial.value or 0.0 for trial in study.trials]
-    counts = {FIT_NAME: [2.0, 2.0], "Marginal": [0.0, 2.0]}  # improvements and others, at first
+def keeps_its_turn(study: optuna.Study, number: int, owner: str = FIT_NAME) -> bool:
+    """Return whether ``owner``'s trials have improved as often as the other model's."""
+    is_feasible = [
+        all(value <= 0.0 for value in trial.system_attrs.get("constraints", ()))
+        for trial in study.trials
+    ]
+    values = np.where(is_feasible, [trial.value or 0.0 for trial in study.trials], np.inf)
+    counts = {FIT_NAME: [0.0, 2.0], "Marginal": [0.0, 2.0]}  # improvements and others, at first
+    counts[owner][0] = 2.0
     for n, loss in enumerate(losses(study)[:number]):
         if loss is not None:
-            counts[loss][0 if values[n] < min(values[:n]) else 1] += 1.0
-    network, process = (better / (better + other) for better, other in counts.values())
-    return network >= process
+            counts[loss][0 if values[n] < values[:n].min() else 1] += 1.0
+    rates = {name: better / (better + other) for name, (better, other) in counts.items()}
+    return rates[owner] == max(rates.values())
+
+
+def suggests_network(study: optuna.Study, number: int) -> bool:
+    """Return whether the network suggests the trial, by the rule."""
+    if number % 6 == 0:
+        return not keeps_its_turn(study, number, "Marginal")
+    return number % 9 == 8 or (number % 3 == 2 and keeps_its_turn(study, number))
 
 
 def branches(trial: optuna.Trial) -> float:
@@ -100,13 +112,16 @@ def test_each_turn_is_what_a_sampler_of_its_own_suggests(
     known = {"n_startup_trials": N_STARTUP, "seed": 3, **given}
     process = UHEBOSampler(estimation="map", **known)
     greedy = UHEBOSampler(estimation="map", acquisition="ucb", beta=0.5, **known)
-    turns = (process, greedy if is_greedy else process, GOUCBSampler(**known))
-    for _ in range(4):
-        turn = len(study.trials) % 3
-        assert turn < 2 or keeps_its_turn(study, len(study.trials))
-        alone = next_by(turns[turn], study, objective)
+    turns = []
+    for number in range(N_STARTUP + 11, N_STARTUP + 17):
+        sampler: optuna.samplers.BaseSampler = GOUCBSampler(**known)
+        if not suggests_network(study, number):
+            sampler = greedy if is_greedy and number % 6 in {1, 2, 4} else process
+        turns.append(type(sampler))
+        alone = next_by(sampler, study, objective)
         study.optimize(objective, n_trials=1)
         assert study.trials[-1].params == alone
+    assert set(turns) == {UHEBOSampler, GOUCBSampler}
 
 
 def next_by(
@@ -137,7 +152,7 @@ def test_the_process_has_the_turn_of_a_network_that_is_behind(number: int, is_gr
     assert study.trials[-1].params == (greedy if is_greedy else usual)
 
 
-def test_every_sixth_trial_is_suggested_from_the_whole_space(
+def test_every_twelfth_trial_is_suggested_from_the_whole_space(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The others stay within a box around an evaluated point, with five or more parameters."""
@@ -150,11 +165,12 @@ def test_every_sixth_trial_is_suggested_from_the_whole_space(
 
     monkeypatch.setattr(gp_bo, "suggest", watched)
 
-    def sphere(trial: optuna.Trial) -> float:
-        return sum((trial.suggest_float(f"x{i}", 0.0, 1.0) - 0.4) ** 2 for i in range(5))
+    def ripples(trial: optuna.Trial) -> float:
+        x = np.array([trial.suggest_float(f"x{i}", 0.0, 1.0) for i in range(5)])
+        return float(np.sum((x - 0.4) ** 2 - 0.1 * np.cos(20.0 * x)))
 
     study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=0))
-    study.optimize(sphere, n_trials=48)
+    study.optimize(ripples, n_trials=48)
     X = np.array([list(trial.params.values()) for trial in study.trials])
     y = -np.array([trial.value for trial in study.trials])
     excess = np.array(
@@ -164,10 +180,11 @@ def test_every_sixth_trial_is_suggested_from_the_whole_space(
         ]
     )
     by_process = [n for n, loss in enumerate(losses(study)) if loss == "Marginal"]
-    assert asked == {n: N_STARTUP if n % 6 else None for n in by_process}
+    assert asked == {n: N_STARTUP if n % 12 else None for n in by_process}
+    assert None in asked.values()
     numbers = np.arange(N_STARTUP, 48)
-    assert (excess[numbers % 6 != 0] < 1e-9).all()
-    assert (excess[numbers % 6 == 0] > 0.0).any()
+    assert (excess[numbers % 12 != 0] < 1e-9).all()
+    assert (excess[numbers % 12 == 0] > 0.0).any()
 
 
 @pytest.mark.parametrize(
@@ -187,8 +204,17 @@ def test_every_sixth_trial_is_suggested_from_the_whole_space(
         (8, "----", "++++----", True),  # always
         (17, "----", "++++----", True),
         (11, "----", "++++----", False),
-        (6, "++++", "----", False),  # no turn of the network
-        (7, "++++", "----", False),
+        (7, "++++", "----", False),  # no turn of the network
+        (9, "++++", "----", False),
+        (10, "++++", "----", False),
+        (6, "", "", False),  # a turn of the Gaussian process that may be taken
+        (12, "++", "", False),  # 2 / 4 against 2 / 4
+        (12, "+++", "", True),
+        (6, "++-", "-", False),  # 2 / 5 against 2 / 5
+        (6, "++-", "-r", False),
+        (6, "++-", "--", True),  # 2 / 5 against 2 / 6
+        (18, "+++---", "+--", False),  # 3 / 8 against 3 / 7
+        (18, "+++---", "+-----", True),  # 3 / 8 against 3 / 10
     ],
 )
 def test_the_turn_follows_from_improvements(
@@ -210,18 +236,17 @@ def test_the_turn_follows_from_improvements(
 
 
 @pytest.mark.parametrize("objective", [box, waves])
-def test_the_network_has_its_turn_unless_it_is_behind(
+def test_each_model_suggests_where_the_rule_says_so(
     objective: Callable[[optuna.Trial], float], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each model is said to be what its trials' fits are of; no stored fit is misread."""
     study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=0))
     study.optimize(objective, n_trials=N_STARTUP + 50)
     by_network = {n for n, loss in enumerate(losses(study)) if loss == FIT_NAME}
-    turns = range(5, N_STARTUP + 50, 3)
-    kept = {n for n in turns if keeps_its_turn(study, n)}
-    always = {n for n in turns if n % 9 == 8}
-    assert by_network == kept | always
-    assert (always <= kept) == (objective is box)
+    numbers = range(N_STARTUP, N_STARTUP + 50)
+    assert by_network == {n for n in numbers if suggests_network(study, n)}
+    always = {n for n in numbers if n % 9 == 8}
+    assert all(keeps_its_turn(study, n) for n in always) == (objective is box)
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 
