@@ -32,21 +32,24 @@ _NETWORK = (2, 5)  # turns of the network
 _CONTESTED = 0  # a turn of the Gaussian process that the network may take from it
 _KEPT_EVERY = 9  # trials, of which the last one, a turn of the network, is never taken from it
 _WHOLE_EVERY = 12  # trials, in the first of which the Gaussian process searches the whole space
+_WHOLE_KEPT_EVERY = 36  # trials, the first of which is never taken from it
 
 
 class BBOSampler(ModelSampler):
     """One sampler for every ordinary study: a Gaussian process and a network take turns.
 
-    After a space-filling start-up, two of three trials are suggested by a Gaussian process, as
-    by :class:`~bbo_plugins.optuna.UHEBOSampler` with ``estimation="map"``. The third one (numbers
+    After a space-filling start-up, two of three trials are turns of a Gaussian process, as in
+    :class:`~bbo_plugins.optuna.UHEBOSampler` with ``estimation="map"``. The third one (numbers
     2, 5, 8, ...) is the turn of a network, as in :class:`~bbo_plugins.optuna.GOUCBSampler`. Both
     models are fitted to all finished trials, so that each learns from what the other has found.
     Where one of them does not suit the objective, the other one still makes progress.
 
     The network keeps its turn while it improves on the best value at least as often per trial as
     the Gaussian process, with the benefit of the doubt. Otherwise the Gaussian process suggests in
-    its place. Every third turn (numbers 8, 17, 26, ...) is always the network's. By the same rule
-    the network takes a turn of the Gaussian process in every sixth trial (numbers 0, 6, 12, ...).
+    its place. Every third turn (numbers 8, 17, 26, ...) is always the network's. By the same rule,
+    with the benefit of the doubt on its side, the Gaussian process keeps its turn in every sixth
+    trial (numbers 6, 12, 18, ...). Otherwise the network suggests there; in numbers 0, 36, 72, ...
+    it never does.
 
     The Gaussian process goes by the expected improvement. For the second of three trials (numbers
     1, 4, 7, ...) it is greedy: it goes by an upper confidence bound of mean + 0.5 standard
@@ -57,7 +60,7 @@ class BBOSampler(ModelSampler):
     The network searches a trust region around the best trial. The Gaussian process has such a
     region, too, with five or more parameters, if none is conditional or categorical, one at least
     is continuous, and there are no constraints; in every twelfth trial (numbers 0, 12, 24, ...) it
-    searches the whole space, if the network has not taken that turn.
+    searches the whole space, if that turn is not the network's.
 
     Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
     how many of them improved on the best value.
@@ -213,13 +216,16 @@ def _is_by_network(past: TrialHistory, number: int) -> bool:
     """Return whether the network suggests trial ``number``.
 
     In its own turns it does, unless the Gaussian process is ahead of it. In the contested turn it
-    does if it is ahead of the Gaussian process.
+    does if it is ahead of the Gaussian process. Each has some turns that it always keeps, so that
+    it can come back.
     """
     place = number % _CYCLE
     if place not in (*_NETWORK, _CONTESTED):
         return False
     if number % _KEPT_EVERY == _KEPT_EVERY - 1:
         return True
+    if number % _WHOLE_KEPT_EVERY == 0:
+        return False
     network, process = _improvements(past)
     return _is_ahead(network, process) if place == _CONTESTED else not _is_ahead(process, network)
 
