@@ -160,6 +160,17 @@ def _is_plain(space: SearchSpace, observations: Observations) -> bool:
     return not (observations.reported_constraints or space.is_conditional)
 
 
+def can_be_local(space: SearchSpace, observations: Observations) -> bool:
+    """Return whether a local step searches a trust region, not the whole cube.
+
+    It does not with few free dimensions, in a finite space, with constraints or conditional
+    parameters. Nor with categories: the best point of another one may be far from that of this one.
+    """
+    free = [axis for axis in space.dimensions if axis.held_at is None]
+    is_suited = len(free) >= _LEAST_LOCAL and not any(axis.is_categorical for axis in free)
+    return is_suited and space.size is None and _is_plain(space, observations)
+
+
 def _suggest_by_model(
     space: SearchSpace, observations: Observations, rng: np.random.Generator, options: Options
 ) -> Suggestion:
@@ -169,11 +180,9 @@ def _suggest_by_model(
         training = training_subset.modeled(observations, FeatureMap.of(space))
     features = objective_features(space, training, options)
     models = Models.fit(space, [training], [training.center], features, options)
-    region = None
-    if _is_plain(space, training):
-        region = _region(space, observations, models, options)
-        if options.greedy and _is_noiseless(models):
-            options = replace(options, acquisition="ucb", beta=_GREEDY_BETA)
+    region = _region(space, observations, models, options)
+    if options.greedy and _is_plain(space, training) and _is_noiseless(models):
+        options = replace(options, acquisition="ucb", beta=_GREEDY_BETA)
     acquisition = _acquisition(models, options)
     known = models.anchors(space, models.means[:, 0], _N_ANCHORS)
     return maximized(space, [observations], models, acquisition, known, rng, options, region=region)
@@ -414,15 +423,9 @@ def _acquisition(models: Models, options: Options) -> ConstrainedAcquisition:
 def _region(
     space: SearchSpace, observations: Observations, models: Models, options: Options
 ) -> TrustRegion | None:
-    """Return the trust region around the best mean, None for a step in the whole cube.
-
-    There is none with few free dimensions, in a finite space, or if no point may be the best. Nor
-    with categories: the best point of another one may be far from that of this one.
-    """
-    free = [axis for axis in space.dimensions if axis.held_at is None]
-    is_unsuited = len(free) < _LEAST_LOCAL or any(axis.is_categorical for axis in free)
+    """Return the trust region around the best mean, None for a step in the whole cube."""
     eligible = models.eligible
-    if options.local_after is None or is_unsuited or space.size is not None or not eligible.any():
+    if options.local_after is None or not can_be_local(space, observations) or not eligible.any():
         return None
     center = np.argmax(np.where(eligible, models.means[:, 0], -np.inf))
     values = np.where(observations.eligible, observations.y, -np.inf)

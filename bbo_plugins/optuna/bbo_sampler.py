@@ -46,10 +46,7 @@ class BBOSampler(ModelSampler):
 
     The network keeps its turn while it improves on the best value at least as often per trial as
     the Gaussian process, with the benefit of the doubt. Otherwise the Gaussian process suggests in
-    its place. Every third turn (numbers 8, 17, 26, ...) is always the network's. By the same rule,
-    with the benefit of the doubt on its side, the Gaussian process keeps its turn in every sixth
-    trial (numbers 6, 12, 18, ...). Otherwise the network suggests there; in numbers 0, 36, 72, ...
-    it never does.
+    its place. Every third turn (numbers 8, 17, 26, ...) is always the network's.
 
     The Gaussian process goes by the expected improvement. For the second of three trials (numbers
     1, 4, 7, ...) it is greedy: it goes by an upper confidence bound of mean + 0.5 standard
@@ -59,8 +56,10 @@ class BBOSampler(ModelSampler):
 
     The network searches a trust region around the best trial. The Gaussian process has such a
     region, too, with five or more parameters, if none is conditional or categorical, one at least
-    is continuous, and there are no constraints; in every twelfth trial (numbers 0, 12, 24, ...) it
-    searches the whole space, if that turn is not the network's.
+    is continuous, and there are no constraints. Then it searches the whole space in every twelfth
+    trial only (numbers 0, 12, 24, ...), and what holds of the network's turn holds of a turn of the
+    Gaussian process: in every sixth trial (numbers 0, 6, 12, ...) it suggests unless it is behind,
+    and in every 36th always.
 
     Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
     how many of them improved on the best value.
@@ -165,7 +164,7 @@ class BBOSampler(ModelSampler):
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         number, several = snapshot.configuration, len(snapshot.objectives) > 1
-        if not several and _is_by_network(snapshot.past, number):
+        if not several and _is_by_network(snapshot, number):
             return self._network_arm._suggest(snapshot, rng)
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
@@ -178,11 +177,11 @@ class BBOSampler(ModelSampler):
         if several:
             step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
         else:
-            is_local = number % _WHOLE_EVERY != 0
+            is_whole = number % _WHOLE_EVERY == 0
             options = replace(
                 options,
                 greedy=number % _CYCLE in _GREEDY,
-                local_after=self._n_startup_trials if is_local else None,
+                local_after=None if is_whole else self._n_startup_trials,
             )
             step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
         return noting_unreadable(step, fits)
@@ -212,22 +211,32 @@ def _improvements(past: TrialHistory) -> tuple[tuple[int, int], tuple[int, int]]
     return past.improvements(by_network), past.improvements(by_process)
 
 
-def _is_by_network(past: TrialHistory, number: int) -> bool:
+def _is_by_network(snapshot: Snapshot, number: int) -> bool:
     """Return whether the network suggests trial ``number``.
 
     In its own turns it does, unless the Gaussian process is ahead of it. In the contested turn it
-    does if it is ahead of the Gaussian process. Each has some turns that it always keeps, so that
-    it can come back.
+    does if it is ahead of the Gaussian process and that is local in other turns.
     """
     place = number % _CYCLE
-    if place not in (*_NETWORK, _CONTESTED):
-        return False
-    if number % _KEPT_EVERY == _KEPT_EVERY - 1:
-        return True
-    if number % _WHOLE_KEPT_EVERY == 0:
-        return False
+    if place == _CONTESTED:
+        from bbo_plugins.methods.gp_bo import can_be_local  # noqa: PLC0415
+
+        is_local = can_be_local(snapshot.space, snapshot.observations)
+        return is_local and _takes_contested(snapshot.past, number)
+    return place in _NETWORK and _keeps_turn(snapshot.past, number)
+
+
+def _keeps_turn(past: TrialHistory, number: int) -> bool:
+    """Return whether the network keeps its turn; now and then always, so that it can come back."""
     network, process = _improvements(past)
-    return _is_ahead(network, process) if place == _CONTESTED else not _is_ahead(process, network)
+    is_kept = number % _KEPT_EVERY == _KEPT_EVERY - 1
+    return is_kept or not _is_ahead(process, network)
+
+
+def _takes_contested(past: TrialHistory, number: int) -> bool:
+    """Return whether the network takes the Gaussian process's turn; now and then it never does."""
+    network, process = _improvements(past)
+    return number % _WHOLE_KEPT_EVERY != 0 and _is_ahead(network, process)
 
 
 def _is_ahead(other: tuple[int, int], owner: tuple[int, int]) -> bool:
