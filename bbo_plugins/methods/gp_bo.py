@@ -424,8 +424,10 @@ def _region(
     space: SearchSpace, observations: Observations, models: Models, options: Options
 ) -> TrustRegion | None:
     """Return the trust region around the best mean, None for a step in the whole cube."""
+    if options.local_after is None or not can_be_local(space, observations):
+        return None
     eligible = models.eligible
-    if options.local_after is None or not can_be_local(space, observations) or not eligible.any():
+    if not eligible.any():
         return None
     center = np.argmax(np.where(eligible, models.means[:, 0], -np.inf))
     values = np.where(observations.eligible, observations.y, -np.inf)

@@ -215,7 +215,7 @@ def _is_by_network(snapshot: Snapshot, number: int) -> bool:
     """Return whether the network suggests trial ``number``.
 
     In its own turns it does, unless the Gaussian process is ahead of it. In the contested turn it
-    does if it is ahead of the Gaussian process and that is local in other turns.
+    does if it is ahead of the Gaussian process and that has a trust region.
     """
     place = number % _CYCLE
     if place == _CONTESTED:
@@ -227,14 +227,14 @@ def _is_by_network(snapshot: Snapshot, number: int) -> bool:
 
 
 def _keeps_turn(past: TrialHistory, number: int) -> bool:
-    """Return whether the network keeps its turn; now and then always, so that it can come back."""
+    """Return whether the network keeps its turn; every ninth trial it does, to come back."""
     network, process = _improvements(past)
     is_kept = number % _KEPT_EVERY == _KEPT_EVERY - 1
     return is_kept or not _is_ahead(process, network)
 
 
 def _takes_contested(past: TrialHistory, number: int) -> bool:
-    """Return whether the network takes the Gaussian process's turn; now and then it never does."""
+    """Return whether the network takes the Gaussian process's turn; every 36th trial it cannot."""
     network, process = _improvements(past)
     return number % _WHOLE_KEPT_EVERY != 0 and _is_ahead(network, process)
 
