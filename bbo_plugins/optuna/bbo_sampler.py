@@ -164,7 +164,7 @@ class BBOSampler(ModelSampler):
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         number, several = snapshot.configuration, len(snapshot.objectives) > 1
-        if not several and _is_by_network(snapshot, number):
+        if not several and _is_by_network(snapshot):
             return self._network_arm._suggest(snapshot, rng)
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
@@ -211,12 +211,13 @@ def _improvements(past: TrialHistory) -> tuple[tuple[int, int], tuple[int, int]]
     return past.improvements(by_network), past.improvements(by_process)
 
 
-def _is_by_network(snapshot: Snapshot, number: int) -> bool:
-    """Return whether the network suggests trial ``number``.
+def _is_by_network(snapshot: Snapshot) -> bool:
+    """Return whether the network makes the suggestion.
 
     In its own turns it does, unless the Gaussian process is ahead of it. In the contested turn it
     does if it is ahead of the Gaussian process and that has a trust region.
     """
+    number = snapshot.configuration
     place = number % _CYCLE
     if place == _CONTESTED:
         from bbo_plugins.methods.gp_bo import can_be_local  # noqa: PLC0415
