@@ -24,12 +24,14 @@ Deviations:
   estimate is below a tenth of the prior's location. A local step searches a trust region around the
   best mean, if five or more parameters are free, one of them is continuous, and none is a category.
   Neither is taken with constraints or conditional parameters.
+* A local step beside pending trials takes the bound with a random β, log β ~ N(log 0.5, 1).
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -181,7 +183,11 @@ def _suggest_by_model(
     features = objective_features(space, training, options)
     models = Models.fit(space, [training], [training.center], features, options)
     region = _region(space, observations, models, options)
-    if options.greedy and _is_plain(space, training) and _is_noiseless(models):
+    if region is not None and len(observations.pending):
+        # One bound for workers that think at the same time would lead them to nearly one place.
+        beta = _GREEDY_BETA * math.exp(rng.standard_normal())
+        options = replace(options, acquisition="ucb", beta=beta)
+    elif options.greedy and _is_plain(space, training) and _is_noiseless(models):
         options = replace(options, acquisition="ucb", beta=_GREEDY_BETA)
     acquisition = _acquisition(models, options)
     known = models.anchors(space, models.means[:, 0], _N_ANCHORS)

@@ -246,6 +246,28 @@ def test_a_local_step_stays_around_the_best_mean() -> None:
         assert np.array_equal(step(known, space, local_after=10).x, step(known, space).x)
 
 
+def test_beside_pending_points_a_local_step_takes_a_bound_of_random_width() -> None:
+    """The wider, the more uncertain the point; a step in the cube goes by the options."""
+    rng = np.random.default_rng(6)
+    X = rng.random((12, 5))
+    known = observe(X, smooth(X), pending=rng.random((3, 5)))
+    local = [step(known, seed=seed, local_after=10) for seed in range(6)]
+    # β = 0.5 exp(z), where z is the first number of the step's generator
+    widths = 0.5 * np.exp([np.random.default_rng(seed).standard_normal() for seed in range(6)])
+    acquisition, _ = bound_acquisition(known, "ucb")
+    mean, variance = acquisition.objective.predict(np.array([one.x for one in local]))
+    for width, value in zip(widths, mean + widths * np.sqrt(variance), strict=True):
+        assert value >= (mean + width * np.sqrt(variance)).max() - 2e-3
+    order = np.argsort(widths)
+    assert np.all(np.diff(variance[order]) > -1e-2)
+    assert variance[order[-1]] > 1.5 * variance[order[0]]
+    greedy = step(known, local_after=10, greedy=True)
+    assert np.array_equal(greedy.x, local[0].x)
+    bound: dict[str, Any] = {"acquisition": "ucb", "beta": 9.0}
+    assert np.array_equal(step(known, local_after=10, **bound).x, local[0].x)
+    assert not np.array_equal(step(known, **bound).x, step(known).x)
+
+
 @pytest.mark.parametrize("acquisition", NAMES)
 @pytest.mark.parametrize("a, b", [(1e-9, 0.0), (0.5, 1e3)])
 def test_units_of_the_objective_do_not_matter(
