@@ -24,7 +24,8 @@ Deviations:
   estimate is below a tenth of the prior's location. A local step searches a trust region around the
   best mean, if five or more parameters are free, one of them is continuous, and none is a category.
   Neither is taken with constraints or conditional parameters.
-* A local step beside pending trials takes the bound with a random β, log β ~ N(log 0.5, 1).
+* A local step beside pending points takes the bound with a random β, log β ~ N(log 0.5, 1),
+  whatever ``acquisition``, ``beta`` and ``greedy`` say.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _GREEDY_BETA = 0.5
+_LOCAL_BETA = 0.5  # median beside pending points; log β has a standard deviation of 1
 _LEAST_LOCAL = 5  # free dimensions; in fewer, a step is never local
 _NO_NOISE = NOISE_FLOOR + 0.1 * NOISE_LOCATION
 _N_ANCHORS = 5
@@ -131,7 +133,7 @@ def suggest(
     Args:
         space: The search space, d dimensions.
         observations: What is known of the study; at least one evaluated point.
-        rng: Source of randomness of the candidate points.
+        rng: Source of randomness of the candidate points, and of β beside pending points.
         options: Acquisition function, noise, criterion and warm starts.
 
     Returns:
@@ -184,8 +186,8 @@ def _suggest_by_model(
     models = Models.fit(space, [training], [training.center], features, options)
     region = _region(space, observations, models, options)
     if region is not None and len(observations.pending):
-        # One bound for workers that think at the same time would lead them to nearly one place.
-        beta = _GREEDY_BETA * math.exp(rng.standard_normal())
+        # One bound would lead all steps before the next result to nearly one place.
+        beta = _LOCAL_BETA * math.exp(rng.standard_normal())
         options = replace(options, acquisition="ucb", beta=beta)
     elif options.greedy and _is_plain(space, training) and _is_noiseless(models):
         options = replace(options, acquisition="ucb", beta=_GREEDY_BETA)

@@ -17,6 +17,7 @@ from bbo_plugins.acquisition.functions import (
     ConstraintModel,
 )
 from bbo_plugins.acquisition.maximize import length_after
+from bbo_plugins.methods import gp_bo
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles import normal
 from tests.oracles.differences import numeric_gradients
@@ -243,29 +244,48 @@ def test_a_local_step_stays_around_the_best_mean() -> None:
         (observe(held.snap(X), y), held),
         (observe(X, y, complete=np.zeros(40, dtype=bool)), unit_box(5)),
     ):
-        assert np.array_equal(step(known, space, local_after=10).x, step(known, space).x)
+        for pending in (known.pending, space.snap(known.X[:2] + 0.02)):
+            case = replace(known, pending=pending)
+            assert np.array_equal(step(case, space, local_after=10).x, step(case, space).x)
 
 
-def test_beside_pending_points_a_local_step_takes_a_bound_of_random_width() -> None:
-    """The wider, the more uncertain the point; a step in the cube goes by the options."""
-    rng = np.random.default_rng(6)
-    X = rng.random((12, 5))
-    known = observe(X, smooth(X), pending=rng.random((3, 5)))
-    local = [step(known, seed=seed, local_after=10) for seed in range(6)]
-    # β = 0.5 exp(z), where z is the first number of the step's generator
-    widths = 0.5 * np.exp([np.random.default_rng(seed).standard_normal() for seed in range(6)])
-    acquisition, _ = bound_acquisition(known, "ucb")
-    mean, variance = acquisition.objective.predict(np.array([one.x for one in local]))
-    for width, value in zip(widths, mean + widths * np.sqrt(variance), strict=True):
-        assert value >= (mean + width * np.sqrt(variance)).max() - 2e-3
-    order = np.argsort(widths)
-    assert np.all(np.diff(variance[order]) > -1e-2)
-    assert variance[order[-1]] > 1.5 * variance[order[0]]
-    greedy = step(known, local_after=10, greedy=True)
-    assert np.array_equal(greedy.x, local[0].x)
-    bound: dict[str, Any] = {"acquisition": "ucb", "beta": 9.0}
-    assert np.array_equal(step(known, local_after=10, **bound).x, local[0].x)
-    assert not np.array_equal(step(known, **bound).x, step(known).x)
+def test_beside_pending_points_a_local_step_takes_a_random_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In its box, whatever the options say; alone, or in the cube, it goes by the options."""
+    seen: list[tuple[str | None, float]] = []
+
+    def watched(acquisition: ConstrainedAcquisition, *arguments: Any, **options: Any) -> Any:
+        seen.append((acquisition.kind, acquisition.beta))
+        return real(acquisition, *arguments, **options)
+
+    X = np.random.default_rng(5).random((40, 5))
+    y = np.concatenate([[9.0], smooth(X[1:])])
+    alone, half = observe(X, y), 0.5 * length_after(y, 10)
+    beside = replace(alone, pending=X[:1] + 0.01)
+    given: list[dict[str, Any]] = [
+        {},
+        {"greedy": True},
+        {"acquisition": "ei"},
+        {"acquisition": "ucb", "beta": 9.0},
+    ]
+    for name in ("maximize_in_region", "maximize"):
+        real = getattr(gp_bo, name)
+        monkeypatch.setattr(gp_bo, name, watched)
+        after = 10 if name == "maximize_in_region" else None
+        for chosen in given:
+            options = {**chosen, "local_after": after, "deterministic": True}
+            step(alone, **options)
+            x = step(beside, seed=3, **options).x
+            assert (np.abs(x - X[0]).max() <= half + 1e-12) == (after is not None)
+    local, whole = seen[:8], seen[8:]
+    assert local[::2] == whole[::2] == whole[1::2]  # alone, and both in the cube
+    assert [kind for kind, _ in whole[::2]] == ["logei", "ucb", "ei", "ucb"]
+    assert [beta for kind, beta in whole[::2] if kind == "ucb"] == [0.5, 9.0]
+    # the first number of the step's generator
+    drawn = 0.5 * math.exp(np.random.default_rng(3).standard_normal())
+    assert {kind for kind, _ in local[1::2]} == {"ucb"}
+    assert [beta for _, beta in local[1::2]] == pytest.approx([drawn] * 4)
 
 
 @pytest.mark.parametrize("acquisition", NAMES)
