@@ -186,7 +186,7 @@ def _suggest_by_model(
     models = Models.fit(space, [training], [training.center], features, options)
     region = _region(space, observations, models, options)
     if region is not None and len(observations.pending):
-        # One bound would lead all steps before the next result to nearly one place.
+        # The steps before the next result differ by how uncertain a point they accept.
         beta = _LOCAL_BETA * math.exp(rng.standard_normal())
         options = replace(options, acquisition="ucb", beta=beta)
     elif options.greedy and _is_plain(space, training) and _is_noiseless(models):
