@@ -60,6 +60,9 @@ _N_SUCCESSES, _N_FAILURES = 2, 5  # in a row, before the length doubles or halve
 _ROUNDING = 1e-9
 _LEAST_RISE = 1e-3  # of the best value's distance from the median, to be an improvement
 
+# Kept from a pending point, of its distance to the next evaluated one:
+_KEPT, _KEPT_IF_NARROW = 0.5, 0.1
+
 
 class Acquisition(Protocol):
     """A function to be maximized over the unit cube, evaluated in batches."""
@@ -450,14 +453,24 @@ def _levels_to_try(box: _Box, i: int, current: IntArray, rng: np.random.Generato
     return np.clip(levels, first, last)
 
 
-def clearance_of(pending: FloatArray, evaluated: FloatArray, space: SearchSpace) -> FloatArray:
+def clearance_of(
+    pending: FloatArray, evaluated: FloatArray, space: SearchSpace, *, narrow: bool = False
+) -> FloatArray:
     """Return the distance that is kept from each pending point (p, d), shape (p,).
 
-    It is half of the distance to the next of the ``evaluated`` points (n, d), and ``CLOSE`` at
+    It is a share of the distance to the next of the ``evaluated`` points (n, d), and ``CLOSE`` at
     most. So the search may close in on a point whose evaluation never ends.
+
+    Args:
+        pending: Points being evaluated elsewhere, shape (p, d).
+        evaluated: Evaluated points, shape (n, d).
+        space: The search space.
+        narrow: Whether the share is a tenth, not half: for a model without noise, which learns a
+            slope from points close to one another.
     """
-    nearest: FloatArray = space.distances(pending, evaluated).min(axis=1, initial=2.0 * CLOSE)
-    return 0.5 * nearest
+    share = _KEPT_IF_NARROW if narrow else _KEPT
+    nearest: FloatArray = space.distances(pending, evaluated).min(axis=1, initial=np.inf)
+    return np.minimum(share * nearest, CLOSE)
 
 
 def best_allowed(

@@ -14,7 +14,9 @@ Algorithm 1 (there a minimum).
 
 Deviations:
 
-* Pending points are added at their posterior mean, failed points as evidence of a bad value.
+* Pending points are added at their posterior mean, and a step keeps a distance from each: half of
+  that to the next evaluated point, a tenth if the data speak against noise. Failed points are added
+  as evidence of a bad value.
 * Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`, under constraints with the
   median of the feasible ones where that is worse; slacks are linear around their border.
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
@@ -24,15 +26,12 @@ Deviations:
   estimate is below a tenth of the prior's location. A local step searches a trust region around the
   best mean, if five or more parameters are free, one of them is continuous, and none is a category.
   Neither is taken with constraints or conditional parameters.
-* A local step beside pending points takes the bound with a random β, log β ~ N(log 0.5, 1),
-  whatever ``acquisition``, ``beta`` and ``greedy`` say.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -75,7 +74,6 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _GREEDY_BETA = 0.5
-_LOCAL_BETA = 0.5  # median beside pending points; log β has a standard deviation of 1
 _LEAST_LOCAL = 5  # free dimensions; in fewer, a step is never local
 _NO_NOISE = NOISE_FLOOR + 0.1 * NOISE_LOCATION
 _N_ANCHORS = 5
@@ -133,7 +131,7 @@ def suggest(
     Args:
         space: The search space, d dimensions.
         observations: What is known of the study; at least one evaluated point.
-        rng: Source of randomness of the candidate points, and of β beside pending points.
+        rng: Source of randomness of the candidate points.
         options: Acquisition function, noise, criterion and warm starts.
 
     Returns:
@@ -185,11 +183,7 @@ def _suggest_by_model(
     features = objective_features(space, training, options)
     models = Models.fit(space, [training], [training.center], features, options)
     region = _region(space, observations, models, options)
-    if region is not None and len(observations.pending):
-        # The steps before the next result differ by how uncertain a point they accept.
-        beta = _LOCAL_BETA * math.exp(rng.standard_normal())
-        options = replace(options, acquisition="ucb", beta=beta)
-    elif options.greedy and _is_plain(space, training) and _is_noiseless(models):
+    if options.greedy and _is_plain(space, training) and _is_noiseless(models):
         options = replace(options, acquisition="ucb", beta=_GREEDY_BETA)
     acquisition = _acquisition(models, options)
     known = models.anchors(space, models.means[:, 0], _N_ANCHORS)
@@ -362,7 +356,7 @@ def maximized(
     known, failed = objectives[0], models.training.still_failed
     unrepeated = options.deterministic or all(one.repeats_agree(space) for one in objectives)
     excluded = np.concatenate([known.X, failed]) if unrepeated else failed
-    clearance = clearance_of(known.pending, known.X, space)
+    clearance = clearance_of(known.pending, known.X, space, narrow=_is_noiseless(models))
     if region is not None:
         x = maximize_in_region(
             acquisition,
@@ -445,8 +439,8 @@ def _region(
 
 def _is_noiseless(models: Models) -> bool:
     """Whether no noise is known, and next to none is estimated."""
-    estimate = models.objectives[0].process.hyperparameters.noise_variance
-    return models.training.noise_variance is None and estimate <= _NO_NOISE
+    estimates = [one.process.hyperparameters.noise_variance for one in models.objectives]
+    return models.training.noise_variance is None and max(estimates) <= _NO_NOISE
 
 
 def penalize_failures(process: GaussianProcess, failed: FloatArray) -> GaussianProcess:

@@ -57,12 +57,9 @@ class BBOSampler(ModelSampler):
     The network searches a trust region around the best trial. The Gaussian process has such a
     region, too, with five or more parameters, if none is conditional or categorical, one at least
     is continuous, and there are no constraints. Then it searches the whole space in every twelfth
-    trial only (numbers 0, 12, 24, ...). While other trials run, it searches the region neither by
-    the expected improvement nor greedily, but by an upper confidence bound: mean + β standard
-    deviations with a random β, log-normal, 0.5 in the median. In every sixth trial (numbers 0, 6,
-    12, ...) the network suggests in its place while the Gaussian process improves less often, which
-    here has the benefit of the doubt. In numbers 0, 36, 72, ... the Gaussian process always
-    suggests.
+    trial only (numbers 0, 12, 24, ...). In every sixth trial (numbers 0, 6, 12, ...) the network
+    suggests in its place while the Gaussian process improves less often, which here has the benefit
+    of the doubt. In numbers 0, 36, 72, ... the Gaussian process always suggests.
 
     Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
     how many of them improved on the best value.

@@ -249,43 +249,29 @@ def test_a_local_step_stays_around_the_best_mean() -> None:
             assert np.array_equal(step(case, space, local_after=10).x, step(case, space).x)
 
 
-def test_beside_pending_points_a_local_step_takes_a_random_bound(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("local_after", [None, 10])
+def test_without_noise_a_step_may_come_closer_to_pending_points(
+    local_after: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In its box, whatever the options say; alone, or in the cube, it goes by the options."""
-    seen: list[tuple[str | None, float]] = []
+    """A tenth of the distance to the next evaluated point is kept from them, else half of it."""
+    kept: list[FloatArray] = []
 
-    def watched(acquisition: ConstrainedAcquisition, *arguments: Any, **options: Any) -> Any:
-        seen.append((acquisition.kind, acquisition.beta))
-        return real(acquisition, *arguments, **options)
+    def watched(*arguments: Any, clearance: FloatArray, **options: Any) -> Any:
+        kept.append(clearance)
+        return real(*arguments, clearance=clearance, **options)
 
+    name = "maximize" if local_after is None else "maximize_in_region"
+    real = getattr(gp_bo, name)
+    monkeypatch.setattr(gp_bo, name, watched)
     X = np.random.default_rng(5).random((40, 5))
-    y = np.concatenate([[9.0], smooth(X[1:])])
-    alone, half = observe(X, y), 0.5 * length_after(y, 10)
-    beside = replace(alone, pending=X[:1] + 0.01)
-    given: list[dict[str, Any]] = [
-        {},
-        {"greedy": True},
-        {"acquisition": "ei"},
-        {"acquisition": "ucb", "beta": 9.0},
-    ]
-    for name in ("maximize_in_region", "maximize"):
-        real = getattr(gp_bo, name)
-        monkeypatch.setattr(gp_bo, name, watched)
-        after = 10 if name == "maximize_in_region" else None
-        for chosen in given:
-            options = {**chosen, "local_after": after, "deterministic": True}
-            step(alone, **options)
-            x = step(beside, seed=3, **options).x
-            assert (np.abs(x - X[0]).max() <= half + 1e-12) == (after is not None)
-    local, whole = seen[:8], seen[8:]
-    assert local[::2] == whole[::2] == whole[1::2]  # alone, and both in the cube
-    assert [kind for kind, _ in whole[::2]] == ["logei", "ucb", "ei", "ucb"]
-    assert [beta for kind, beta in whole[::2] if kind == "ucb"] == [0.5, 9.0]
-    # the first number of the step's generator
-    drawn = 0.5 * math.exp(np.random.default_rng(3).standard_normal())
-    assert {kind for kind, _ in local[1::2]} == {"ucb"}
-    assert [beta for _, beta in local[1::2]] == pytest.approx([drawn] * 4)
+    noise = np.random.default_rng(6).standard_normal(40)
+    pending = X[:3] + 0.02
+    for y, known in ((smooth(X), None), (smooth(X) + noise, None), (smooth(X), np.full(40, 0.1))):
+        beside = observe(X, y, pending=pending, noise_variance=known)
+        step(beside, local_after=local_after)
+    distance = math.sqrt(5 * 0.02**2)
+    for clearance, share in zip(kept, (0.1, 0.5, 0.5), strict=True):
+        np.testing.assert_allclose(clearance, share * distance)
 
 
 @pytest.mark.parametrize("acquisition", NAMES)

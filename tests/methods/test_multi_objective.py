@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +136,27 @@ def test_pending_and_failed_points_are_kept_away_from(n: int) -> None:
     assert np.linalg.norm(pending - alone) > 0.02
     failed = step(space, known(Y, X, failed=alone[None, :])).x
     assert np.linalg.norm(failed - alone) > 0.02
+
+
+@pytest.mark.parametrize("is_noisy", [False, True])
+def test_a_step_comes_closer_to_pending_points_if_no_objective_has_noise(
+    is_noisy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Noise in one is enough to keep half of the distance to the next evaluated point."""
+    kept: list[FloatArray] = []
+
+    def spy(*arguments: Any, clearance: FloatArray, **options: Any) -> Any:
+        kept.append(clearance)
+        return real(*arguments, clearance=clearance, **options)
+
+    name = "maximize"
+    real = getattr(gp_bo, name)
+    monkeypatch.setattr(gp_bo, name, spy)
+    space, X = box(30)
+    Y = two_bowls(X)
+    Y[:, 1] += is_noisy * np.random.default_rng(3).standard_normal(30)
+    step(space, known(Y, X, pending=X[:1] + 0.01))
+    np.testing.assert_allclose(kept[0], (0.5 if is_noisy else 0.1) * math.hypot(0.01, 0.01))
 
 
 @pytest.mark.parametrize("n", [12, 13])

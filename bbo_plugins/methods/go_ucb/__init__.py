@@ -51,10 +51,11 @@ Deviations:
   move x.
 - Values: a power transform, less exact far from the best. One bad value would decide the fit.
 - Constraints, pending and failed points, more than 1,000 observations: the paper has none of them.
-  Beside pending points √β is drawn: the maxima of one bound would lie next to each other. A
-  failure counts less, the more points were pending when it was suggested. Under
-  constraints the expected improvement, with √β standard deviations, takes the place of the bound,
-  which would count for ever less beside a probability.
+  Beside pending points √β is drawn: the maxima of one bound would lie next to each other. It is
+  small without noise, as the values of points next to each other then tell the slope. A failure
+  counts less, the more points were pending when it was suggested. Under constraints the expected
+  improvement, with √β standard deviations, takes the place of the bound, which would count for ever
+  less beside a probability.
 """
 
 from bbo_plugins.methods.go_ucb.algorithm import (

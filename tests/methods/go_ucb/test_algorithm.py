@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bbo_plugins.acquisition.functions import ConstrainedAcquisition, ConstraintModel
-from bbo_plugins.acquisition.maximize import maximize_in_region
+from bbo_plugins.acquisition.maximize import clearance_of, maximize_in_region
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods.go_ucb.algorithm import GOUCBOptions, suggest, upper_bound
 from bbo_plugins.methods.go_ucb.surrogate import NetworkPosterior, NetworkSurrogate, WarmNetwork
@@ -142,14 +142,19 @@ def test_optimum_of_a_mixed_space_is_found() -> None:
     assert y.max() > -0.02
 
 
-def test_pending_points_repel() -> None:
-    """Four points asked for one after another without a value are well apart."""
-    X = np.random.default_rng(0).random((15, 3))
-    pending = np.empty((0, 3))
+@pytest.mark.parametrize("is_noisy", [False, True])
+def test_pending_points_repel(is_noisy: bool) -> None:
+    """Four points asked for one after another without a value are apart, with noise well apart."""
+    space, X = unit_box(3), np.random.default_rng(0).random((15, 3))
+    known = np.full(15, 1e-6) if is_noisy else None
+    pending, gaps = np.empty((0, 3)), []
     for i in range(4):
-        x = _step(observe(X, _hill(X), pending=pending), seed=i).x
-        assert np.linalg.norm(pending - x, axis=1).min(initial=np.inf) >= CLOSE
+        x = _step(observe(X, _hill(X), pending=pending, noise_variance=known), seed=i).x
+        kept = clearance_of(pending, X, space, narrow=not is_noisy)
+        gaps.append(np.linalg.norm(pending - x, axis=1))
+        assert (gaps[-1] >= kept).all()
         pending = np.concatenate([pending, x[None, :]])
+    assert (np.concatenate(gaps).min() >= CLOSE) == is_noisy
 
 
 def test_workers_at_one_time_have_different_balls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,6 +173,30 @@ def test_workers_at_one_time_have_different_balls(monkeypatch: pytest.MonkeyPatc
     assert seen[:3] == [2.0] * 3
     assert len({2.0, *seen[3:]}) == 3
     assert seen[4] == seen[5]
+
+
+def test_beside_pending_points_the_ball_is_small_unless_values_have_noise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Over twelve seeds √β is e^-2 in the geometric mean, e^0.5 with estimated or known noise."""
+    seen: list[float] = []
+
+    def watched(acquisition: ConstrainedAcquisition, *arguments: Any, **options: Any) -> FloatArray:
+        seen.append(math.log(acquisition.beta))
+        return maximize_in_region(acquisition, *arguments, **options)
+
+    monkeypatch.setattr("bbo_plugins.methods.go_ucb.algorithm.maximize_in_region", watched)
+    X = np.random.default_rng(0).random((20, 2))
+    noise = np.random.default_rng(1).standard_normal(20)
+    for y, known, mean in (
+        (_hill(X), None, -2.0),
+        (_hill(X) + noise, None, 0.5),
+        (_hill(X), np.full(20, 0.1), 0.5),
+    ):
+        seen.clear()
+        for seed in range(12):
+            _step(observe(X, y, pending=X[:1] + 0.01, noise_variance=known), seed=seed, beta=1.0)
+        assert np.mean(seen) == pytest.approx(mean, abs=0.7)
 
 
 def test_known_points_are_not_repeated_without_noise() -> None:
