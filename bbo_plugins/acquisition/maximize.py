@@ -9,7 +9,8 @@
 
 At the end the best point is taken that is allowed: not one that must not be suggested again, and
 not one close to a point that another worker evaluates. Close is measured by the evaluated points:
-where they are dense, the search has narrowed down, and a fixed distance would stop it.
+where they are dense, the search has narrowed down, and a fixed distance would stop it. With noise
+more distance is kept.
 
 Over the cube, the candidates are Sobol points and perturbations of good observed points, and the
 starts are distant from each other; a small finite space is enumerated instead. Over a region, they
@@ -60,8 +61,9 @@ _N_SUCCESSES, _N_FAILURES = 2, 5  # in a row, before the length doubles or halve
 _ROUNDING = 1e-9
 _LEAST_RISE = 1e-3  # of the best value's distance from the median, to be an improvement
 
-# Kept from a pending point, of its distance to the next evaluated one:
-_KEPT, _KEPT_IF_NARROW = 0.5, 0.1
+# Kept from a pending point, of its distance to the nearest evaluated one, by whether there is
+# noise: without it, points close to one another tell the slope.
+_KEPT = {False: 0.1, True: 0.5}
 
 
 class Acquisition(Protocol):
@@ -454,23 +456,21 @@ def _levels_to_try(box: _Box, i: int, current: IntArray, rng: np.random.Generato
 
 
 def clearance_of(
-    pending: FloatArray, evaluated: FloatArray, space: SearchSpace, *, narrow: bool = False
+    pending: FloatArray, evaluated: FloatArray, space: SearchSpace, *, noisy: bool
 ) -> FloatArray:
     """Return the distance that is kept from each pending point (p, d), shape (p,).
 
-    It is a share of the distance to the next of the ``evaluated`` points (n, d), and ``CLOSE`` at
-    most. So the search may close in on a point whose evaluation never ends.
+    It is a share of the distance to the nearest evaluated point, and ``CLOSE`` at most. So the
+    search may close in on a point whose evaluation never ends.
 
     Args:
         pending: Points being evaluated elsewhere, shape (p, d).
         evaluated: Evaluated points, shape (n, d).
         space: The search space.
-        narrow: Whether the share is a tenth, not half: for a model without noise, which learns a
-            slope from points close to one another.
+        noisy: Whether values have noise. The share is half if so, else a tenth.
     """
-    share = _KEPT_IF_NARROW if narrow else _KEPT
     nearest: FloatArray = space.distances(pending, evaluated).min(axis=1, initial=np.inf)
-    return np.minimum(share * nearest, CLOSE)
+    return np.minimum(_KEPT[noisy] * nearest, CLOSE)
 
 
 def best_allowed(

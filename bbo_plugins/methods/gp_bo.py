@@ -14,9 +14,9 @@ Algorithm 1 (there a minimum).
 
 Deviations:
 
-* Pending points are added at their posterior mean, and a step keeps a distance from each: half of
-  that to the next evaluated point, a tenth if the data speak against noise. Failed points are added
-  as evidence of a bad value.
+* Pending points are added at their posterior mean. A step keeps a distance from each, longer with
+  noise (:func:`bbo_plugins.acquisition.maximize.clearance_of`). Failed points are added as evidence
+  of a bad value.
 * Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`, under constraints with the
   median of the feasible ones where that is worse; slacks are linear around their border.
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
@@ -356,7 +356,7 @@ def maximized(
     known, failed = objectives[0], models.training.still_failed
     unrepeated = options.deterministic or all(one.repeats_agree(space) for one in objectives)
     excluded = np.concatenate([known.X, failed]) if unrepeated else failed
-    clearance = clearance_of(known.pending, known.X, space, narrow=_is_noiseless(models))
+    clearance = clearance_of(known.pending, known.X, space, noisy=not _is_noiseless(models))
     if region is not None:
         x = maximize_in_region(
             acquisition,

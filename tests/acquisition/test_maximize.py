@@ -335,15 +335,15 @@ def test_known_points_are_not_repeated() -> None:
 
 
 def test_what_is_near_a_pending_point_follows_from_the_evaluated_ones() -> None:
-    """Half or a tenth of the distance to the next evaluated one is kept from it, 0.05 at most."""
+    """Half or a tenth of the distance to the nearest one is kept from it, 0.05 at most."""
     box, center = unit_box(3), np.full((1, 3), 0.5)
     evaluated = np.array([[0.5, 0.5, 0.54], [0.1, 0.5, 0.5]])
-    near = clearance_of(center, evaluated, box)
+    near = clearance_of(center, evaluated, box, noisy=True)
     np.testing.assert_allclose(near, [0.02])
-    np.testing.assert_allclose(clearance_of(center, evaluated, box, narrow=True), [0.004])
-    np.testing.assert_allclose(clearance_of(center, evaluated[1:], box, narrow=True), [0.04])
-    np.testing.assert_array_equal(clearance_of(center, evaluated[1:], box), [CLOSE])
-    np.testing.assert_array_equal(clearance_of(center, evaluated[:0], box), [CLOSE])
+    np.testing.assert_allclose(clearance_of(center, evaluated, box, noisy=False), [0.004])
+    np.testing.assert_allclose(clearance_of(center, evaluated[1:], box, noisy=False), [0.04])
+    np.testing.assert_array_equal(clearance_of(center, evaluated[1:], box, noisy=True), [CLOSE])
+    np.testing.assert_array_equal(clearance_of(center, evaluated[:0], box, noisy=True), [CLOSE])
     x = _search_in_region(
         box, center[0], TrustRegion(center[0], 0.2), pending=center, clearance=near
     )

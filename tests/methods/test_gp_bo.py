@@ -253,7 +253,7 @@ def test_a_local_step_stays_around_the_best_mean() -> None:
 def test_without_noise_a_step_may_come_closer_to_pending_points(
     local_after: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tenth of the distance to the next evaluated point is kept from them, else half of it."""
+    """A tenth of the distance to the nearest evaluated point is kept from them, else half of it."""
     kept: list[FloatArray] = []
 
     def watched(*arguments: Any, clearance: FloatArray, **options: Any) -> Any:
@@ -268,7 +268,8 @@ def test_without_noise_a_step_may_come_closer_to_pending_points(
     pending = X[:3] + 0.02
     for y, known in ((smooth(X), None), (smooth(X) + noise, None), (smooth(X), np.full(40, 0.1))):
         beside = observe(X, y, pending=pending, noise_variance=known)
-        step(beside, local_after=local_after)
+        x = step(beside, local_after=local_after).x
+        assert (np.linalg.norm(pending - x, axis=1) >= kept[-1]).all()
     distance = math.sqrt(5 * 0.02**2)
     for clearance, share in zip(kept, (0.1, 0.5, 0.5), strict=True):
         np.testing.assert_allclose(clearance, share * distance)

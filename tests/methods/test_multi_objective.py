@@ -142,7 +142,7 @@ def test_pending_and_failed_points_are_kept_away_from(n: int) -> None:
 def test_a_step_comes_closer_to_pending_points_if_no_objective_has_noise(
     is_noisy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Noise in one is enough to keep half of the distance to the next evaluated point."""
+    """Noise in one is enough to keep half of the distance to the nearest evaluated point."""
     kept: list[FloatArray] = []
 
     def spy(*arguments: Any, clearance: FloatArray, **options: Any) -> Any:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 FIT_NAME = "GO-UCB"  # under which the networks are stored with a trial
 DEFAULT_BETA = 1.0
 DEFAULT_HIDDEN_UNITS = 25
-_NO_NOISE = 1e-3  # estimated variance of standardized targets, below which they have no noise
+_NOISE = 0.03  # estimated variance of standardized targets, from which on they have noise
 # Mean of log √β beside pending trials, by whether there is noise; its standard deviation is 1.
 _LOG_MULTIPLIER = {False: -2.0, True: 0.5}
 
@@ -166,7 +166,7 @@ def suggest_by_model(
         pending, surrogate.penalize_failures(failed[-LATEST_FAILED:])
     )
     multiplier = math.sqrt(options.beta)  # Eq. (7), a constant here
-    is_noisy = data.noise_variance is not None or surrogate.noise_variance >= _NO_NOISE
+    is_noisy = data.noise_variance is not None or surrogate.noise_variance >= _NOISE
     if len(pending):
         # The same bound of workers that think at the same time has its maxima at nearly one place.
         multiplier *= math.exp(_LOG_MULTIPLIER[is_noisy] + rng.standard_normal())
@@ -193,7 +193,7 @@ def suggest_by_model(
         rng=rng,
         excluded=np.concatenate([observations.X, failed]) if unrepeated else failed,
         pending=observations.pending,
-        clearance=clearance_of(observations.pending, observations.X, space, narrow=not is_noisy),
+        clearance=clearance_of(observations.pending, observations.X, space, noisy=is_noisy),
     )
     warm_starts = tuple(model.warm_start for model in (surrogate, *constraints))
     return Suggestion(x, warm_starts, notes=notes, criterion=FIT_NAME)

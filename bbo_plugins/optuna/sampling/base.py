@@ -420,7 +420,8 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
     ) -> Snapshot | None:
         appeared = self._readers.of(study).appeared(study, trial, snapshot)
         space = snapshot.space
-        clearance = clearance_of(appeared, snapshot.observations.X, space)
+        # The least that a model keeps: with noise it may keep more.
+        clearance = clearance_of(appeared, snapshot.observations.X, space, noisy=False)
         is_met = space.distances(suggestion.x[None, :], appeared) < clearance
         return snapshot.with_pending(appeared) if is_met.any() else None
 
