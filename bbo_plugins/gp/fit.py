@@ -21,6 +21,12 @@ for standardized targets and inputs in the unit cube. The location of the length
 √d, as distances in the cube do (Hvarfner, Hellsten & Nardi 2024, "Vanilla Bayesian Optimization
 Performs Great in High Dimensions"). For a parameter that exists at some points only, d is the mean
 number of parameters that do. The constants are a choice of this project.
+
+Beside a trend, parameters may be without effect: above its mode, the log density of log ℓ_i is that
+of a Cauchy distribution of scale 1, up to a constant, so that the far longer length-scale of such a
+parameter costs little. From five parameters on, the mode is then that of 2 √d of them. Without a
+trend the length-scales would follow any slope: they and s² would grow together, until the
+covariance matrix is singular.
 """
 
 from __future__ import annotations
@@ -43,6 +49,8 @@ from bbo_plugins.gp.likelihood import (
 from bbo_plugins.space.dimension import FloatArray
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bbo_plugins.gp.kernels import FeatureMap
 
 LENGTH_SCALE_LOCATION = 0.35
@@ -204,6 +212,8 @@ def fit_map(
             best = max(rough, key=lambda optimum: optimum.value)
             ratio = _COARSE_SIZE / n  # the Hessian grows with the number of observations
             candidates.append(_maximize(objective, best.theta, best.inverse_hessian * ratio))
+            if not math.isfinite(candidates[-1].value):  # singular with all observations
+                candidates += _cold_optima(objective, prior, p, d)
     best = max(candidates, key=lambda optimum: optimum.value)
     note = None
     if not math.isfinite(best.value):
@@ -344,26 +354,32 @@ class LogPrior(Protocol):
 
 
 @dataclass(frozen=True)
-class NormalPrior:
-    """Independent normal distributions over θ, the default of :func:`fit_map`.
+class TailedPrior:
+    """Independent normal distributions over θ, of which some have a heavy upper tail.
 
     Attributes:
-        location: Means, shape (q,).
-        scale: Standard deviations, shape (q,).
+        location: Modes, shape (q,).
+        scale: Standard deviations, and scales of the tails, shape (q,).
+        has_tail: Which are, above the mode, as a Cauchy distribution, shape (q,).
     """
 
     location: FloatArray
     scale: FloatArray
+    has_tail: NDArray[np.bool_]
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the log density (without its constant) and its gradient at ``theta`` (q,)."""
         z = (theta - self.location) / self.scale
-        return -0.5 * float(z @ z), -z / self.scale
+        square = np.square(z)
+        is_tail = self.has_tail & (z > 0.0)
+        value = -np.where(is_tail, np.log1p(square), 0.5 * square)
+        slope = -z * np.where(is_tail, 2.0 / (1.0 + square), 1.0)
+        return float(value.sum()), slope / self.scale
 
 
 def default_prior(
     n_dimensions: int, n_together: Sequence[float] | None = None, *, trend: bool = False
-) -> NormalPrior:
+) -> TailedPrior:
     """Return the prior of this module's docstring.
 
     Args:
@@ -373,9 +389,11 @@ def default_prior(
         trend: Whether the kernel has a trend.
     """
     together = [n_dimensions] * n_dimensions if n_together is None else n_together
-    length_scales = [math.log(LENGTH_SCALE_LOCATION * math.sqrt(n)) for n in together]
+    relevant = [min(n, 2.0 * math.sqrt(n)) if trend else n for n in together]
+    length_scales = [math.log(LENGTH_SCALE_LOCATION * math.sqrt(n)) for n in relevant]
     n_trend = 2 if trend else 0
     trends = [math.log(TREND_LOCATION)] * n_trend
     location = np.array([*length_scales, 0.0, *trends, math.log(NOISE_LOCATION)])
     scale = np.array([1.0] * (n_dimensions + 1) + [1.5] * n_trend + [3.0])
-    return NormalPrior(location=location, scale=scale)
+    has_tail = np.array([trend] * n_dimensions + [False] * (n_trend + 2))
+    return TailedPrior(location, scale, has_tail)

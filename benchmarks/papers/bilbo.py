@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.gp.fit import NormalPrior, WarmStart, fit_map
+from bbo_plugins.gp.fit import TailedPrior, WarmStart, fit_map
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.space.dimension import FloatArray, IntArray
 from benchmarks.bilevel.entrants import N_INITIAL, Campaign
@@ -261,7 +261,8 @@ class _Literal:
             d = data.X.shape[1]
             noise = self.task.noise_sd**2
             location = np.array([math.log(self.length_scale)] * d + [0.0, math.log(noise)])
-            prior = NormalPrior(location, np.array([1.0] * d + [FIXED, FIXED]))
+            scale = np.array([1.0] * d + [FIXED, FIXED])
+            prior = TailedPrior(location, scale, has_tail=np.zeros(d + 2, dtype=np.bool_))
             offset = float(data.y.mean())
             found = fit_map(
                 data.X, data.y - offset, features, prior=prior, warm_start=self.warm.get(name)

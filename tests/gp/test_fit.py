@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bbo_plugins.gp.fit import NormalPrior, WarmStart, default_prior, fit_map
+from bbo_plugins.gp.fit import TailedPrior, WarmStart, default_prior, fit_map
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MarginalLikelihood
 from tests.oracles.differences import numeric_gradient
@@ -73,7 +73,7 @@ def _log_posterior(
     likelihood = MarginalLikelihood(X, y, FeatureMap(counts, trend=trend), fit_noise=fit_noise)
     p = likelihood.n_parameters
     prior = default_prior(len(counts), trend=trend)
-    truncated = NormalPrior(prior.location[:p], prior.scale[:p])
+    truncated = TailedPrior(prior.location[:p], prior.scale[:p], prior.has_tail[:p])
 
     def value_and_gradient(theta: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = likelihood(theta)
@@ -231,7 +231,7 @@ def test_prior_of_a_trend_has_the_documented_constants() -> None:
     prior, plain = default_prior(2, trend=True), default_prior(2)
     np.testing.assert_allclose(prior.location[3:5], math.log(0.1))
     np.testing.assert_allclose(prior.scale[3:5], 1.5)
-    np.testing.assert_array_equal(np.delete(prior.location, [3, 4]), plain.location)
+    np.testing.assert_array_equal(np.delete(prior.location, [3, 4]), plain.location)  # d < 5
     np.testing.assert_array_equal(np.delete(prior.scale, [3, 4]), plain.scale)
 
 
@@ -271,16 +271,61 @@ def test_default_prior_has_the_documented_constants(d: int) -> None:
     length_scale = math.log(0.35 * math.sqrt(d))
     np.testing.assert_allclose(prior.location, [length_scale] * d + [0.0, math.log(1e-3)])
     np.testing.assert_allclose(prior.scale, [1.0] * d + [1.0, 3.0])
+    assert not prior.has_tail.any()
 
 
-def test_log_density_is_the_normal_one_up_to_a_constant() -> None:
-    """Differences of log densities agree with SciPy's; the gradient with a numeric one."""
-    prior = NormalPrior(location=np.array([0.5, -2.0, 3.0]), scale=np.array([1.0, 0.3, 2.0]))
+@pytest.mark.parametrize("d, relevant", [(1, 1.0), (4, 4.0), (25, 10.0)])
+def test_prior_beside_a_trend_has_tails_and_fewer_that_matter(d: int, relevant: float) -> None:
+    """The mode is that of 2 √d parameters, at most d; only length-scales have a tail."""
+    prior = default_prior(d, trend=True)
+    np.testing.assert_allclose(prior.location[:d], math.log(0.35 * math.sqrt(relevant)))
+    np.testing.assert_array_equal(prior.has_tail, [True] * d + [False] * 4)
+
+
+def test_prior_of_conditional_parameters_goes_by_the_number_that_exist_together() -> None:
+    """A parameter of a branch with few others has the prior of a small space, also in a fit."""
+    expected = [default_prior(2).location[0]] * 2 + [default_prior(25).location[0]]
+    together = (2.0, 2.0, 25.0)
+    np.testing.assert_allclose(default_prior(3, together).location[:3], expected)
+    fit = fit_map(np.full((1, 3), 0.5), np.zeros(1), FeatureMap((0, 0, 0), together))
+    np.testing.assert_allclose(np.log(fit.hyperparameters.length_scales), expected, atol=1e-6)
+
+
+def test_parameters_without_effect_get_long_length_scales() -> None:
+    """Two of twelve parameters matter; the others' length-scales are made long from few values."""
     rng = np.random.default_rng(0)
-    constant = np.sum(stats.norm.logpdf(prior.location, prior.location, prior.scale))
-    for theta in 3.0 * rng.standard_normal((5, 3)):
+    X = rng.random((40, 12))
+    y = np.sin(5.0 * X[:, 3]) + np.square(X[:, 7] - 0.4)
+    fit = fit_map(X, (y - y.mean()) / y.std(), FeatureMap((0,) * 12, trend=True))
+    length_scales = fit.hyperparameters.length_scales
+    without_effect = np.delete(length_scales, [3, 7])
+    assert without_effect.min() > 10.0 * length_scales[3]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_fit_that_is_singular_with_all_observations_starts_anew(seed: int) -> None:
+    """Tails without a trend: the optimum of 100 points is no start for 140, others are."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((140, 3))
+    y = X[:, 0] * X[:, 1]
+    plain = default_prior(3)
+    prior = TailedPrior(plain.location, plain.scale, np.array([True] * 3 + [False] * 2))
+    fit = fit_map(X, (y - y.mean()) / y.std(), FeatureMap((0,) * 3), prior=prior)
+    assert fit.note is None
+
+
+def test_log_density_is_normal_and_in_the_tail_that_of_cauchy() -> None:
+    """Differences of log densities agree with SciPy's; the gradient with a numeric one."""
+    location, scale = np.array([0.5, -2.0, 3.0, 0.2]), np.array([1.0, 0.3, 2.0, 0.7])
+    prior = TailedPrior(location, scale, np.array([True, False, True, False]))
+    rng = np.random.default_rng(0)
+    for theta in location + 3.0 * rng.standard_normal((20, 4)):
         value, gradient = prior.value_and_gradient(theta)
-        expected = np.sum(stats.norm.logpdf(theta, prior.location, prior.scale)) - constant
+        expected = 0.0
+        for i, family in enumerate([stats.cauchy, stats.norm, stats.cauchy, stats.norm]):
+            kind = family if theta[i] > location[i] else stats.norm
+            expected += kind.logpdf(theta[i], location[i], scale[i])
+            expected -= kind.logpdf(location[i], location[i], scale[i])
         assert value == pytest.approx(expected, rel=1e-12)
         numeric = numeric_gradient(lambda t: prior.value_and_gradient(t)[0], theta)
-        np.testing.assert_allclose(gradient, numeric, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(gradient, numeric, rtol=1e-8, atol=1e-8)

@@ -85,6 +85,14 @@ def test_other_losses_are_hollow() -> None:
     assert panel.y.limits[1] > np.exp(2.0)
 
 
+def test_axis_ends_at_a_hundred_ranges() -> None:
+    """A parameter that does not matter leaves the panel; the others stay apart."""
+    panel = _panel(_study(_suggested("Usual", -1.0), _suggested("Usual", 15.0)))
+    assert panel.y.limits is not None
+    assert panel.y.limits[0] < np.exp(-1.0)
+    assert 100.0 < panel.y.limits[1] < 200.0
+
+
 @pytest.mark.parametrize("n_trials", [2, 6])
 def test_a_network_has_something_else(n_trials: int, caplog: pytest.LogCaptureFixture) -> None:
     """The warning of a GO-UCB study, in start-up and after it, names the plot of its network."""

@@ -41,6 +41,7 @@ _RUGS = {
 _AT = 0.02  # of the panel's height, where the marks of the bandit's arms are
 _RUG_SHARE = 0.08  # of the axis, kept free for these marks
 _MARGIN = 0.05
+_LONGEST = 2.0  # power of ten at which the axis ends: that parameter does not matter
 _HOVER = "trial %{x}: %{y:.3g}"
 _logger = logging.getLogger(__name__)
 
@@ -147,8 +148,8 @@ def _by_trial(name: str, records: Sequence[SuggestionRecord]) -> tuple[list[int]
 
 
 def _scale_limits(scales: Sequence[float], *, rugs: bool) -> tuple[float, float]:
-    """Return the ends of the length-scales' axis, which always shows 1."""
-    logs = [math.log10(scale) for scale in scales]
+    """Return the ends of the length-scales' axis, which always shows 1 and ends at 100."""
+    logs = [min(math.log10(scale), _LONGEST) for scale in scales]
     low, high = min(0.0, *logs), max(0.0, *logs)
     height = max(high - low, 1.0)
     below = _RUG_SHARE if rugs else _MARGIN
