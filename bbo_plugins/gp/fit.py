@@ -34,7 +34,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -200,20 +200,13 @@ def fit_map(
     if warm_start is not None and len(warm_start.theta) == p:
         candidates.append(_maximize(objective, warm_start.theta, warm_start.inverse_hessian))
     if not candidates or warm_start is None or _is_poor(candidates[0].value, warm_start, n):
-        if n <= _COARSE_SIZE:
-            candidates += _cold_optima(objective, prior, p, d)
-        else:
-            subset = np.linspace(0, n - 1, _COARSE_SIZE).astype(np.int64)
-            known = None if known_noise is None else known_noise[subset]
-            coarse = criterion.bind(
-                X[subset], y[subset], features, known_noise=known, fit_noise=fit_noise
+        if n > _COARSE_SIZE:
+            start = _coarse_optimum(
+                X, y, features, known_noise, fit_noise=fit_noise, prior=prior, criterion=criterion
             )
-            rough = _cold_optima(_log_posterior(coarse, prior, p), prior, p, d)
-            best = max(rough, key=lambda optimum: optimum.value)
-            ratio = _COARSE_SIZE / n  # the Hessian grows with the number of observations
-            candidates.append(_maximize(objective, best.theta, best.inverse_hessian * ratio))
-            if not math.isfinite(candidates[-1].value):  # singular with all observations
-                candidates += _cold_optima(objective, prior, p, d)
+            candidates.append(_maximize(objective, start.theta, start.inverse_hessian))
+        if n <= _COARSE_SIZE or not math.isfinite(candidates[-1].value):  # singular with all points
+            candidates += _cold_optima(objective, prior, p, d)
     best = max(candidates, key=lambda optimum: optimum.value)
     note = None
     if not math.isfinite(best.value):
@@ -227,6 +220,28 @@ def fit_map(
         cholesky=bound.factor_at(best.theta) if criterion.covers_observations else None,
         note=note,
     )
+
+
+def _coarse_optimum(
+    X: FloatArray,
+    y: FloatArray,
+    features: FeatureMap,
+    known_noise: FloatArray | None,
+    *,
+    fit_noise: bool,
+    prior: LogPrior,
+    criterion: FitCriterion,
+) -> _Optimum:
+    """Return the best cold optimum of a subset of the observations, to start from with all."""
+    n, d = X.shape
+    p = len(prior.location) - int(not is_noise_estimated(known_noise, fit_noise=fit_noise))
+    subset = np.linspace(0, n - 1, _COARSE_SIZE).astype(np.int64)
+    known = None if known_noise is None else known_noise[subset]
+    coarse = criterion.bind(X[subset], y[subset], features, known_noise=known, fit_noise=fit_noise)
+    rough = _cold_optima(_log_posterior(coarse, prior, p), prior, p, d)
+    best = max(rough, key=lambda optimum: optimum.value)
+    # the Hessian grows with the number of observations
+    return replace(best, inverse_hessian=best.inverse_hessian * (_COARSE_SIZE / n))
 
 
 def _log_posterior(bound: BoundCriterion, prior: LogPrior, p: int) -> _Objective:
