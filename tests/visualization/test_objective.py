@@ -180,7 +180,7 @@ def test_closeness_is_the_share_of_uncertainty_removed() -> None:
             expected.append(1.0 - math.sqrt(max(left[0, 0], 0.0) / C[1, 1]))
         actual = posterior.closeness(x, column)
         np.testing.assert_allclose(actual, expected, atol=1e-6)
-        assert actual[posterior.best] == 1.0
+        assert actual[posterior.best] == pytest.approx(1.0, abs=1e-6)
         assert actual.min() < 0.5
 
 
