@@ -112,15 +112,47 @@ def test_branches_that_look_bad_are_visited(name: str) -> None:
         kind = trial.suggest_categorical("kind", ["flat", "sharp", "bad"])
         if kind == "flat":
             return 0.3 + 0.1 * (trial.suggest_float("x", 0.0, 1.0) - 0.5) ** 2
-        y = trial.suggest_float("y", 0.0, 1.0) if kind == "sharp" else 1.0
-        return min(1.0, 5.0 * abs(y - 0.6))
+        if kind == "bad":
+            return 1.0 + 0.1 * trial.suggest_float("z", 0.0, 1.0)
+        return min(1.0, 5.0 * abs(trial.suggest_float("y", 0.0, 1.0) - 0.6))
 
-    study = optuna.create_study(sampler=small_sampler(name))
+    study = optuna.create_study(sampler=small_sampler(name, seed=4))
     study.optimize(objective, n_trials=50)
     kinds = [trial.params["kind"] for trial in study.trials]
     assert kinds.count("sharp") >= 6
     assert kinds.count("bad") >= 3
     assert study.best_value < 0.3
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_branch_without_new_points_is_not_visited(name: str, is_known: bool) -> None:
+    """One repeat tells that there is no noise, if that is not known."""
+
+    def objective(trial: Trial) -> float:
+        kind = trial.suggest_categorical("kind", ["float", "none", "int"])
+        if kind == "float":
+            return trial.suggest_float("x", 0.0, 1.0)
+        return 2.0 + trial.suggest_int("n", 1, 3) if kind == "int" else 2.0
+
+    study = optuna.create_study(sampler=small_sampler(name, deterministic_objective=is_known))
+    study.optimize(objective, n_trials=45)
+    different = {tuple(trial.params.values()) for trial in study.trials}
+    assert 45 - len(different) <= (0 if is_known else 1)
+
+
+def test_a_range_that_shrinks_to_a_value_is_not_tried_again_and_again() -> None:
+    """Where a is 0, so is b; whatever else was proposed for b counts as tried."""
+
+    def objective(trial: Trial) -> float:
+        a = trial.suggest_float("a", 0.0, 1.0)
+        b = trial.suggest_float("b", 0.0, a)
+        return (a - 0.6) ** 2 + (b - 0.5) ** 2
+
+    study = optuna.create_study(sampler=BBOSampler(seed=0))
+    study.optimize(objective, n_trials=60)
+    assert sum(trial.params["a"] == 0.0 for trial in study.trials) <= 6
+    assert study.best_value < 1e-4
 
 
 @pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")

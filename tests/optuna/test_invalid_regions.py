@@ -9,7 +9,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna import BILBOSampler, GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna import BBOSampler, BILBOSampler, GOUCBSampler, UHEBOSampler
 from tests.reliability.front_door import is_modeled
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from optuna.trial import Trial
 
 MAKERS: dict[str, Callable[..., BaseSampler]] = {
+    "bbo": BBOSampler,
     "uhe": UHEBOSampler,
     "map": lambda **arguments: UHEBOSampler(estimation="map", **arguments),
     "go_ucb": GOUCBSampler,
@@ -51,6 +52,44 @@ def test_forbidden_corner(name: str) -> None:
     assert _n_pruned(study) <= 12
     assert _n_different(study) == 40
     assert study.best_value < 0.25
+
+
+def _cut_off(trial: Trial, how: str) -> float:
+    """Half of the square is invalid, which is known before the second parameter."""
+    x = trial.suggest_float("x", 0.0, 1.0)
+    if how == "reported":
+        trial.report(5.0 + x, 1)
+    if x > 0.5:
+        if how == "failed":
+            raise RuntimeError("too large")
+        raise optuna.TrialPruned
+    return (x - 0.7) ** 2 + (trial.suggest_float("y", 0.0, 1.0) - 0.6) ** 2
+
+
+@pytest.mark.parametrize("how", ["pruned", "reported", "failed"])
+@pytest.mark.parametrize("name", MAKERS)
+def test_trials_that_end_before_their_last_parameter(name: str, how: str) -> None:
+    """They teach as much as others: the proposed values stand for what they did not ask for."""
+    study = optuna.create_study(sampler=MAKERS[name](seed=0))
+    study.optimize(lambda trial: _cut_off(trial, how), n_trials=50, catch=RuntimeError)
+    later = [trial.state is TrialState.COMPLETE for trial in study.trials[20:]]
+    assert sum(later) >= 15
+    assert study.best_value < 0.06  # 0.04 at the border
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_all_trials_pruned_with_a_report(name: str) -> None:
+    """Without a complete trial their last values teach the model."""
+    study = optuna.create_study(sampler=MAKERS[name](seed=0, deterministic_objective=True))
+
+    def objective(trial: Trial) -> float:
+        value = trial.suggest_int("n", 0, 5) + trial.suggest_categorical("c", [0, 1, 2])
+        trial.report(value, 0)
+        raise optuna.TrialPruned
+
+    study.optimize(objective, n_trials=18)
+    assert _n_different(study) == 18
+    assert is_modeled(study.trials[-1])
 
 
 def _strip(x: float, y: float) -> bool:

@@ -370,8 +370,9 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
     def _sample_by_model(
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot
     ) -> dict[str, Any]:
-        branch = visiting(snapshot) if snapshot.space.is_conditional else snapshot
-        return super()._sample_by_model(study, trial, branch)
+        if snapshot.space.is_conditional:
+            snapshot = visiting(snapshot, deterministic=self.model_options.deterministic)
+        return super()._sample_by_model(study, trial, snapshot)
 
     def _is_started(self, observations: Observations) -> bool:
         """Return whether the model takes over.
@@ -454,10 +455,10 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
     ) -> None:
         if not self._warn_independent_sampling or ("uncovered", name) in self._once:
             return
-        if is_single(distribution):  # nothing for a model to suggest
-            return
         reader = self._readers.of(study)
         known = reader.distributions(study).get(name)
+        if known is None and is_single(distribution):  # nothing for a model to suggest
+            return
         had = (row.trial.distributions.get(name) for row in reader.read(study).observed)
         if known == distribution or not any(had):  # the next model knows of it
             return

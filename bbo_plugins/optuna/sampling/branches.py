@@ -4,7 +4,8 @@ Which branch is best can look decided after a few trials of each, when the other
 their own parameters. In every fifth trial, therefore, one parent that exists everywhere is held at
 the value that was tried least, as a user may hold it, if that is clearly less than its share. The
 model then suggests the other parameters, and what counts is the best that is known in that branch.
-A value all of whose trials have failed or are infeasible is not visited again.
+A value all of whose trials have failed or are infeasible is not visited again. Nor is one of which
+all points have been tried, if no point is to be tried twice.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from bbo_plugins.acquisition.maximize import keys_inside, unseen_point
 
 if TYPE_CHECKING:
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
@@ -40,18 +43,20 @@ def with_balanced_parents(space: SearchSpace, point: FloatArray, taken: FloatArr
     return snapped
 
 
-def visiting(snapshot: Snapshot) -> Snapshot:
+def visiting(snapshot: Snapshot, *, deterministic: bool) -> Snapshot:
     """Return the snapshot, with a parent held at its least tried value if it is the turn.
 
     Args:
         snapshot: The study, of a conditional space.
+        deterministic: Whether the objective is known to be free of noise.
     """
     space, observations = snapshot.space, snapshot.observations
     if snapshot.configuration % _EVERY:
         return snapshot
     X = np.concatenate([observations.X, observations.pending, observations.still_failed])
     useful = observations.X[observations.eligible]
-    least, held = _LEAST_SHARE, {}
+    unrepeated = deterministic or all(one.repeats_agree(space) for one in snapshot.objectives)
+    least, visited = _LEAST_SHARE, space
     for column in space.parents.tolist():
         name, dimension = space.names[column], space.dimensions[column]
         n = dimension.n_levels or 0
@@ -62,9 +67,19 @@ def visiting(snapshot: Snapshot) -> Snapshot:
             for points in (X, useful)
         )
         is_futile = (successes == 0) & (counts >= _MAX_FUTILE)
-        level = int(np.argmin(np.where(is_futile, len(X), counts)))
-        share = n * float(counts[level]) / len(X)
-        if share < least and not is_futile[level]:
-            least = share
-            held = {name: dimension.decode(dimension.position_of(np.array([level]))[0])}
-    return replace(snapshot, space=space.held(held)) if held else snapshot
+        for level in np.argsort(np.where(is_futile, len(X), counts), kind="stable").tolist():
+            share = n * float(counts[level]) / len(X)
+            if share >= least or is_futile[level]:
+                break
+            position = dimension.position_of(np.array([level]))[0]
+            branch = space.held({name: dimension.decode(position)})
+            if not (unrepeated and _is_exhausted(branch, X, snapshot.configuration)):
+                least, visited = share, branch
+                break
+    return snapshot if visited is space else replace(snapshot, space=visited)
+
+
+def _is_exhausted(branch: SearchSpace, X: FloatArray, seed: int) -> bool:
+    """Return whether all points of the branch are among X (n, d), as far as can be seen."""
+    taken = keys_inside(X, branch)
+    return unseen_point(branch, taken, np.random.default_rng(seed)) is None

@@ -33,8 +33,8 @@ def design_point(
 ) -> FloatArray:
     """Return a point of a shifted Sobol sequence, or one in its place.
 
-    A discrete parameter that decides whether others exist takes the value that was taken least. In
-    a finite space a point that is taken is replaced by one that is not, as long as there is one.
+    A discrete parameter that decides whether others exist takes the value that was taken least. A
+    point that is taken is replaced by one that is not, as long as there is one.
 
     The first points of the sequence lie on a few lines, between which all that is valid may lie. An
     irregular point is the one of several random points that is furthest from those taken.
@@ -59,12 +59,10 @@ def design_point(
     x: FloatArray = space.snap(point)[0]
     if space.is_conditional:
         x = with_balanced_parents(space, point, np.array([*taken]).reshape(-1, len(space)))
-    if space.size is None:
-        return x
     known = {_key(row) for row in taken}
     if _key(x) not in known:
         return x
-    if space.size <= _MAX_ENUMERATED:
+    if space.size is not None and space.size <= _MAX_ENUMERATED:
         candidates = rng.permutation(space.enumerate())
     else:
         candidates = space.snap(rng.random((_N_REDRAWS, len(space))))

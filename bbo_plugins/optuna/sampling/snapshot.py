@@ -143,8 +143,10 @@ class PlacedTrials:
 
     A complete trial that lacks a parameter with a condition has none there. If the condition holds
     there all the same, the coordinate is the proposed one: at any other, the next suggestion might
-    be the same trial again. Another trial may have ended before it asked for a parameter, so
-    that it has a place only if the parameter is inactive there.
+    be the same trial again. So it is if the parameter's range was a single value then, as one that
+    depends on other parameters may be. Another trial may have ended before it asked for all
+    parameters: those it lacks are the proposed ones. If nothing was proposed, it has a place only
+    if what it lacks is inactive there.
     """
 
     def __init__(
@@ -156,9 +158,10 @@ class PlacedTrials:
         self.distributions = dict(distributions)
         self.space = space_of(distributions, conditions)
         self._points: dict[int, FloatArray | None] = {}  # trial number -> point, None if nowhere
-        # Of trials that lack a parameter: its coordinate as proposed, NaN where none is missing.
+        # Of trials that had no choice of a parameter: its coordinate as proposed, NaN for others.
         self._proposed: dict[int, FloatArray] = {}
         self._failed: dict[int, FloatArray | None] = {}
+        self._meant: dict[int, Mapping[str, Any]] = {}  # parameters of trials that ended early
 
     def over(
         self, distributions: Mapping[str, BaseDistribution], conditions: Mapping[str, Condition]
@@ -188,7 +191,7 @@ class PlacedTrials:
         """Return the trials that have a value and a place in the space, and their X (n, d)."""
         new = [trial for trial in trials if trial.number not in self._points]
         if new:
-            params = [trial.params for trial in new]
+            params = [self._params_of(trial) for trial in new]
             points = _points(self.space, params, [trial.trial.distributions for trial in new])
             self._points.update(zip([trial.number for trial in new], points, strict=True))
             self._note_proposed(new)
@@ -197,7 +200,7 @@ class PlacedTrials:
             point = self._points[trial.number]
             if point is None or math.isnan(trial.value):
                 continue
-            if trial.complete or self._has_all(point, trial.params):
+            if trial.complete or self._has_all(point, self._params_of(trial)):
                 known.append(trial)
                 rows.append(point)
         flat = np.concatenate(rows) if rows else np.empty(0)
@@ -210,9 +213,17 @@ class PlacedTrials:
         return known, X
 
     def _note_proposed(self, trials: Sequence[TrialRow]) -> None:
-        """Remember what was proposed for complete trials of parameters that they then lacked."""
+        """Remember what was proposed for complete trials of parameters that they had no choice of.
+
+        They lacked these, or had a range of a single value then.
+        """
         for trial in trials:
-            missing = [name for name in self.space.conditions if name not in trial.params]
+            ranges = trial.trial.distributions
+            missing = [
+                name
+                for name in self.space.names
+                if (is_single(ranges[name]) if name in ranges else name in self.space.conditions)
+            ]
             proposal = trial.proposal if missing and trial.complete else None
             if proposal is None:
                 continue
@@ -251,7 +262,7 @@ class PlacedTrials:
             n_overtaking += trial.state.is_finished()
             if trial.state is TrialState.RUNNING and trial.number != asking:
                 running.append(trial)
-        params = [self._params_of_running(trial) for trial in reversed(running)]
+        params = [self._params_meant(trial) for trial in reversed(running)]
         return self._present(_points(self.space, params), params)
 
     def failed(self, trials: Sequence[TrialRow]) -> FloatArray:
@@ -261,11 +272,11 @@ class PlacedTrials:
         be what failed, and the point must remain for others.
         """
         new = [row for row in trials if row.number not in self._failed]
-        points = _points(self.space, [row.params for row in new])
+        points = _points(self.space, [self._params_of(row) for row in new])
         for row, point in zip(new, points, strict=True):
             self._failed[row.number] = None if self._lacks_parameters_of(row.trial) else point
         found = [self._failed[row.number] for row in trials]
-        return self._present(found, [row.params for row in trials])
+        return self._present(found, [self._params_of(row) for row in trials])
 
     def _has_all(self, point: FloatArray, params: Mapping[str, Any]) -> bool:
         """Return whether no parameter is missing that is active at the point (d,)."""
@@ -294,8 +305,19 @@ class PlacedTrials:
         ]
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.space))
 
-    def _params_of_running(self, row: TrialRow) -> dict[str, Any]:
-        """Return the parameters of a running trial; the later source is the surer one."""
+    def _params_of(self, row: TrialRow) -> Mapping[str, Any]:
+        """Return the parameters of a finished trial, with the proposed ones if it ended early.
+
+        One that asked for none says nothing of the parameters.
+        """
+        if row.complete or not row.params or row.params.keys() >= self.distributions.keys():
+            return row.params
+        if row.number not in self._meant:
+            self._meant[row.number] = self._params_meant(row)
+        return self._meant[row.number]
+
+    def _params_meant(self, row: TrialRow) -> dict[str, Any]:
+        """Return a trial's parameters, also the proposed ones; the later source is the surer."""
         proposed = {} if row.proposal is None else row.proposal.values(self.distributions)
         return {**proposed, **fixed_params(row.trial, self.distributions), **row.params}
 
@@ -376,16 +398,18 @@ class StudyReader:
     def distributions(self, study: Study) -> dict[str, BaseDistribution]:
         """Return the parameters that any finished trial has, with the latest range.
 
-        As long as no trial is complete, those that all failed trials share. Left out are parameters
-        with a single possible value, as there is nothing to suggest, and ranges that overflow.
+        As long as no trial is complete, those that all others share. Left out are parameters with a
+        single possible value, as there is nothing to suggest, and ranges that overflow.
         """
         trials = self.read(study)
         known = dict(trials.parameters.distributions)
         if known or any(row.complete for row in trials.rows):
             return known
-        # One that failed before it suggested anything says nothing of the parameters.
+        # One that ended before it suggested anything says nothing of the parameters.
         shared = _shared_by(
-            row.trial for row in trials.rows if row.failed and row.trial.distributions
+            row.trial
+            for row in trials.rows
+            if row.state.is_finished() and not row.never_ran and row.trial.distributions
         )
         return {name: shared[name] for name in sorted(shared) if is_modeled(shared[name])}
 
