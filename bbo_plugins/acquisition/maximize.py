@@ -47,6 +47,7 @@ _MATCH_DECIMALS = 10  # coordinates that agree to this many digits are the same 
 _FEW_LEVELS = 16  # numeric dimensions with more levels take part in the ascent
 
 # Over the cube:
+_N_CANDIDATES = 256
 _N_STARTS = 12
 _N_AROUND_ANCHORS = 128
 _START_POOL = 192  # best screened points among which distant starts are picked
@@ -245,9 +246,8 @@ def maximize(
     excluded: FloatArray | None = None,
     pending: FloatArray | None = None,
     clearance: FloatArray | float = CLOSE,
-    n_candidates: int = 256,
-) -> tuple[FloatArray, float]:
-    """Return a representable point of the unit cube with a high acquisition value, and that value.
+) -> FloatArray:
+    """Return a representable point of the unit cube with a high acquisition value.
 
     Args:
         acquisition: The function to maximize.
@@ -259,10 +259,9 @@ def maximize(
         pending: Points being evaluated elsewhere, shape (p, d): none of them is returned unless
             the space is exhausted, and none near them as long as there is another candidate.
         clearance: What is near each of them, by :func:`clearance_of`, shape (p,).
-        n_candidates: Number of space-filling candidates.
 
     Returns:
-        The point, shape (d,), and its value, -inf if it is an arbitrary point not seen yet.
+        The point, shape (d,).
     """
     d, size = len(space), space.size
     excluded = np.empty((0, d)) if excluded is None else excluded
@@ -273,7 +272,7 @@ def maximize(
     if size is not None and size <= _MAX_ENUMERATED:
         points = space.enumerate()
         return best_allowed(points, box.value(points), excluded, pending, clearance, space, rng)
-    sobol = shifted_sobol(n_candidates, d, rng)
+    sobol = shifted_sobol(_N_CANDIDATES, d, rng)
     near = around_anchors(anchors, _N_AROUND_ANCHORS, space, scale, rng)
     candidates = space.snap(np.concatenate([sobol, near]))
     values = box.value(candidates)
@@ -292,7 +291,7 @@ def maximize_in_region(
     rng: np.random.Generator,
     excluded: FloatArray,
     pending: FloatArray,
-    clearance: FloatArray | float = CLOSE,
+    clearance: FloatArray | float,
 ) -> FloatArray:
     """Return a representable point of the region with a high acquisition value.
 
@@ -317,10 +316,9 @@ def maximize_in_region(
     values = box.value(candidates)
     order = np.argsort(-values, kind="stable")
     starts = np.concatenate([candidates[order[:_N_REGION_STARTS]], region.center[None, :]])
-    found = _best_of(
+    return _best_of(
         box, starts, candidates[order], values[order], excluded, pending, clearance, rng
     )
-    return found[0]
 
 
 def _best_of(
@@ -332,7 +330,7 @@ def _best_of(
     pending: FloatArray,
     clearance: FloatArray | float,
     rng: np.random.Generator,
-) -> tuple[FloatArray, float]:
+) -> FloatArray:
     """Return the best allowed one of what the starts lead to and the candidates."""
     X, optima = _improve(box, starts, rng)
     X, values = np.concatenate([X, candidates]), np.concatenate([optima, values])
@@ -481,21 +479,20 @@ def best_allowed(
     clearance: FloatArray | float,
     space: SearchSpace,
     rng: np.random.Generator,
-) -> tuple[FloatArray, float]:
+) -> FloatArray:
     """Return the best of ``X`` that may be suggested; a repeat only if the space is exhausted."""
     order = np.argsort(-values, kind="stable")
     X, values = space.with_inactive_set(X[order]), values[order]
     if not len(excluded) and not len(pending):
-        return X[0], float(values[0])
+        return np.asarray(X[0])
     taken = keys_inside(np.concatenate([excluded, pending]), space)
     allowed = np.array([key not in taken for key in _keys(X)])
     apart = (space.distances(X, pending) >= clearance).all(axis=1)
     for choice in (allowed & apart & (values > -np.inf), allowed):
         if choice.any():
-            row = int(np.argmax(choice))
-            return X[row], float(values[row])
+            return np.asarray(X[np.argmax(choice)])
     found = unseen_point(space, taken, rng)
-    return (X[0], float(values[0])) if found is None else (found, -np.inf)
+    return np.asarray(X[0]) if found is None else found
 
 
 def keys_inside(X: FloatArray, space: SearchSpace) -> set[bytes]:

@@ -66,7 +66,7 @@ _MAX_POINTS = 10**9  # more observations than a stored fit can have come from
 _MAX_ABS_THETA = 50.0  # stored values beyond e^±50 are not hyperparameters but damage
 # Multiples of the prior's scale added to its location for the starts of a cold fit: the location
 # itself, then short length-scales with little noise (wiggly function), then long ones with much
-# noise (trend).
+# noise (slope).
 _COLD_STARTS = ((0.0, 0.0), (-1.0, -1.0), (1.0, 1.0))
 _Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 

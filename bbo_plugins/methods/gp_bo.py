@@ -16,7 +16,7 @@ Deviations:
 
 * Pending points are added at their posterior mean. A step keeps a distance from each, longer with
   noise (:func:`bbo_plugins.acquisition.maximize.clearance_of`). Failed points are added as evidence
-  of a bad value.
+  of a bad value, and the acquisition function is weighted by the probability of validity.
 * Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`, under constraints with the
   median of the feasible ones where that is worse; slacks are linear around their border.
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
@@ -368,7 +368,7 @@ def maximized(
             clearance=clearance,
         )
     else:
-        x, _ = maximize(
+        x = maximize(
             acquisition,
             space,
             rng=rng,
@@ -440,7 +440,7 @@ def _region(
 def _is_noiseless(models: Models) -> bool:
     """Whether no noise is known, and next to none is estimated."""
     estimates = [one.process.hyperparameters.noise_variance for one in models.objectives]
-    return models.training.noise_variance is None and max(estimates) <= _NO_NOISE
+    return not models.training.has_known_noise and max(estimates) <= _NO_NOISE
 
 
 def penalize_failures(process: GaussianProcess, failed: FloatArray) -> GaussianProcess:

@@ -87,13 +87,18 @@ class Observations:
         still = [row for row in self.failed if row.tobytes() not in evaluated]
         return np.array(still).reshape(len(still), self.X.shape[1])
 
+    @property
+    def has_known_noise(self) -> bool:
+        """Whether a known noise variance is larger than 0."""
+        return self.noise_variance is not None and bool((self.noise_variance > 0.0).any())
+
     def repeats_agree(self, space: SearchSpace) -> bool:
         """Whether some points were evaluated again, and each that was had the same value each time.
 
         Three repeats are enough, as values may be equal by accident; one where parameters are
         conditional. Pruned trials do not count. Known noise is noise.
         """
-        if self.noise_variance is not None and (self.noise_variance > 0.0).any():
+        if self.has_known_noise:
             return False
         keys = [row.tobytes() for row in self.X[self.complete]]
         n_points, n_pairs = len(set(keys)), len(set(zip(keys, self.y[self.complete], strict=True)))
@@ -159,10 +164,10 @@ class Observations:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialHistory:
-    """A study's trials except the one to be suggested, start-up included, one row per trial.
+    """A study's configurations except the one to be suggested, start-up included, one per row.
 
     Attributes:
-        numbers: Trial numbers, increasing; some may be absent, shape (n,).
+        numbers: Which configuration of the study it is, increasing; some may be absent, (n,).
         arms: The arm that the bandit pulled for the trial, or ``NO_ARM``, shape (n,).
         finished: False while a trial runs or waits, shape (n,).
         values: Objective values, maximized, possibly infinite; NaN for a trial that finished
@@ -180,7 +185,7 @@ class TrialHistory:
     criteria: NDArray[np.object_]
 
     def first_suggested(self, number: int) -> int:
-        """Return the first trial that an arm or a model suggested, ``number`` if none before it."""
+        """Return the first trial that a bandit or a Gaussian process suggested, or ``number``."""
         suggested = (self.arms != NO_ARM) | ~np.isnan(self.expected_gains)
         numbers: list[int] = self.numbers[suggested].tolist()
         return min([number, *numbers[:1]])

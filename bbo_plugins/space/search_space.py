@@ -179,11 +179,11 @@ class SearchSpace:
 
     def distances(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Return distances (n, m) of points X (n, d), Y (m, d); two categories are 1 apart."""
-        gaps = np.abs(X[:, None, :] - Y[None, :, :])
-        categorical = self.n_categories > 0
-        gaps[:, :, categorical] = gaps[:, :, categorical] > 0.0
-        distances: FloatArray = np.sqrt(np.square(gaps).sum(axis=2))
-        return distances
+        squares = np.zeros((len(X), len(Y)))  # no array of n x m x d numbers
+        for x, y, n_categories in zip(X.T, Y.T, self.n_categories.tolist(), strict=True):
+            gaps = x[:, None] - y
+            squares += gaps != 0.0 if n_categories else np.square(gaps, out=gaps)
+        return np.sqrt(squares)
 
     def enumerate(self) -> FloatArray:
         """Return every point of a finite space, (size, d), the last dimension varying fastest.

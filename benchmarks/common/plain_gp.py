@@ -166,11 +166,10 @@ def next_point(
 ) -> FloatArray:
     """Return the maximizer (d,) of an acquisition function over the unit cube."""
     best = np.argsort(-process.mean_at_observations, kind="stable")[:_N_ANCHORS]
-    x, _ = maximize(
+    return maximize(
         PlainAcquisition(process, name, parameter),
         cube(process.X.shape[1]),
         rng=rng,
         length_scales=process.hyperparameters.length_scales,
         anchors=process.X[best],
     )
-    return x

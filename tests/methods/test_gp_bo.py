@@ -333,3 +333,12 @@ def test_known_noise_is_believed(acquisition: AcquisitionName) -> None:
     doubted = step(observe(X, y, noise_variance=noise), acquisition=acquisition)
     assert abs(exact.x[0] - 0.2) < 0.1
     assert abs(doubted.x[0] - 0.8) < 0.25
+
+
+def test_known_noise_of_zero_is_no_noise() -> None:
+    """A greedy step is taken with it, and none with known noise."""
+    X = np.random.default_rng(0).random((25, 2))
+    y = -np.square(X - [0.3, 0.6]).sum(axis=1)
+    free, noisy = (observe(X, y, noise_variance=np.full(25, v)) for v in (0.0, 1e-3))
+    assert not np.array_equal(step(free, greedy=True).x, step(free).x)
+    assert np.array_equal(step(noisy, greedy=True).x, step(noisy).x)

@@ -93,7 +93,8 @@ def upper_bound(
     Args:
         objective: The objective's network.
         multiplier: √β, by which posterior standard deviations are multiplied.
-        incumbent: Largest mean at points that may be the best; the bound does not need it.
+        incumbent: Largest mean at points that may be the best; the bound needs it beside
+            ``validity`` only.
         constraints: Networks of the slacks, and the slack from which on a point is feasible.
         validity: Where an evaluation returns a value; None if none has failed.
         only_feasibility: Whether nothing but feasibility is wanted.
@@ -166,7 +167,7 @@ def suggest_by_model(
         pending, surrogate.penalize_failures(failed[-LATEST_FAILED:])
     )
     multiplier = math.sqrt(options.beta)  # Eq. (7), a constant here
-    is_noisy = data.noise_variance is not None or surrogate.noise_variance >= _NOISE
+    is_noisy = data.has_known_noise or surrogate.noise_variance >= _NOISE
     if len(pending):
         # The same bound of workers that think at the same time has its maxima at nearly one place.
         multiplier *= math.exp(_LOG_MULTIPLIER[is_noisy] + rng.standard_normal())

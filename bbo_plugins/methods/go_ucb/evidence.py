@@ -159,14 +159,16 @@ class ScaleEvidence:
         T = U @ U.T / U.shape[1]
         P = rows.P / s[5]
         self._t = rows.t / s[3]
-        self._parts = [
-            np.ones_like(T),
-            T,
-            np.square(T),
-            np.outer(self._t, self._t),
-            rows.A @ rows.A.T / rows.A.shape[1],
-            (P @ P.T) * (1.0 + T),
-        ]
+        self._parts = np.stack(
+            [
+                np.ones_like(T),
+                T,
+                np.square(T),
+                np.outer(self._t, self._t),
+                rows.A @ rows.A.T / rows.A.shape[1],
+                (P @ P.T) * (1.0 + T),
+            ]
+        ).reshape(LOG_NOISE, -1)
         # Targets of Eq. (4) without the contribution of the prior mean at the present scales
         self._z = z - linear.outputs(U) + linear.times(rows, linear.w) - HILL * rows.t
         self._noise = noise
@@ -175,11 +177,8 @@ class ScaleEvidence:
         """Return the value and its gradient (8,) at ``theta``; -inf and zeros where undefined."""
         squares = np.exp(2.0 * theta[:LOG_NOISE])
         N = self._noise.variances(theta)
-        C = np.zeros_like(self._parts[0])
-        for square, part in zip(squares, self._parts, strict=True):
-            C += square * part
         try:
-            L = factorize(C, N)
+            L = factorize((squares @ self._parts).reshape(len(N), len(N)), N)
         except ValueError:
             return -math.inf, np.zeros(N_THETA)
         mean = HILL * math.exp(theta[3]) * self._t
@@ -188,14 +187,13 @@ class ScaleEvidence:
         value = -0.5 * float(z @ alpha) - float(np.log(L.diagonal()).sum())
         value += log_prior(theta) - 0.5 * len(z) * _LOG_2PI
         inverse = lapack.dpotri(L, lower=1, overwrite_c=1)[0]
-        diagonal = inverse.diagonal().copy()
-        inverse += inverse.T
-        inverse[np.diag_indices(len(N))] = diagonal
-        M = np.outer(alpha, alpha) - inverse
+        # M has the sums of αα^T - (K + N)⁻¹ over both triangles in one, as the parts are symmetric.
+        M = np.outer(alpha, alpha)
+        M -= 2.0 * inverse.T
+        M[np.diag_indices(len(N))] += inverse.diagonal()
         gradient = (TYPICAL - theta) / _PRIOR_SD**2
-        for i in range(1, LOG_NOISE):
-            # Eq. (5.9) of Rasmussen & Williams (2006)
-            gradient[i] += squares[i] * float(np.vdot(M, self._parts[i]))
+        # Eq. (5.9) of Rasmussen & Williams (2006)
+        gradient[:LOG_NOISE] += squares * (self._parts @ M.ravel())
         gradient[3] -= float(mean @ alpha)
         gradient[LOG_NOISE:] += self._noise.gradient(N, 0.5 * M.diagonal())
         gradient[0] = 0.0  # fixed

@@ -2,7 +2,7 @@ r"""A network fitted to observations, with scales chosen by marginal likelihood.
 
 A fit alternates between the weights (:mod:`~bbo_plugins.methods.go_ucb.regression`) and the scales
 and the noise (:mod:`~bbo_plugins.methods.go_ucb.evidence`). The same marginal likelihood chooses
-among random networks to start from and among powers of the targets' transform. Beyond 300
+between the continued fit and new ones, and among powers of the targets' transform. Beyond 300
 observations the scales are chosen on that many of them. Predictions are those of the network
 linearized at the weights.
 
@@ -109,7 +109,6 @@ class NetworkSurrogate:
         features: The map from the unit cube to the network's inputs.
         warm_start: What the next fit may start from.
         noise_variance: λ, of an observation whose noise is not known, in transformed units.
-        log_evidence: Log marginal likelihood of the targets in their own units, up to a constant.
     """
 
     ball: NetworkBall
@@ -118,7 +117,6 @@ class NetworkSurrogate:
     features: FeatureMap
     warm_start: WarmNetwork
     noise_variance: float
-    log_evidence: float
 
     @classmethod
     def fit(
@@ -142,7 +140,7 @@ class NetworkSurrogate:
             X: Points of the unit cube, shape (n, d), n >= 1.
             y: Targets in their own units, finite, shape (n,).
             features: The map to the network's inputs.
-            rng: Source of the random networks and of the scales to try.
+            rng: Source of the random network, and of which other power a warm fit tries.
             hidden_units: h.
             regularization: λ; None to choose it by marginal likelihood.
             noise_variance: Known noise variances in squared units of ``y``, NaN where unknown.
@@ -178,7 +176,6 @@ class NetworkSurrogate:
                 found.theta, targets.transform.power, found.w[network.n_skip :], n_cold
             ),
             noise_variance=math.exp(found.theta[LOG_NOISE]),
-            log_evidence=found.score,
         )
 
     def penalize_failures(self, failed: FloatArray) -> NetworkBall:

@@ -182,9 +182,7 @@ def _random_point(
     if observations.failed is not None:
         known.append(observations.failed)
     points = np.concatenate(known)
-    # One draw at a time: all distances at once would be an array of draws x points x dimensions.
-    distances = [space.distances(draw[None, :], points) for draw in draws]
-    gaps = np.array([row.min(initial=np.inf) for row in distances])
+    gaps = space.distances(draws, points).min(axis=1, initial=np.inf)
     if gaps.max() < _SAME and space.size is not None:
         found = unseen_point(space, keys_inside(points, space), rng)
         return draws[0] if found is None else found

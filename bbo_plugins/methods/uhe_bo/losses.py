@@ -35,7 +35,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from bbo_plugins import errors
 from bbo_plugins.gp.likelihood import LOG_2PI, BoundCriterion, MarginalLikelihood
 
 if TYPE_CHECKING:
@@ -93,6 +92,7 @@ class LeaveOneOut(BoundCriterion):
         return value, M, float(w @ (1.0 - squared_error))
 
 
+_MULTIPLE = 2  # M / n, as in Appendix C of the paper
 _MIN_VOLUME_POINTS = 200
 _VOLUME_POINTS_PER_OBSERVATION = 10
 _MAX_VOLUME_POINTS = 2000
@@ -102,19 +102,10 @@ _STREAM = 20231  # sets the uniform points apart from other uses of a seed
 
 @dataclass(frozen=True)
 class NearestNeighborPseudoData:
-    """The paper's loss, Eq. (2): the likelihood of uniform points that carry their neighbor's y.
+    """The paper's criterion, Eq. (2): the likelihood of uniform points with their neighbor's y."""
 
-    Attributes:
-        multiple: Pseudo-observations per observation, M_t / |D|; the paper takes 2 (Appendix C).
-    """
-
-    multiple: int = 2
     covers_observations: ClassVar[bool] = False
     borrows_noise: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        """Check the field."""
-        errors.check_int("multiple", self.multiple, minimum=1)
 
     def bind(
         self,
@@ -126,7 +117,7 @@ class NearestNeighborPseudoData:
         fit_noise: bool = True,
     ) -> BoundCriterion:
         """Return the likelihood of the pseudo-data; a known noise variance comes with its label."""
-        points = _uniform_points(self.multiple * len(X), X)  # Algorithm 1, line 14
+        points = _uniform_points(_MULTIPLE * len(X), X)  # Algorithm 1, line 14
         nearest = _nearest(features.columns(points), features.columns(X))
         known = None if known_noise is None else known_noise[nearest]
         # Eq. (2)

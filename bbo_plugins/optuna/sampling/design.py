@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
+from bbo_plugins.acquisition.maximize import keys_inside, unseen_point
 from bbo_plugins.optuna.sampling.branches import with_balanced_parents
 
 if TYPE_CHECKING:
@@ -16,10 +17,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 SEQUENCE_LENGTH = 2**12  # trials that share one space-filling sequence
-_N_REDRAWS = 256
 _N_DRAWS = 16  # random points of which an irregular one is taken
-_MAX_ENUMERATED = 20_000
-_RESOLUTION = 2.0**40  # points whose coordinates agree to this fraction are the same point
 
 
 def design_point(
@@ -59,15 +57,8 @@ def design_point(
     x: FloatArray = space.snap(point)[0]
     if space.is_conditional:
         x = with_balanced_parents(space, point, np.array([*taken]).reshape(-1, len(space)))
-    known = {_key(row) for row in taken}
-    if _key(x) not in known:
+    known = keys_inside(np.array([*taken]).reshape(-1, len(space)), space)
+    if not keys_inside(x[None, :], space) <= known:
         return x
-    if space.size is not None and space.size <= _MAX_ENUMERATED:
-        candidates = rng.permutation(space.enumerate())
-    else:
-        candidates = space.snap(rng.random((_N_REDRAWS, len(space))))
-    return next((row for row in candidates if _key(row) not in known), x)
-
-
-def _key(x: FloatArray) -> bytes:
-    return np.rint(x * _RESOLUTION).tobytes()
+    found = unseen_point(space, known, rng)
+    return x if found is None else found

@@ -73,13 +73,12 @@ def test_gradients_agree_with_differences(loss: FitCriterion, fit_noise: bool) -
 
 
 @pytest.mark.parametrize("counts", [(0, 0), (0, 3, 0), (4, 2)])
-@pytest.mark.parametrize("multiple", [1, 2])
-def test_pseudo_data_carry_the_label_of_the_nearest(counts: tuple[int, ...], multiple: int) -> None:
+def test_pseudo_data_carry_the_label_of_the_nearest(counts: tuple[int, ...]) -> None:
     """The likelihood of uniform points with their neighbor's target and its known noise."""
     X, y = _data(25, counts)
     known = np.where(np.arange(25) % 2 == 0, np.linspace(0.01, 0.3, 25), np.nan)
     features = FeatureMap(counts)
-    points = losses._uniform_points(multiple * 25, X)
+    points = losses._uniform_points(2 * 25, X)
     nearest = _nearest(points, X, counts)
     if not features.all_numeric:  # ties in categories: any of the nearest, here the one chosen
         chosen = losses._nearest(features.columns(points), features.columns(X))
@@ -90,7 +89,7 @@ def test_pseudo_data_carry_the_label_of_the_nearest(counts: tuple[int, ...], mul
         nearest = chosen.tolist()
     theta = random_theta(np.random.default_rng(1), len(counts))
     expected = MarginalLikelihood(points, y[nearest], features, known_noise=known[nearest])(theta)
-    loss = NearestNeighborPseudoData(multiple)
+    loss = NearestNeighborPseudoData()
     value, gradient = loss.bind(X, y, features, known_noise=known)(theta)
     assert value == pytest.approx(expected[0], rel=1e-12)
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-10)
