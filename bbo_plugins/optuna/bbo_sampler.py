@@ -33,6 +33,7 @@ _CONTESTED = 0  # a turn of the Gaussian process that the network may take from 
 _KEPT_EVERY = 9  # trials, of which the last one, a turn of the network, is never taken from it
 _WHOLE_EVERY = 12  # trials, in the first of which the Gaussian process searches the whole space
 _WHOLE_KEPT_EVERY = 36  # trials, the first of which is never taken from it
+_MAX_INPUTS = 1000  # of the network; with more, each of its turns takes seconds
 
 
 class BBOSampler(ModelSampler):
@@ -63,6 +64,9 @@ class BBOSampler(ModelSampler):
 
     Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
     how many of them improved on the best value.
+
+    With more than 1,000 inputs, one for each numeric parameter and for each value of a category,
+    only the Gaussian process suggests.
 
     A study with several objectives has a Gaussian process for each, and every trial is suggested by
     the expected improvement of the hypervolume that the trials dominate; with more than four, by
@@ -215,10 +219,13 @@ def _is_by_network(snapshot: Snapshot) -> bool:
     """Return whether the network makes the suggestion.
 
     In its own turns it does, unless the Gaussian process is ahead of it. In the contested turn it
-    does if it is ahead of the Gaussian process and that has a trust region.
+    does if it is ahead of the Gaussian process and that has a trust region. With very many inputs,
+    one for each number and for each value of a category, it never does.
     """
     number = snapshot.configuration
     place = number % _CYCLE
+    if int(snapshot.space.n_categories.clip(min=1).sum()) > _MAX_INPUTS:
+        return False
     if place == _CONTESTED:
         from bbo_plugins.methods.gp_bo import can_be_local  # noqa: PLC0415
 

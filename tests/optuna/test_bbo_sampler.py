@@ -264,6 +264,19 @@ def test_each_model_suggests_where_the_rule_says_so(
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 
+def test_the_network_is_not_asked_with_very_many_categories() -> None:
+    """One less, and the trial after the start-up is the network's."""
+    by_network = []
+    for n_choices in (999, 1000):
+        study = optuna.create_study(sampler=BBOSampler(n_startup_trials=2, seed=0))
+        for _ in range(3):
+            trial = study.ask()
+            kind = trial.suggest_categorical("kind", range(n_choices))
+            study.tell(trial, trial.suggest_float("x", 0.0, 1.0) + kind)
+        by_network.append(losses(study)[2] == FIT_NAME)
+    assert by_network == [True, False]
+
+
 def test_the_log_says_which_arm_improved(caplog: pytest.LogCaptureFixture) -> None:
     """Once every ten trials of the models, with numbers that can be counted."""
     caplog.set_level(logging.INFO)
