@@ -50,8 +50,9 @@ class RegretGapTerminator:
 
     It works with every sampler, in both directions, with threads (``n_jobs``) and with several
     processes on one storage. All values are in the objective's own units. Pruned and failed trials
-    are no observations; constraints are not looked at. If a sampler of this package suggested the
-    trials, the hyperparameters that it has estimated are used, and nothing is fitted here.
+    are no observations; constraints are not looked at. If a Gaussian process of this package
+    suggested the trials, the hyperparameters that it has estimated are used, and nothing is fitted
+    here.
 
     Every tenth completion brings a line in Optuna's log (INFO) with the criterion, the threshold,
     and how many in a row were at or below it; at the level DEBUG every completion does.
