@@ -572,6 +572,8 @@ def stored_fits(
     latest: dict[str, tuple[Any, ...]] = {}
     storing = (row for row in reversed(rows) if row.number != asking and row.has_proposal)
     for row in islice(storing, _MAX_RECORDS):
+        if row.origin.loss in latest:
+            continue  # without reading the whole proposal once more
         proposal = row.proposal
         if proposal is None or proposal.loss is None or proposal.loss in latest:
             continue
