@@ -141,18 +141,36 @@ def test_a_branch_without_new_points_is_not_visited(name: str, is_known: bool) -
     assert 45 - len(different) <= (0 if is_known else 1)
 
 
-def test_a_range_that_shrinks_to_a_value_is_not_tried_again_and_again() -> None:
-    """Where a is 0, so is b; whatever else was proposed for b counts as tried."""
+@pytest.mark.parametrize("how", [optuna.TrialPruned, RuntimeError])
+def test_a_trial_that_ends_early_has_no_parameter_that_does_not_exist(how: type[Exception]) -> None:
+    """It may have been proposed before the condition was learned. No point comes twice."""
 
     def objective(trial: Trial) -> float:
-        a = trial.suggest_float("a", 0.0, 1.0)
-        b = trial.suggest_float("b", 0.0, a)
-        return (a - 0.6) ** 2 + (b - 0.5) ** 2
+        n = trial.suggest_int("n", 0, 7)
+        kind = trial.suggest_categorical("kind", "abc")
+        value = float(n if n >= 4 else n + 9)
+        if n >= 4:
+            value += trial.suggest_int("y", 0, 5)
+        elif n < 3 and kind != "a":
+            trial.report(value, 0)
+            raise how
+        return value + (kind == "b")
 
+    study = optuna.create_study(sampler=BBOSampler(seed=0, deterministic_objective=True))
+    study.optimize(objective, n_trials=75, catch=RuntimeError)
+    assert len({tuple(trial.params.values()) for trial in study.trials}) == 75
+
+
+def test_a_parameter_that_was_pinned_for_some_trials_is_modeled_where_it_was() -> None:
+    """A range of one value, for ten trials of a stored study, says nothing of other values."""
     study = optuna.create_study(sampler=BBOSampler(seed=0))
-    study.optimize(objective, n_trials=60)
-    assert sum(trial.params["a"] == 0.0 for trial in study.trials) <= 6
-    assert study.best_value < 1e-4
+    for (low, high), n_trials in (((1, 10), 12), ((3, 3), 10), ((1, 10), 8)):
+        for _ in range(n_trials):
+            trial = study.ask()
+            n = trial.suggest_int("n", low, high)
+            x = trial.suggest_float("x", 0.0, 1.0)
+            study.tell(trial, (x - 0.3) ** 2 + 0.1 * (n != 3))
+    assert study.best_value < 1e-6
 
 
 @pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")

@@ -77,6 +77,23 @@ def test_trials_that_end_before_their_last_parameter(name: str, how: str) -> Non
     assert study.best_value < 0.06  # 0.04 at the border
 
 
+def test_queries_that_end_before_their_last_parameter() -> None:
+    """So do those of a bilevel study."""
+    sampler = BILBOSampler(["x"], ["y"], seed=0)
+    study = optuna.create_study(directions=["minimize"] * 2, sampler=sampler)
+
+    def objective(trial: Trial) -> tuple[float, float]:
+        x = trial.suggest_float("x", 0.0, 1.0)
+        if x > 0.5:
+            raise optuna.TrialPruned
+        y = trial.suggest_float("y", 0.0, 1.0)
+        return (x - 0.7) ** 2 + y, (y - x) ** 2
+
+    study.optimize(objective, n_trials=40)
+    later = [trial.state is TrialState.COMPLETE for trial in study.trials[20:]]
+    assert sum(later) >= 10
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_all_trials_pruned_with_a_report(name: str) -> None:
     """Without a complete trial their last values teach the model."""

@@ -455,10 +455,10 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
     ) -> None:
         if not self._warn_independent_sampling or ("uncovered", name) in self._once:
             return
+        if is_single(distribution):  # nothing for a model to suggest
+            return
         reader = self._readers.of(study)
         known = reader.distributions(study).get(name)
-        if known is None and is_single(distribution):  # nothing for a model to suggest
-            return
         had = (row.trial.distributions.get(name) for row in reader.read(study).observed)
         if known == distribution or not any(had):  # the next model knows of it
             return

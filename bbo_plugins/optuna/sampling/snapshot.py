@@ -9,8 +9,8 @@ PRUNED    its last intermediate value, if finite, is an observation that is not 
           report or with one that is not finite, as FAIL
 RUNNING   a pending point if its parameters are known: proposed, enqueued, or suggested already; no
           more once some tens of later trials have finished, as its worker is probably dead
-FAIL      a failed point if it got as far as all its parameters: no observation, but not a point to
-          suggest again
+FAIL      a failed point if it asked for any parameter: no observation, but not a point to suggest
+          again
 WAITING   nothing
 ========  ========================================================================================
 
@@ -23,9 +23,10 @@ is nothing, as the point is known from the trial it is to continue.
 
 The search space has the parameters of all finished trials, each with its latest range. One that
 some complete trial lacks has a condition (:mod:`bbo_plugins.optuna.study.learned_conditions`), and
-so has one that only cut-off trials lack, at levels where no complete trial was. A trial that lacks
-another parameter cannot be placed in the space and is left out. An infinite constraint value keeps
-its sign and gets the largest finite magnitude, so that it stays violated or satisfied.
+so has one that only cut-off trials lack, at levels where no complete trial was. A cut-off trial
+that lacks another parameter has the proposed value of it; one without a proposal cannot be placed
+in the space and is left out. An infinite constraint value keeps its sign and gets the largest
+finite magnitude, so that it stays violated or satisfied.
 """
 
 from __future__ import annotations
@@ -143,10 +144,9 @@ class PlacedTrials:
 
     A complete trial that lacks a parameter with a condition has none there. If the condition holds
     there all the same, the coordinate is the proposed one: at any other, the next suggestion might
-    be the same trial again. So it is if the parameter's range was a single value then, as one that
-    depends on other parameters may be. Another trial may have ended before it asked for all
-    parameters: those it lacks are the proposed ones. If nothing was proposed, it has a place only
-    if what it lacks is inactive there.
+    be the same trial again. Another trial may have ended before it asked for all parameters: those
+    it lacks are the proposed ones. If nothing was proposed, it has a place only if what it lacks is
+    inactive there.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class PlacedTrials:
         self.distributions = dict(distributions)
         self.space = space_of(distributions, conditions)
         self._points: dict[int, FloatArray | None] = {}  # trial number -> point, None if nowhere
-        # Of trials that had no choice of a parameter: its coordinate as proposed, NaN for others.
+        # Of trials that lack a parameter: its coordinate as proposed, NaN where none is missing.
         self._proposed: dict[int, FloatArray] = {}
         self._failed: dict[int, FloatArray | None] = {}
         self._meant: dict[int, Mapping[str, Any]] = {}  # parameters of trials that ended early
@@ -205,6 +205,8 @@ class PlacedTrials:
                 rows.append(point)
         flat = np.concatenate(rows) if rows else np.empty(0)
         X = flat.reshape(len(rows), len(self.space))
+        early = [index for index, trial in enumerate(known) if trial.number in self._meant]
+        X[early] = self.space.with_inactive_set(X[early])
         lacking = [index for index, trial in enumerate(known) if trial.number in self._proposed]
         if lacking:
             proposed = np.array([self._proposed[known[index].number] for index in lacking])
@@ -213,18 +215,10 @@ class PlacedTrials:
         return known, X
 
     def _note_proposed(self, trials: Sequence[TrialRow]) -> None:
-        """Remember what was proposed for complete trials of parameters that they had no choice of.
-
-        They lacked these, or had a range of a single value then.
-        """
+        """Remember what was proposed for complete trials of parameters that they then lacked."""
         for trial in trials:
-            ranges = trial.trial.distributions
-            missing = [
-                name
-                for name in self.space.names
-                if (is_single(ranges[name]) if name in ranges else name in self.space.conditions)
-            ]
-            proposal = trial.proposal if missing and trial.complete else None
+            missing = [name for name in self.space.conditions if name not in trial.params]
+            proposal = trial.proposed if missing and trial.complete else None
             if proposal is None:
                 continue
             values = proposal.values(self.distributions)
@@ -303,7 +297,8 @@ class PlacedTrials:
             for point, known in zip(points, params, strict=True)
             if point is not None and self._has_all(point, known)
         ]
-        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.space))
+        X = np.array(rows, dtype=np.float64).reshape(len(rows), len(self.space))
+        return self.space.with_inactive_set(X)
 
     def _params_of(self, row: TrialRow) -> Mapping[str, Any]:
         """Return the parameters of a finished trial, with the proposed ones if it ended early.
@@ -318,7 +313,8 @@ class PlacedTrials:
 
     def _params_meant(self, row: TrialRow) -> dict[str, Any]:
         """Return a trial's parameters, also the proposed ones; the later source is the surer."""
-        proposed = {} if row.proposal is None else row.proposal.values(self.distributions)
+        proposal = row.proposed if row.state.is_finished() else row.proposal
+        proposed = {} if proposal is None else proposal.values(self.distributions)
         return {**proposed, **fixed_params(row.trial, self.distributions), **row.params}
 
 

@@ -21,7 +21,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -186,6 +186,12 @@ class TrialRow:
     def proposal(self) -> Proposal | None:
         """The stored proposal; None if there is none that can be read."""
         return Proposal.from_attributes(self.trial.system_attrs)
+
+    @cached_property
+    def proposed(self) -> Proposal | None:
+        """The proposal of a finished trial without its fits, which is kept in memory."""
+        proposal = self.proposal
+        return None if proposal is None else replace(proposal, fits=())
 
 
 def mark_never_ran(study: Study, trial: Trial | FrozenTrial) -> None:
