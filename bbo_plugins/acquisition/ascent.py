@@ -151,6 +151,12 @@ def _advance(
     predicted = (climbers.gradient * move).sum(axis=1)
     accepted = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
     accepted &= value >= climbers.value + _ARMIJO * np.maximum(predicted, 0.0)
+    if accepted.all():
+        climbers.step[:] = 1.0
+        rows = np.arange(len(Z))
+        _update_inverse_hessians(climbers, rows, move, climbers.gradient - gradient)
+        climbers.Z, climbers.value, climbers.gradient = Z, value, gradient
+        return accepted
     climbers.step = np.where(accepted, 1.0, climbers.step * _SHORTEN)
     rows = np.flatnonzero(accepted)
     _update_inverse_hessians(climbers, rows, move[rows], climbers.gradient[rows] - gradient[rows])

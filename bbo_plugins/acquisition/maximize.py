@@ -24,7 +24,10 @@ gradient in them is 0: candidates, ascent and search of levels stay on points th
 
 from __future__ import annotations
 
+import math
+from bisect import insort
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -34,7 +37,7 @@ from bbo_plugins.acquisition.candidates import around_anchors, shifted_sobol, to
 from bbo_plugins.space import CLOSE, SearchSpace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -119,14 +122,16 @@ def length_after(y: FloatArray, n_startup: int, n_beside: IntArray | None = None
     length, successes, failures = _FIRST, 0, 0.0
     shares = 1.0 / (1.0 + (np.zeros(len(y)) if n_beside is None else n_beside))
     n_first = max(min(n_startup, len(y)), 1)
-    best = float(y[:n_first].max(initial=-np.inf))
-    for i in range(n_first, len(y)):
-        value = float(y[i])
-        if value > best and value > best + _LEAST_RISE * _above_median(y[:i], best):
+    in_order = sorted(value for value in y[:n_first].tolist() if math.isfinite(value))
+    best = in_order[-1] if in_order else -math.inf
+    for value, share in zip(y[n_first:].tolist(), shares[n_first:].tolist(), strict=True):
+        if value > best and value > best + _LEAST_RISE * _above_median(in_order, best):
             successes, failures = successes + 1, 0.0
         else:
-            successes, failures = 0, failures + float(shares[i])
+            successes, failures = 0, failures + share
         best = max(best, value)
+        if math.isfinite(value):
+            insort(in_order, value)
         if successes == _N_SUCCESSES:  # Section 3 of Eriksson et al. (2019)
             length, successes = min(2.0 * length, _LONGEST), 0
         elif failures > _N_FAILURES - _ROUNDING:
@@ -136,10 +141,10 @@ def length_after(y: FloatArray, n_startup: int, n_beside: IntArray | None = None
     return length
 
 
-def _above_median(y: FloatArray, best: float) -> float:
-    """Return the distance of ``best`` from the median of the finite values."""
-    seen = y[np.isfinite(y)]
-    return best - float(np.median(seen)) if len(seen) else 0.0
+def _above_median(in_order: Sequence[float], best: float) -> float:
+    """Return the distance of ``best`` from the median of finite values in ascending order."""
+    n = len(in_order)
+    return best - 0.5 * (in_order[(n - 1) // 2] + in_order[n // 2]) if n else 0.0
 
 
 @dataclass(frozen=True)
@@ -467,6 +472,8 @@ def clearance_of(
         space: The search space.
         noisy: Whether values have noise. The share is half if so, else a tenth.
     """
+    if not len(pending):
+        return np.empty(0)
     nearest: FloatArray = space.distances(pending, evaluated).min(axis=1, initial=np.inf)
     return np.minimum(_KEPT[noisy] * nearest, CLOSE)
 
@@ -486,19 +493,22 @@ def best_allowed(
     if not len(excluded) and not len(pending):
         return np.asarray(X[0])
     taken = keys_inside(np.concatenate([excluded, pending]), space)
-    allowed = np.array([key not in taken for key in _keys(X)])
-    apart = (space.distances(X, pending) >= clearance).all(axis=1)
-    for choice in (allowed & apart & (values > -np.inf), allowed):
-        if choice.any():
-            return np.asarray(X[np.argmax(choice)])
-    found = unseen_point(space, taken, rng)
-    return np.asarray(X[0]) if found is None else found
+    preferred = values > -np.inf
+    if len(pending):
+        preferred &= (space.distances(X, pending) >= clearance).all(axis=1)
+    allowed = (row for row, key in enumerate(_keys(X)) if key not in taken)
+    first = next(allowed, None)
+    if first is None:
+        found = unseen_point(space, taken, rng)
+        return np.asarray(X[0]) if found is None else found
+    rows = chain([first], allowed)
+    return np.asarray(X[next((row for row in rows if preferred[row]), first)])
 
 
 def keys_inside(X: FloatArray, space: SearchSpace) -> set[bytes]:
     """Return the keys of those points of ``X`` (m, d) that ``space`` can represent as they are."""
-    keys = zip(_keys(X), _keys(space.snap(X)), strict=True)
-    return {key for key, snapped in keys if key == snapped}
+    inside = (_rounded(X) == _rounded(space.snap(X))).all(axis=1)
+    return set(_keys(X[inside]))
 
 
 def unseen_point(
@@ -523,4 +533,9 @@ def _first_unseen(X: FloatArray, taken: set[bytes]) -> FloatArray | None:
 
 
 def _keys(X: FloatArray) -> Iterator[bytes]:
-    return (row.tobytes() for row in np.round(X, _MATCH_DECIMALS) + 0.0)
+    return (row.tobytes() for row in _rounded(X))
+
+
+def _rounded(X: FloatArray) -> FloatArray:
+    rounded: FloatArray = np.round(X, _MATCH_DECIMALS) + 0.0  # turns -0.0 into 0.0
+    return rounded

@@ -119,7 +119,7 @@ class GaussianProcess:
             np.matmul(C, self.alpha, out=mean[block])
             V = self._multiply_inverse(C.T)
             squared_norms[block] = np.einsum("ij,ij->j", V, V)
-        return self._signal * mean, self._variance(squared_norms, T)
+        return self._signal * mean, self._variance(squared_norms, _squared_norms(T))
 
     def predict_mean(self, X: FloatArray) -> FloatArray:
         """Return the posterior mean at ``X`` (m, d), shape (m,)."""
@@ -131,7 +131,7 @@ class GaussianProcess:
         C = self.correlations(X)
         V = self._multiply_inverse(C.T)
         covariance = _prior_covariance(A, T, self.hyperparameters) - self._signal**2 * (V.T @ V)
-        np.fill_diagonal(covariance, self._variance(np.einsum("ij,ij->j", V, V), T))
+        np.fill_diagonal(covariance, self._variance(np.einsum("ij,ij->j", V, V), _squared_norms(T)))
         return self._signal * (C @ self.alpha), covariance
 
     def predict_with_gradients(
@@ -142,10 +142,12 @@ class GaussianProcess:
         The gradients are with respect to the unit-cube coordinates; those of categorical dimensions
         are zero.
         """
-        signal, T = self._signal, self.features.trend_columns(X)
-        B = self._scaled(X)
+        signal, trend = self._signal, self.hyperparameters.trend
+        B, T = self._scaled(X), self.features.trend_columns(X)
         C, slope = matern52_and_slope(self._squared_distances(B))
-        C = self._with_trend(C, T)
+        if trend is not None:
+            P = T @ self._trend_columns.T
+            C += trend.kernel(P)
         V = self._multiply_inverse(C.T)
         W = self._multiply_inverse(V, transposed=True)  # K⁻¹ k / s², shape (n, m)
         mean_gradient, variance_gradient = np.zeros((2, *X.shape))
@@ -159,17 +161,17 @@ class GaussianProcess:
         variance_gradient[:, numeric] = (-2.0 * signal * scale) * (
             weights.sum(axis=1)[:, None] * B - weights @ A
         )
-        trend = self.hyperparameters.trend
+        q = _squared_norms(T)
         if trend is not None:  # dt/dx = 2
-            slope = trend.slope(T @ self._trend_columns.T)
+            slope = trend.slope(P)
             mean_gradient[:, numeric] += (2.0 * signal) * (
                 (slope * self.alpha) @ self._trend_columns
             )
-            of_prior = trend.slope(np.einsum("ij,ij->i", T, T))[:, None] * T
+            of_prior = trend.slope(q)[:, None] * T
             variance_gradient[:, numeric] += (4.0 * signal) * (
                 of_prior - signal * ((slope * W.T) @ self._trend_columns)
             )
-        variance = self._variance(np.einsum("ij,ij->j", V, V), T)
+        variance = self._variance(np.einsum("ij,ij->j", V, V), q)
         return signal * (C @ self.alpha), variance, mean_gradient, variance_gradient
 
     def condition_on(
@@ -215,7 +217,7 @@ class GaussianProcess:
 
     def prior_variance(self, X: FloatArray) -> FloatArray:
         """Return k(x, x) at ``X`` (m, d), shape (m,)."""
-        return _prior_variance(self.features.trend_columns(X), self.hyperparameters)
+        return _prior_variance(_squared_norms(self.features.trend_columns(X)), self.hyperparameters)
 
     def prior_correlation(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Return the correlation before any data of each point of ``X`` with that of ``Y``.
@@ -273,20 +275,26 @@ class GaussianProcess:
         product: FloatArray = multiply(1.0, factor, B, lower=1, trans_a=int(transposed))
         return product
 
-    def _variance(self, squared_norms: FloatArray, T: FloatArray) -> FloatArray:
-        """Return the posterior variances (m,) from |L⁻¹ k(X, x) / s²|² (m,) and ``T`` (m, c)."""
-        of_prior = _prior_variance(T, self.hyperparameters)
+    def _variance(self, squared_norms: FloatArray, q: FloatArray) -> FloatArray:
+        """Return the posterior variances (m,) from |L⁻¹ k(X, x) / s²|² (m,) and ``q`` (m,)."""
+        of_prior = _prior_variance(q, self.hyperparameters)
         variance: FloatArray = of_prior - self._signal**2 * squared_norms
         np.maximum(variance, _VARIANCE_FLOOR * of_prior, out=variance)
         return variance
 
 
-def _prior_variance(T: FloatArray, hyperparameters: Hyperparameters) -> FloatArray:
-    """Return k(x, x) at points whose trend's columns are ``T`` (m, c), shape (m,)."""
+def _squared_norms(T: FloatArray) -> FloatArray:
+    """Return |t|² of each row of ``T`` (m, c), shape (m,)."""
+    norms: FloatArray = np.einsum("ij,ij->i", T, T)
+    return norms
+
+
+def _prior_variance(q: FloatArray, hyperparameters: Hyperparameters) -> FloatArray:
+    """Return k(x, x) at points where |t|² is ``q`` (m,), shape (m,)."""
     signal, trend = hyperparameters.signal_variance, hyperparameters.trend
     if trend is None:
-        return np.full(len(T), signal)
-    variance: FloatArray = signal * (1.0 + trend.kernel(np.einsum("ij,ij->i", T, T)))
+        return np.full(len(q), signal)
+    variance: FloatArray = signal * (1.0 + trend.kernel(q))
     return variance
 
 
@@ -296,7 +304,7 @@ def _prior_covariance(A: FloatArray, T: FloatArray, hyperparameters: Hyperparame
     if hyperparameters.trend is not None:
         K += hyperparameters.trend.kernel(T @ T.T)
     K *= hyperparameters.signal_variance
-    np.fill_diagonal(K, _prior_variance(T, hyperparameters))
+    np.fill_diagonal(K, _prior_variance(_squared_norms(T), hyperparameters))
     return K
 
 

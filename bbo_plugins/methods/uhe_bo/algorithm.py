@@ -126,9 +126,8 @@ def suggest(
     """
     first = history.first_suggested(number)
     _, place = pair_of(number, first)
-    asked = place == 0 and (not variant.on_stagnation or _is_stagnated(history.before(number)))
     arm = None
-    if asked and variant.explores:
+    if variant.explores and place == 0 and _is_asked(variant, history, number):
         rounds = pair_rewards(history, number=number, first=first, rule=variant.reward)
         n_rounds = None if n_trials is None else max((n_trials - first) // 2, 1)
         bandit = replay(rounds, n_rounds=n_rounds)
@@ -149,6 +148,11 @@ def suggest(
     # Whether the search has stagnated is for the ordinary model to say.
     gain = None if after_random and variant.on_stagnation else step.expected_gain
     return replace(step, arm=arm, expected_gain=gain)
+
+
+def _is_asked(variant: Variant, history: TrialHistory, number: int) -> bool:
+    """Whether the bandit decides on the pair that begins with the trial."""
+    return not variant.on_stagnation or _is_stagnated(history.before(number))
 
 
 def _is_stagnated(history: TrialHistory) -> bool:
