@@ -420,10 +420,12 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot, suggestion: Suggestion
     ) -> Snapshot | None:
         appeared = self._readers.of(study).appeared(study, trial, snapshot)
+        if not len(appeared):
+            return None
         space = snapshot.space
         # The least that a model keeps: with noise it may keep more.
         clearance = clearance_of(appeared, snapshot.observations.X, space, noisy=False)
-        is_met = space.distances(suggestion.x[None, :], appeared) < clearance
+        is_met = space.distances(suggestion.x[None, :], appeared) <= clearance
         return snapshot.with_pending(appeared) if is_met.any() else None
 
     def _announcement(self, snapshot: Snapshot, suggestion: Suggestion) -> str:

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import MappingProxyType
@@ -442,9 +443,7 @@ class StudyReader:
             placed = self.placed(snapshot.distributions, trials.parameters.conditions)
             _, X = placed.place(trials.observed)
             points = np.concatenate([placed.pending(trials.configurations, trial.number), X])
-        before = (*snapshot.observations.pending, *snapshot.observations.X)
-        known = {point.tobytes() for point in before}
-        return points[[point.tobytes() not in known for point in points]]
+        return added(points, (*snapshot.observations.pending, *snapshot.observations.X))
 
     def placed(
         self,
@@ -454,6 +453,20 @@ class StudyReader:
         """Return the space of these parameters, which remembers where the trials are."""
         self._placed = self._placed.over(distributions, conditions)
         return self._placed
+
+
+def added(points: FloatArray, before: Iterable[FloatArray]) -> FloatArray:
+    """Return those of ``points`` (p, d) that are not among ``before``, or not as often.
+
+    A repeat counts: another worker may evaluate a known point once more.
+    """
+    known = Counter(point.tobytes() for point in before)
+    new = np.zeros(len(points), dtype=bool)
+    for i, point in enumerate(points):
+        key = point.tobytes()
+        new[i] = known[key] <= 0
+        known[key] -= 1
+    return points[new]
 
 
 def _known_and_held(trials: StudyTrials, held: Mapping[str, Any]) -> dict[str, BaseDistribution]:

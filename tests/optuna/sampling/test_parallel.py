@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
+from optuna.distributions import IntDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
@@ -16,7 +17,9 @@ from tests.optuna.studies import BOX, points, quadratic, started
 if TYPE_CHECKING:
     from optuna.trial import Trial
 
+    from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.optuna.sampling.base import ModelSampler
+    from bbo_plugins.optuna.sampling.snapshot import Snapshot
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,32 @@ def test_proposals_are_seen_before_parameters_are_suggested() -> None:
         for name in ("y", "z"):
             trial.suggest_float(name, 0.0, 1.0)
     assert np.linalg.norm(np.subtract(*points([first, second]))) > 0.05
+
+
+def test_a_point_that_another_worker_repeats_meanwhile_is_left_to_it() -> None:
+    """Also if the point has been evaluated before, so that it is no news that it is there."""
+    study = optuna.create_study()
+    space = {"n": IntDistribution(0, 3)}
+    for n, value in ((0, 4.0), (1, 1.0), (2, 1.2), (3, 6.0), (1, 1.1)):
+        study.add_trial(optuna.create_trial(value=value, params={"n": n}, distributions=space))
+    met: list[dict[str, Any]] = []
+
+    class Overtaken(UHEBOSampler):
+        """While it thinks of its first suggestion, another worker begins a trial there."""
+
+        def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+            suggestion = super()._suggest(snapshot, rng)
+            if not met:
+                met.append(snapshot.params_at(suggestion.x))
+                running = TrialState.RUNNING
+                study.add_trial(
+                    optuna.create_trial(state=running, params=met[0], distributions=space)
+                )
+            return suggestion
+
+    study.sampler = Overtaken(estimation="map", n_startup_trials=3, seed=0)
+    assert study.ask(space).params != met[0]
+    assert met[0]["n"] in {1, 2}
 
 
 @pytest.mark.parametrize("kind", [BBOSampler, UHEBOSampler])

@@ -90,6 +90,19 @@ def test_what_ran_beside_a_failed_trial_does_not_run_beside_its_repetition() -> 
 # ------------------------------------------------------------------------------------ stored fits
 
 
+def test_what_has_appeared_since() -> None:
+    """New points, and repeats of known ones; a trial that was running and has ended is neither."""
+    study, reader = study_of(finished(1.0, 1.0), finished(2.0, 3.0)), StudyReader()
+    study.enqueue_trial({"x": 5.0})
+    running = study.ask(SPACE)
+    asking = ask(study)
+    before = reader.snapshot(study, asking, SPACE, {})
+    study.tell(running, 0.0)
+    assert not len(reader.appeared(study, asking, before))
+    study.add_trials([finished(2.0, 3.1), finished(4.0, 1.0), finished(2.0, 3.2)])
+    np.testing.assert_allclose(reader.appeared(study, asking, before), [[0.2], [0.4], [0.2]])
+
+
 def test_fits_of_other_parameters_are_not_continued() -> None:
     """Hyperparameters belong to parameters: other names, other hyperparameters."""
     study = study_of(finished(1.0, 1.0))
