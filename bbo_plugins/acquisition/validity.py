@@ -28,7 +28,7 @@ to them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FeatureMap
     from bbo_plugins.space.dimension import FloatArray
 
-LATEST_FAILED: Final = 64  # failed points that the model of the objective has, the latest ones
 _MAX_OF_LABEL = 200  # points of either label that are modeled
 _PRIOR_POINTS = 2  # one of either label
 _LARGEST_EXPONENT = 20

@@ -15,8 +15,9 @@ Algorithm 1 (there a minimum).
 Deviations:
 
 * Pending points are added at their posterior mean. A step keeps a distance from each, longer with
-  noise (:func:`bbo_plugins.acquisition.maximize.clearance_of`). Failed points are added as evidence
-  of a bad value, and the acquisition function is weighted by the probability of validity.
+  noise (:func:`bbo_plugins.acquisition.maximize.clearance_of`). The acquisition function is
+  weighted by the probability of validity; where most points failed, they also count as evidence of
+  a bad value.
 * Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`, under constraints with the
   median of the feasible ones where that is worse; slacks are linear around their border.
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
@@ -52,7 +53,7 @@ from bbo_plugins.acquisition.maximize import (
     maximize,
     maximize_in_region,
 )
-from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity, fit_validity
+from bbo_plugins.acquisition.validity import Validity, fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.fit import NOISE_LOCATION
 from bbo_plugins.gp.kernels import FeatureMap
@@ -309,9 +310,9 @@ class Models:
             Those of the objectives and of the constraints, and the objectives' values (f, k) at
             the pending points that are believed feasible.
         """
-        failed, pending = self.training.still_failed, self.training.pending
+        bad, pending = self.training.presumed_bad, self.training.pending
         objectives = [
-            condition_on_pending(penalize_failures(one.process, failed[-LATEST_FAILED:]), pending)
+            condition_on_pending(penalize_failures(one.process, bad), pending)
             for one in self.objectives
         ]
         feasible, constraints = np.ones(len(pending), dtype=bool), []

@@ -8,7 +8,7 @@ depends on it, what suggested earlier trials (:class:`TrialHistory`). It returns
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 NO_ARM = -1
+LATEST_FAILED: Final = 64  # failed points that a model of values has, the latest ones
 _ENOUGH_REPEATS = 3
 
 
@@ -81,11 +82,20 @@ class Observations:
     @property
     def still_failed(self) -> FloatArray:
         """The points (f, d) that failed and have not been evaluated since."""
-        if self.failed is None:
+        if self.failed is None or not len(self.failed):
             return self.X[:0]
         evaluated = {row.tobytes() for row in self.X}
         still = [row for row in self.failed if row.tobytes() not in evaluated]
         return np.array(still).reshape(len(still), self.X.shape[1])
+
+    @property
+    def presumed_bad(self) -> FloatArray:
+        """The latest failed points (f, d), if more failed than have a value; else none.
+
+        Then a model of the few values promises much wherever it has none, and should know them.
+        """
+        failed = self.still_failed
+        return failed[-LATEST_FAILED:] if len(failed) > len(self.y) else failed[:0]
 
     @property
     def has_known_noise(self) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bbo_plugins.acquisition.functions import AcquisitionName
     from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.space.dimension import FloatArray
-from tests.oracles.steps import NAMES, smooth, step
+from tests.oracles.steps import NAMES, bound_acquisition, smooth, step
 
 # --------------------------------------------------------------------------------------- pending
 
@@ -94,6 +94,30 @@ def test_a_failure_that_was_repeated_with_success_is_forgotten() -> None:
     expected = step(observations).x
     again = step(dataclasses.replace(observations, failed=X[[np.argmax(smooth(X))]])).x
     assert np.array_equal(again, expected)
+
+
+@pytest.mark.parametrize("n", [8, 9])
+def test_failures_are_taken_for_bad_values_where_they_are_most(n: int) -> None:
+    """Beside more values they say nothing of the objective: they may be accidents."""
+    rng = np.random.default_rng(5)
+    X, failed = rng.random((8, 2)), rng.random((n, 2))
+    acquisition, surrogate = bound_acquisition(observe(X, smooth(X), failed=failed))
+    before, after = surrogate.process.predict(failed), acquisition.objective.predict(failed)
+    if n > len(X):
+        assert (after[0] < before[0]).any()
+        assert (after[1] < before[1]).all()
+    else:
+        np.testing.assert_array_equal(after, before)
+
+
+def test_one_failure_moves_the_mean_halfway_to_the_median() -> None:
+    """Where it is above; below the median it stays, as such a value would be no news."""
+    process = random_process(unit_box(2), 12, seed=0)
+    P, median = np.random.default_rng(1).random((20, 2)), np.median(process.y)
+    before = process.predict_mean(P)
+    after = [gp_bo.penalize_failures(process, x[None]).predict_mean(x[None])[0] for x in P]
+    assert 0 < (before > median).sum() < len(P)
+    np.testing.assert_allclose(after, 0.5 * (before + np.minimum(before, median)), atol=1e-6)
 
 
 # ----------------------------------------------------------------------------------- convergence

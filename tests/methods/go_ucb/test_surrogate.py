@@ -10,7 +10,7 @@ import pytest
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import STATED_NOISE_FLOOR
-from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork
+from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
@@ -39,6 +39,16 @@ def test_quadratic_is_learned() -> None:
     assert np.square(z - mean).mean() < 0.02
     assert (variance > 0.0).all()
     np.testing.assert_allclose(model.predict_mean(X_new), mean)
+
+
+def test_one_failure_moves_the_mean_halfway_to_the_median() -> None:
+    """As in the Gaussian process; at most the median is what a failed point is worth."""
+    X, P = np.random.default_rng(0).random((12, 2)), np.random.default_rng(1).random((20, 2))
+    model = _fit(X, _quadratic(X))
+    before, median = model.predict_mean(P), np.median(model.z)
+    after = [model.penalize_failures(x[None]).mean(inputs(x[None], model.features))[0] for x in P]
+    assert 0 < (before > median).sum() < len(P)
+    np.testing.assert_allclose(after, 0.5 * (before + np.minimum(before, median)), atol=1e-6)
 
 
 def test_noise_can_be_known_or_none() -> None:
