@@ -15,6 +15,7 @@ from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
 from tests.optuna.studies import BOX, points, quadratic, started
 
 if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
     from optuna.trial import Trial
 
     from bbo_plugins.methods.observations import Suggestion
@@ -57,7 +58,7 @@ def test_proposals_are_seen_before_parameters_are_suggested() -> None:
 def test_a_point_that_another_worker_repeats_meanwhile_is_left_to_it() -> None:
     """Also if the point has been evaluated before, so that it is no news that it is there."""
     study = optuna.create_study()
-    space = {"n": IntDistribution(0, 3)}
+    space: dict[str, BaseDistribution] = {"n": IntDistribution(0, 3)}
     for n, value in ((0, 4.0), (1, 1.0), (2, 1.2), (3, 6.0), (1, 1.1)):
         study.add_trial(optuna.create_trial(value=value, params={"n": n}, distributions=space))
     met: list[dict[str, Any]] = []
