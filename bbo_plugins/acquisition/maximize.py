@@ -8,9 +8,9 @@
    time, levels are tried, alternating with ascent in the continuous dimensions.
 
 At the end the best point is taken that is allowed: not one that must not be suggested again, and
-not one close to a point that another worker evaluates. Close is measured by the evaluated points:
-where they are dense, the search has narrowed down, and a fixed distance would stop it. With noise
-more distance is kept.
+not one close to a point that another worker evaluates, or that failed by accident. Close is
+measured by the evaluated points: where they are dense, the search has narrowed down, and a fixed
+distance would stop it. With noise more distance is kept.
 
 Over the cube, the candidates are Sobol points and perturbations of good observed points, and the
 starts are distant from each other; a small finite space is enumerated instead. Over a region, they
@@ -65,7 +65,7 @@ _N_SUCCESSES, _N_FAILURES = 2, 5  # in a row, before the length doubles or halve
 _ROUNDING = 1e-9
 _LEAST_RISE = 1e-3  # of the best value's distance from the median, to be an improvement
 
-# Kept from a pending point, of its distance to the nearest evaluated one, by whether there is
+# Kept from a point to avoid, of its distance to the nearest evaluated one, by whether there is
 # noise: without it, points close to one another tell the slope.
 _KEPT = {False: 0.1, True: 0.5}
 
@@ -249,7 +249,7 @@ def maximize(
     length_scales: FloatArray,
     anchors: FloatArray,
     excluded: FloatArray | None = None,
-    pending: FloatArray | None = None,
+    avoided: FloatArray | None = None,
     clearance: FloatArray | float = CLOSE,
 ) -> FloatArray:
     """Return a representable point of the unit cube with a high acquisition value.
@@ -261,8 +261,9 @@ def maximize(
         length_scales: Typical distance over which the function varies, per dimension, shape (d,).
         anchors: Promising points whose surroundings are searched too, shape (k, d).
         excluded: Points that must not be returned unless the space is exhausted, shape (e, d).
-        pending: Points being evaluated elsewhere, shape (p, d): none of them is returned unless
-            the space is exhausted, and none near them as long as there is another candidate.
+        avoided: Points being evaluated elsewhere, and accidents, shape (p, d): none of them is
+            returned unless the space is exhausted, and none near them if there is another
+            candidate.
         clearance: What is near each of them, by :func:`clearance_of`, shape (p,).
 
     Returns:
@@ -270,13 +271,13 @@ def maximize(
     """
     d, size = len(space), space.size
     excluded = np.empty((0, d)) if excluded is None else excluded
-    pending = np.empty((0, d)) if pending is None else pending
+    avoided = np.empty((0, d)) if avoided is None else avoided
     scale = np.minimum(length_scales, 1.0)
     function = _on_active(acquisition, space)
     box = _Box(function, space, np.zeros(d), np.ones(d), scale, _CUBE_BUDGET)
     if size is not None and size <= _MAX_ENUMERATED:
         points = space.enumerate()
-        return best_allowed(points, box.value(points), excluded, pending, clearance, space, rng)
+        return best_allowed(points, box.value(points), excluded, avoided, clearance, space, rng)
     sobol = shifted_sobol(_N_CANDIDATES, d, rng)
     near = around_anchors(anchors, _N_AROUND_ANCHORS, space, scale, rng)
     candidates = space.snap(np.concatenate([sobol, near]))
@@ -284,7 +285,7 @@ def maximize(
     starts = candidates[_distant_best(candidates / scale, values)]
     order = np.argsort(-values, kind="stable")[:_START_POOL]
     return _best_of(
-        box, starts, candidates[order], values[order], excluded, pending, clearance, rng
+        box, starts, candidates[order], values[order], excluded, avoided, clearance, rng
     )
 
 
@@ -295,7 +296,7 @@ def maximize_in_region(
     *,
     rng: np.random.Generator,
     excluded: FloatArray,
-    pending: FloatArray,
+    avoided: FloatArray,
     clearance: FloatArray | float,
 ) -> FloatArray:
     """Return a representable point of the region with a high acquisition value.
@@ -306,8 +307,9 @@ def maximize_in_region(
         region: Where to search; its center is representable.
         rng: Source of the candidates.
         excluded: Points not to be returned unless the space is exhausted, shape (e, d).
-        pending: Points being evaluated elsewhere, shape (p, d): none of them is returned unless the
-            space is exhausted, and none near them as long as there is another candidate.
+        avoided: Points being evaluated elsewhere, and accidents, shape (p, d): none of them is
+            returned unless the space is exhausted, and none near them if there is another
+            candidate.
         clearance: What is near each of them, by :func:`clearance_of`, shape (p,).
 
     Returns:
@@ -322,7 +324,7 @@ def maximize_in_region(
     order = np.argsort(-values, kind="stable")
     starts = np.concatenate([candidates[order[:_N_REGION_STARTS]], region.center[None, :]])
     return _best_of(
-        box, starts, candidates[order], values[order], excluded, pending, clearance, rng
+        box, starts, candidates[order], values[order], excluded, avoided, clearance, rng
     )
 
 
@@ -332,14 +334,14 @@ def _best_of(
     candidates: FloatArray,
     values: FloatArray,
     excluded: FloatArray,
-    pending: FloatArray,
+    avoided: FloatArray,
     clearance: FloatArray | float,
     rng: np.random.Generator,
 ) -> FloatArray:
     """Return the best allowed one of what the starts lead to and the candidates."""
     X, optima = _improve(box, starts, rng)
     X, values = np.concatenate([X, candidates]), np.concatenate([optima, values])
-    return best_allowed(X, values, excluded, pending, clearance, box.space, rng)
+    return best_allowed(X, values, excluded, avoided, clearance, box.space, rng)
 
 
 def _box(acquisition: Acquisition, space: SearchSpace, region: TrustRegion) -> _Box:
@@ -459,22 +461,22 @@ def _levels_to_try(box: _Box, i: int, current: IntArray, rng: np.random.Generato
 
 
 def clearance_of(
-    pending: FloatArray, evaluated: FloatArray, space: SearchSpace, *, noisy: bool
+    avoided: FloatArray, evaluated: FloatArray, space: SearchSpace, *, noisy: bool
 ) -> FloatArray:
-    """Return the distance that is kept from each pending point (p, d), shape (p,).
+    """Return the distance that is kept from each point to avoid (p, d), shape (p,).
 
     It is a share of the distance to the nearest evaluated point, and ``CLOSE`` at most. So the
     search may close in on a point whose evaluation never ends.
 
     Args:
-        pending: Points being evaluated elsewhere, shape (p, d).
+        avoided: Points being evaluated elsewhere, and accidents, shape (p, d).
         evaluated: Evaluated points, shape (n, d).
         space: The search space.
         noisy: Whether values have noise. The share is half if so, else a tenth.
     """
-    if not len(pending):
+    if not len(avoided):
         return np.empty(0)
-    nearest: FloatArray = space.distances(pending, evaluated).min(axis=1, initial=np.inf)
+    nearest: FloatArray = space.distances(avoided, evaluated).min(axis=1, initial=np.inf)
     return np.minimum(_KEPT[noisy] * nearest, CLOSE)
 
 
@@ -482,7 +484,7 @@ def best_allowed(
     X: FloatArray,
     values: FloatArray,
     excluded: FloatArray,
-    pending: FloatArray,
+    avoided: FloatArray,
     clearance: FloatArray | float,
     space: SearchSpace,
     rng: np.random.Generator,
@@ -490,12 +492,12 @@ def best_allowed(
     """Return the best of ``X`` that may be suggested; a repeat only if the space is exhausted."""
     order = np.argsort(-values, kind="stable")
     X, values = space.with_inactive_set(X[order]), values[order]
-    if not len(excluded) and not len(pending):
+    if not len(excluded) and not len(avoided):
         return np.asarray(X[0])
-    taken = keys_inside(np.concatenate([excluded, pending]), space)
+    taken = keys_inside(np.concatenate([excluded, avoided]), space)
     preferred = values > -np.inf
-    if len(pending):
-        preferred &= (space.distances(X, pending) >= clearance).all(axis=1)
+    if len(avoided):
+        preferred &= (space.distances(X, avoided) >= clearance).all(axis=1)
     allowed = (row for row, key in enumerate(_keys(X)) if key not in taken)
     first = next(allowed, None)
     if first is None:

@@ -14,11 +14,16 @@ So an accident among successes is explained as noise σ_n², and a region of fai
 length-scales.
 
 τ² keeps the penalty bounded: at a single failure P is about Φ(-1/τ) = 0.001, which a promising
-neighborhood makes up for. A failure that was an accident therefore does not hide an optimum.
+neighborhood makes up for.
 
-Sources: Rasmussen & Williams (2006), "Gaussian Processes for Machine Learning", section 6.5 (least
-squares classification); Gelbart, Snoek & Adams (2014), "Bayesian Optimization with Unknown
-Constraints" (acquisition functions weighted by the probability of success).
+While most points have values there is no such model unless it predicts each label from the other
+ones better than their proportion does, by :data:`_LEAST_GAIN` in log probability. So failures that
+are accidents, wherever they happen, do not hide an optimum.
+
+Sources: Rasmussen & Williams (2006), "Gaussian Processes for Machine Learning", sections 6.5 (least
+squares classification) and 5.4.2 (leaving one out); Gelbart, Snoek & Adams (2014), "Bayesian
+Optimization with Unknown Constraints" (acquisition functions weighted by the probability of
+success).
 
 Deviations: no likelihood for labels but the Gaussian one, which needs no approximate inference; the
 power. Of very many points the model has the latest failed ones, and as many successes, the nearest
@@ -32,6 +37,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.spatial.distance import cdist
+from scipy.special import log_ndtr
 
 from bbo_plugins.acquisition import functions
 from bbo_plugins.errors import reason_of
@@ -46,12 +52,13 @@ _MAX_OF_LABEL = 200  # points of either label that are modeled
 _PRIOR_POINTS = 2  # one of either label
 _LARGEST_EXPONENT = 20
 _LABEL_VARIANCE = 0.1  # τ²
+_LEAST_GAIN = 2.0
 
 
 def fit_validity(
     X: FloatArray, failed: FloatArray, features: FeatureMap
 ) -> tuple[Validity | None, tuple[str, ...]]:
-    """Return the model of :meth:`Validity.of`, without one where it cannot be fitted.
+    """Return the model of :meth:`Validity.of`, if it can be fitted and predicts failures.
 
     Args:
         X: Points that were evaluated, shape (n, d).
@@ -62,11 +69,13 @@ def fit_validity(
         The model, None where there is none; and a note if it could not be fitted.
     """
     try:
-        return Validity.of(X, failed, features), ()
+        model = Validity.of(X, failed, features)
+        is_useful = len(failed) > len(X) or model.predictive_gain > _LEAST_GAIN
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
         reason = reason_of(error)
         note = f"no model of where evaluations fail could be fitted ({reason}), so none is used"
         return None, (note,)
+    return (model if is_useful else None), ()
 
 
 @dataclass(frozen=True)
@@ -110,6 +119,19 @@ class Validity:
         )
         variance = fit.hyperparameters.noise_variance + _LABEL_VARIANCE
         return cls(process, mean, variance, min(len(failed), _LARGEST_EXPONENT))
+
+    @property
+    def predictive_gain(self) -> float:
+        """How much better the labels are predicted by place than by their proportion.
+
+        Each of them from the others; the sum of the differences in log probability.
+        """
+        labels, n = self.process.y + self.mean, len(self.process.y)
+        mean, variance = self.process.leave_one_out()
+        by_place = log_ndtr(labels * (mean + self.mean) / np.sqrt(variance + _LABEL_VARIANCE))
+        n_alike = np.where(labels > 0.0, (labels > 0.0).sum(), (labels < 0.0).sum())
+        proportion = n_alike / (n - 1 + _PRIOR_POINTS)  # of the others, with one more of either
+        return float((by_place - np.log(proportion)).sum())
 
     def log_probability(self, X: FloatArray) -> FloatArray:
         """Return log P(valid) at ``X`` (m, d), shape (m,)."""

@@ -210,6 +210,11 @@ class GaussianProcess:
             jitter=max(self.jitter, extra),
         )
 
+    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance, noise included, of each target given the others, (n,) each."""
+        precision = np.einsum("ij,ij->j", self._inverse_factor, self._inverse_factor)
+        return self.y - self.alpha / precision, 1.0 / precision  # R&W Eq. (5.12)
+
     def correlations(self, X: FloatArray) -> FloatArray:
         """Return k(x, x_i) / s² of ``X`` (m, d) and the observations, shape (m, n)."""
         C = matern52(self._squared_distances(self._scaled(X)))

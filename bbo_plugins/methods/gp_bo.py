@@ -357,7 +357,8 @@ def maximized(
     known, failed = objectives[0], models.training.still_failed
     unrepeated = options.deterministic or all(one.repeats_agree(space) for one in objectives)
     excluded = np.concatenate([known.X, failed]) if unrepeated else failed
-    clearance = clearance_of(known.pending, known.X, space, noisy=not _is_noiseless(models))
+    avoided = np.concatenate([known.pending, failed[:0] if models.validity else failed])
+    clearance = clearance_of(avoided, known.X, space, noisy=not _is_noiseless(models))
     if region is not None:
         x = maximize_in_region(
             acquisition,
@@ -365,7 +366,7 @@ def maximized(
             region,
             rng=rng,
             excluded=excluded,
-            pending=known.pending,
+            avoided=avoided,
             clearance=clearance,
         )
     else:
@@ -376,7 +377,7 @@ def maximized(
             length_scales=models.least_length_scales,
             anchors=anchors,
             excluded=excluded,
-            pending=known.pending,
+            avoided=avoided,
             clearance=clearance,
         )
     return Suggestion(

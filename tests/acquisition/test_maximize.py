@@ -279,7 +279,7 @@ def _search_in_region(
     region: TrustRegion,
     *,
     excluded: FloatArray | None = None,
-    pending: FloatArray | None = None,
+    avoided: FloatArray | None = None,
     clearance: FloatArray | float = CLOSE,
 ) -> FloatArray:
     nothing = np.empty((0, len(space)))
@@ -289,7 +289,7 @@ def _search_in_region(
         region,
         rng=np.random.default_rng(0),
         excluded=nothing if excluded is None else excluded,
-        pending=nothing if pending is None else pending,
+        avoided=nothing if avoided is None else avoided,
         clearance=clearance,
     )
     assert x.shape == (len(space),)
@@ -327,17 +327,17 @@ def test_neighboring_levels_are_inside_the_smallest_region() -> None:
 
 
 def test_known_points_are_not_repeated() -> None:
-    """An excluded optimum is not returned again; nothing near a pending point is."""
+    """An excluded optimum is not returned again; nothing near a point to avoid is."""
     space = SearchSpace({"a": Dimension.int(0, 9), "b": Dimension.int(0, 9)})
     top = space.encode([{"a": 4, "b": 4}])[0]
     region = TrustRegion(top, 0.8)
     assert not np.array_equal(_search_in_region(space, top, region, excluded=top[None, :]), top)
     box, center = unit_box(3), np.full(3, 0.5)
-    x = _search_in_region(box, center, TrustRegion(center, 0.8), pending=center[None, :])
+    x = _search_in_region(box, center, TrustRegion(center, 0.8), avoided=center[None, :])
     assert np.linalg.norm(x - center) >= CLOSE
 
 
-def test_what_is_near_a_pending_point_follows_from_the_evaluated_ones() -> None:
+def test_what_is_near_a_point_to_avoid_follows_from_the_evaluated_ones() -> None:
     """Half or a tenth of the distance to the nearest one is kept from it, 0.05 at most."""
     box, center = unit_box(3), np.full((1, 3), 0.5)
     evaluated = np.array([[0.5, 0.5, 0.54], [0.1, 0.5, 0.5]])
@@ -348,7 +348,7 @@ def test_what_is_near_a_pending_point_follows_from_the_evaluated_ones() -> None:
     np.testing.assert_array_equal(clearance_of(center, evaluated[1:], box, noisy=True), [CLOSE])
     np.testing.assert_array_equal(clearance_of(center, evaluated[:0], box, noisy=True), [CLOSE])
     x = _search_in_region(
-        box, center[0], TrustRegion(center[0], 0.2), pending=center, clearance=near
+        box, center[0], TrustRegion(center[0], 0.2), avoided=center, clearance=near
     )
     assert 0.02 <= np.linalg.norm(x - center) < CLOSE
 

@@ -12,8 +12,9 @@ from scipy.stats import norm
 
 from bbo_plugins.acquisition import validity
 from bbo_plugins.acquisition.functions import ConstrainedAcquisition, expected_improvement
-from bbo_plugins.acquisition.validity import Validity
+from bbo_plugins.acquisition.validity import Validity, fit_validity
 from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods import bilbo, go_ucb, gp_bo
 from tests.oracles.bilbo_runs import observations
 from tests.oracles.bilevel import box_problem
@@ -88,6 +89,55 @@ def test_expected_gain_has_the_probability_and_not_its_power(
     gain = 1.0 if kind is None else float(expected_improvement(mean, variance, 0.3).value[0])
     expected = gain * math.exp(model.log_probability(at)[0])
     assert acquisition.expected_gain(at[0]) == pytest.approx(expected, rel=1e-9)
+
+
+# ----------------------------------------------------------------------- regions and accidents
+
+
+def _accidents(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return points of which about a fifth failed, wherever they are, the others first."""
+    rng = np.random.default_rng(seed)
+    points, is_failed = rng.random((n, 2)), rng.random(n) < 0.2
+    return points[~is_failed], points[is_failed]
+
+
+def test_predictive_gain_leaves_each_label_out() -> None:
+    """It is what models of the other labels alone say of each, less what their proportion says."""
+    model = Validity.of(*_halves(15), FEATURES)
+    process, labels = model.process, model.process.y + model.mean
+    n, expected = len(labels), 0.0
+    for i in range(n):
+        others = np.arange(n) != i
+        without = GaussianProcess.from_data(
+            process.X[others], process.y[others], process.hyperparameters, FEATURES
+        )
+        mean, variance = without.predict(process.X[[i]])
+        z = labels[i] * (mean[0] + model.mean) / math.sqrt(variance[0] + model.variance)
+        n_alike = (labels[others] == labels[i]).sum()
+        expected += norm.logcdf(z) - math.log((n_alike + 1) / (n - 1 + 2))
+    assert model.predictive_gain == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_region_is_told_from_accidents() -> None:
+    """Where place says nothing of what fails there is no model: accidents hide no optimum."""
+    found = [fit_validity(*_accidents(40, seed), FEATURES)[0] for seed in range(20)]
+    assert sum(model is None for model in found) >= 10  # the others look like a region by chance
+    for n in (10, 20, 40):
+        assert fit_validity(*_halves(n), FEATURES)[0] is not None
+
+
+def test_where_most_points_fail_they_are_no_accidents() -> None:
+    """With a single value nothing can be predicted, and the search has to leave the failures."""
+    points = np.random.default_rng(0).random((8, 2))
+    assert fit_validity(points[:1], points[1:], FEATURES)[0] is not None
+    assert fit_validity(points[1:], points[:1], FEATURES)[0] is None
+
+
+@pytest.mark.parametrize("name", ["gp_bo", "go_ucb"])
+def test_what_looks_like_an_accident_is_not_tried_next_to_at_once(name: str) -> None:
+    """The point that would be suggested fails; the next one is not where it would fail again."""
+    failed = _suggestion(name, np.empty((0, 2))).x
+    assert np.linalg.norm(_suggestion(name, failed[None]).x - failed) > 0.01
 
 
 # --------------------------------------------------------------------- where it cannot be fitted

@@ -340,7 +340,7 @@ class BilevelModel:
         lower: f.
         upper_constraints: Constraints of the upper level.
         lower_constraints: Constraints of the lower level.
-        validity: Where queries of all functions return values; None if none has failed.
+        validity: Where queries of all functions return values; None if none failed, or by accident.
         notes: Fallbacks taken, in words; empty when all went well.
     """
 

@@ -96,7 +96,7 @@ def upper_bound(
         incumbent: Largest mean at points that may be the best; the bound needs it beside
             ``validity`` only.
         constraints: Networks of the slacks, and the slack from which on a point is feasible.
-        validity: Where an evaluation returns a value; None if none has failed.
+        validity: Where an evaluation returns a value; None if none failed, or by accident.
         only_feasibility: Whether nothing but feasibility is wanted.
     """
     if constraints:
@@ -187,14 +187,15 @@ def suggest_by_model(
     )
     # Among infinitely many points, one close by teaches as much as a repeat, and more.
     unrepeated = options.deterministic or space.size is None or observations.repeats_agree(space)
+    avoided = np.concatenate([observations.pending, failed[:0] if validity else failed])
     x = maximize_in_region(
         acquisition,
         space,
         region,
         rng=rng,
         excluded=np.concatenate([observations.X, failed]) if unrepeated else failed,
-        pending=observations.pending,
-        clearance=clearance_of(observations.pending, observations.X, space, noisy=is_noisy),
+        avoided=avoided,
+        clearance=clearance_of(avoided, observations.X, space, noisy=is_noisy),
     )
     warm_starts = tuple(model.warm_start for model in (surrogate, *constraints))
     return Suggestion(x, warm_starts, notes=notes, criterion=FIT_NAME)
