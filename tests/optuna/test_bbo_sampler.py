@@ -60,7 +60,7 @@ def noise(trial: FrozenTrial) -> float:
 def losses(study: optuna.Study) -> list[str | None]:
     """Return by what the model of each trial was fitted."""
     proposals = [Proposal.from_attributes(trial.system_attrs) for trial in study.trials]
-    return [one.loss if one else None for one in proposals]
+    return [one.criterion if one else None for one in proposals]
 
 
 def noisy_box(trial: optuna.Trial) -> float:

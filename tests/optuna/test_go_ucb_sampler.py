@@ -44,7 +44,7 @@ def test_fits_are_stored_and_continued() -> None:
     trial = study.trials[-1]
     proposal = Proposal.from_attributes(trial.system_attrs)
     assert proposal is not None
-    assert proposal.loss == "GO-UCB"
+    assert proposal.criterion == "GO-UCB"
     assert len(proposal.fits) == 1
     assert all(len(str(value)) <= 2045 for value in trial.system_attrs.values())
     assert sum(len(str(value)) for value in trial.system_attrs.values()) < 2000

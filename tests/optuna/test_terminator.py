@@ -214,7 +214,7 @@ def test_estimates_of_our_sampler_are_used(estimation: Any) -> None:
     X = np.array([[trial.params["x"], trial.params["y"]] for trial in study.trials])
     y = -np.array([trial.value for trial in study.trials])
     history = terminator.history(study)
-    suggestions = [s for s in suggestions_of(study) if s.loss == "Marginal"]
+    suggestions = [s for s in suggestions_of(study) if s.criterion == "Marginal"]
     for n in range(8, 19):
         shared = [s.hyperparameters for s in suggestions if s.number < n][-1]
         assert shared is not None

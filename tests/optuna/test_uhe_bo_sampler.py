@@ -142,7 +142,7 @@ class Script:
             assert trial.suggest_float(name, 0.0, 1.0) == fixed.get(name, trial.params[name])
         self.running.append(trial)
         proposal = proposal_of(self.study.trials[number])
-        if proposal is None or (proposal.arm is None and proposal.loss is None):
+        if proposal is None or (proposal.arm is None and proposal.criterion is None):
             return  # start-up, or nothing left to suggest
         variant = self.sampler.variant
         second = (number - first_of(rows, number)) % 2 == 1
@@ -152,7 +152,7 @@ class Script:
             loss = (
                 variant.criterion if doubted or not variant.on_stagnation else likelihood.MARGINAL
             )
-            assert proposal.loss == likelihood.name_of(loss)
+            assert proposal.criterion == likelihood.name_of(loss)
             assert (proposal.expected_gain is None) is (doubted and variant.on_stagnation)
         if second:
             assert proposal.arm is None

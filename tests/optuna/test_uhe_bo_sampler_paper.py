@@ -93,7 +93,7 @@ def test_the_model_maximizes_the_papers_bound_with_the_papers_estimate(study: op
         assert proposal is not None
         if proposal.arm == RANDOM:
             continue
-        assert proposal.loss == name_of(NearestNeighborPseudoData())
+        assert proposal.criterion == name_of(NearestNeighborPseudoData())
         fit = WarmStart.from_json(proposal.fits[0])
         assert fit is not None
         hyperparameters = fit.hyperparameters(2)

@@ -100,7 +100,9 @@ def history(study: Study) -> list[tuple[Any, ...]]:
     found = []
     for trial in study.trials:
         proposal = proposal_of(trial)
-        made = None if proposal is None else (proposal.arm, proposal.loss, proposal.expected_gain)
+        made = (
+            None if proposal is None else (proposal.arm, proposal.criterion, proposal.expected_gain)
+        )
         found.append((trial.params, made))
     return found
 

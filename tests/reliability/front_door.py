@@ -131,7 +131,7 @@ def is_modeled(trial: FrozenTrial) -> bool:
         return False
     if REASON_KEY in trial.system_attrs:
         return bool(stored.fits)  # which come with every query by the models
-    return bool(stored.loss is not None and stored.fits) or stored.arm is not None
+    return bool(stored.criterion is not None and stored.fits) or stored.arm is not None
 
 
 def stored_of(trial: FrozenTrial) -> Proposal | None:

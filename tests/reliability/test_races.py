@@ -120,6 +120,6 @@ def test_workers_in_step_do_not_repeat_each_other(
     assert stored.values(space_in(study)) == trial.params
     assert stored.arm is None
     assert stored.expected_gain is None
-    assert stored.loss is None
+    assert stored.criterion is None
     assert not stored.fits
     assert_modeled(study, ask(study))

@@ -38,9 +38,9 @@ def _panel(study: Study) -> Panel:
     return panel
 
 
-def _suggested(loss: str, log_scale: float) -> Proposal:
+def _suggested(criterion: str, log_scale: float) -> Proposal:
     fit = WarmStart(np.array([log_scale, 0.0, 0.0]), np.eye(3), -1.0, 5).to_json()
-    return Proposal({"x": 0.5}, (fit,), loss=loss)
+    return Proposal({"x": 0.5}, (fit,), criterion=criterion)
 
 
 def _study(*proposals: Proposal) -> Study:
@@ -122,7 +122,7 @@ def test_arms_of_a_bandit_have_different_marks() -> None:
     proposals = [_suggested("Usual", -0.3 * number) for number in range(4)]
     assert labels(_panel(_study(*proposals))) == ["x"]
     proposals = [replace(one, arm="model") for one in proposals]
-    proposals[2] = replace(proposals[2], arm="random", fits=(), loss=None)
+    proposals[2] = replace(proposals[2], arm="random", fits=(), criterion=None)
     panel = _panel(_study(*proposals))
     random, model = part(panel, RANDOM_LABEL), part(panel, MODEL_LABEL)
     assert (random.x, model.x) == ([2], [0, 1, 3])

@@ -92,7 +92,7 @@ def test_stored_estimates_are_read() -> None:
             assert list(record.length_scales) == sorted(MIXED)
             np.testing.assert_allclose(list(record.length_scales.values()), expected)
         assert record.arm is None
-        assert (record.loss is None) == (record.number < N_STARTUP)
+        assert (record.criterion is None) == (record.number < N_STARTUP)
         assert record.distributions == MIXED
 
 
@@ -144,7 +144,7 @@ def test_a_long_study_is_listed_in_full_and_modeled_in_part() -> None:
     study = _plane(MAX_MODELED + 50)
     params = {"b": 0.5, "a": 0.5}
     fits = (_fit([-1.0, 0.0, 0.0, -5.0]),)
-    _told(study, params, 0.0, **Proposal(params, fits, loss="Marginal").to_attributes())
+    _told(study, params, 0.0, **Proposal(params, fits, criterion="Marginal").to_attributes())
     posterior = _posterior(study)
     assert len(posterior.values) == len(posterior.X) == MAX_MODELED + 51
     assert 0.9 * MAX_MODELED <= len(_process(posterior).y) <= MAX_MODELED

@@ -238,7 +238,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
                 snapshot.distributions,
                 fits=tuple(warm_start.to_json() for warm_start in suggestion.warm_starts),
                 constraints=snapshot.constraints,
-                loss=suggestion.criterion,
+                criterion=suggestion.criterion,
                 arm=None if suggestion.arm is None else ARMS[suggestion.arm],
                 expected_gain=suggestion.expected_gain,
             )

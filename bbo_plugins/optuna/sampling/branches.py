@@ -30,7 +30,7 @@ _MAX_FUTILE = 3  # trials of a value after which it is given up, if none is feas
 
 def with_balanced_parents(space: SearchSpace, point: FloatArray, taken: FloatArray) -> FloatArray:
     """Return the point (1, d), snapped, (d,), with its parents at the levels taken (n, d) least."""
-    active = space.active(taken)
+    point, active = point.copy(), space.active(taken)
     for column in space.parents.tolist():
         dimension, x = space.dimensions[column], space.snap(point)
         if not 1 < (dimension.n_levels or 0) <= _MAX_VISITED or not space.active(x)[0, column]:

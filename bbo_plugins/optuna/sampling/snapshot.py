@@ -113,7 +113,7 @@ class Snapshot(StudySnapshot):
         space: The parameters of the model, those held whose values are fixed for this trial.
         objectives: Finished and pending trials in the unit cube, maximized, once per objective:
             they differ in values and known noise.
-        fits: JSON forms of the fits to continue, by the name of the loss they minimized: objectives
+        fits: JSON forms of the fits to continue, by what they were fitted by: objectives
             first, then the constraints.
         past: What suggested the other configurations, and their values.
     """
@@ -569,7 +569,7 @@ def stored_fits(
     *,
     n_objectives: int = 1,
 ) -> dict[str, tuple[Any, ...]]:
-    """Return, for each loss, the fits that the highest-numbered other trial stored with it.
+    """Return, for each criterion, the fits that the highest-numbered other trial stored with it.
 
     Args:
         rows: The study's trials by number.
@@ -581,14 +581,14 @@ def stored_fits(
     latest: dict[str, tuple[Any, ...]] = {}
     storing = (row for row in reversed(rows) if row.number != asking and row.has_proposal)
     for row in islice(storing, _MAX_RECORDS):
-        if row.origin.loss in latest:
+        if row.origin.criterion in latest:
             continue  # without reading the whole proposal once more
         proposal = row.proposal
-        if proposal is None or proposal.loss is None or proposal.loss in latest:
+        if proposal is None or proposal.criterion is None or proposal.criterion in latest:
             continue
         if proposal.fits and proposal.names == names:
             same = proposal.constraints == constraints
-            latest[proposal.loss] = proposal.fits if same else proposal.fits[:n_objectives]
+            latest[proposal.criterion] = proposal.fits if same else proposal.fits[:n_objectives]
     return latest
 
 
@@ -619,7 +619,7 @@ def trial_history(trials: StudyTrials, asking: int) -> TrialHistory:
         finished=np.array([row.state.is_finished() for row in rows], dtype=np.bool_),
         values=np.array([value_of.get(row.number, math.nan) for row in rows], dtype=np.float64),
         expected_gains=np.array([one.expected_gain for one in origins], dtype=np.float64),
-        criteria=np.array([one.loss or "" for one in origins], dtype=np.object_),
+        criteria=np.array([one.criterion or "" for one in origins], dtype=np.object_),
     )
 
 

@@ -206,7 +206,7 @@ def _latest_estimate(rows: Sequence[TrialRow], names: tuple[str, ...]) -> Hyperp
     """Return the estimate that the highest-numbered trial came from, unless it is out of date."""
     for row in sorted(rows[-_MAX_AGE:], key=attrgetter("number"), reverse=True):
         proposal = row.proposal
-        if proposal is None or proposal.loss != name_of(MARGINAL) or proposal.names != names:
+        if proposal is None or proposal.criterion != name_of(MARGINAL) or proposal.names != names:
             continue
         fit = WarmStart.from_json(proposal.fits[0]) if proposal.fits else None
         estimate = None if fit is None else fit.hyperparameters(len(names))

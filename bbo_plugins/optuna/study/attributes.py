@@ -123,7 +123,7 @@ class Proposal:
             one, the index of the choice.
         fits: JSON forms of the fits to start the next ones from: objective, then constraints.
         constraints: Names of the constraints that ``fits`` continues with, in order.
-        loss: Name of the loss that the objective's fit minimized; None without a fit.
+        criterion: Name of what the objective's model was fitted by; None without a fit.
         arm: "random" or "model", which of its arms a bandit pulled; None if there was no choice.
         expected_gain: Improvement the model expected of the trial, in standard deviations of its
             targets; None without a model.
@@ -133,7 +133,7 @@ class Proposal:
     params: Mapping[str, float | int]
     fits: tuple[Any, ...] = ()
     constraints: tuple[str, ...] = ()
-    loss: str | None = None
+    criterion: str | None = None
     arm: str | None = None
     expected_gain: float | None = None
     inactive: tuple[str, ...] = ()
@@ -180,7 +180,7 @@ class Proposal:
             "params": dict(self.params),
             "constraints": self.constraints,
             "fits": self.fits,
-            "loss": self.loss,
+            "loss": self.criterion,
             "arm": self.arm,
             "expected_gain": self.expected_gain,
             "inactive": self.inactive or None,
@@ -205,7 +205,7 @@ class Proposal:
         params: Any = content.get("params")
         fits: Any = content.get("fits")
         constraints: Any = content.get("constraints")
-        loss: Any = content.get("loss")
+        criterion: Any = content.get("loss")
         arm: Any = content.get("arm")
         gain: Any = content.get("expected_gain")
         inactive: Any = content.get("inactive", [])
@@ -216,13 +216,13 @@ class Proposal:
             and isinstance(constraints, list)
             and isinstance(inactive, list)
             and all(isinstance(name, str) for name in constraints + inactive)
-            and (loss is None or isinstance(loss, str))
+            and (criterion is None or isinstance(criterion, str))
             and (arm is None or arm in ARMS)
             and (gain is None or is_finite(gain))
         )
         if not well_formed:
             return None
-        return cls(params, tuple(fits), tuple(constraints), loss, arm, gain, tuple(inactive))
+        return cls(params, tuple(fits), tuple(constraints), criterion, arm, gain, tuple(inactive))
 
 
 def _number_of(value: Any, distribution: BaseDistribution) -> float | int:

@@ -60,12 +60,12 @@ class Origin(NamedTuple):
     Attributes:
         arm: The arm that a bandit pulled.
         expected_gain: The improvement that a model expected.
-        loss: Name of what that model was fitted by.
+        criterion: Name of what that model was fitted by.
     """
 
     arm: str | None = None
     expected_gain: float | None = None
-    loss: str | None = None
+    criterion: str | None = None
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class TrialRow:
         proposal = self.proposal if self.has_proposal else None
         if proposal is None:
             return None
-        return Origin(proposal.arm, proposal.expected_gain, proposal.loss)
+        return Origin(proposal.arm, proposal.expected_gain, proposal.criterion)
 
     @property
     def proposal(self) -> Proposal | None:

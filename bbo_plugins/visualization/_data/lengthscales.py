@@ -84,7 +84,7 @@ def plot_lengthscales(study: Study) -> Plot:
     if not names:
         _warn(study, records)
         return Plot(_TITLE)
-    usages = Counter(record.loss for record in records if record.length_scales)
+    usages = Counter(record.criterion for record in records if record.length_scales)
     usual = usages.most_common(1)[0][0]
     items: list[Item] = [Rule(1.0)]
     for index, (name, style) in enumerate(zip(names, line_styles(len(names)), strict=True)):
@@ -113,7 +113,7 @@ def _arms(records: Sequence[SuggestionRecord], height: float) -> Iterator[Item]:
 
 def _warn(study: Study, records: Sequence[SuggestionRecord]) -> None:
     """Say why there is nothing to plot."""
-    by_network = any(record.loss == FIT_NAME for record in records)
+    by_network = any(record.criterion == FIT_NAME for record in records)
     if by_network or isinstance(study.sampler, GOUCBSampler):
         _logger.warning(
             "There is no length-scale to plot: the model of GOUCBSampler is a network, which "
@@ -134,11 +134,11 @@ def _estimates(
     known = [record for record in records if name in record.length_scales]
     distributions = [record.distributions.get(name) for record in known]
     label = _label(name, next(filter(None, reversed(distributions)), None))
-    on_line = [record for record in known if record.loss == usual]
+    on_line = [record for record in known if record.criterion == usual]
     x, y = _by_trial(name, on_line)
     yield Line(label, x, y, style, marked=marked(len(x), index), hover=_HOVER)
     if len(on_line) < len(known):
-        x, y = _by_trial(name, [record for record in known if record.loss != usual])
+        x, y = _by_trial(name, [record for record in known if record.criterion != usual])
         yield Points(label, x, y, hollow(style), hover=_HOVER)
 
 

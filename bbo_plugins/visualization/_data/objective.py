@@ -60,7 +60,7 @@ class SuggestionRecord:
     Attributes:
         number: The trial's number.
         arm: "random" or "model", where the sampler chose between the two; else None.
-        loss: Name of what the estimate maximizes; None if there was none.
+        criterion: Name of what the estimate maximizes; None if there was none.
         names: Names of the model's parameters, in the order of its columns.
         fit: JSON form of the objective's fit, as it is stored; None if there was none (start-up, a
             random arm).
@@ -70,7 +70,7 @@ class SuggestionRecord:
 
     number: int
     arm: str | None
-    loss: str | None
+    criterion: str | None
     names: tuple[str, ...]
     fit: Any
     hyperparameters: Hyperparameters | None
@@ -102,7 +102,7 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
             SuggestionRecord(
                 number=trial.number,
                 arm=proposal.arm,
-                loss=proposal.loss,
+                criterion=proposal.criterion,
                 names=names,
                 fit=fit,
                 hyperparameters=warm_start.hyperparameters(len(names)) if warm_start else None,
@@ -310,7 +310,7 @@ def _model(
     features = FeatureMap.of(space)
     training = training_subset.modeled(observations, features)  # as the sampler's model
     fitted = [record for record in suggestions if record.fit is not None]
-    latest = fitted[-1].loss if fitted else None
+    latest = fitted[-1].criterion if fitted else None
     if latest == FIT_NAME or (not fitted and isinstance(options, GOUCBOptions)):
         warm_start = WarmNetwork.from_json(fitted[-1].fit) if fitted else None
         if not isinstance(options, GOUCBOptions):  # the study has another sampler by now
@@ -378,7 +378,7 @@ def _latest_estimate(suggestions: Sequence[SuggestionRecord]) -> Hyperparameters
     for record in reversed(suggestions):
         if record.hyperparameters is None:
             continue
-        if record.loss == name_of(MARGINAL):
+        if record.criterion == name_of(MARGINAL):
             return record.hyperparameters
         latest = latest or record.hyperparameters
     return latest

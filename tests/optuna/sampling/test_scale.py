@@ -90,7 +90,7 @@ def test_ten_thousand_trials(
     assert is_valid(trial.params, MIXED)
     proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
     assert proposal is not None
-    assert proposal.loss is not None
+    assert proposal.criterion is not None
     assert 0.9 * MAX_MODELED <= proposal.fits[0].get("n_points", MAX_MODELED) <= MAX_MODELED
     study.tell(trial, 1.0)
     fresh = study_of(study.trials, SAMPLERS[name]())

@@ -67,17 +67,17 @@ def past(study: Study) -> TrialHistory:
 # -------------------------------------------------------------------------------------------- fits
 
 
-def test_every_loss_has_its_own_fits() -> None:
-    """Of each loss, those of the highest-numbered trial, whether it has finished or not."""
+def test_every_criterion_has_its_own_fits() -> None:
+    """Of each criterion, those of the highest-numbered trial, whether it has finished or not."""
     study = optuna.create_study()
-    for loss, fit, state in [
+    for criterion, fit, state in [
         ("A", "a1", TrialState.COMPLETE),
         ("B", "b1", TrialState.COMPLETE),
         ("A", "a2", TrialState.FAIL),
         ("A", "a3", TrialState.RUNNING),
         ("C", "c1", TrialState.PRUNED),
     ]:
-        add(study, record(fits=(fit, "c"), loss=loss), state)
+        add(study, record(fits=(fit, "c"), criterion=criterion), state)
     assert fits(study) == {"A": ("a3", "c"), "B": ("b1", "c"), "C": ("c1", "c")}
 
 
@@ -92,8 +92,8 @@ def test_every_loss_has_its_own_fits() -> None:
 def test_what_a_retried_trial_inherits_is_not_counted_twice(n_retries: int) -> None:
     """The arm and the expectation belong to the trial that failed, the value to its repetition."""
     study = optuna.create_study(direction="maximize")
-    add(study, record(loss="A", expected_gain=0.25), TrialState.COMPLETE, 3.0)
-    failed = add(study, record(loss="A", arm=RANDOM, expected_gain=0.5), TrialState.FAIL)
+    add(study, record(criterion="A", expected_gain=0.25), TrialState.COMPLETE, 3.0)
+    failed = add(study, record(criterion="A", arm=RANDOM, expected_gain=0.5), TrialState.FAIL)
     retry = optuna.storages.RetryFailedTrialCallback()
     for _ in range(n_retries):
         retry(study, failed)

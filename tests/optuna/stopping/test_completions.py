@@ -58,7 +58,7 @@ def test_conditional_parameters_and_estimates_for_them() -> None:
     rng = np.random.default_rng(0)
     for k in "ab" * 6:
         params: dict[str, Any] = {"k": k, f"{k}1": rng.random()}
-        proposal = Proposal.of(params, distributions, fits=(fit,), loss="Marginal")
+        proposal = Proposal.of(params, distributions, fits=(fit,), criterion="Marginal")
         own = {name: distributions[name] for name in params}
         add(study, params, 1.0, distributions=own, system_attrs=proposal.to_attributes())
     first, both = completed_in(study, 1), completed_in(study)

@@ -68,7 +68,7 @@ def test_any_proposal_survives_storage(
     assert json.dumps(back.fits) == json.dumps(proposal.fits)
     assert back.constraints == proposal.constraints
     assert dict(back.params) == params
-    assert (back.loss, back.arm, back.expected_gain) == (loss, arm, gain)
+    assert (back.criterion, back.arm, back.expected_gain) == (loss, arm, gain)
 
 
 @pytest.mark.parametrize(
