@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from bbo_plugins.gp.targets import OutputTransform
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 NO_ARM = -1
 LATEST_FAILED: Final = 64  # failed points that a model of values has, the latest ones
 _ENOUGH_REPEATS = 3
+_FAR_WORSE = 30.0  # robust scales below the median of the first values
+_N_FIRST = 10  # how many values these are
+_LEAST_SHARED = 3  # evaluations with the worst value, to be a penalty
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +159,11 @@ class Observations:
             return None
         return float(min(np.median(self.y), np.median(self.y[self.eligible])))
 
+    def without(self, failed: NDArray[np.bool_]) -> Observations:
+        """Return these observations with the evaluated points at ``failed`` (n,) as failed ones."""
+        kept = self.take(np.flatnonzero(~failed))
+        return replace(kept, failed=np.concatenate([kept.still_failed, self.X[failed]]))
+
     def take(self, rows: IntArray) -> Observations:
         """Return these observations with the evaluated points at ``rows`` (k,) only.
 
@@ -170,6 +180,43 @@ class Observations:
             failed=self.still_failed,
             n_beside=None if self.n_beside is None else self.n_beside[rows],
         )
+
+
+def failures_with_value(values: FloatArray, *, constrained: bool) -> NDArray[np.bool_]:
+    """Return which evaluations count as failed although they returned a value, shape (n,).
+
+    Those with an infinitely bad value do, and those whose values are far worse than the first ones:
+    penalties of invalid settings, losses of trainings that diverged. A model of all values would
+    bend for what no search wants. With several objectives all of them must be far worse, as the
+    best value of one may have the worst of another.
+
+    Args:
+        values: The evaluations' values by each of k objectives, maximized, may be infinite, shape
+            (n, k).
+        constrained: Whether there are constraints. Then no finite value is far worse, as what is
+            feasible may be among the worst.
+    """
+    failed: NDArray[np.bool_] = np.logical_or.reduce([np.isneginf(y) for y in values.T])
+    if not constrained:
+        failed |= np.logical_and.reduce([_are_far_worse(y) for y in values.T])
+    return failed
+
+
+def _are_far_worse(y: FloatArray) -> NDArray[np.bool_]:
+    """Return which values ``y`` (n,), maximized, are far worse than the first ones.
+
+    The first values say what is far, as they are spread over the space: later ones gather near the
+    best. The worst one, if several evaluations share it, is a penalty and says nothing of the rest.
+    """
+    finite = y[np.isfinite(y)]
+    worst = finite.min(initial=np.inf)
+    if np.count_nonzero(finite == worst) >= _LEAST_SHARED:
+        finite = finite[finite > worst]
+    if len(finite) < _N_FIRST:
+        return np.isneginf(y)
+    first = OutputTransform.fit(finite[:_N_FIRST])
+    is_far: NDArray[np.bool_] = y < first.median - _FAR_WORSE * first.scale
+    return is_far
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbo_plugins.methods.observations import Observations
+from bbo_plugins.methods.observations import Observations, failures_with_value
 from bbo_plugins.space import Dimension, SearchSpace, Split
 from tests.oracles.problems import observe, unit_box
 
@@ -67,6 +67,57 @@ def test_what_matters_under_constraints() -> None:
     for none in (nowhere, free):
         assert none.best_feasible is None
         assert none.center is None
+
+
+ORDINARY = np.random.default_rng(3).normal(size=(30, 1))  # nothing beyond 3 standard deviations
+
+
+@pytest.mark.parametrize(
+    "at, value, is_failure",
+    [
+        ([25], -100.0, True),
+        ([3], -100.0, True),  # one of those that say what is far
+        ([25], 100.0, False),
+        ([25], -10.0, False),
+        ([25], -math.inf, True),
+        (range(1, 30, 2), -1e6, True),  # a penalty in half of the space
+        (range(1, 9), -1e6, True),
+        ([0], -math.inf, True),
+    ],
+)
+def test_far_worse_values_are_failures(at: Sequence[int], value: float, is_failure: bool) -> None:
+    """Penalties and diverged trainings are, far better values and ordinary ones are not."""
+    values = ORDINARY.copy()
+    values[at] = value
+    expected = np.zeros(30, dtype=bool)
+    expected[at] = is_failure
+    np.testing.assert_array_equal(failures_with_value(values, constrained=False), expected)
+    only_infinite = expected & np.isinf(values[:, 0])
+    np.testing.assert_array_equal(failures_with_value(values, constrained=True), only_infinite)
+
+
+def test_few_values_do_not_say_what_is_far() -> None:
+    """Below ten finite ones only an infinitely bad value is a failure."""
+    values = np.concatenate([ORDINARY[:9], [[-1e6]]])
+    assert not failures_with_value(values[1:], constrained=False).any()
+    np.testing.assert_array_equal(
+        failures_with_value(values, constrained=False), [False] * 9 + [True]
+    )
+
+
+def test_later_values_do_not_say_what_is_far() -> None:
+    """A search gathers near the best: ordinary values do not become failures by that."""
+    gathered = np.concatenate([ORDINARY[:20], 3.0 + 1e-6 * ORDINARY])
+    assert not failures_with_value(gathered, constrained=False).any()
+
+
+def test_the_ends_of_a_front_are_no_failures() -> None:
+    """With several objectives all values must be far worse, or one of them infinitely bad."""
+    values = np.column_stack([ORDINARY, ORDINARY[::-1]])
+    values[20:24] = [(-1e3, 2.0), (2.0, -1e3), (-1e3, -1e3), (1.0, -math.inf)]
+    expected = np.zeros(30, dtype=bool)
+    expected[[22, 23]] = True
+    np.testing.assert_array_equal(failures_with_value(values, constrained=False), expected)
 
 
 def test_repeats_agree_once_three_had_the_same_value() -> None:

@@ -1,4 +1,4 @@
-"""Objectives that reject a part of the search space by pruning there, without any value."""
+"""Objectives that reject a part of the search space: pruned without a value, or by a penalty."""
 
 from __future__ import annotations
 
@@ -52,6 +52,25 @@ def test_forbidden_corner(name: str, most: int) -> None:
     assert _n_pruned(study) <= most
     assert _n_different(study) == 40
     assert study.best_value < 0.165  # 0.15 at the border
+
+
+def _valley(trial: Trial, what: str) -> float:
+    """A valley, with a penalty in half of the square, or with trainings that diverge at random."""
+    x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
+    if what == "penalty" and x + y > 1.1:
+        return 1e6
+    if what == "accidents" and trial.number % 7 == 5:
+        return 10.0 ** (3 + trial.number % 5)
+    return (x - 0.6) ** 2 + (y - 0.3) ** 2 + 0.5 * (x - 0.6) * (y - 0.3)
+
+
+@pytest.mark.parametrize("what", ["penalty", "accidents"])
+@pytest.mark.parametrize("name", MAKERS)
+def test_far_worse_values_do_not_bend_the_model(name: str, what: str) -> None:
+    """They count as failures; as values they left all of these studies above 1e-5, most 1e-3."""
+    study = optuna.create_study(sampler=MAKERS[name](seed=0))
+    study.optimize(lambda trial: _valley(trial, what), n_trials=30)
+    assert study.best_value < 1e-6
 
 
 def _cut_off(trial: Trial, how: str) -> float:

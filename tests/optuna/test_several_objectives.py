@@ -163,7 +163,7 @@ def test_the_signs_of_objectives_do_not_matter() -> None:
 
 
 def test_values_and_noise_are_read_by_objective(caplog: pytest.LogCaptureFixture) -> None:
-    """Signed once; infinite ones clipped in their own column; one variance for two is none."""
+    """Signed once; one infinitely bad value is a failure; one variance for two is none."""
     study = study_of(RandomSampler(seed=0))
     distributions: dict[str, BaseDistribution] = {"x": FloatDistribution(0.0, 1.0)}
     values = [(1.0, 2.0), (3.0, -math.inf), (-5.0, 7.0)]
@@ -182,14 +182,14 @@ def test_values_and_noise_are_read_by_objective(caplog: pytest.LogCaptureFixture
     study.ask()
     snapshot = reader.snapshot(study, study.trials[-1], distributions, {})
     first, second = snapshot.objectives
-    assert first.y.tolist() == [-1.0, -3.0, 5.0]
-    assert second.y.tolist() == [2.0, 2.0, 7.0]
+    assert first.y.tolist() == [-1.0, 5.0]
+    assert second.y.tolist() == [2.0, 7.0]
     assert first.failed is not None
-    assert first.failed.tolist() == [[0.9]]
+    assert first.failed.tolist() == [[0.9], [0.25]]
     assert snapshot.notes["infinite"].startswith("1 infinite value so far")
     assert "did not for 2 trials" in snapshot.notes["noise"]
     noises = [one.noise_variance for one in snapshot.objectives]
-    np.testing.assert_array_equal(noises, [[0.5, np.nan, 0.5], [2.0, np.nan, np.nan]])
+    np.testing.assert_array_equal(noises, [[0.5, 0.5], [2.0, np.nan]])
     assert snapshot.with_pending(np.array([[0.3]])).objectives[1].pending.tolist() == [[0.3]]
     study.sampler = sampler(n_startup_trials=2, noise_func=known)
     study.ask(distributions)

@@ -192,12 +192,12 @@ def test_odd_values_need_no_fallback(
 def test_infinite_values_warn_once(
     name: str, history: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They count as the largest or smallest finite value; sampler and terminator say so once."""
+    """Sampler and terminator say once how they count."""
     study = study_with(name, INFINITE_HISTORIES[history])
     run(study, 2)
     ask(study)
     evaluate(study)
-    assert len(warnings_in(caplog, "largest or smallest finite")) == 2
+    assert len(warnings_in(caplog, "infinite value")) == 2
     assert len(warnings_but_for_nan(caplog)) == 2
 
 

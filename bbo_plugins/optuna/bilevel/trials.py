@@ -161,7 +161,7 @@ class BilevelTrials(StudySnapshot):
             warm_starts=_warm_starts(latest, len(roles.functions)),
             n_trials=len(rows),
             notes=notes_of(
-                infinite=n_infinite,
+                clipped=n_infinite,
                 unreadable=sum(row.has_unreadable_proposal for row in latest),
                 misfits=len(misfits),
             ),

@@ -3,7 +3,9 @@
 A trial's part in it, by its state:
 
 ========  ========================================================================================
-COMPLETE  an observation of all objectives; an infinite value counts as the worst or best finite one
+COMPLETE  an observation of all objectives, an infinitely good value as the best finite one; as FAIL
+          if its value is infinitely bad or far worse than those of the first trials
+          (:func:`~bbo_plugins.methods.observations.failures_with_value`)
 PRUNED    its last intermediate value, if finite, is an observation that is not complete and not
           better than the lower median of the complete ones: it was cut off for being bad; without a
           report or with one that is not finite, as FAIL
@@ -42,7 +44,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
-from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory
+from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory, failures_with_value
 from bbo_plugins.optuna.study.attributes import ARMS
 from bbo_plugins.optuna.study.parameters import (
     conditions_among,
@@ -443,7 +445,8 @@ class StudyReader:
             placed = self.placed(snapshot.distributions, trials.parameters.conditions)
             _, X = placed.place(trials.observed)
             points = np.concatenate([placed.pending(trials.configurations, trial.number), X])
-        return added(points, (*snapshot.observations.pending, *snapshot.observations.X))
+        known = snapshot.observations
+        return added(points, (*known.pending, *known.X, *known.still_failed))
 
     def placed(
         self,
@@ -513,6 +516,11 @@ def _snapshot(
         noise_variance = noise[:, j] if knows_noise else None
         objectives.append(replace(everything, y=y, noise_variance=noise_variance))
         n_infinite += n_clipped
+    lost = np.zeros(len(known), dtype=np.bool_)
+    values = np.array([row.values for row in known if row.complete]).reshape(-1, len(objectives))
+    lost[complete] = failures_with_value(values, constrained=bool(constraints))
+    if lost.any():
+        objectives = [one.without(lost) for one in objectives]
     return Snapshot(
         number=number,
         configuration=trials.index(number),
@@ -538,7 +546,9 @@ def _snapshot(
 _NOTES = {
     "unplaced": "{trials} left out, as a parameter had a value then that its latest range or type "
     "does not have.",
-    "infinite": "{n} infinite value{s} so far; an infinite value counts as the largest or smallest "
+    "infinite": "{n} infinite value{s} so far; an infinitely bad value counts as a failure, an "
+    "infinitely good one as the best finite one.",
+    "clipped": "{n} infinite value{s} so far; an infinite value counts as the largest or smallest "
     "finite one.",
     "unreadable": "what is stored with {trials} cannot be read and is ignored: it is damaged, or "
     "of another version of this package.",

@@ -15,6 +15,7 @@ from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from tests.optuna.snapshots import MIXED, SPACE, Direction, X, ask, finished, look, study_of
 
 if TYPE_CHECKING:
+    from optuna.study import Study
     from optuna.trial import FrozenTrial
 
 
@@ -59,15 +60,44 @@ def test_pruned_trial_counts_with_its_last_value() -> None:
 
 
 @pytest.mark.parametrize(
-    "values, expected",
-    [([1.0, math.inf, 3.0, -math.inf], [1.0, 3.0, 3.0, 1.0]), ([math.inf, -math.inf], [1.0, -1.0])],
+    "values, expected, failed",
+    [
+        ([1.0, math.inf, 3.0, -math.inf], [1.0, 3.0, 3.0], [[0.3]]),
+        ([math.inf, -math.inf], [1.0], [[0.1]]),
+        ([-math.inf], [], [[0.0]]),
+    ],
 )
-def test_infinite_values_are_clipped(values: list[float], expected: list[float]) -> None:
-    """An infinite value counts as the best or worst finite one, and how many is reported."""
-    snapshot = look(study_of(*[finished(1.0, value) for value in values]))
+def test_infinite_values(
+    values: list[float], expected: list[float], failed: list[list[float]]
+) -> None:
+    """A good one counts as the best finite one, a bad one as a failure; how many is reported."""
+    snapshot = look(study_of(*[finished(float(i), value) for i, value in enumerate(values)]))
     np.testing.assert_array_equal(snapshot.observations.y, expected)
+    assert snapshot.observations.failed is not None
+    np.testing.assert_allclose(snapshot.observations.failed, failed)
     n_infinite = sum(math.isinf(value) for value in values)
     assert snapshot.notes["infinite"].startswith(f"{n_infinite} infinite value")
+
+
+@pytest.mark.parametrize("penalty", [-math.inf, -1e6])
+def test_a_penalty_is_read_as_a_failure(penalty: float) -> None:
+    """A study whose objective returns one is the same as a study in which these trials fail."""
+    values = np.random.default_rng(0).normal(size=24)
+    rejected = range(0, 24, 5)
+
+    def study_with(state: TrialState, value: float | None) -> Study:
+        return study_of(
+            *[
+                finished(i / 4, value, state) if i in rejected else finished(i / 4, values[i])
+                for i in range(24)
+            ]
+        )
+
+    seen = look(study_with(TrialState.COMPLETE, penalty)).observations
+    expected = look(study_with(TrialState.FAIL, None)).observations
+    for name in ("X", "y", "complete", "failed", "n_beside"):
+        np.testing.assert_array_equal(getattr(seen, name), getattr(expected, name), err_msg=name)
+    assert len(seen.still_failed) == len(rejected)
 
 
 def test_trials_without_a_place_in_the_space_are_left_out() -> None:
