@@ -25,7 +25,7 @@ from benchmarks.problems.functions import PROBLEMS
 
 DESCRIPTION = "Regret and wall time of studies shared by 1 to 8 worker processes."
 SIZES = {
-    "samplers": ("ours-uhe", "ours-map", "gpsampler", "tpe", "random"),
+    "samplers": ("bbo", "ours-map", "gpsampler", "tpe", "random"),
     "problems": ("hartmann6", "ackley5", "mixed_interaction5"),
     "workers": (1, 2, 4, 8),
     "trials": 64,
@@ -33,7 +33,7 @@ SIZES = {
     "seeds": 5,
 }
 QUICK = {
-    "samplers": ("ours-uhe", "tpe"),
+    "samplers": ("bbo", "tpe"),
     "problems": ("branin",),
     "workers": (1, 3),
     "trials": 16,
