@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from bbo_plugins.gp.targets import OutputTransform
+from bbo_plugins.gp.kernels import left_factor, right_factor, squared_distances
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 NO_ARM = -1
 LATEST_FAILED: Final = 64  # failed points that a model of values has, the latest ones
 _ENOUGH_REPEATS = 3
-_FAR_WORSE = 30.0  # robust scales below the median of the first values
-_N_FIRST = 10  # how many values these are
-_LEAST_SHARED = 3  # evaluations with the worst value, to be a penalty
+_N_USUAL = 10  # values that say what is usual
+_FAR_WORSE = 30.0  # robust standard deviations below their median
+_SHARED = 3  # evaluations with the same value, from which on it is none of them
+_MAD_TO_STD = 1.4826
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +160,7 @@ class Observations:
             return None
         return float(min(np.median(self.y), np.median(self.y[self.eligible])))
 
-    def without(self, failed: NDArray[np.bool_]) -> Observations:
+    def with_failures(self, failed: NDArray[np.bool_]) -> Observations:
         """Return these observations with the evaluated points at ``failed`` (n,) as failed ones."""
         kept = self.take(np.flatnonzero(~failed))
         return replace(kept, failed=np.concatenate([kept.still_failed, self.X[failed]]))
@@ -182,41 +183,66 @@ class Observations:
         )
 
 
-def failures_with_value(values: FloatArray, *, constrained: bool) -> NDArray[np.bool_]:
+def failures_with_value(
+    X: FloatArray, values: FloatArray, *, only_infinite: bool
+) -> NDArray[np.bool_]:
     """Return which evaluations count as failed although they returned a value, shape (n,).
 
-    Those with an infinitely bad value do, and those whose values are far worse than the first ones:
+    Those with an infinitely bad value do, and those whose values are far worse than usual:
     penalties of invalid settings, losses of trainings that diverged. A model of all values would
     bend for what no search wants. With several objectives all of them must be far worse, as the
     best value of one may have the worst of another.
 
     Args:
-        values: The evaluations' values by each of k objectives, maximized, may be infinite, shape
-            (n, k).
-        constrained: Whether there are constraints. Then no finite value is far worse, as what is
-            feasible may be among the worst.
+        X: Evaluated points of the unit cube, shape (n, d).
+        values: Their values by each of k objectives, maximized, may be infinite, shape (n, k).
+        only_infinite: Whether no finite value is far worse, as where parameters are conditional: a
+            branch may be far worse than another one until it is tuned.
     """
     failed: NDArray[np.bool_] = np.logical_or.reduce([np.isneginf(y) for y in values.T])
-    if not constrained:
-        failed |= np.logical_and.reduce([_are_far_worse(y) for y in values.T])
+    if not only_infinite:
+        failed |= np.logical_and.reduce([_are_far_worse(X, y) for y in values.T])
     return failed
 
 
-def _are_far_worse(y: FloatArray) -> NDArray[np.bool_]:
-    """Return which values ``y`` (n,), maximized, are far worse than the first ones.
+def _are_far_worse(X: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
+    """Return which values ``y`` (n,) at ``X`` (n, d), maximized, are far worse than usual.
 
-    The first values say what is far, as they are spread over the space: later ones gather near the
-    best. The worst one, if several evaluations share it, is a penalty and says nothing of the rest.
+    Usual are the values at a few points far apart, as a search gathers its points near the best. A
+    value that several evaluations share is none of them, as it may be a penalty.
     """
-    finite = y[np.isfinite(y)]
-    worst = finite.min(initial=np.inf)
-    if np.count_nonzero(finite == worst) >= _LEAST_SHARED:
-        finite = finite[finite > worst]
-    if len(finite) < _N_FIRST:
-        return np.isneginf(y)
-    first = OutputTransform.fit(finite[:_N_FIRST])
-    is_far: NDArray[np.bool_] = y < first.median - _FAR_WORSE * first.scale
+    _, index, counts = np.unique(y, return_inverse=True, return_counts=True)
+    known = np.flatnonzero(np.isfinite(y) & (counts[index] < _SHARED))
+    if len(known) < _N_USUAL:
+        return np.zeros(len(y), dtype=np.bool_)
+    usual = y[known[far_apart(X[known], X[:0], _N_USUAL)]]
+    with np.errstate(over="ignore", invalid="ignore"):  # of the largest values
+        median = np.median(usual)
+        deviation = _MAD_TO_STD * np.median(np.abs(usual - median))
+        is_far: NDArray[np.bool_] = y < median - _FAR_WORSE * deviation
     return is_far
+
+
+def far_apart(columns: FloatArray, known: FloatArray, count: int) -> IntArray:
+    """Return indices (count,), each of the point farthest from ``known`` and those before it.
+
+    Args:
+        columns: Feature columns of the points to choose among, shape (m, D), m >= count.
+        known: Feature columns of points that are there already, shape (k, D).
+        count: How many to choose; no index occurs twice.
+    """
+    chosen = np.empty(count, dtype=np.int64)
+    if not count:
+        return chosen
+    to_nearest = np.full(len(columns), np.inf)
+    if len(known):
+        to_nearest = squared_distances(left_factor(columns), right_factor(known)).min(axis=1)
+    for i in range(count):
+        chosen[i] = farthest = int(to_nearest.argmax())
+        gaps = np.square(columns - columns[farthest]).sum(axis=1)
+        np.minimum(to_nearest, gaps, out=to_nearest)
+        to_nearest[chosen[: i + 1]] = -1.0
+    return chosen
 
 
 @dataclass(frozen=True, kw_only=True)

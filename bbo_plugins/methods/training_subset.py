@@ -29,9 +29,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bbo_plugins.gp.kernels import FeatureMap, left_factor, right_factor, squared_distances
+from bbo_plugins.methods.observations import far_apart
 
 if TYPE_CHECKING:
+    from bbo_plugins.gp.kernels import FeatureMap
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
@@ -137,7 +138,7 @@ def _spread_out(columns: FloatArray, candidates: IntArray, known: IntArray, coun
     if len(candidates) > _MAX_SPREAD_OUT:
         places = np.linspace(0, len(candidates) - 1, _MAX_SPREAD_OUT).astype(np.int64)
         candidates = candidates[places]
-    return candidates[_far_apart(columns[candidates], columns[known], count)]
+    return candidates[far_apart(columns[candidates], columns[known], count)]
 
 
 def _best_first(observations: Observations, n: int) -> IntArray:
@@ -169,25 +170,3 @@ def _violation(observations: Observations, n: int) -> FloatArray:
     total: FloatArray = (excess / np.where(largest > 0.0, largest, 1.0)).sum(axis=1)
     total[np.isnan(values).all(axis=1)] = np.inf
     return total
-
-
-def _far_apart(columns: FloatArray, known: FloatArray, count: int) -> IntArray:
-    """Return indices (count,), each of the point farthest from ``known`` and those before it.
-
-    Args:
-        columns: Feature columns of the points to choose among, shape (m, D), m >= count.
-        known: Feature columns of points that are there already, shape (k, D).
-        count: How many to choose; no index occurs twice.
-    """
-    chosen = np.empty(count, dtype=np.int64)
-    if not count:
-        return chosen
-    to_nearest = np.full(len(columns), np.inf)
-    if len(known):
-        to_nearest = squared_distances(left_factor(columns), right_factor(known)).min(axis=1)
-    for i in range(count):
-        chosen[i] = farthest = int(to_nearest.argmax())
-        gaps = np.square(columns - columns[farthest]).sum(axis=1)
-        np.minimum(to_nearest, gaps, out=to_nearest)
-        to_nearest[chosen[: i + 1]] = -1.0
-    return chosen

@@ -15,6 +15,10 @@ from tests.oracles.problems import observe, unit_box
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
+    from bbo_plugins.space.dimension import FloatArray
+
 VALID: dict[str, Any] = {
     "X": np.full((3, 2), 0.5),
     "y": np.array([1.0, 2.0, 3.0]),
@@ -69,57 +73,6 @@ def test_what_matters_under_constraints() -> None:
         assert none.center is None
 
 
-ORDINARY = np.random.default_rng(3).normal(size=(30, 1))  # nothing beyond 3 standard deviations
-
-
-@pytest.mark.parametrize(
-    "at, value, is_failure",
-    [
-        ([25], -100.0, True),
-        ([3], -100.0, True),  # one of those that say what is far
-        ([25], 100.0, False),
-        ([25], -10.0, False),
-        ([25], -math.inf, True),
-        (range(1, 30, 2), -1e6, True),  # a penalty in half of the space
-        (range(1, 9), -1e6, True),
-        ([0], -math.inf, True),
-    ],
-)
-def test_far_worse_values_are_failures(at: Sequence[int], value: float, is_failure: bool) -> None:
-    """Penalties and diverged trainings are, far better values and ordinary ones are not."""
-    values = ORDINARY.copy()
-    values[at] = value
-    expected = np.zeros(30, dtype=bool)
-    expected[at] = is_failure
-    np.testing.assert_array_equal(failures_with_value(values, constrained=False), expected)
-    only_infinite = expected & np.isinf(values[:, 0])
-    np.testing.assert_array_equal(failures_with_value(values, constrained=True), only_infinite)
-
-
-def test_few_values_do_not_say_what_is_far() -> None:
-    """Below ten finite ones only an infinitely bad value is a failure."""
-    values = np.concatenate([ORDINARY[:9], [[-1e6]]])
-    assert not failures_with_value(values[1:], constrained=False).any()
-    np.testing.assert_array_equal(
-        failures_with_value(values, constrained=False), [False] * 9 + [True]
-    )
-
-
-def test_later_values_do_not_say_what_is_far() -> None:
-    """A search gathers near the best: ordinary values do not become failures by that."""
-    gathered = np.concatenate([ORDINARY[:20], 3.0 + 1e-6 * ORDINARY])
-    assert not failures_with_value(gathered, constrained=False).any()
-
-
-def test_the_ends_of_a_front_are_no_failures() -> None:
-    """With several objectives all values must be far worse, or one of them infinitely bad."""
-    values = np.column_stack([ORDINARY, ORDINARY[::-1]])
-    values[20:24] = [(-1e3, 2.0), (2.0, -1e3), (-1e3, -1e3), (1.0, -math.inf)]
-    expected = np.zeros(30, dtype=bool)
-    expected[[22, 23]] = True
-    np.testing.assert_array_equal(failures_with_value(values, constrained=False), expected)
-
-
 def test_repeats_agree_once_three_had_the_same_value() -> None:
     """One is enough under conditions; a pruned trial is no repeat, and known noise is noise."""
     box, kind = unit_box(1), Dimension.categorical(["a", "b"])
@@ -144,3 +97,77 @@ def test_repeats_agree_once_three_had_the_same_value() -> None:
     assert agree([1.0, 1.0, 1.0, 1.0, 7.0], [0, 0, 0, 0, 0], complete=np.arange(5) < 4)
     assert not agree([1.0] * 4, [0] * 4, noise_variance=np.array([math.nan, 0.1, 0.0, 0.0]))
     assert agree([1.0] * 4, [0] * 4, noise_variance=np.zeros(4))
+
+
+# ------------------------------------------------------------------------ values that are failures
+
+ORDINARY = np.random.default_rng(3).normal(size=(30, 1))  # nothing beyond 3 standard deviations
+PLACES = np.random.default_rng(4).random((30, 2))
+
+
+def _failures(values: FloatArray, X: FloatArray = PLACES) -> NDArray[np.bool_]:
+    return failures_with_value(X[: len(values)], values, only_infinite=False)
+
+
+@pytest.mark.parametrize(
+    "at, value, is_failure",
+    [
+        ([25], -100.0, True),
+        ([3], -100.0, True),
+        ([25], 100.0, False),
+        ([25], -20.0, False),
+        ([25], -math.inf, True),
+        (range(1, 30, 2), -1e6, True),  # a penalty in half of the space
+        (range(1, 20), -1e6, True),
+        (range(5), -math.inf, True),
+    ],
+)
+def test_far_worse_values_are_failures(at: Sequence[int], value: float, is_failure: bool) -> None:
+    """Penalties and diverged trainings are, far better values and ordinary ones are not."""
+    values = ORDINARY.copy()
+    values[at] = value
+    expected = np.zeros(30, dtype=bool)
+    expected[at] = is_failure
+    np.testing.assert_array_equal(_failures(values), expected)
+    only_infinite = failures_with_value(PLACES, values, only_infinite=True)
+    np.testing.assert_array_equal(only_infinite, expected & np.isinf(values[:, 0]))
+
+
+def test_penalties_of_two_sizes_are_failures() -> None:
+    """A single larger one does not make the others usual."""
+    values = ORDINARY.copy()
+    values[:15], values[20] = -1e6, -1e7
+    np.testing.assert_array_equal(
+        _failures(values), [True] * 15 + [False] * 5 + [True] + [False] * 9
+    )
+
+
+def test_few_values_do_not_say_what_is_usual() -> None:
+    """Below ten that are finite and not shared, only an infinitely bad one is a failure."""
+    values = np.concatenate([ORDINARY[:9], [[-1e6]]])
+    assert not _failures(values[1:]).any()
+    np.testing.assert_array_equal(_failures(values), [False] * 9 + [True])
+    shared = np.concatenate([values[1:], values[1:2], values[1:2]])
+    assert not _failures(shared).any()
+
+
+def test_where_points_gather_does_not_say_what_is_usual() -> None:
+    """Ordinary values do not become failures as a search narrows down, or began at a good point."""
+    gathered = np.concatenate([ORDINARY[:20], 3.0 + 1e-6 * ORDINARY])
+    near = 0.5 + 1e-3 * PLACES
+    assert not _failures(gathered, np.concatenate([PLACES[:20], near])).any()
+    assert not _failures(gathered[::-1], np.concatenate([near, PLACES[:20]])).any()
+
+
+def test_largest_values_are_no_failures() -> None:
+    """No overflow makes them infinitely far from one another."""
+    assert not _failures(ORDINARY * 5e307).any()
+
+
+def test_the_ends_of_a_front_are_no_failures() -> None:
+    """With several objectives all values must be far worse, or one of them infinitely bad."""
+    values = np.column_stack([ORDINARY, ORDINARY[::-1]])
+    values[20:24] = [(-1e3, 2.0), (2.0, -1e3), (-1e3, -1e3), (1.0, -math.inf)]
+    expected = np.zeros(30, dtype=bool)
+    expected[[22, 23]] = True
+    np.testing.assert_array_equal(_failures(values), expected)

@@ -3,9 +3,9 @@
 A trial's part in it, by its state:
 
 ========  ========================================================================================
-COMPLETE  an observation of all objectives, an infinitely good value as the best finite one; as FAIL
-          if its value is infinitely bad or far worse than those of the first trials
-          (:func:`~bbo_plugins.methods.observations.failures_with_value`)
+COMPLETE  an observation of all objectives, an infinite value as the best or worst finite one; but
+          if no trial reports a constraint, one whose value is infinitely bad or far worse than
+          usual is as FAIL (:func:`~bbo_plugins.methods.observations.failures_with_value`)
 PRUNED    its last intermediate value, if finite, is an observation that is not complete and not
           better than the lower median of the complete ones: it was cut off for being bad; without a
           report or with one that is not finite, as FAIL
@@ -446,7 +446,8 @@ class StudyReader:
             _, X = placed.place(trials.observed)
             points = np.concatenate([placed.pending(trials.configurations, trial.number), X])
         known = snapshot.observations
-        return added(points, (*known.pending, *known.X, *known.still_failed))
+        failed = () if known.failed is None else known.failed
+        return added(points, (*known.pending, *known.X, *failed))
 
     def placed(
         self,
@@ -507,27 +508,18 @@ def _snapshot(
         failed=failed if len(failed) else None,
         n_beside=np.array([row.n_beside for row in known], dtype=np.int64),
     )
-    objectives, n_infinite = [], 0
-    for j in range(trials.n_objectives):
-        y, n_clipped = finite_values(known, j)
-        if complete.any() and not complete.all():
-            lower_median = np.quantile(y[complete], 0.5, method="lower")
-            y[~complete] = np.minimum(y[~complete], lower_median)
-        noise_variance = noise[:, j] if knows_noise else None
-        objectives.append(replace(everything, y=y, noise_variance=noise_variance))
-        n_infinite += n_clipped
-    lost = np.zeros(len(known), dtype=np.bool_)
-    values = np.array([row.values for row in known if row.complete]).reshape(-1, len(objectives))
-    lost[complete] = failures_with_value(values, constrained=bool(constraints))
-    if lost.any():
-        objectives = [one.without(lost) for one in objectives]
+    objectives, n_infinite = _objectives(
+        [replace(everything, noise_variance=one if knows_noise else None) for one in noise.T],
+        known,
+        is_conditional=placed.space.is_conditional,
+    )
     return Snapshot(
         number=number,
         configuration=trials.index(number),
         space=placed.space.held(fixed) if fixed else placed.space,
         distributions=placed.distributions,
         fixed=fixed,
-        objectives=tuple(objectives),
+        objectives=objectives,
         constraints=constraints,
         fits=stored_fits(
             trials.rows, number, placed.space.names, constraints, n_objectives=len(objectives)
@@ -535,12 +527,42 @@ def _snapshot(
         past=trial_history(trials, number),
         notes=notes_of(
             unplaced=placed.n_unplaced(trials.observed),
-            infinite=n_infinite,
+            **{"clipped" if constraints else "infinite": n_infinite},
             unreadable=sum(row.has_unreadable_proposal for row in trials.rows),
             noise=int(np.isnan(noise).any(axis=1).sum()) if knows_noise else 0,
             constraints=OTHERS in constraints,
         ),
     )
+
+
+def _objectives(
+    objectives: Sequence[Observations], known: Sequence[TrialRow], *, is_conditional: bool
+) -> tuple[tuple[Observations, ...], int]:
+    """Return the observations of k objectives, and how many infinite values they have.
+
+    Args:
+        objectives: The observations with values that are still to be set.
+        known: The n trials that they are of.
+        is_conditional: Whether parameters are conditional.
+    """
+    X, complete = objectives[0].X, objectives[0].complete
+    has_failed = np.zeros(len(known), dtype=np.bool_)
+    if objectives[0].constraints is None:
+        values = np.array([row.values for row in known if row.complete], dtype=np.float64)
+        has_failed[complete] = failures_with_value(
+            X[complete], values.reshape(-1, len(objectives)), only_infinite=is_conditional
+        )
+    counted = complete & ~has_failed
+    result, n_infinite = [], 0
+    for j, objective in enumerate(objectives):
+        y, n_clipped = finite_values(known, j)
+        if counted.any() and not complete.all():
+            lower_median = np.quantile(y[counted], 0.5, method="lower")
+            y[~complete] = np.minimum(y[~complete], lower_median)
+        one = replace(objective, y=y)
+        result.append(one.with_failures(has_failed) if has_failed.any() else one)
+        n_infinite += n_clipped
+    return tuple(result), n_infinite
 
 
 _NOTES = {

@@ -122,7 +122,8 @@ def _is_inherited(trial: FrozenTrial, proposal: Proposal) -> bool:
 class StudyPosterior:
     """The objective over all parameters of finished trials, as its model sees it.
 
-    Pending and failed trials have no part in it; pruned ones inform it, but are not listed.
+    Pending and failed trials have no part in it; pruned ones inform it, but are not listed. Those
+    whose value counts as a failure are listed, but do not inform it.
 
     Attributes:
         space: The parameters, d of them.

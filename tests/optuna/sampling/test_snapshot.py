@@ -100,6 +100,31 @@ def test_a_penalty_is_read_as_a_failure(penalty: float) -> None:
     assert len(seen.still_failed) == len(rejected)
 
 
+def test_under_constraints_every_value_counts() -> None:
+    """A trial that reports how far it is from being feasible teaches that, whatever its value."""
+    values = [*np.random.default_rng(0).normal(size=12).tolist(), -1e6, -math.inf]
+    trials = [
+        finished(i / 2, value, attributes={"constraints": [float(i)]})
+        for i, value in enumerate(values)
+    ]
+    seen = look(study_of(*trials)).observations
+    np.testing.assert_array_equal(seen.y, [*values[:13], -1e6])
+    assert seen.failed is None
+
+
+def test_pruned_values_are_no_better_than_those_that_count() -> None:
+    """The median that they are held to is not that of penalties."""
+    values = np.random.default_rng(0).normal(size=11)
+    study = study_of(
+        *[finished(i / 4, value) for i, value in enumerate(values)],
+        *[finished(i / 4, -1e6) for i in range(11, 26)],
+        finished(9.0, None, TrialState.PRUNED, {0: 5.0}),
+    )
+    seen = look(study).observations
+    assert seen.y[-1] == np.median(values)
+    assert len(seen.still_failed) == 15
+
+
 def test_trials_without_a_place_in_the_space_are_left_out() -> None:
     """A trial that lacks a parameter, or has it in another kind of space, cannot be placed."""
     study = study_of(

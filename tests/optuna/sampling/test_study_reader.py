@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 
 import numpy as np
 import optuna
@@ -101,6 +102,14 @@ def test_what_has_appeared_since() -> None:
     assert not len(reader.appeared(study, asking, before))
     study.add_trials([finished(2.0, 3.1), finished(4.0, 1.0), finished(2.0, 3.2)])
     np.testing.assert_allclose(reader.appeared(study, asking, before), [[0.2], [0.4], [0.2]])
+
+
+def test_values_that_are_failures_have_not_appeared() -> None:
+    """Nor has one at a point that has a value, too."""
+    study, reader = study_of(*[finished(i / 2, float(i)) for i in range(12)]), StudyReader()
+    study.add_trials([finished(x, value) for x in (1.0, 9.0) for value in (-1e6, -math.inf)])
+    asking = ask(study)
+    assert not len(reader.appeared(study, asking, reader.snapshot(study, asking, SPACE, {})))
 
 
 def test_fits_of_other_parameters_are_not_continued() -> None:
