@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
+KIND = CategoricalDistribution(["a", "b"])
+
 
 @pytest.mark.parametrize("direction, sign", [("maximize", 1.0), ("minimize", -1.0)])
 def test_values_are_maximized(direction: Direction, sign: float) -> None:
@@ -110,6 +112,27 @@ def test_under_constraints_every_value_counts() -> None:
     seen = look(study_of(*trials)).observations
     np.testing.assert_array_equal(seen.y, [*values[:13], -1e6])
     assert seen.failed is None
+
+
+def test_a_branch_may_be_far_worse_until_it_is_tuned() -> None:
+    """With conditional parameters only infinitely bad values are failures."""
+    a, b = {"k": KIND, "x": X}, {"k": KIND, "y": X}
+    values = [*np.random.default_rng(0).normal(size=14).tolist(), -1e6, -math.inf]
+    study = study_of(
+        *[
+            optuna.create_trial(
+                value=value,
+                params={"k": "a", "x": i / 2} if i < 8 else {"k": "b", "y": i / 2},
+                distributions=a if i < 8 else b,
+            )
+            for i, value in enumerate(values)
+        ]
+    )
+    reader = StudyReader()
+    snapshot = reader.snapshot(study, ask(study), reader.distributions(study), {})
+    assert snapshot.space.is_conditional
+    np.testing.assert_array_equal(snapshot.observations.y, values[:15])
+    assert len(snapshot.observations.still_failed) == 1
 
 
 def test_pruned_values_are_no_better_than_those_that_count() -> None:
