@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from bbo_plugins.space.dimension import FloatArray
 
-_MAD_TO_STD = 1.4826
+MAD_TO_STD: Final = 1.4826
 _DEGENERATE = 1e-12  # standard deviations, and relative scales, below this are rounding error
 _ALL_ZERO = 1e-150  # values no larger are all zero
 # Least scale relative to the distance of a target that is squared, and to the farthest one's.
@@ -102,7 +102,7 @@ class OutputTransform:
         y = _bounded(y)
         median = float(np.median(y) if center is None else _bounded(np.asarray(center)))
         deviations = np.abs(y - median)
-        scale = _median_or_others(deviations, _MAD_TO_STD)
+        scale = _median_or_others(deviations, MAD_TO_STD)
         best, farthest = float(y.max()) - median, float(deviations.max())
         scale = max(scale, _SMALLEST_SCALE * best, _SMALLEST_RATIO * farthest)
         return _standardized(cls(median, scale), y)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from bbo_plugins.gp.kernels import left_factor, right_factor, squared_distances
+from bbo_plugins.gp.targets import MAD_TO_STD
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +27,6 @@ _ENOUGH_REPEATS = 3
 _N_USUAL = 10  # values that say what is usual
 _FAR_WORSE = 30.0  # robust standard deviations below their median
 _SHARED = 3  # evaluations with the same value, from which on it is none of them
-_MAD_TO_STD = 1.4826
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +218,7 @@ def _are_far_worse(X: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
     usual = y[known[far_apart(X[known], X[:0], _N_USUAL)]]
     with np.errstate(over="ignore", invalid="ignore"):  # of the largest values
         median = np.median(usual)
-        deviation = _MAD_TO_STD * np.median(np.abs(usual - median))
+        deviation = MAD_TO_STD * np.median(np.abs(usual - median))
         is_far: NDArray[np.bool_] = y < median - _FAR_WORSE * deviation
     return is_far
 

@@ -133,7 +133,7 @@ def test_a_branch_without_new_points_is_not_visited(name: str, is_known: bool) -
         kind = trial.suggest_categorical("kind", ["float", "none", "int"])
         if kind == "float":
             return trial.suggest_float("x", 0.0, 1.0)
-        return 0.5 + 0.1 * trial.suggest_int("n", 1, 3) if kind == "int" else 0.5
+        return 2.0 + trial.suggest_int("n", 1, 3) if kind == "int" else 2.0
 
     study = optuna.create_study(sampler=small_sampler(name, deterministic_objective=is_known))
     study.optimize(objective, n_trials=45)
