@@ -50,9 +50,10 @@ class RegretGapTerminator:
 
     It works with every sampler, in both directions, with threads (``n_jobs``) and with several
     processes on one storage. All values are in the objective's own units. Pruned and failed trials
-    are no observations; constraints are not looked at. If a Gaussian process of this package
-    suggested the trials, the hyperparameters that it has estimated are used, and nothing is fitted
-    here.
+    are no observations. Neither are complete ones that count as failed, because their value is
+    infinitely bad or far worse than usual. Constraints are not looked at. If a Gaussian process of
+    this package suggested the trials, the hyperparameters that it has estimated are used, and
+    nothing is fitted here.
 
     Every tenth completion brings a line in Optuna's log (INFO) with the criterion, the threshold,
     and how many in a row were at or below it; at the level DEBUG every completion does.
@@ -204,6 +205,8 @@ class RegretGapTerminator:
     def evaluate(self, study: Study) -> StoppingRecord:
         """Return the record of the latest completion; its value is infinite without any signal.
 
+        There is none if the value of the completion counts as a failure (``has_failed``).
+
         Completions without a record get one first, of a long history the latest 128 at most.
 
         Raises:
@@ -289,8 +292,8 @@ class RegretGapTerminator:
             return StoppingRecord(n_trials=n)
         if completed.n_infinite and progress.once.first_time("infinite"):
             _logger.warning(
-                "RegretGapTerminator: the study has infinite values; each counts as the largest or "
-                "smallest finite one so far."
+                "RegretGapTerminator: the study has infinite values; an infinitely bad one counts "
+                "as a failure, an infinitely good one as the best finite one so far."
             )
         needs_scores = self._settings.rule.threshold == "cross-validation"
         if needs_scores and not completed.best_scores and progress.once.first_time("scores"):
@@ -303,6 +306,7 @@ class RegretGapTerminator:
             completed.X,
             completed.y,
             rule=self._settings.rule,
+            has_failed=completed.has_failed,
             previous=progress.before(n),
             shared=completed.estimate,
             warm_start=progress.warm_start,
@@ -337,10 +341,12 @@ def _progress_of(rule: StoppingRule, made: StoredRecord, agreeing: int) -> str:
     earliest = (
         f", no stop before {rule.min_n_trials}" if record.n_trials < rule.min_n_trials else ""
     )
+    found = f"{criterion} {value}, threshold {threshold} ({_in_words(rule)})"
+    if record.has_failed:
+        found = f"its value counts as a failure, so there is no {criterion} and no threshold"
     return (
         f"RegretGapTerminator, {record.n_trials} complete trials (the latest is trial "
-        f"{made.number}){earliest}: {criterion} {value}, threshold {threshold} "
-        f"({_in_words(rule)}), {agreeing} of {rule.patience} in a row at or below it."
+        f"{made.number}){earliest}: {found}, {agreeing} of {rule.patience} in a row at or below it."
     )
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from optuna.trial import create_trial
 from ray.tune.result import DONE
 from ray.tune.stopper import Stopper
@@ -21,7 +20,7 @@ from ray.tune.stopper import Stopper
 from bbo_plugins import errors
 from bbo_plugins.methods.regret_gap import algorithm as stopping
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
-from bbo_plugins.optuna.stopping.completions import LearnedSpace
+from bbo_plugins.optuna.stopping.completions import CompletedTrials, LearnedSpace
 from bbo_plugins.optuna.study.parameters import is_single
 from bbo_plugins.optuna.study.trials import TrialRow
 from bbo_plugins.ray.tune.conversions import MODES, STOPPED_EARLY, check_objective, maximized
@@ -128,7 +127,8 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
 
     A trial counts once, with the last value it has reported, as soon as it says that it is done or
     has fallen silent because a scheduler stopped or paused it. If it is heard of again, its old
-    value is dropped. Trials whose last value is missing, NaN or infinite do not count.
+    value is dropped. Trials whose last value is missing, NaN or infinite do not count. Those whose
+    value is far worse than usual count as failed.
 
     With :class:`~bbo_plugins.ray.BBOSearch` there is a better place for the same rule: with
     ``BBOSearch(terminator=RegretGapTerminator())`` no new trial is begun at all.
@@ -253,15 +253,16 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         n = len(self._ended)
         if n <= len(self._records):  # a trial was taken for ended and was heard of again
             del self._records[n - 1 :]
-        space, X = self._space.place([row for _, row in self._ended.values()])
-        if not len(space):  # a define-by-run function may ask for a single value at first
+        completed = CompletedTrials.of([[row] for _, row in self._ended.values()], self._space)
+        if completed is None:  # a define-by-run function may ask for a single value at first
             self._records.append(StoppingRecord(n_trials=n))
             return
         found = stopping.evaluate(
-            space,
-            X,
-            np.array([observed.value for observed, _ in self._ended.values()]),
+            completed.space,
+            completed.X,
+            completed.y,
             rule=self._rule,
+            has_failed=completed.has_failed,
             previous=self._records,
             warm_start=self._warm_start,
             seed=self._seed,

@@ -130,6 +130,32 @@ def test_only_complete_trials_are_observations() -> None:
     assert_same(terminator.history(study), expected_records(X, values))
 
 
+@pytest.mark.parametrize("penalties", [[math.inf], [1e6], [1e4, 1e7, 1e9]], ids=str)
+def test_values_that_count_as_failures_change_no_criterion(penalties: list[float]) -> None:
+    """Penalties and diverged trainings of a study bring a record each, without a criterion."""
+    X, values = converging(30)
+    terminator, plain = RegretGapTerminator(), RegretGapTerminator()
+    study = new_study()
+    is_stopped = []
+    for index in range(30):
+        if index in {14, 17, 21, 22, 26}:
+            add(study, {"x": 0.95, "y": 0.01 * index}, penalties[index % len(penalties)])
+            is_stopped.append(terminator.should_terminate(study))
+        add_all(study, X[[index]], values[[index]])
+        terminator.evaluate(study)
+    history = terminator.history(study)
+    assert [r.n_trials for r in history if r.has_failed] == [15, 19, 24, 26, 31]
+    assert all(r.value == math.inf and not r.is_below for r in history if r.has_failed)
+    assert not any(is_stopped)
+    expected = plain.history(_told(X, values, plain))
+    kept = [r for r in history if not r.has_failed]
+    assert [r.value for r in kept] == pytest.approx([r.value for r in expected])
+    assert [r.threshold for r in kept] == pytest.approx([r.threshold for r in expected])
+    last = [r.terminate for r in expected][-8:]
+    assert any(last)
+    assert [r.terminate for r in kept][-8:] == last
+
+
 def test_completions_count_in_the_order_of_completion() -> None:
     """Not by number: those that completed at the same time go by number, others by time."""
     X, values = converging(14)

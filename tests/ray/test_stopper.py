@@ -215,6 +215,24 @@ def test_unusable_values_do_not_count(loss: Any) -> None:
     assert stopper.history() == []
 
 
+def test_far_worse_values_count_as_failures() -> None:
+    """The losses of diverged trainings do not keep an experiment from its end."""
+    plain, diverging = (RegretGapStopper("loss", "min", {"x": SPACE["x"]}) for _ in range(2))
+    _run(plain, 80)
+    assert plain.history()[-1].terminate
+    has_diverged = []
+    for number, x in zip(range(80), _converging(), strict=False):
+        diverging(str(number), _result(x, done=True))
+        has_diverged.append(False)
+        if diverging.stop_all():
+            break
+        if number >= 12:
+            diverging(f"diverged {number}", _result(0.9, loss=10.0 ** (number - 5), done=True))
+            has_diverged.append(True)
+    assert diverging.history()[-1].terminate
+    assert [record.has_failed for record in diverging.history()] == has_diverged
+
+
 def test_metric_may_be_nested() -> None:
     """A metric is named by its path, as everywhere in Tune."""
     stopper = RegretGapStopper("val/loss", "min", SPACE)

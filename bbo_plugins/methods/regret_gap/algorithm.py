@@ -37,6 +37,8 @@ from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.gp.likelihood import Hyperparameters
     from bbo_plugins.gp.posterior import GaussianProcess
@@ -66,6 +68,7 @@ def evaluate(
     y: FloatArray,
     *,
     rule: StoppingRule,
+    has_failed: NDArray[np.bool_] | None = None,
     previous: Sequence[StoppingRecord] = (),
     shared: Hyperparameters | None = None,
     warm_start: WarmStart | None = None,
@@ -81,6 +84,8 @@ def evaluate(
         X: Points in the order of completion, the newest last, shape (n, d), n >= 1.
         y: Their values, **maximized**, finite, shape (n,).
         rule: Criterion, threshold and patience.
+        has_failed: Which of them count as failed, shape (n,): they are not modeled, and if the
+            newest is one of them, its record has no criterion. None for none.
         previous: Records of earlier completions, oldest first. Needed are the last ``patience`` - 1
             and, until "median" has its threshold, the first ``n_initial`` that have a value.
         shared: Hyperparameters of a fit of the sampler's to these points; without them one is made.
@@ -91,31 +96,49 @@ def evaluate(
     Returns:
         The record, in the objective's units, and the state from which the next fit may start.
     """
+    n_trials = len(y)
+    if has_failed is not None and has_failed.any():
+        if has_failed[-1]:
+            return Evaluation(StoppingRecord(n_trials=n_trials, has_failed=True), None, ())
+        X, y = X[~has_failed], y[~has_failed]
     targets = StandardizedTargets.of(y)
     value, terms, left, notes = math.inf, dict[str, float](), None, tuple[str, ...]()
     if len(y) > 1 and targets.std > 0.0:
         try:
             features = FeatureMap.of(space)
             subset = _training_subset(X, y, features)
-            model = StoppingModel.fit(
-                X[subset],
-                targets.z[subset],
-                features,
-                minimum_noise=rule.noise_floor,
-                deterministic=rule.deterministic_objective,
-                shared=shared,
-                warm_start=warm_start,
-            )
+            X, y, z = X[subset], y[subset], targets.z[subset]
+            model = _model(X, z, features, rule, shared, warm_start)
             left, notes = model.warm_start, model.notes
-            value, terms = _criterion(space, X[subset], y[subset], model, targets.std, rule, seed)
+            value, terms = _criterion(space, X, y, model, targets.std, rule, seed)
         except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
             notes = (f"no model could be used ({errors.reason_of(error)}), so there is no signal",)
     threshold = rule.threshold_of(value, terms, targets.std, previous, fold_scores)
     record = StoppingRecord(
-        n_trials=len(y), value=value, threshold=threshold, terms=terms, terminate=False
+        n_trials=n_trials, value=value, threshold=threshold, terms=terms, terminate=False
     )
     terminate = rule.decides(record, previous)  # Algorithm 1, the end of one iteration
     return Evaluation(replace(record, terminate=terminate), left, notes)
+
+
+def _model(
+    X: FloatArray,
+    z: FloatArray,
+    features: FeatureMap,
+    rule: StoppingRule,
+    shared: Hyperparameters | None,
+    warm_start: WarmStart | None,
+) -> StoppingModel:
+    """Return the model of standardized targets ``z`` (n,) at ``X`` (n, d) with the rule's noise."""
+    return StoppingModel.fit(
+        X,
+        z,
+        features,
+        minimum_noise=rule.noise_floor,
+        deterministic=rule.deterministic_objective,
+        shared=shared,
+        warm_start=warm_start,
+    )
 
 
 def _training_subset(X: FloatArray, y: FloatArray, features: FeatureMap) -> IntArray:

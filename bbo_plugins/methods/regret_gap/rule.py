@@ -168,7 +168,7 @@ class StoppingRule:
 
     def decides(self, record: StoppingRecord, previous: Sequence[StoppingRecord]) -> bool:
         """Return whether ``record`` is the last of enough consecutive ones below the threshold."""
-        if record.n_trials < self.min_n_trials:
+        if record.n_trials < self.min_n_trials or record.has_failed:
             return False
         # Algorithm 1, line 9
         return self.n_agreeing(record, previous) == self.patience
@@ -176,12 +176,16 @@ class StoppingRule:
     def n_agreeing(self, record: StoppingRecord, previous: Sequence[StoppingRecord]) -> int:
         """Return how many consecutive records, ``record`` the last, are below the threshold.
 
-        No more than ``patience`` are counted.
+        Those of failed completions are passed over. No more than ``patience`` are counted.
         """
         agreeing = 0
-        for earlier in (record, *reversed(previous)):
-            is_next = earlier.n_trials == record.n_trials - agreeing
-            if agreeing == self.patience or not earlier.is_below or not is_next:
+        for back, earlier in enumerate((record, *reversed(previous))):
+            is_next = earlier.n_trials == record.n_trials - back
+            if agreeing == self.patience or not is_next:
+                break
+            if earlier.has_failed:
+                continue
+            if not earlier.is_below:
                 break
             agreeing += 1
         return agreeing
@@ -199,6 +203,7 @@ class StoppingRecord:
         threshold: The upper bound of a stop; minus infinity where there is none (yet).
         terms: The numbers that the criterion is made of, by name; empty without a signal.
         terminate: Whether the rule says to stop.
+        has_failed: Whether the newest completion counts as failed, and so brings no criterion.
 
     Example:
         .. code-block:: python
@@ -218,6 +223,7 @@ class StoppingRecord:
     threshold: float = -math.inf
     terms: Mapping[str, float] = field(default_factory=dict)
     terminate: bool = False
+    has_failed: bool = False
 
     @property
     def is_below(self) -> bool:

@@ -3,7 +3,9 @@
 The t-th observation of a stopping criterion is the t-th *completion*, by the time at which trials
 completed, then by number. Only complete trials count: a pruned or failed one has no final value.
 A trial with parameters outside of their own ranges, as an enqueued one may have, does not count
-either. An infinite value counts as the worst or best finite one so far.
+either. An infinitely good value counts as the best finite one so far. A trial whose value is
+infinitely bad or far worse than usual counts as failed
+(:func:`~bbo_plugins.methods.observations.failures_with_value`).
 
 Trials that continue one another (:mod:`bbo_plugins.optuna.study.continuations`) are one
 observation: its place is that of the first of them to complete, its value that of the one with the
@@ -24,6 +26,7 @@ import numpy as np
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL, name_of
+from bbo_plugins.methods.observations import failures_with_value
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
@@ -32,6 +35,8 @@ from bbo_plugins.optuna.study.trials import TrialRow, finite_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from bbo_plugins.gp.likelihood import Hyperparameters
     from bbo_plugins.optuna.study.trials import StudyTrials
@@ -102,6 +107,7 @@ class CompletedTrials:
         X: Their points in the order of completion, shape (t, d).
         y: Their values, maximized and finite, shape (t,).
         n_infinite: How many values were infinite.
+        has_failed: Which of them count as failed, shape (t,).
         estimate: The sampler's hyperparameters for this space, if it left any of late.
         best_scores: Cross-validation scores of the best of these trials; empty if not reported.
     """
@@ -110,6 +116,7 @@ class CompletedTrials:
     X: FloatArray
     y: FloatArray
     n_infinite: int
+    has_failed: NDArray[np.bool_]
     estimate: Hyperparameters | None
     best_scores: tuple[float, ...]
 
@@ -127,13 +134,16 @@ class CompletedTrials:
             return None
         end = max(map(finished_at, rows))
         latest = [latest_of(completion, until=end) for completion in order]
+        values = np.array([row.values for row in latest], dtype=np.float64)
+        has_failed = failures_with_value(X, values, only_infinite=space.is_conditional)
         y, n_infinite = finite_values(latest)
         return cls(
             space=space,
             X=X,
             y=y,
             n_infinite=n_infinite,
-            estimate=_latest_estimate(rows, space.names),
+            has_failed=has_failed,
+            estimate=_latest_estimate(rows, space.names, int((~has_failed).sum())),
             best_scores=scores_of(latest[int(np.argmax(y))].trial.system_attrs),
         )
 
@@ -202,8 +212,16 @@ def seconds_of(time: datetime | None, *, unknown: float) -> float:
     return unknown if time is None else (time.replace(tzinfo=None) - _EPOCH).total_seconds()
 
 
-def _latest_estimate(rows: Sequence[TrialRow], names: tuple[str, ...]) -> Hyperparameters | None:
-    """Return the estimate that the highest-numbered trial came from, unless it is out of date."""
+def _latest_estimate(
+    rows: Sequence[TrialRow], names: tuple[str, ...], n_modeled: int
+) -> Hyperparameters | None:
+    """Return the estimate that the highest-numbered trial came from, unless it is out of date.
+
+    Args:
+        rows: The first trials of the completions.
+        names: The parameters that it has to be of.
+        n_modeled: How many of the completions have not failed.
+    """
     for row in sorted(rows[-_MAX_AGE:], key=attrgetter("number"), reverse=True):
         proposal = row.proposal
         if proposal is None or proposal.criterion != name_of(MARGINAL) or proposal.names != names:
@@ -211,6 +229,6 @@ def _latest_estimate(rows: Sequence[TrialRow], names: tuple[str, ...]) -> Hyperp
         fit = WarmStart.from_json(proposal.fits[0]) if proposal.fits else None
         estimate = None if fit is None else fit.hyperparameters(len(names))
         if fit is not None and estimate is not None:
-            is_recent = fit.n_points >= _MIN_SHARE * min(len(rows), MAX_MODELED)
+            is_recent = fit.n_points >= _MIN_SHARE * min(n_modeled, MAX_MODELED)
             return estimate if is_recent else None
     return None

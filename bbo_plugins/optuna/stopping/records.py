@@ -4,7 +4,7 @@ A finished trial cannot be written to any more, so all of it is kept in system a
 study. The digest of the settings is part of each name: records that were made with other settings
 are other records.
 
-    bbo_plugins:stopping:3f2a91c05b7de846          {"v": 2, "criterion": "regret-gap", ...}
+    bbo_plugins:stopping:3f2a91c05b7de846          {"v": 3, "criterion": "regret-gap", ...}
     bbo_plugins:stopping:3f2a91c05b7de846:17       {"n": 17, "trial": 16, "value": 0.25, ...}
     bbo_plugins:stopping:3f2a91c05b7de846:warm:0   "17:{"theta": [...], ..."
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 CAPACITY = 1_024  # records kept of one terminator
 _PREFIX = "bbo_plugins:stopping:"
-_VERSION = 2  # 1: other noise floors
+_VERSION = 3  # 1: other noise floors; 2: far worse values were observations
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,7 @@ class StoredRecord:
             "threshold": _or_none(self.record.threshold),
             "terms": dict(self.record.terms),
             "terminate": self.record.terminate,
+            "failed": self.record.has_failed,
         }
 
     @classmethod
@@ -118,6 +119,7 @@ class StoredRecord:
                 threshold=-math.inf if threshold is None else float(threshold),
                 terms={name: float(term) for name, term in stored["terms"].items()},
                 terminate=errors.check_bool("terminate", stored["terminate"]),
+                has_failed=errors.check_bool("failed", stored["failed"]),
             )
             return cls(errors.check_int("trial", stored["trial"], minimum=0), record)
         except (AttributeError, LookupError, OverflowError, TypeError, ValueError):

@@ -75,3 +75,15 @@ def test_patience_asks_for_completions_in_a_row() -> None:
     assert rule.decides(below[4], below[:4])  # the 10th; the run may have begun before
     assert not rule.decides(_record(12, math.inf, math.inf), below[:6])
     assert StoppingRule(patience=1).decides(_record(20, 0.5), [])
+
+
+def test_failed_completions_neither_count_nor_interrupt() -> None:
+    """As if they had not been: patience goes on with the next one, if its record is the next."""
+    rule = StoppingRule(patience=3, min_n_trials=2)
+    failed = [StoppingRecord(n_trials=n, has_failed=True) for n in range(40)]
+    row = [_record(20, 0.5), failed[21], _record(22, 0.5), failed[23], failed[24]]
+    assert rule.decides(_record(25, 0.5), row)
+    assert not rule.decides(failed[25], [_record(22, 0.5), _record(23, 0.5), _record(24, 0.5)])
+    assert not rule.decides(_record(25, 0.5), row[1:])
+    assert not rule.decides(_record(25, 0.5), [row[0], *row[2:]])  # the 21st is missing
+    assert not rule.decides(_record(25, 0.5), [row[0], failed[21], _record(22, 1.1), *row[3:]])
