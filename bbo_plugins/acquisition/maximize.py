@@ -16,11 +16,7 @@ Over the cube, the candidates are Sobol points and perturbations of good observe
 starts are distant from each other; a small finite space is enumerated instead. Over a region, they
 are Sobol points of its box and copies of its center with some coordinates moved. In numeric
 dimensions with levels the box reaches the neighbors of the center's level at least; categories are
-all inside. How long the box is follows from the order of all values (:func:`region_history`), after
-TuRBO (Eriksson et al. 2019, "Scalable Global Optimization via Local Bayesian Optimization"), so
-that any process comes to the same one. A region that became tiny starts over around the best point.
-If it becomes tiny again without a success in between, it is exhausted, and :func:`second_search`
-says where else to search.
+all inside. How long the box is follows from the order of all values (:func:`length_after`).
 
 In a space with conditions the function is evaluated where inactive coordinates are set, and its
 gradient in them is 0: candidates, ascent and search of levels stay on points that exist.
@@ -69,12 +65,6 @@ _N_SUCCESSES, _N_FAILURES = 2, 5  # in a row, before the length doubles or halve
 _ROUNDING = 1e-9
 _LEAST_RISE = 1e-3  # of the best value's distance from the median, to be an improvement
 
-# Away from an exhausted region:
-_EXHAUSTED_AFTER = 2  # times that it became tiny
-_AWAY = 0.15  # distance from the best point in one dimension at least
-_N_DRAWN = 5  # points that are drawn first; the best one is the center of a region
-_SHORTEST_AWAY = 0.05  # length of that region at which points are drawn again
-
 # Kept from a point to avoid, of its distance to the nearest evaluated one, by whether there is
 # noise: without it, points close to one another tell the slope.
 _KEPT = {False: 0.1, True: 0.5}
@@ -113,34 +103,11 @@ class TrustRegion:
         return np.minimum(self.center + 0.5 * self.length, 1.0)
 
 
-@dataclass(frozen=True)
-class RegionHistory:
-    """What a sequence of values made of the region around the best point.
+def length_after(y: FloatArray, n_startup: int, n_beside: IntArray | None = None) -> float:
+    """Return the length of the region after values ``y`` (n,), maximized, in the order of trials.
 
-    Attributes:
-        length: Length of its sides now, in units of the cube's edge.
-        tiny_after: Numbers of values after which it had become tiny, increasing.
-        success_after: Number of values up to and with the last success, 0 without one.
-    """
-
-    length: float
-    tiny_after: tuple[int, ...]
-    success_after: int
-
-    @property
-    def exhausted_after(self) -> int | None:
-        """Number of values after which the region was exhausted; None if it is not."""
-        since = [n for n in self.tiny_after if n > self.success_after]
-        return since[_EXHAUSTED_AFTER - 1] if len(since) >= _EXHAUSTED_AFTER else None
-
-
-def region_history(
-    y: FloatArray, n_startup: int, n_beside: IntArray | None = None, *, shortest: float = _SHORTEST
-) -> RegionHistory:
-    """Return what values ``y`` (n,), maximized, in the order of trials, made of the region.
-
-    Successes in a row double its length, failures in a row halve it; a tiny region starts over. A
-    success exceeds the best value by a share of its distance from the median, which no shift of the
+    Successes in a row double it, failures in a row halve it; a tiny region starts over. A success
+    exceeds the best value by a share of its distance from the median, which no shift of the
     objective changes. Trials that run at the same time do not know of one another: a failure beside
     p of them counts as 1 / (p + 1).
 
@@ -148,19 +115,18 @@ def region_history(
         y: Values, shape (n,); -inf for one that cannot be the best.
         n_startup: How many of them came first, at the start-up; they do not change the length.
         n_beside: How many others were running when each was suggested, shape (n,); None for none.
-        shortest: The length below which the region is tiny.
+
+    Returns:
+        The length in units of the cube's edge.
     """
     length, successes, failures = _FIRST, 0, 0.0
-    tiny_after: list[int] = []
-    success_after = 0
     shares = 1.0 / (1.0 + (np.zeros(len(y)) if n_beside is None else n_beside))
     n_first = max(min(n_startup, len(y)), 1)
     in_order = sorted(value for value in y[:n_first].tolist() if math.isfinite(value))
     best = in_order[-1] if in_order else -math.inf
-    later = zip(y[n_first:].tolist(), shares[n_first:].tolist(), strict=True)
-    for n, (value, share) in enumerate(later, start=n_first + 1):
+    for value, share in zip(y[n_first:].tolist(), shares[n_first:].tolist(), strict=True):
         if value > best and value > best + _LEAST_RISE * _above_median(in_order, best):
-            successes, failures, success_after = successes + 1, 0.0, n
+            successes, failures = successes + 1, 0.0
         else:
             successes, failures = 0, failures + share
         best = max(best, value)
@@ -170,49 +136,15 @@ def region_history(
             length, successes = min(2.0 * length, _LONGEST), 0
         elif failures > _N_FAILURES - _ROUNDING:
             length, failures = 0.5 * length, 0.0
-        if length < shortest:
+        if length < _SHORTEST:
             length, successes, failures = _FIRST, 0, 0.0
-            tiny_after.append(n)
-    return RegionHistory(length, tuple(tiny_after), success_after)
+    return length
 
 
 def _above_median(in_order: Sequence[float], best: float) -> float:
     """Return the distance of ``best`` from the median of finite values in ascending order."""
     n = len(in_order)
     return best - 0.5 * (in_order[(n - 1) // 2] + in_order[n // 2]) if n else 0.0
-
-
-def second_search(
-    X: FloatArray, y: FloatArray, n_startup: int, n_beside: IntArray | None = None
-) -> tuple[IntArray, float] | None:
-    """Return the points and the length of the search away from an exhausted region.
-
-    Its points are those that were evaluated since, away from the best one. With fewer than a
-    handful of them the next one is to be drawn from the whole cube. Then the search has a region of
-    its own, around the best of them. If that becomes tiny, only what comes later counts.
-
-    Args:
-        X: Evaluated points, shape (n, d).
-        y: Their values, maximized, -inf for one that cannot be the best, shape (n,).
-        n_startup: How many of them came first, at the start-up.
-        n_beside: How many others were running when each was suggested, shape (n,); None for none.
-
-    Returns:
-        The indices of its points, and the length of its region, 0 as long as points are drawn. None
-        if the region around the best point is not exhausted.
-    """
-    beside = np.zeros(len(y), dtype=np.int64) if n_beside is None else n_beside
-    since = region_history(y, n_startup, beside).exhausted_after
-    if since is None:
-        return None
-    is_away = (np.abs(X - X[np.argmax(y)]) > _AWAY).any(axis=1) & np.isfinite(y)
-    rows = since + np.flatnonzero(is_away[since:])
-    while len(rows) >= _N_DRAWN:
-        history = region_history(y[rows], _N_DRAWN, beside[rows], shortest=_SHORTEST_AWAY)
-        if not history.tiny_after:
-            return rows, history.length
-        rows = rows[history.tiny_after[0] :]
-    return rows, 0.0
 
 
 @dataclass(frozen=True)

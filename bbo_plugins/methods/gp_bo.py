@@ -26,9 +26,7 @@ Deviations:
 * A greedy step takes the upper confidence bound with β = 0.5, if the data speak against noise: its
   estimate is below a tenth of the prior's location. A local step searches a trust region around the
   best mean, if five or more parameters are free, one of them is continuous, and none is a category.
-  Neither is taken with constraints or conditional parameters. Where that region is exhausted
-  and there is no noise, a step may search elsewhere, by the improvement over what it has found
-  there.
+  Neither is taken with constraints or conditional parameters.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
@@ -51,10 +49,9 @@ from bbo_plugins.acquisition.maximize import (
     Acquisition,
     TrustRegion,
     clearance_of,
+    length_after,
     maximize,
     maximize_in_region,
-    region_history,
-    second_search,
 )
 from bbo_plugins.acquisition.validity import Validity, fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
@@ -75,7 +72,7 @@ if TYPE_CHECKING:
     from bbo_plugins.gp.posterior import GaussianProcess
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
-    from bbo_plugins.space.dimension import FloatArray, IntArray
+    from bbo_plugins.space.dimension import FloatArray
 
 _GREEDY_BETA = 0.5
 _LEAST_LOCAL = 5  # free dimensions; in fewer, a step is never local
@@ -94,8 +91,6 @@ class Options:
         greedy: Whether the step is greedy; see the module.
         local_after: For a local step, how many observations came first, at the start-up: they do
             not change the length of the region. None for a step in the whole cube.
-        elsewhere_after: For a step that searches elsewhere if that region is exhausted, the same
-            number; None for one that does not.
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted. Nor is one if enough repeats agree.
         trend: Whether the objective's kernel has a trend, if there are neither constraints nor
@@ -110,7 +105,6 @@ class Options:
     beta: float = 1.96
     greedy: bool = False
     local_after: int | None = None
-    elsewhere_after: int | None = None
     deterministic: bool = False
     trend: bool = False
     criterion: FitCriterion = MARGINAL
@@ -189,13 +183,10 @@ def _suggest_by_model(
         training = training_subset.modeled(observations, FeatureMap.of(space))
     features = objective_features(space, training, options)
     models = Models.fit(space, [training], [training.center], features, options)
+    region = _region(space, observations, models, options)
     if options.greedy and _is_plain(space, training) and _is_noiseless(models):
         options = replace(options, acquisition="ucb", beta=_GREEDY_BETA)
     acquisition = _acquisition(models, options)
-    second = _second_search(space, observations, models, options)
-    if second is not None:
-        return _elsewhere(space, observations, models, acquisition, *second, rng, options)
-    region = _region(space, observations, models, options)
     known = models.anchors(space, models.means[:, 0], _N_ANCHORS)
     return maximized(space, [observations], models, acquisition, known, rng, options, region=region)
 
@@ -444,58 +435,8 @@ def _region(
         return None
     center = np.argmax(np.where(eligible, models.means[:, 0], -np.inf))
     values = np.where(observations.eligible, observations.y, -np.inf)
-    history = region_history(values, options.local_after, observations.n_beside)
-    return TrustRegion(models.known[center], history.length)
-
-
-def _second_search(
-    space: SearchSpace, observations: Observations, models: Models, options: Options
-) -> tuple[IntArray, float] | None:
-    """Return the observations and the length of a search elsewhere, None if there is none.
-
-    There is none with noise, where the best value may be luck that no later one exceeds.
-    """
-    if options.elsewhere_after is None or not can_be_local(space, observations):
-        return None
-    if not _is_noiseless(models):
-        return None
-    values = np.where(observations.eligible, observations.y, -np.inf)
-    n_startup = options.elsewhere_after
-    return second_search(space.snap(observations.X), values, n_startup, observations.n_beside)
-
-
-def _elsewhere(
-    space: SearchSpace,
-    observations: Observations,
-    models: Models,
-    acquisition: ConstrainedAcquisition,
-    rows: IntArray,
-    length: float,
-    rng: np.random.Generator,
-    options: Options,
-) -> Suggestion:
-    """Return the next point of a search away from the best one.
-
-    Args:
-        space: The search space, d dimensions.
-        observations: What is known of the study.
-        models: The models of the step.
-        acquisition: Its acquisition function.
-        rows: Which of the observations belong to that search.
-        length: Length of its region, 0 to draw a point of the whole cube.
-        rng: Source of randomness.
-        options: Noise and criterion.
-    """
-    if not length:
-        x = space.snap(shifted_sobol(1, len(space), rng))[0]
-        gain, criterion = acquisition.expected_gain(x), name_of(options.criterion)
-        return Suggestion(x, models.warm_starts, models.notes, gain, criterion)
-    points = space.snap(observations.X[rows])
-    means = acquisition.objective.predict(points)[0]
-    region = TrustRegion(points[np.argmax(means)], length)
-    # what counts is the improvement on the best mean of this search
-    local = replace(acquisition, incumbent=float(means.max()))
-    return maximized(space, [observations], models, local, points, rng, options, region=region)
+    length = length_after(values, options.local_after, observations.n_beside)
+    return TrustRegion(models.known[center], length)
 
 
 def _is_noiseless(models: Models) -> bool:

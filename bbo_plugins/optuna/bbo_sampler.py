@@ -28,7 +28,6 @@ _logger = logging.getLogger(__name__)
 _LOG_EVERY = 10  # trials of the models
 _CYCLE = 6  # trials, by their numbers; these are places in it:
 _GREEDY = (1, 2, 4)  # the Gaussian process is greedy, if it suggests
-_ELSEWHERE = (0, 3)  # it searches elsewhere, where the region around its best mean is exhausted
 _NETWORK = (2, 5)  # turns of the network
 _CONTESTED = 0  # a turn of the Gaussian process that the network may take from it
 _KEPT_EVERY = 9  # trials, of which the last one, a turn of the network, is never taken from it
@@ -62,11 +61,6 @@ class BBOSampler(ModelSampler):
     trial only (numbers 0, 12, 24, ...). In every sixth trial (numbers 0, 6, 12, ...) the network
     suggests in its place while the Gaussian process improves less often, which here has the benefit
     of the doubt. In numbers 0, 36, 72, ... the Gaussian process always suggests.
-
-    Where that region has shrunk to nothing twice without a noticeable improvement, and the values
-    seem free of noise, the Gaussian process searches elsewhere in every third trial (numbers 0, 3,
-    6, ...): it draws five points of the whole space, then searches a region around the best of
-    them, until that shrinks to nothing, too.
 
     Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
     how many of them improved on the best value.
@@ -188,12 +182,11 @@ class BBOSampler(ModelSampler):
         if several:
             step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
         else:
-            is_whole, place = number % _WHOLE_EVERY == 0, number % _CYCLE
+            is_whole = number % _WHOLE_EVERY == 0
             options = replace(
                 options,
-                greedy=place in _GREEDY,
+                greedy=number % _CYCLE in _GREEDY,
                 local_after=None if is_whole else self._n_startup_trials,
-                elsewhere_after=self._n_startup_trials if place in _ELSEWHERE else None,
             )
             step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
         return noting_unreadable(step, fits)

@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bbo_plugins.acquisition import maximize as module
 from bbo_plugins.acquisition.functions import AcquisitionName, ConstrainedAcquisition
-from bbo_plugins.acquisition.maximize import TrustRegion, clearance_of, maximize, maximize_in_region
+from bbo_plugins.acquisition.maximize import (
+    TrustRegion,
+    clearance_of,
+    length_after,
+    maximize,
+    maximize_in_region,
+)
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.space import CLOSE, Dimension, SearchSpace
 from tests.oracles.problems import mixed_space, random_process, unit_box
@@ -19,6 +26,9 @@ from tests.oracles.search import Hill, multi_start_maximum
 
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
+
+FIRST = module._FIRST
+SUCCESSES, FAILURES = module._N_SUCCESSES, module._N_FAILURES
 
 
 def of_process(process: GaussianProcess, kind: AcquisitionName) -> ConstrainedAcquisition:
@@ -341,3 +351,41 @@ def test_what_is_near_a_point_to_avoid_follows_from_the_evaluated_ones() -> None
         box, center[0], TrustRegion(center[0], 0.2), avoided=center, clearance=near
     )
     assert 0.02 <= np.linalg.norm(x - center) < CLOSE
+
+
+# --------------------------------------------------------------------- the trust region's length
+
+
+def test_successes_lengthen_it_and_failures_shorten_it() -> None:
+    """Enough of either in a row, after the start-up; another one in between counts anew."""
+    better = np.concatenate([np.zeros(5), np.arange(1.0, 30.0)])
+    assert length_after(better, len(better)) == FIRST
+    assert length_after(better[: 5 + SUCCESSES - 1], 5) == FIRST
+    assert length_after(better[: 5 + SUCCESSES], 5) == 2.0 * FIRST
+    assert length_after(better, 5) == module._LONGEST
+    worse = np.concatenate([[1.0, 0.0], np.zeros(FAILURES)])
+    assert length_after(worse[:-1], 2) == FIRST
+    assert length_after(worse, 2) == 0.5 * FIRST
+    worse[-2] = 5.0
+    assert length_after(worse, 2) == FIRST
+
+
+def test_running_trials_excuse_failures() -> None:
+    """Failures of trials that ran at the same time count as one."""
+    y = np.concatenate([[1.0, 0.0], np.zeros(4 * FAILURES)])
+    beside = np.full(len(y), 3)
+    assert length_after(y[:-1], 2, beside[:-1]) == FIRST
+    assert length_after(y, 2, beside) == 0.5 * FIRST
+
+
+@given(
+    st.lists(st.floats(-100.0, 100.0), min_size=1, max_size=40),
+    st.integers(1, 10),
+    st.sampled_from([0.25, 1.0, 1024.0]),
+)
+def test_units_do_not_matter(values: list[float], n_startup: int, scale: float) -> None:
+    """The length lies between its limits and does not change with the objective's scale."""
+    y = np.round(np.array(values), 3)
+    length = length_after(y, n_startup)
+    assert module._SHORTEST <= length <= module._LONGEST
+    assert length_after(scale * y, n_startup) == pytest.approx(length)

@@ -16,7 +16,7 @@ from bbo_plugins.acquisition.functions import (
     ConstrainedAcquisition,
     ConstraintModel,
 )
-from bbo_plugins.acquisition.maximize import region_history
+from bbo_plugins.acquisition.maximize import length_after
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles import normal
@@ -214,38 +214,12 @@ def test_trend_is_a_choice_and_needs_an_objective_without_constraints() -> None:
     assert np.array_equal(step(bounded, trend=True).x, step(bounded).x)
 
 
-def test_a_step_elsewhere_leaves_an_exhausted_region() -> None:
-    """It draws five points, then searches around the best of them; never with noise."""
-    rng = np.random.default_rng(5)
-    best = np.array([np.pi / 8.0, 0.5, 0.5, 0.5, 0.4])  # of the smooth function
-    near = np.clip(best + 0.02 * rng.standard_normal((80, 5)), 0.0, 1.0)
-    X = np.concatenate([rng.random((10, 5)), best[None, :], near])
-    known = observe(X, smooth(X))
-    local = step(known, local_after=10)
-    assert np.array_equal(step(replace(known), local_after=10, elsewhere_after=100).x, local.x)
-    drawn = [step(known, local_after=10, elsewhere_after=10, seed=seed) for seed in range(8)]
-    assert len({one.x.tobytes() for one in drawn}) == 8
-    assert np.std([one.x for one in drawn], axis=0).min() > 0.1
-    assert all(one.expected_gain is not None and one.criterion for one in drawn)
-    away = np.full(5, 0.9) + 0.01 * rng.standard_normal((5, 5))
-    later = np.concatenate([X, away])
-    five = observe(later, smooth(later))
-    beyond = step(five, elsewhere_after=10)
-    assert np.abs(beyond.x - away[np.argmax(smooth(away))]).max() <= 0.4 + 1e-12
-    assert smooth(beyond.x[None, :]) > smooth(away).max()
-    noisy = observe(later, smooth(later), noise_variance=np.full(len(later), 0.01))
-    plain = step(noisy, local_after=10)
-    assert np.array_equal(step(noisy, local_after=10, elsewhere_after=10).x, plain.x)
-    few = observe(later[:, [0, 1, 2, 4]], smooth(later))
-    assert np.array_equal(step(few, elsewhere_after=10).x, step(few).x)
-
-
 def test_a_local_step_stays_around_the_best_mean() -> None:
     """In the box that the values lead to, where there is one: with five or more free parameters."""
     X = np.random.default_rng(5).random((40, 5))
     y = np.concatenate([[9.0], smooth(X[1:])])  # failures in a row have shortened the box
     far = observe(X, y)
-    half = 0.5 * region_history(y, 10).length
+    half = 0.5 * length_after(y, 10)
     assert half < 0.1
     for options in ({}, {"greedy": True}, {"acquisition": "ucb", "beta": 1e3}):
         local = step(far, local_after=10, **options)
@@ -253,9 +227,9 @@ def test_a_local_step_stays_around_the_best_mean() -> None:
         assert np.abs(step(far, **options).x - X[0]).max() > half
     beside = np.full(40, 3)  # running trials excuse failures, so the box is longer
     wide = step(replace(far, n_beside=beside), local_after=10, acquisition="ucb", beta=1e3)
-    assert half < np.abs(wide.x - X[0]).max() <= 0.5 * region_history(y, 10, beside).length + 1e-12
+    assert half < np.abs(wide.x - X[0]).max() <= 0.5 * length_after(y, 10, beside) + 1e-12
     complete = np.arange(40) > 0
-    half = 0.5 * region_history(np.where(complete, y, -np.inf), 10).length
+    half = 0.5 * length_after(np.where(complete, y, -np.inf), 10)
     pruned = step(observe(X, y, complete=complete), local_after=10)
     assert np.abs(pruned.x - X[1 + np.argmax(y[1:])]).max() <= half + 1e-12
     box = {f"x{i}": Dimension.float(0.0, 1.0) for i in range(5)}

@@ -10,7 +10,7 @@ import optuna
 import pytest
 
 from bbo_plugins import InnerHorizon, UHEBOSampler
-from bbo_plugins.acquisition.maximize import region_history
+from bbo_plugins.acquisition.maximize import length_after
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.methods.observations import NO_ARM, TrialHistory
@@ -167,12 +167,10 @@ def test_every_twelfth_trial_is_suggested_from_the_whole_space(
 ) -> None:
     """The others stay within a box around an evaluated point, with five or more parameters."""
     asked: dict[int, tuple[int | None, bool]] = {}
-    elsewhere: dict[int, int | None] = {}
     suggest = gp_bo.suggest
 
     def watched(*args: Any, options: gp_bo.Options, **known: Any) -> Suggestion:
         asked[len(args[1].y)] = (options.local_after, options.greedy)
-        elsewhere[len(args[1].y)] = options.elsewhere_after
         return suggest(*args, options=options, **known)
 
     monkeypatch.setattr(gp_bo, "suggest", watched)
@@ -187,14 +185,13 @@ def test_every_twelfth_trial_is_suggested_from_the_whole_space(
     y = -np.array([trial.value for trial in study.trials])
     excess = np.array(
         [
-            np.abs(X[:n] - X[n]).max(axis=1).min() - 0.5 * region_history(y[:n], N_STARTUP).length
+            np.abs(X[:n] - X[n]).max(axis=1).min() - 0.5 * length_after(y[:n], N_STARTUP)
             for n in range(N_STARTUP, 48)
         ]
     )
     by_process = [n for n, loss in enumerate(losses(study)) if loss == "Marginal"]
     assert asked == {n: (N_STARTUP if n % 12 else None, n % 6 in {1, 2, 4}) for n in by_process}
     assert {(None, False), (N_STARTUP, False)} <= {asked[n] for n in by_process if n % 6 == 0}
-    assert elsewhere == {n: N_STARTUP if n % 3 == 0 else None for n in by_process}
     numbers = np.arange(N_STARTUP, 48)
     assert (excess[numbers % 12 != 0] < 1e-9).all()
     assert (excess[numbers % 12 == 0] > 0.0).any()

@@ -33,7 +33,7 @@ Start with :func:`~bbo_plugins.methods.go_ucb.algorithm.suggest`.
 | Eq. (5) | NetworkBall.from_data | regression.py |
 | Eq. (6) | NetworkBall.variance | regression.py |
 | Eq. (7) | suggest_by_model | algorithm.py |
-| Section 3 of Eriksson et al. (2019) | region_history | ../../acquisition/maximize.py |
+| Section 3 of Eriksson et al. (2019) | length_after | ../../acquisition/maximize.py |
 | Eq. (5.9) of Rasmussen & Williams (2006) | ScaleEvidence.__call__ | evidence.py |
 
 Phase I is the start-up of the sampler.

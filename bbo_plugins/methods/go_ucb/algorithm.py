@@ -21,8 +21,8 @@ from bbo_plugins.acquisition.functions import (
 from bbo_plugins.acquisition.maximize import (
     TrustRegion,
     clearance_of,
+    length_after,
     maximize_in_region,
-    region_history,
 )
 from bbo_plugins.acquisition.validity import Validity, fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
@@ -272,8 +272,8 @@ def _region(
         worth, values = mean, observations.y
     best = int(np.argmax(worth))
     center = _completed(space, points, worth)
-    history = region_history(values, n_startup, observations.n_beside)
-    return TrustRegion(center, history.length), float(mean[best])
+    length = length_after(values, n_startup, observations.n_beside)
+    return TrustRegion(center, length), float(mean[best])
 
 
 def _completed(space: SearchSpace, points: FloatArray, worth: FloatArray) -> FloatArray:
