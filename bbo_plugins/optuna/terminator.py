@@ -89,7 +89,8 @@ class RegretGapTerminator:
         patience: Number of completions in a row that have to agree; at most 1,000.
         n_initial: Number of criteria that "median" takes the median of; at most 1,000.
         delta: Probability with which confidence bounds may fail, in (0, 1).
-        min_n_trials: Number of completions before which nothing is stopped; at least 2.
+        min_n_trials: Number of completions, those that count as failed aside, before which nothing
+            is stopped; at least 2.
         deterministic_objective: Whether the same parameters always give the same value.
         seed: Seed of the points at which the model is asked; None for 0, so that workers agree.
 
@@ -205,7 +206,7 @@ class RegretGapTerminator:
     def evaluate(self, study: Study) -> StoppingRecord:
         """Return the record of the latest completion; its value is infinite without any signal.
 
-        There is none if the value of the completion counts as a failure (``has_failed``).
+        A completion that counts as failed has a record without a signal (``has_failed``).
 
         Completions without a record get one first, of a long history the latest 128 at most.
 
@@ -339,14 +340,17 @@ def _progress_of(rule: StoppingRule, made: StoredRecord, agreeing: int) -> str:
     value = f"{record.value:.4g}" if record.value < math.inf else "not known yet"
     threshold = f"{record.threshold:.4g}" if record.threshold > -math.inf else "not known yet"
     earliest = (
-        f", no stop before {rule.min_n_trials}" if record.n_trials < rule.min_n_trials else ""
+        f", no stop before {rule.min_n_trials}"
+        if record.n_trials - record.n_failed < rule.min_n_trials
+        else ""
     )
     found = f"{criterion} {value}, threshold {threshold} ({_in_words(rule)})"
     if record.has_failed:
-        found = f"its value counts as a failure, so there is no {criterion} and no threshold"
+        found = f"trial {made.number} counts as failed, so there is no new {criterion}"
     return (
         f"RegretGapTerminator, {record.n_trials} complete trials (the latest is trial "
-        f"{made.number}){earliest}: {found}, {agreeing} of {rule.patience} in a row at or below it."
+        f"{made.number}){earliest}: {found}, {agreeing} of {rule.patience} in a row at or below "
+        "the threshold."
     )
 
 

@@ -156,6 +156,26 @@ def test_values_that_count_as_failures_change_no_criterion(penalties: list[float
     assert [r.terminate for r in kept][-8:] == last
 
 
+def test_records_that_took_penalties_for_values_do_not_count() -> None:
+    """What is usual is known after ten values: the median is of criteria made without them."""
+    X, values = converging(30)
+    terminator = RegretGapTerminator(threshold="median", n_initial=5, eta=0.3)
+    study = new_study()
+    for index in range(30):
+        if index in {3, 5}:
+            add(study, {"x": 0.95, "y": 0.01 * index}, 10.0 ** (3 + index))
+        add_all(study, X[[index]], values[[index]])
+        terminator.evaluate(study)
+    history = terminator.history(study)
+    mistaken = [r.value for r in history if 4 <= r.n_trials < 10]
+    later = [r for r in history if r.n_trials >= 10]
+    assert max(mistaken) > 1e5 * max(r.value for r in later)
+    assert all(r.n_failed == 2 and not r.has_failed for r in later)
+    median = np.median([r.value for r in (*history[1:3], *later[:3])])  # the first has no signal
+    assert [r.threshold for r in later[:3]] == [-math.inf, -math.inf, pytest.approx(0.3 * median)]
+    assert {r.threshold for r in later[3:]} == {later[2].threshold}
+
+
 def test_completions_count_in_the_order_of_completion() -> None:
     """Not by number: those that completed at the same time go by number, others by time."""
     X, values = converging(14)

@@ -3,7 +3,8 @@
 :func:`evaluate` makes the record of the n-th completion from the first n completions and the
 records before it, in the objective's own units. It is a pure function: a later record never changes
 an earlier one, and any process may make it. Of more than 1,000 completions the model has a subset
-(:mod:`bbo_plugins.methods.training_subset`); standard deviation and threshold are those of all.
+(:mod:`bbo_plugins.methods.training_subset`); standard deviation and threshold are those of all. A
+completion that counts as failed is in neither.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ def evaluate(
         has_failed: Which of them count as failed, shape (n,): they are not modeled, and if the
             newest is one of them, its record has no criterion. None for none.
         previous: Records of earlier completions, oldest first. Needed are the last ``patience`` - 1
-            and, until "median" has its threshold, the first ``n_initial`` that have a value.
+            that have not failed and, until "median" has its threshold, the first ``n_initial`` that
+            have a value. Those do not count that took a completion for a value which counts as
+            failed by now.
         shared: Hyperparameters of a fit of the sampler's to these points; without them one is made.
         warm_start: :attr:`Evaluation.warm_start` of an earlier completion.
         fold_scores: Cross-validation scores of the best of these trials, if reported.
@@ -96,11 +99,12 @@ def evaluate(
     Returns:
         The record, in the objective's units, and the state from which the next fit may start.
     """
-    n_trials = len(y)
-    if has_failed is not None and has_failed.any():
-        if has_failed[-1]:
-            return Evaluation(StoppingRecord(n_trials=n_trials, has_failed=True), None, ())
-        X, y = X[~has_failed], y[~has_failed]
+    failed = np.zeros(len(y), dtype=np.bool_) if has_failed is None else has_failed
+    made = StoppingRecord(n_trials=len(y), n_failed=int(failed.sum()), has_failed=bool(failed[-1]))
+    if made.has_failed:
+        return Evaluation(made, None, ())
+    previous = _without_mistaken(previous, failed)
+    X, y = X[~failed], y[~failed]
     targets = StandardizedTargets.of(y)
     value, terms, left, notes = math.inf, dict[str, float](), None, tuple[str, ...]()
     if len(y) > 1 and targets.std > 0.0:
@@ -114,11 +118,17 @@ def evaluate(
         except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
             notes = (f"no model could be used ({errors.reason_of(error)}), so there is no signal",)
     threshold = rule.threshold_of(value, terms, targets.std, previous, fold_scores)
-    record = StoppingRecord(
-        n_trials=n_trials, value=value, threshold=threshold, terms=terms, terminate=False
-    )
+    record = replace(made, value=value, threshold=threshold, terms=terms)
     terminate = rule.decides(record, previous)  # Algorithm 1, the end of one iteration
     return Evaluation(replace(record, terminate=terminate), left, notes)
+
+
+def _without_mistaken(
+    previous: Sequence[StoppingRecord], failed: NDArray[np.bool_]
+) -> list[StoppingRecord]:
+    """Return the records that did not model a completion which has turned out to be failed."""
+    n_failed = np.cumsum(failed)
+    return [record for record in previous if record.n_failed == n_failed[record.n_trials - 1]]
 
 
 def _model(

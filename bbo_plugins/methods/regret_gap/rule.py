@@ -3,6 +3,7 @@
 A stopping criterion estimates the gain that is left (:mod:`bbo_plugins.methods.regret_gap.bound`),
 a threshold is the smallest gain worth a trial. The study is over when the criterion has been at or
 below its threshold for ``patience`` completions in a row and at least ``min_n_trials`` are there.
+Completions that count as failed are passed over.
 
 | threshold          | the criterion has to be at most                                       |
 |--------------------|-----------------------------------------------------------------------|
@@ -53,7 +54,7 @@ class StoppingRule:
         patience: Number of completions in a row that have to agree.
         n_initial: Number of recorded criteria whose median the "median" threshold takes.
         delta: δ, the probability with which confidence bounds may fail.
-        min_n_trials: Number of completions before which nothing is stopped.
+        min_n_trials: Number of completions, failed ones aside, before which nothing is stopped.
         deterministic_objective: Whether the same point always has the same value.
 
     Raises:
@@ -168,7 +169,7 @@ class StoppingRule:
 
     def decides(self, record: StoppingRecord, previous: Sequence[StoppingRecord]) -> bool:
         """Return whether ``record`` is the last of enough consecutive ones below the threshold."""
-        if record.n_trials < self.min_n_trials or record.has_failed:
+        if record.has_failed or record.n_trials - record.n_failed < self.min_n_trials:
             return False
         # Algorithm 1, line 9
         return self.n_agreeing(record, previous) == self.patience
@@ -204,6 +205,7 @@ class StoppingRecord:
         terms: The numbers that the criterion is made of, by name; empty without a signal.
         terminate: Whether the rule says to stop.
         has_failed: Whether the newest completion counts as failed, and so brings no criterion.
+        n_failed: How many of the completions count as failed.
 
     Example:
         .. code-block:: python
@@ -224,6 +226,7 @@ class StoppingRecord:
     terms: Mapping[str, float] = field(default_factory=dict)
     terminate: bool = False
     has_failed: bool = False
+    n_failed: int = 0
 
     @property
     def is_below(self) -> bool:

@@ -106,6 +106,7 @@ class StoredRecord:
             "terms": dict(self.record.terms),
             "terminate": self.record.terminate,
             "failed": self.record.has_failed,
+            "n_failed": self.record.n_failed,
         }
 
     @classmethod
@@ -120,6 +121,7 @@ class StoredRecord:
                 terms={name: float(term) for name, term in stored["terms"].items()},
                 terminate=errors.check_bool("terminate", stored["terminate"]),
                 has_failed=errors.check_bool("failed", stored["failed"]),
+                n_failed=errors.check_int("n_failed", stored["n_failed"], minimum=0),
             )
             return cls(errors.check_int("trial", stored["trial"], minimum=0), record)
         except (AttributeError, LookupError, OverflowError, TypeError, ValueError):

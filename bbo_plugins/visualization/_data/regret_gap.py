@@ -106,6 +106,7 @@ def plot_regret_gap(study: Study, terminator: RegretGapTerminator | None = None)
         )
         return Plot("Stopping criterion")
     rule, records = history.settings.rule, [stored.record for stored in history.records]
+    records = [record for record in records if not record.has_failed]  # they have no criterion
     maximize = study.direction is StudyDirection.MAXIMIZE
     above, below = _criterion(rule, records), _objective(history.values, maximize=maximize)
     stop = next((record.n_trials for record in records if record.terminate), None)

@@ -73,6 +73,7 @@ def test_patience_asks_for_completions_in_a_row() -> None:
     assert not rule.decides(below[6], [below[5]])
     assert not rule.decides(below[3], below[:3])  # the 9th
     assert rule.decides(below[4], below[:4])  # the 10th; the run may have begun before
+    assert not rule.decides(replace(below[4], n_failed=1), below[:4])  # the 9th that has a value
     assert not rule.decides(_record(12, math.inf, math.inf), below[:6])
     assert StoppingRule(patience=1).decides(_record(20, 0.5), [])
 
