@@ -25,6 +25,7 @@ from tests.optuna.stopping.studies import (
     add,
     add_all,
     assert_same,
+    completed_in,
     converging,
     expected_records,
     new_study,
@@ -245,7 +246,30 @@ def test_conditional_study_is_stopped_and_resumes() -> None:
         assert one.history(study) == other.history(again)
 
 
+def test_only_infinite_values_fail_where_parameters_are_conditional() -> None:
+    """A branch may be far worse than another one until it is tuned."""
+    study, terminator = new_study(), RegretGapTerminator()
+    sampled = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    sampled.optimize(_branches, n_trials=20)
+    for trial, value in zip(sampled.trials, [*range(17), 1e9, math.inf, 20], strict=True):
+        add(study, trial.params, value, distributions=trial.distributions)
+    terminator.evaluate(study)
+    assert [r.n_trials for r in terminator.history(study) if r.has_failed] == [19]
+
+
 # ------------------------------------------------------------------------------- sampler's estimate
+
+
+def test_estimate_is_used_beside_many_failures() -> None:
+    """It is recent if it was made of most completions that have not failed."""
+    study = new_study(sampler=UHEBOSampler(n_startup_trials=6, seed=1))
+    for index in range(24):
+        trial = study.ask(PLANE)
+        value = sum(trial.params.values()) if index % 2 else math.inf
+        study.tell(trial, value)
+    completed = completed_in(study)
+    assert completed.has_failed.sum() == 12
+    assert completed.estimate is not None
 
 
 @pytest.mark.parametrize("estimation", ["map", "uhe"])

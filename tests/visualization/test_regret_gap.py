@@ -103,6 +103,19 @@ def test_lines_are_what_is_stored(direction: str) -> None:
     assert study._storage.get_study_system_attrs(study._study_id) == before
 
 
+def test_failed_completions_leave_no_gap() -> None:
+    """Their records have no criterion, so the line goes on to the next one."""
+    terminator = _terminator()
+    failed = [
+        StoredRecord(n - 1, StoppingRecord(n_trials=n, n_failed=1, has_failed=True)) for n in (1, 2)
+    ]
+    study = _study_with([_record(1, 0.9), failed[1], _record(3, 0.7)], terminator)
+    criterion = part(plot_regret_gap(study).panels[0], "regret gap")
+    assert (list(criterion.x), list(criterion.y)) == ([1, 3], [0.9, 0.7])
+    nothing = plot_regret_gap(_study_with(failed[:1], terminator))
+    assert len(nothing.panels) == 2
+
+
 def test_stop_is_a_line_across_both() -> None:
     """Named once."""
     study = _watched_study()

@@ -52,6 +52,7 @@ Deviations, each with its reason:
 - t counts all observations that are modeled, start-up included: β_t has to cover them all.
 - δ is one and the same in β_t and Eq. (7): the paper gives no other value.
 - λ⁻¹ has a floor that depends on the threshold: KL grows without limit as the noise vanishes.
+- Completions that count as failed are left out: a model of penalties knows little of the rest.
 - "relative" and patience are this project's: the paper's thresholds stop too early or too late.
 - Both improvement criteria are taken at the largest expected improvement: for any sampler's study.
 - Their incumbent is the largest posterior mean at observed points: noise biases the best value.
