@@ -67,8 +67,7 @@ class BBOSearch(RestoringSearch):
 
     What a trainable reports beside the metric is kept as user attributes of the Optuna trial, so
     that ``constraints_func`` of a sampler can read ``trial.user_attrs["latency"]``. A final value
-    that is NaN or infinite is a failed evaluation; report a large finite loss for a diverged
-    training if the sampler is to learn from it.
+    that is NaN or infinite is a failed evaluation, as a diverged training should be.
 
     Args:
         space: Ray's domains or Optuna's distributions in nested dicts, with or without constants,

@@ -173,6 +173,36 @@ def test_a_parameter_that_was_pinned_for_some_trials_is_modeled_where_it_was() -
     assert study.best_value < 1e-6
 
 
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_renamed_parameter_does_not_end_the_search(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ten trials after the objective was edited the search is that of a new study."""
+
+    def objective(trial: Trial, changing: str) -> float:
+        x, y = trial.suggest_float(changing, 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
+        return (x - 0.3) ** 2 + (y - 0.6) ** 2
+
+    study = optuna.create_study(sampler=SAMPLERS[name](seed=0))
+    study.optimize(lambda trial: objective(trial, "old"), n_trials=15)
+    with caplog.at_level(logging.WARNING, logger="bbo_plugins"):
+        study.optimize(lambda trial: objective(trial, "new"), n_trials=25)
+    assert min(trial.value for trial in study.trials[15:]) < 1e-5
+    left_out = [line for line in caplog.messages if "left out" in line]
+    assert len(left_out) == 1
+    assert "15 trials left out" in left_out[0]
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_an_enqueued_number_may_be_a_text(name: str) -> None:
+    """As from a file: Optuna hands it to the objective as it is."""
+    study = optuna.create_study(sampler=small_sampler(name))
+    study.optimize(lambda trial: trial.suggest_int("n", 1, 8) / 8.0, n_trials=6)
+    study.enqueue_trial({"n": "3"})
+    study.optimize(lambda trial: int(trial.suggest_int("n", 1, 8)) / 8.0, n_trials=3)
+    assert all(trial.state.is_finished() for trial in study.trials)
+
+
 @pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_held_and_enqueued_parents(name: str) -> None:

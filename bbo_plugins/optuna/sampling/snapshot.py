@@ -567,7 +567,7 @@ def _objectives(
 
 _NOTES = {
     "unplaced": "{trials} left out, as a parameter had a value then that its latest range or type "
-    "does not have.",
+    "does not have, or was added later.",
     "infinite": "{n} infinite value{s} so far; an infinitely bad value counts as a failure, an "
     "infinitely good one as the best finite one.",
     "clipped": "{n} infinite value{s} so far; an infinite value counts as the largest or smallest "

@@ -87,7 +87,7 @@ class LearnedSpace:
         for row in rows[len(self._rows) :]:
             self._rows.append(row)
             self._learner.add(row.trial)
-        known, disputed = self._learner.parameters(), self._learner.disputed
+        known, disputed = self._learner.all_parameters(), self._learner.disputed
         distributions = {
             name: distribution
             for name, distribution in known.distributions.items()

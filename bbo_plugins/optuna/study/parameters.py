@@ -95,9 +95,9 @@ def is_value_of(dimension: Dimension, value: Any) -> bool:
     """Return whether ``value`` is a choice of ``dimension`` or a number in its range."""
     try:
         dimension.encode([value])
+        return is_in_range(dimension, value)  # a number in a text can be encoded, not compared
     except (TypeError, ValueError, OverflowError):
         return False
-    return is_in_range(dimension, value)
 
 
 def is_in_range(range_: Dimension | BaseDistribution, value: Any) -> bool:
@@ -107,6 +107,10 @@ def is_in_range(range_: Dimension | BaseDistribution, value: Any) -> bool:
     if isinstance(range_, FloatDistribution | IntDistribution):
         return bool(range_.low <= value <= range_.high)
     return True
+
+
+# Complete trials after which it is believed that the objective asks for other parameters now.
+_N_CHANGED = 10
 
 
 @dataclass(frozen=True)
@@ -134,21 +138,25 @@ class ParameterLearner:
         self._types: dict[str, set[object]] = {}
         self._first: dict[str, BaseDistribution] = {}
         self._moving: set[str] = set()  # parameters whose distribution has not stayed the same
-        self._n_complete_with: dict[str, int] = {}
-        self._n_complete = 0
-        self._cut_off: set[frozenset[str]] = set()  # what pruned and failed trials had
+        self._complete: list[int] = []  # numbers of the complete trials
+        self._complete_with: dict[str, list[int]] = {}  # of those that had the parameter
+        self._cut_off: dict[frozenset[str], int] = {}  # what pruned and failed trials had; the last
         self._evidence = Evidence({})
+        self._evidence_now = 0, Evidence({})  # of the trials from this number on
         self._columns: dict[str, tuple[BaseDistribution, bool, Column]] = {}
         self._learned: Parameters | None = None
+        self._learned_now: Parameters | None = None
 
     def add(self, trial: FrozenTrial) -> None:
         """Add a finished trial."""
-        self._learned = None
+        self._learned = self._learned_now = None
         self._trials.append(trial)
         complete = trial.state is TrialState.COMPLETE
-        self._n_complete += complete
-        if not complete:
-            self._cut_off.add(frozenset(trial.params))
+        if complete:
+            self._complete.append(trial.number)
+        else:
+            names = frozenset(trial.params)
+            self._cut_off[names] = max(trial.number, self._cut_off.get(names, 0))
         for name, distribution in trial.distributions.items():
             latest = self._latest.get(name)
             is_known = latest is not None and latest[1] == distribution
@@ -159,16 +167,16 @@ class ParameterLearner:
                 self._moving.add(name)
             self._types.setdefault(name, set()).add(_type_of(distribution))
             if complete:
-                self._n_complete_with[name] = self._n_complete_with.get(name, 0) + 1
+                self._complete_with.setdefault(name, []).append(trial.number)
 
     @property
     def disputed(self) -> set[str]:
         """Names of parameters about whose type trials disagree."""
         return {name for name, types in self._types.items() if len(types) > 1}
 
-    def parameters(self) -> Parameters:
-        """Return what the trials say by now; nothing as long as none of them is complete."""
-        if not self._n_complete:
+    def all_parameters(self) -> Parameters:
+        """Return the parameters of all trials; nothing as long as none of them is complete."""
+        if not self._complete:
             return Parameters({}, {})
         if self._learned is None:
             disputed = self.disputed
@@ -178,25 +186,82 @@ class ParameterLearner:
                 # An added trial does not show what type the objective asks for.
                 if name not in disputed or is_stored(trial.system_attrs)
             }
-            self._learned = Parameters(distributions, self._conditions(distributions))
+            self._learned = self._with_conditions(distributions)
         return self._learned
 
-    def _conditions(self, distributions: Mapping[str, BaseDistribution]) -> dict[str, Condition]:
+    def parameters(self) -> Parameters:
+        """Return the parameters that the objective asks for now.
+
+        Its code may have changed during the study. A parameter whose condition cannot be learned
+        was dropped if ten complete trials have come without it. It was added if all have had it
+        since its first one, and these are ten: then only they say what exists when, and it exists
+        always, so that earlier trials have no place in the space.
+        """
+        everything = self.all_parameters()
+        if self._learned_now is None:
+            undecided = [name for name, one in everything.conditions.items() if one is True]
+            dropped = {name for name in undecided if self._was_dropped(name)}
+            firsts = [min(self._complete_with[name]) for name in undecided if self._was_added(name)]
+            since = max(firsts, default=None)
+            kept = {
+                name: distribution
+                for name, distribution in everything.distributions.items()
+                if name not in dropped and (since is None or self._latest[name][0].number >= since)
+            }
+            has_changed = dropped or since is not None
+            self._learned_now = (
+                self._with_conditions(kept, since or 0) if has_changed else everything
+            )
+        return self._learned_now
+
+    def _was_dropped(self, name: str) -> bool:
+        trial, _ = self._latest[name]
+        return _n_since(trial.number + 1, self._complete) >= _N_CHANGED
+
+    def _was_added(self, name: str) -> bool:
+        having = self._complete_with.get(name, ())
+        if not _N_CHANGED <= len(having) < len(self._complete):
+            return False
+        return len(having) == _n_since(min(having), self._complete)
+
+    def _with_conditions(
+        self, distributions: Mapping[str, BaseDistribution], since: int | None = None
+    ) -> Parameters:
+        """Return these parameters, with their conditions by the trials from ``since`` on."""
+        first = since or 0
+        n_complete = _n_since(first, self._complete)
         missing = [
-            name for name in distributions if self._n_complete_with.get(name, 0) < self._n_complete
+            name
+            for name in distributions
+            if _n_since(first, self._complete_with.get(name, ())) < n_complete
         ]
+        others = [names for names, last in self._cut_off.items() if names and last >= first]
         cut_off = [
             name
             for name in distributions
-            if name not in missing and any(name not in names for names in self._cut_off if names)
+            if name not in missing and any(name not in names for names in others)
         ]
         if not missing and not cut_off:
-            return {}
+            return Parameters(distributions, {})
         columns = {name: self._column(name, one) for name, one in distributions.items()}
-        if not self._evidence.holds_for(columns):
-            self._evidence = Evidence(columns)
-        self._evidence.update(columns, self._trials)
-        return self._evidence.conditions(missing, cut_off)
+        evidence = self._evidence_since(since, columns)
+        evidence.update(
+            columns,
+            self._trials if since is None else [one for one in self._trials if one.number >= since],
+        )
+        return Parameters(distributions, evidence.conditions(missing, cut_off))
+
+    def _evidence_since(self, since: int | None, columns: Mapping[str, Column]) -> Evidence:
+        """Return what was counted of the trials from ``since`` on, None for all trials."""
+        if since is None:
+            if not self._evidence.holds_for(columns):
+                self._evidence = Evidence(columns)
+            return self._evidence
+        counted_since, evidence = self._evidence_now
+        if counted_since != since or not evidence.holds_for(columns):
+            evidence = Evidence(columns)
+            self._evidence_now = since, evidence
+        return evidence
 
     def _column(self, name: str, distribution: BaseDistribution) -> Column:
         """Return how a parameter may serve as a parent, made anew with its distribution."""
@@ -206,6 +271,11 @@ class ParameterLearner:
             column = Column.of(dimension_of(distribution), is_fixed=is_fixed)
             self._columns[name] = distribution, is_fixed, column
         return column
+
+
+def _n_since(first: int, numbers: Collection[int]) -> int:
+    """Return how many of the ``numbers`` are at least ``first``."""
+    return len(numbers) if first <= 0 else sum(number >= first for number in numbers)
 
 
 def conditions_among(

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import create_trial
 
-from bbo_plugins.optuna.study.parameters import dimension_of, is_single
+from bbo_plugins.optuna.study.parameters import (
+    ParameterLearner,
+    dimension_of,
+    is_single,
+    is_value_of,
+)
+from bbo_plugins.space import Split
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,3 +68,80 @@ def test_choices_that_optuna_conflates_are_one(choices: list[Any], kept: list[An
         internal = distribution.to_internal_repr(choice)
         if choice is not OTHER_NAN:
             assert dimension.choices[level] is choices[int(internal)]
+
+
+def learner_of(*runs: tuple[int, dict[str, float]]) -> ParameterLearner:
+    """Return what has been learned of runs of equal complete trials: how many, and which."""
+    learner = ParameterLearner()
+    names = [params for count, params in runs for _ in range(count)]
+    for number, params in enumerate(names):
+        ranges = dict.fromkeys(params, FloatDistribution(0.0, 1.0))
+        trial = create_trial(params=params, distributions=ranges, value=0.0)
+        trial.number = number
+        learner.add(trial)
+    return learner
+
+
+BOTH = {"old": 0.5, "kept": 0.5}
+RENAMED = {"new": 0.5, "kept": 0.5}
+
+
+def test_a_name_that_was_replaced_is_gone_after_ten_trials() -> None:
+    """Nine trials may be chance; after ten the new parameter exists always, the old one never."""
+    early = learner_of((25, BOTH), (9, RENAMED)).parameters()
+    assert set(early.distributions) == {"old", "new", "kept"}
+    assert early.conditions == {"old": True, "new": True}
+    late = learner_of((25, BOTH), (10, RENAMED))
+    assert set(late.parameters().distributions) == {"new", "kept"}
+    assert late.parameters().conditions == {}
+    assert late.all_parameters() == early
+
+
+def test_a_name_that_comes_back_is_a_parameter_again() -> None:
+    """The old name is dropped no longer; both are as undecided as they were."""
+    learned = learner_of((25, BOTH), (10, RENAMED), (1, BOTH)).parameters()
+    assert set(learned.distributions) == {"old", "new", "kept"}
+    assert learned.conditions == {"old": True, "new": True}
+
+
+def test_parameters_that_alternate_are_neither_added_nor_dropped() -> None:
+    """One of two in each trial, as by a switch that the objective does not tell of."""
+    learned = learner_of(*[(1, BOTH), (1, RENAMED)] * 20).parameters()
+    assert set(learned.distributions) == {"old", "new", "kept"}
+    assert learned.conditions == {"old": True, "new": True}
+
+
+def test_a_parameter_that_was_added_needs_no_condition() -> None:
+    """What exists in all trials since is no conditional parameter, however many came before."""
+    learned = learner_of((40, {"kept": 0.5}), (10, RENAMED)).parameters()
+    assert set(learned.distributions) == {"new", "kept"}
+    assert learned.conditions == {}
+
+
+def test_a_branch_without_visits_keeps_its_parameters() -> None:
+    """A condition that another parameter decides is no change of the objective."""
+    inside, outside = {"kept": 0.1, "child": 0.5}, {"kept": 0.9}
+    learned = learner_of((10, inside), (30, outside)).parameters()
+    assert set(learned.distributions) == {"kept", "child"}
+    assert isinstance(learned.conditions["child"], Split)
+
+
+def test_after_a_change_conditions_are_learned_of_later_trials() -> None:
+    """The parent was renamed: its children depend on the new name."""
+
+    def branches(parent: str) -> list[tuple[int, dict[str, float]]]:
+        return [(1, {parent: 0.1, "child": 0.5}), (1, {parent: 0.9})]
+
+    learned = learner_of(*branches("kind") * 10, *branches("type") * 10).parameters()
+    assert set(learned.distributions) == {"type", "child"}
+    condition = learned.conditions["child"]
+    assert isinstance(condition, Split)
+    assert condition.parent == "type"
+    assert condition.cells[:2] == (True, False)
+
+
+def test_a_number_in_a_text_is_no_value() -> None:
+    """It is one for NumPy, but cannot be compared with the bounds."""
+    for value in ("3", "0.5"):
+        assert not is_value_of(dimension_of(IntDistribution(0, 5)), value)
+        assert not is_value_of(dimension_of(FloatDistribution(0.0, 5.0)), value)
