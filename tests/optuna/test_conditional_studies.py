@@ -196,10 +196,14 @@ def test_a_renamed_parameter_does_not_end_the_search(
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_an_enqueued_number_may_be_a_text(name: str) -> None:
     """As from a file: Optuna hands it to the objective as it is."""
+
+    def objective(trial: Trial) -> float:
+        return int(trial.suggest_int("n", 1, 8)) / 8.0 + trial.suggest_float("x", 0.0, 1.0)
+
     study = optuna.create_study(sampler=small_sampler(name))
-    study.optimize(lambda trial: trial.suggest_int("n", 1, 8) / 8.0, n_trials=6)
+    study.optimize(objective, n_trials=6)
     study.enqueue_trial({"n": "3"})
-    study.optimize(lambda trial: int(trial.suggest_int("n", 1, 8)) / 8.0, n_trials=3)
+    study.optimize(objective, n_trials=3)
     assert all(trial.state.is_finished() for trial in study.trials)
 
 
