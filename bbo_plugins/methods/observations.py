@@ -186,7 +186,7 @@ class Observations:
 def failures_with_value(
     X: FloatArray, values: FloatArray, *, only_infinite: bool
 ) -> NDArray[np.bool_]:
-    """Return which evaluations count as failed although they returned a value, shape (n,).
+    """Return which evaluations count as failed although they have a value, shape (n,).
 
     Those with an infinitely bad value do, and those whose values are far worse than usual:
     penalties of invalid settings, losses of trainings that diverged. A model of all values would
@@ -195,7 +195,8 @@ def failures_with_value(
 
     Args:
         X: Evaluated points of the unit cube, shape (n, d).
-        values: Their values by each of k objectives, maximized, may be infinite, shape (n, k).
+        values: Their values by each of k objectives, or what was reported last before they were
+            pruned, maximized, may be infinite, shape (n, k).
         only_infinite: Whether no finite value is far worse, as where parameters are conditional: a
             branch may be far worse than another one until it is tuned.
     """

@@ -73,6 +73,23 @@ def test_far_worse_values_do_not_bend_the_model(name: str, what: str) -> None:
     assert study.best_value < 1e-6
 
 
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_diverged_training_may_be_pruned(name: str) -> None:
+    """Its last report is no observation either; as one it left these studies above 1e-5."""
+
+    def objective(trial: Trial) -> float:
+        value = _valley(trial, "penalty")
+        if value == 1e6:
+            trial.report(10.0 ** (3 + trial.number % 20), 1)
+            raise optuna.TrialPruned
+        return value
+
+    study = optuna.create_study(sampler=MAKERS[name](seed=0))
+    study.optimize(objective, n_trials=30)
+    assert _n_pruned(study) > 0
+    assert study.best_value < 1e-6
+
+
 def _cut_off(trial: Trial, how: str) -> float:
     """Half of the square is invalid, which is known before the second parameter."""
     x = trial.suggest_float("x", 0.0, 1.0)

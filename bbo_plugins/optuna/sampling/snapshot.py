@@ -8,7 +8,7 @@ COMPLETE  an observation of all objectives, an infinite value as the best or wor
           usual is as FAIL (:func:`~bbo_plugins.methods.observations.failures_with_value`)
 PRUNED    its last intermediate value, if finite, is an observation that is not complete and not
           better than the lower median of the complete ones: it was cut off for being bad; without a
-          report or with one that is not finite, as FAIL
+          report, with one that is not finite, or far worse than usual as above, as FAIL
 RUNNING   a pending point if its parameters are known: proposed, enqueued, or suggested already; no
           more once some tens of later trials have finished, as its worker is probably dead
 FAIL      a failed point if it asked for any parameter: no observation, but not a point to suggest
@@ -548,9 +548,9 @@ def _objectives(
     X, complete = objectives[0].X, objectives[0].complete
     has_failed = np.zeros(len(known), dtype=np.bool_)
     if objectives[0].constraints is None:
-        values = np.array([row.values for row in known if row.complete], dtype=np.float64)
-        has_failed[complete] = failures_with_value(
-            X[complete], values.reshape(-1, len(objectives)), only_infinite=is_conditional
+        values = np.array([row.values for row in known], dtype=np.float64)
+        has_failed = failures_with_value(
+            X, values.reshape(-1, len(objectives)), only_infinite=is_conditional
         )
     counted = complete & ~has_failed
     result, n_infinite = [], 0
