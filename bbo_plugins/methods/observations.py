@@ -184,25 +184,29 @@ class Observations:
 
 
 def failures_with_value(
-    X: FloatArray, values: FloatArray, *, only_infinite: bool
+    X: FloatArray, values: FloatArray, active: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Return which evaluations count as failed although they have a value, shape (n,).
 
     Those with an infinitely bad value do, and those whose values are far worse than usual:
     penalties of invalid settings, losses of trainings that diverged. A model of all values would
     bend for what no search wants. With several objectives all of them must be far worse, as the
-    best value of one may have the worst of another.
+    best value of one may have the worst of another. What is usual is asked of the points with the
+    same active parameters, as a branch may be far worse than another one until it is tuned.
 
     Args:
         X: Evaluated points of the unit cube, shape (n, d).
         values: Their values by each of k objectives, or what was reported last before they were
             pruned, maximized, may be infinite, shape (n, k).
-        only_infinite: Whether no finite value is far worse, as where parameters are conditional: a
-            branch may be far worse than another one until it is tuned.
+        active: Which parameters are active at the points, shape (n, d).
     """
     failed: NDArray[np.bool_] = np.logical_or.reduce([np.isneginf(y) for y in values.T])
-    if not only_infinite:
-        failed |= np.logical_and.reduce([_are_far_worse(X, y) for y in values.T])
+    branches = np.zeros(len(X), dtype=np.int64)
+    if not active.all():
+        branches = np.unique(active, axis=0, return_inverse=True)[1].reshape(len(X))
+    for branch in range(int(branches.max(initial=-1)) + 1):
+        rows = branches == branch
+        failed[rows] |= np.logical_and.reduce([_are_far_worse(X[rows], y[rows]) for y in values.T])
     return failed
 
 

@@ -106,7 +106,8 @@ PLACES = np.random.default_rng(4).random((30, 2))
 
 
 def _failures(values: FloatArray, X: FloatArray = PLACES) -> NDArray[np.bool_]:
-    return failures_with_value(X[: len(values)], values, only_infinite=False)
+    X = X[: len(values)]
+    return failures_with_value(X, values, np.ones(X.shape, dtype=bool))
 
 
 @pytest.mark.parametrize(
@@ -129,8 +130,18 @@ def test_far_worse_values_are_failures(at: Sequence[int], value: float, is_failu
     expected = np.zeros(30, dtype=bool)
     expected[at] = is_failure
     np.testing.assert_array_equal(_failures(values), expected)
-    only_infinite = failures_with_value(PLACES, values, only_infinite=True)
-    np.testing.assert_array_equal(only_infinite, expected & np.isinf(values[:, 0]))
+
+
+def test_each_branch_says_what_is_usual_in_it() -> None:
+    """A branch that is far worse altogether has no failures but its own; a small one has none."""
+    active = np.ones((30, 2), dtype=bool)
+    active[:12, 1] = False
+    active[12:20, 0] = False
+    values = ORDINARY.copy()
+    values[:12] -= 1e5
+    values[[3, 15, 25]] = -1e6
+    expected = np.isin(np.arange(30), [3, 25])  # of twelve and of ten; the other branch has eight
+    np.testing.assert_array_equal(failures_with_value(PLACES, values, active), expected)
 
 
 def test_penalties_of_two_sizes_are_failures() -> None:

@@ -194,6 +194,22 @@ def test_a_renamed_parameter_does_not_end_the_search(
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
+def test_penalties_inside_a_branch_do_not_bend_the_model(name: str) -> None:
+    """They count as failures; as values they left two of these three studies above 1e-5."""
+
+    def objective(trial: Trial) -> float:
+        kind = trial.suggest_categorical("kind", ["a", "b"])
+        x, y = (trial.suggest_float(f"{kind}_{axis}", 0.0, 1.0) for axis in "xy")
+        if x + y > 1.1:
+            return 1e6
+        return (x - 0.6) ** 2 + (y - 0.3) ** 2 + (kind == "a")
+
+    study = optuna.create_study(sampler=SAMPLERS[name](seed=0))
+    study.optimize(objective, n_trials=50)
+    assert study.best_value < 1e-6
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
 def test_an_enqueued_number_may_be_a_text(name: str) -> None:
     """As from a file: Optuna hands it to the objective as it is."""
 

@@ -246,15 +246,17 @@ def test_conditional_study_is_stopped_and_resumes() -> None:
         assert one.history(study) == other.history(again)
 
 
-def test_only_infinite_values_fail_where_parameters_are_conditional() -> None:
-    """A branch may be far worse than another one until it is tuned."""
+def test_each_branch_says_what_is_usual_in_it() -> None:
+    """A branch may be far worse than another one until it is tuned; a penalty in it fails."""
     study, terminator = new_study(), RegretGapTerminator()
     sampled = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    sampled.optimize(_branches, n_trials=20)
-    for trial, value in zip(sampled.trials, [*range(17), 1e9, math.inf, 20], strict=True):
-        add(study, trial.params, value, distributions=trial.distributions)
+    sampled.optimize(_branches, n_trials=40)
+    for index, trial in enumerate(sampled.trials):
+        value = (trial.value or 0.0) + (1e4 if trial.params["k"] == "a" else 0.0)
+        penalty = {35: 1e9, 38: math.inf}.get(index, value)
+        add(study, trial.params, penalty, distributions=trial.distributions)
     terminator.evaluate(study)
-    assert [r.n_trials for r in terminator.history(study) if r.has_failed] == [19]
+    assert [r.n_trials for r in terminator.history(study) if r.has_failed] == [36, 39]
 
 
 # ------------------------------------------------------------------------------- sampler's estimate

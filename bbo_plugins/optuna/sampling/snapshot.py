@@ -511,7 +511,7 @@ def _snapshot(
     objectives, n_infinite = _objectives(
         [replace(everything, noise_variance=one if knows_noise else None) for one in noise.T],
         known,
-        is_conditional=placed.space.is_conditional,
+        placed.space,
     )
     return Snapshot(
         number=number,
@@ -536,22 +536,21 @@ def _snapshot(
 
 
 def _objectives(
-    objectives: Sequence[Observations], known: Sequence[TrialRow], *, is_conditional: bool
+    objectives: Sequence[Observations], known: Sequence[TrialRow], space: SearchSpace
 ) -> tuple[tuple[Observations, ...], int]:
     """Return the observations of k objectives, and how many infinite values they have.
 
     Args:
         objectives: The observations with values that are still to be set.
         known: The n trials that they are of.
-        is_conditional: Whether parameters are conditional.
+        space: Where they are.
     """
     X, complete = objectives[0].X, objectives[0].complete
     has_failed = np.zeros(len(known), dtype=np.bool_)
     if objectives[0].constraints is None:
         values = np.array([row.values for row in known], dtype=np.float64)
-        has_failed = failures_with_value(
-            X, values.reshape(-1, len(objectives)), only_infinite=is_conditional
-        )
+        values = values.reshape(len(known), len(objectives))
+        has_failed = failures_with_value(X, values, space.active(X))
     counted = complete & ~has_failed
     result, n_infinite = [], 0
     for j, objective in enumerate(objectives):

@@ -135,7 +135,7 @@ class CompletedTrials:
         end = max(map(finished_at, rows))
         latest = [latest_of(completion, until=end) for completion in order]
         values = np.array([row.values for row in latest], dtype=np.float64)
-        has_failed = failures_with_value(X, values, only_infinite=space.is_conditional)
+        has_failed = failures_with_value(X, values, space.active(X))
         y, n_infinite = finite_values(latest)
         return cls(
             space=space,
