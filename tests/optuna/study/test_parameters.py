@@ -20,6 +20,8 @@ from bbo_plugins.space import Split
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from optuna.distributions import BaseDistribution
+
 
 @pytest.mark.filterwarnings("ignore:The distribution is specified by")
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def learner_of(*runs: tuple[int, dict[str, float]]) -> ParameterLearner:
     learner = ParameterLearner()
     names = [params for count, params in runs for _ in range(count)]
     for number, params in enumerate(names):
-        ranges = dict.fromkeys(params, FloatDistribution(0.0, 1.0))
+        ranges: dict[str, BaseDistribution] = {n: FloatDistribution(0.0, 1.0) for n in params}
         trial = create_trial(params=params, distributions=ranges, value=0.0)
         trial.number = number
         learner.add(trial)
