@@ -36,8 +36,8 @@ class Observations:
     Attributes:
         X: Evaluated points of the unit cube, shape (n, d).
         y: Their objective values, maximized, finite, shape (n,).
-        complete: False for a value that is not final (a pruned trial's): it informs the model but
-            cannot be the incumbent, shape (n,).
+        complete: False for a value that is not final (a pruned trial's) or says nothing: it cannot
+            be the incumbent, shape (n,).
         pending: Points being evaluated elsewhere, shape (p, d).
         noise_variance: Known noise variances in squared units of ``y``, NaN where unknown, shape
             (n,), or None.
@@ -105,8 +105,10 @@ class Observations:
 
     @property
     def has_known_noise(self) -> bool:
-        """Whether a known noise variance is larger than 0."""
-        return self.noise_variance is not None and bool((self.noise_variance > 0.0).any())
+        """Whether a known noise variance of a complete trial is larger than 0."""
+        if self.noise_variance is None:
+            return False
+        return bool((self.noise_variance[self.complete] > 0.0).any())
 
     def repeats_agree(self, space: SearchSpace) -> bool:
         """Whether some points were evaluated again, and each that was had the same value each time.

@@ -4,11 +4,12 @@ A trial's part in it, by its state:
 
 ========  ========================================================================================
 COMPLETE  an observation of all objectives, an infinite value as the best or worst finite one; but
-          if no trial reports a constraint, one whose value is infinitely bad or far worse than
-          usual is as FAIL (:func:`~bbo_plugins.methods.observations.failures_with_value`)
+          one whose value is infinitely bad or far worse than usual
+          (:func:`~bbo_plugins.methods.observations.failures_with_value`) is as FAIL, unless a
+          constraint is violated: then it is an observation of the constraints only
 PRUNED    its last intermediate value, if finite, is an observation that is not complete and not
           better than the lower median of the complete ones: it was cut off for being bad; without a
-          report, with one that is not finite, or far worse than usual as above, as FAIL
+          report or with one that is not finite, as FAIL; with one far worse than usual, as above
 RUNNING   a pending point if its parameters are known: proposed, enqueued, or suggested already; no
           more once some tens of later trials have finished, as its worker is probably dead
 FAIL      a failed point if it asked for any parameter: no observation, but not a point to suggest
@@ -70,6 +71,7 @@ from bbo_plugins.optuna.study.trials import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
@@ -78,6 +80,8 @@ if TYPE_CHECKING:
 
 _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
 _MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
+
+_VOID_NOISE = 100.0  # standard deviation of a value that says nothing, in ranges of the usual ones
 
 # A running trial that so many later ones have overtaken counts as dead: its worker cannot tell. For
 # each later trial that still runs, hence for each worker, it takes a few more. That is more than
@@ -546,12 +550,15 @@ def _objectives(
         space: Where they are.
     """
     X, complete = objectives[0].X, objectives[0].complete
-    has_failed = np.zeros(len(known), dtype=np.bool_)
-    if objectives[0].constraints is None:
-        values = np.array([row.values for row in known], dtype=np.float64)
-        values = values.reshape(len(known), len(objectives))
-        has_failed = failures_with_value(X, values, space.active(X))
-    counted = complete & ~has_failed
+    values = np.array([row.values for row in known], dtype=np.float64)
+    has_failed = failures_with_value(
+        X, values.reshape(len(known), len(objectives)), space.active(X)
+    )
+    is_void = np.zeros_like(has_failed)
+    if objectives[0].constraints is not None:
+        is_void[:] = has_failed & (objectives[0].constraints > 0.0).any(axis=1)
+        has_failed &= ~is_void
+    counted = complete & ~has_failed & ~is_void
     result, n_infinite = [], 0
     for j, objective in enumerate(objectives):
         y, n_clipped = finite_values(known, j)
@@ -559,9 +566,29 @@ def _objectives(
             lower_median = np.quantile(y[counted], 0.5, method="lower")
             y[~complete] = np.minimum(y[~complete], lower_median)
         one = replace(objective, y=y)
+        if is_void.any() and not (is_void | has_failed).all():
+            one = _with_void_values(one, is_void, usual=y[~(is_void | has_failed)])
         result.append(one.with_failures(has_failed) if has_failed.any() else one)
         n_infinite += n_clipped
     return tuple(result), n_infinite
+
+
+def _with_void_values(
+    observations: Observations, is_void: NDArray[np.bool_], *, usual: FloatArray
+) -> Observations:
+    """Return the observations with values at ``is_void`` (n,) that say next to nothing.
+
+    The trials teach where the constraints hold, which they violate. Their values become the worst
+    of the ``usual`` ones (u,), with noise far beyond the range of these.
+    """
+    y = np.where(is_void, usual.min(), observations.y)
+    noise = observations.noise_variance
+    noise = np.full(len(y), np.nan) if noise is None else noise
+    scale = _VOID_NOISE * (float(np.ptp(usual)) or 1.0)
+    noise = np.where(is_void, scale**2, noise)
+    return replace(
+        observations, y=y, noise_variance=noise, complete=observations.complete & ~is_void
+    )
 
 
 _NOTES = {

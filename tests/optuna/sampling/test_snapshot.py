@@ -102,20 +102,29 @@ def test_a_penalty_is_read_as_a_failure(penalty: float) -> None:
     assert len(seen.still_failed) == len(rejected)
 
 
-def test_under_constraints_every_value_counts() -> None:
-    """A trial that reports how far it is from being feasible teaches that, whatever its value."""
-    values = [*np.random.default_rng(0).normal(size=12).tolist(), -1e6, -math.inf]
+def test_a_penalty_where_a_constraint_is_violated_teaches_the_constraint_only() -> None:
+    """Its value has so much noise that it says nothing; where none is violated it is a failure."""
+    values = np.random.default_rng(0).normal(size=12).tolist()
     trials = [
-        finished(i / 2, value, attributes={"constraints": [float(i)]})
-        for i, value in enumerate(values)
+        finished(i / 2, value, attributes={"constraints": [constraint]})
+        for i, (value, constraint) in enumerate(
+            [*zip(values, np.arange(-6.0, 6.0), strict=True), (-1e6, 7.0), (-math.inf, 8.0)]
+        )
     ]
-    seen = look(study_of(*trials)).observations
-    np.testing.assert_array_equal(seen.y, [*values[:13], -1e6])
-    assert seen.failed is None
+    last = finished(9.0, -1e6, attributes={"constraints": [-1.0]})
+    seen = look(study_of(*trials, last)).observations
+    np.testing.assert_array_equal(seen.y, [*values, min(values), min(values)])
+    assert seen.constraints is not None
+    np.testing.assert_array_equal(seen.constraints[:, 0], [*np.arange(-6.0, 6.0), 7.0, 8.0])
+    assert seen.noise_variance is not None
+    assert np.isnan(seen.noise_variance[:12]).all()
+    assert (seen.noise_variance[12:] > 1000.0 * np.ptp(values) ** 2).all()
+    assert not seen.has_known_noise  # the objective's values have none
+    np.testing.assert_array_equal(seen.still_failed, look(study_of(last)).observations.X)
 
 
 def test_a_branch_may_be_far_worse_until_it_is_tuned() -> None:
-    """With conditional parameters only infinitely bad values are failures."""
+    """In a branch with fewer than ten usual values only infinitely bad ones are failures."""
     a, b = {"k": KIND, "x": X}, {"k": KIND, "y": X}
     values = [*np.random.default_rng(0).normal(size=14).tolist(), -1e6, -math.inf]
     study = study_of(
