@@ -56,7 +56,7 @@ _LEAST_GAIN = 2.0
 
 
 def fit_validity(
-    X: FloatArray, failed: FloatArray, features: FeatureMap
+    X: FloatArray, failed: FloatArray, features: FeatureMap, *, n_left_out: int = 0
 ) -> tuple[Validity | None, tuple[str, ...]]:
     """Return the model of :meth:`Validity.of`, if it can be fitted and predicts failures.
 
@@ -64,13 +64,14 @@ def fit_validity(
         X: Points that were evaluated, shape (n, d).
         failed: Points that failed, the latest ones last, shape (f, d), f >= 1.
         features: The kernel's feature map.
+        n_left_out: How many more points were evaluated.
 
     Returns:
         The model, None where there is none; and a note if it could not be fitted.
     """
     try:
         model = Validity.of(X, failed, features)
-        is_useful = len(failed) > len(X) or model.predictive_gain > _LEAST_GAIN
+        is_useful = len(failed) > len(X) + n_left_out or model.predictive_gain > _LEAST_GAIN
     except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
         reason = reason_of(error)
         note = f"no model of where evaluations fail could be fitted ({reason}), so none is used"

@@ -253,7 +253,10 @@ class Models:
         )
         constraints = fit_constraints(training, plain, starts[len(objectives) :])
         failed = training.still_failed
-        validity, notes = fit_validity(training.X, failed, plain) if len(failed) else (None, ())
+        validity, notes = None, ()
+        if len(failed):
+            left_out = training.n_left_out
+            validity, notes = fit_validity(training.X, failed, plain, n_left_out=left_out)
         known = space.snap(training.X)
         in_place = np.array_equal(known, training.X)
         means = [

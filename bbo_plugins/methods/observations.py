@@ -46,6 +46,7 @@ class Observations:
         failed: Points at which an evaluation failed, shape (f, d), or None.
         n_beside: How many others were pending when each point was suggested, shape (n,), or None
             for none.
+        n_left_out: How many more points were evaluated, which are too many to be modeled.
 
     Raises:
         ValueError: The shapes disagree or a target is not finite.
@@ -59,6 +60,7 @@ class Observations:
     constraints: FloatArray | None = None
     failed: FloatArray | None = None
     n_beside: IntArray | None = None
+    n_left_out: int = 0
 
     def __post_init__(self) -> None:
         """Check shapes and finiteness."""
@@ -95,13 +97,17 @@ class Observations:
         return np.array(still).reshape(len(still), self.X.shape[1])
 
     @property
+    def mostly_failed(self) -> bool:
+        """Whether more points failed than have a value."""
+        return len(self.still_failed) > len(self.y) + self.n_left_out
+
+    @property
     def presumed_bad(self) -> FloatArray:
         """The latest failed points (f, d), if more failed than have a value; else none.
 
         Then a model of the few values promises much wherever it has none, and should know them.
         """
-        failed = self.still_failed
-        return failed[-LATEST_FAILED:] if len(failed) > len(self.y) else failed[:0]
+        return self.still_failed[-LATEST_FAILED:] if self.mostly_failed else self.X[:0]
 
     @property
     def has_known_noise(self) -> bool:
@@ -165,7 +171,8 @@ class Observations:
     def with_failures(self, failed: NDArray[np.bool_]) -> Observations:
         """Return these observations with the evaluated points at ``failed`` (n,) as failed ones."""
         kept = self.take(np.flatnonzero(~failed))
-        return replace(kept, failed=np.concatenate([kept.still_failed, self.X[failed]]))
+        all_failed = np.concatenate([kept.still_failed, self.X[failed]])
+        return replace(kept, failed=all_failed, n_left_out=self.n_left_out)
 
     def take(self, rows: IntArray) -> Observations:
         """Return these observations with the evaluated points at ``rows`` (k,) only.
@@ -182,6 +189,7 @@ class Observations:
             constraints=None if constraints is None else constraints[rows],
             failed=self.still_failed,
             n_beside=None if self.n_beside is None else self.n_beside[rows],
+            n_left_out=self.n_left_out + len(self.y) - len(rows),
         )
 
 

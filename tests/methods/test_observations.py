@@ -73,6 +73,17 @@ def test_what_matters_under_constraints() -> None:
         assert none.center is None
 
 
+def test_whether_most_failed_is_a_matter_of_all_points() -> None:
+    """Also of those that are too many to be modeled; failed points then count as bad ones."""
+    X = np.linspace(0.0, 1.0, 10)[:, None]
+    known = observe(X[:6], np.arange(6.0), failed=X[6:])
+    for rows in (np.arange(6), np.arange(2)):
+        part = known.take(rows)
+        assert not part.mostly_failed
+        assert len(part.presumed_bad) == 0
+    assert known.with_failures(np.arange(6) < 2).take(np.arange(2)).mostly_failed
+
+
 def test_repeats_agree_once_three_had_the_same_value() -> None:
     """One is enough under conditions; a pruned trial is no repeat, and known noise is noise."""
     box, kind = unit_box(1), Dimension.categorical(["a", "b"])

@@ -131,6 +131,8 @@ def test_where_most_points_fail_they_are_no_accidents() -> None:
     points = np.random.default_rng(0).random((8, 2))
     assert fit_validity(points[:1], points[1:], FEATURES)[0] is not None
     assert fit_validity(points[1:], points[:1], FEATURES)[0] is None
+    # Whether most fail does not depend on how many of the others are modeled.
+    assert fit_validity(points[:1], points[1:], FEATURES, n_left_out=20)[0] is None
 
 
 @pytest.mark.parametrize("name", ["gp_bo", "go_ucb"])

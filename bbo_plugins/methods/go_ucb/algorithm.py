@@ -171,7 +171,9 @@ def suggest_by_model(
     if len(pending):
         # The same bound of workers that think at the same time has its maxima at nearly one place.
         multiplier *= math.exp(_LOG_MULTIPLIER[is_noisy] + rng.standard_normal())
-    validity, notes = fit_validity(data.X, failed, features) if len(failed) else (None, ())
+    validity, notes = None, ()
+    if len(failed):
+        validity, notes = fit_validity(data.X, failed, features, n_left_out=data.n_left_out)
     acquisition = upper_bound(
         NetworkPosterior(objective, features),
         multiplier,
