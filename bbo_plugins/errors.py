@@ -13,10 +13,13 @@ from __future__ import annotations
 import math
 import numbers
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+# What a fit raises whose data are beyond floating point or memory; LinAlgError is a ValueError.
+UNUSABLE: Final = (ArithmeticError, MemoryError, ValueError)
 
 
 class BBOPluginsError(Exception):

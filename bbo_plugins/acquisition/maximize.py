@@ -103,6 +103,23 @@ class TrustRegion:
         return np.minimum(self.center + 0.5 * self.length, 1.0)
 
 
+@dataclass(frozen=True)
+class Exclusions:
+    """Points that are not to be suggested.
+
+    Attributes:
+        known: Points not to be suggested unless the space is exhausted, shape (e, d).
+        avoided: Points being evaluated elsewhere, and accidents, shape (p, d): none of them is
+            suggested unless the space is exhausted, and none near them if there is another
+            candidate.
+        clearance: What is near each of those, by :func:`clearance_of`, shape (p,).
+    """
+
+    known: FloatArray
+    avoided: FloatArray
+    clearance: FloatArray | float = CLOSE
+
+
 def length_after(y: FloatArray, n_startup: int, n_beside: IntArray | None = None) -> float:
     """Return the length of the region after values ``y`` (n,), maximized, in the order of trials.
 
@@ -248,9 +265,7 @@ def maximize(
     rng: np.random.Generator,
     length_scales: FloatArray,
     anchors: FloatArray,
-    excluded: FloatArray | None = None,
-    avoided: FloatArray | None = None,
-    clearance: FloatArray | float = CLOSE,
+    exclusions: Exclusions | None = None,
 ) -> FloatArray:
     """Return a representable point of the unit cube with a high acquisition value.
 
@@ -260,33 +275,25 @@ def maximize(
         rng: Source of the candidates.
         length_scales: Typical distance over which the function varies, per dimension, shape (d,).
         anchors: Promising points whose surroundings are searched too, shape (k, d).
-        excluded: Points that must not be returned unless the space is exhausted, shape (e, d).
-        avoided: Points being evaluated elsewhere, and accidents, shape (p, d): none of them is
-            returned unless the space is exhausted, and none near them if there is another
-            candidate.
-        clearance: What is near each of them, by :func:`clearance_of`, shape (p,).
+        exclusions: Points not to be returned; None for none.
 
     Returns:
         The point, shape (d,).
     """
     d, size = len(space), space.size
-    excluded = np.empty((0, d)) if excluded is None else excluded
-    avoided = np.empty((0, d)) if avoided is None else avoided
     scale = np.minimum(length_scales, 1.0)
     function = _on_active(acquisition, space)
     box = _Box(function, space, np.zeros(d), np.ones(d), scale, _CUBE_BUDGET)
     if size is not None and size <= _MAX_ENUMERATED:
         points = space.enumerate()
-        return best_allowed(points, box.value(points), excluded, avoided, clearance, space, rng)
+        return best_allowed(points, box.value(points), exclusions, space, rng)
     sobol = shifted_sobol(_N_CANDIDATES, d, rng)
     near = around_anchors(anchors, _N_AROUND_ANCHORS, space, scale, rng)
     candidates = space.snap(np.concatenate([sobol, near]))
     values = box.value(candidates)
     starts = candidates[_distant_best(candidates / scale, values)]
     order = np.argsort(-values, kind="stable")[:_START_POOL]
-    return _best_of(
-        box, starts, candidates[order], values[order], excluded, avoided, clearance, rng
-    )
+    return _best_of(box, starts, candidates[order], values[order], exclusions, rng)
 
 
 def maximize_in_region(
@@ -295,9 +302,7 @@ def maximize_in_region(
     region: TrustRegion,
     *,
     rng: np.random.Generator,
-    excluded: FloatArray,
-    avoided: FloatArray,
-    clearance: FloatArray | float,
+    exclusions: Exclusions,
 ) -> FloatArray:
     """Return a representable point of the region with a high acquisition value.
 
@@ -306,11 +311,7 @@ def maximize_in_region(
         space: The search space that says which points are representable.
         region: Where to search; its center is representable.
         rng: Source of the candidates.
-        excluded: Points not to be returned unless the space is exhausted, shape (e, d).
-        avoided: Points being evaluated elsewhere, and accidents, shape (p, d): none of them is
-            returned unless the space is exhausted, and none near them if there is another
-            candidate.
-        clearance: What is near each of them, by :func:`clearance_of`, shape (p,).
+        exclusions: Points not to be returned.
 
     Returns:
         The point, shape (d,).
@@ -323,9 +324,7 @@ def maximize_in_region(
     values = box.value(candidates)
     order = np.argsort(-values, kind="stable")
     starts = np.concatenate([candidates[order[:_N_REGION_STARTS]], region.center[None, :]])
-    return _best_of(
-        box, starts, candidates[order], values[order], excluded, avoided, clearance, rng
-    )
+    return _best_of(box, starts, candidates[order], values[order], exclusions, rng)
 
 
 def _best_of(
@@ -333,15 +332,13 @@ def _best_of(
     starts: FloatArray,
     candidates: FloatArray,
     values: FloatArray,
-    excluded: FloatArray,
-    avoided: FloatArray,
-    clearance: FloatArray | float,
+    exclusions: Exclusions | None,
     rng: np.random.Generator,
 ) -> FloatArray:
     """Return the best allowed one of what the starts lead to and the candidates."""
     X, optima = _improve(box, starts, rng)
     X, values = np.concatenate([X, candidates]), np.concatenate([optima, values])
-    return best_allowed(X, values, excluded, avoided, clearance, box.space, rng)
+    return best_allowed(X, values, exclusions, box.space, rng)
 
 
 def _box(acquisition: Acquisition, space: SearchSpace, region: TrustRegion) -> _Box:
@@ -483,21 +480,20 @@ def clearance_of(
 def best_allowed(
     X: FloatArray,
     values: FloatArray,
-    excluded: FloatArray,
-    avoided: FloatArray,
-    clearance: FloatArray | float,
+    exclusions: Exclusions | None,
     space: SearchSpace,
     rng: np.random.Generator,
 ) -> FloatArray:
     """Return the best of ``X`` that may be suggested; a repeat only if the space is exhausted."""
     order = np.argsort(-values, kind="stable")
     X, values = space.with_inactive_set(X[order]), values[order]
-    if not len(excluded) and not len(avoided):
+    if exclusions is None:
         return np.asarray(X[0])
-    taken = keys_inside(np.concatenate([excluded, avoided]), space)
+    known, avoided = exclusions.known, exclusions.avoided
+    taken = keys_inside(np.concatenate([known, avoided]), space)
     preferred = values > -np.inf
     if len(avoided):
-        preferred &= (space.distances(X, avoided) >= clearance).all(axis=1)
+        preferred &= (space.distances(X, avoided) >= exclusions.clearance).all(axis=1)
     allowed = (row for row, key in enumerate(_keys(X)) if key not in taken)
     first = next(allowed, None)
     if first is None:

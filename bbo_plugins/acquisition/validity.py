@@ -40,7 +40,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import log_ndtr
 
 from bbo_plugins.acquisition import functions
-from bbo_plugins.errors import reason_of
+from bbo_plugins.errors import UNUSABLE, reason_of
 from bbo_plugins.gp.fit import fit_map
 from bbo_plugins.gp.posterior import GaussianProcess
 
@@ -72,7 +72,7 @@ def fit_validity(
     try:
         model = Validity.of(X, failed, features)
         is_useful = len(failed) > len(X) + n_left_out or model.predictive_gain > _LEAST_GAIN
-    except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
+    except UNUSABLE as error:
         reason = reason_of(error)
         note = f"no model of where evaluations fail could be fitted ({reason}), so none is used"
         return None, (note,)

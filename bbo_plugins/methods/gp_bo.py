@@ -47,6 +47,7 @@ from bbo_plugins.acquisition.functions import (
 )
 from bbo_plugins.acquisition.maximize import (
     Acquisition,
+    Exclusions,
     TrustRegion,
     clearance_of,
     length_after,
@@ -113,7 +114,6 @@ class Options:
 
 
 DEFAULT_OPTIONS: Final = Options()
-UNUSABLE: Final = (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError)  # data or model
 
 
 @one_blas_thread()
@@ -140,7 +140,7 @@ def suggest(
     """
     try:
         return _suggest_by_model(space, observations, rng, options)
-    except UNUSABLE as error:
+    except errors.UNUSABLE as error:
         return random_point(space, rng, error)
 
 
@@ -252,11 +252,12 @@ class Models:
             for one, center, start in zip(objectives, centers, starts, strict=False)
         )
         constraints = fit_constraints(training, plain, starts[len(objectives) :])
-        failed = training.still_failed
-        validity, notes = None, ()
-        if len(failed):
-            left_out = training.n_left_out
-            validity, notes = fit_validity(training.X, failed, plain, n_left_out=left_out)
+        failed, n_left_out = training.still_failed, training.n_left_out
+        validity, notes = (
+            fit_validity(training.X, failed, plain, n_left_out=n_left_out)
+            if len(failed)
+            else (None, ())
+        )
         known = space.snap(training.X)
         in_place = np.array_equal(known, training.X)
         means = [
@@ -357,21 +358,17 @@ def maximized(
         options: Noise and criterion.
         region: Where to search; None for the whole cube.
     """
-    known, failed = objectives[0], models.training.still_failed
+    known = objectives[0]
     unrepeated = options.deterministic or all(one.repeats_agree(space) for one in objectives)
-    excluded = np.concatenate([known.X, failed]) if unrepeated else failed
-    avoided = np.concatenate([known.pending, failed[:0] if models.validity else failed])
-    clearance = clearance_of(avoided, known.X, space, noisy=not _is_noiseless(models))
+    exclusions = exclusions_of(
+        known,
+        space,
+        unrepeated=unrepeated,
+        accidents=models.validity is None,
+        noisy=not _is_noiseless(models),
+    )
     if region is not None:
-        x = maximize_in_region(
-            acquisition,
-            space,
-            region,
-            rng=rng,
-            excluded=excluded,
-            avoided=avoided,
-            clearance=clearance,
-        )
+        x = maximize_in_region(acquisition, space, region, rng=rng, exclusions=exclusions)
     else:
         x = maximize(
             acquisition,
@@ -379,9 +376,7 @@ def maximized(
             rng=rng,
             length_scales=models.least_length_scales,
             anchors=anchors,
-            excluded=excluded,
-            avoided=avoided,
-            clearance=clearance,
+            exclusions=exclusions,
         )
     return Suggestion(
         x=x,
@@ -389,6 +384,27 @@ def maximized(
         notes=models.notes,
         expected_gain=acquisition.expected_gain(x),
         criterion=name_of(options.criterion),
+    )
+
+
+def exclusions_of(
+    known: Observations, space: SearchSpace, *, unrepeated: bool, accidents: bool, noisy: bool
+) -> Exclusions:
+    """Return which points are not to be suggested.
+
+    Args:
+        known: What is known of the study.
+        space: The search space.
+        unrepeated: Whether no evaluated point is to be suggested again.
+        accidents: Whether failures say nothing about the points nearby.
+        noisy: Whether values have noise.
+    """
+    failed = known.still_failed
+    avoided = np.concatenate([known.pending, failed]) if accidents else known.pending
+    return Exclusions(
+        known=np.concatenate([known.X, failed]) if unrepeated else failed,
+        avoided=avoided,
+        clearance=clearance_of(avoided, known.X, space, noisy=noisy),
     )
 
 

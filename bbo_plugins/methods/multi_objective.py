@@ -54,6 +54,7 @@ from bbo_plugins.acquisition.hypervolume import (
     proper_front_of,
     reference_point,
 )
+from bbo_plugins.errors import UNUSABLE
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.targets import OutputTransform
@@ -105,7 +106,7 @@ def suggest(
         return gp_bo.suggest(space, combined, rng=rng, options=options)
     try:
         return _suggest_by_models(space, objectives, varying, rng, options)
-    except gp_bo.UNUSABLE as error:
+    except UNUSABLE as error:
         return gp_bo.random_point(space, rng, error)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from bbo_plugins.acquisition import maximize as module
 from bbo_plugins.acquisition.functions import AcquisitionName, ConstrainedAcquisition
 from bbo_plugins.acquisition.maximize import (
+    Exclusions,
     TrustRegion,
     clearance_of,
     length_after,
@@ -37,6 +38,18 @@ def of_process(process: GaussianProcess, kind: AcquisitionName) -> ConstrainedAc
     return ConstrainedAcquisition(kind, process, incumbent, 1.96)
 
 
+def _exclusions(
+    space: SearchSpace,
+    known: FloatArray | None = None,
+    avoided: FloatArray | None = None,
+    clearance: FloatArray | float = CLOSE,
+) -> Exclusions:
+    nothing = np.empty((0, len(space)))
+    return Exclusions(
+        nothing if known is None else known, nothing if avoided is None else avoided, clearance
+    )
+
+
 def _search(
     acquisition: ConstrainedAcquisition | Hill | Separable,
     space: SearchSpace,
@@ -57,7 +70,7 @@ def _search(
         rng=np.random.default_rng(seed),
         length_scales=length_scales,
         anchors=anchors,
-        excluded=excluded,
+        exclusions=_exclusions(space, known=excluded),
     )
     return x, float(acquisition.value(x[None, :])[0])
 
@@ -282,15 +295,12 @@ def _search_in_region(
     avoided: FloatArray | None = None,
     clearance: FloatArray | float = CLOSE,
 ) -> FloatArray:
-    nothing = np.empty((0, len(space)))
     x = maximize_in_region(
         Hill(top),
         space,
         region,
         rng=np.random.default_rng(0),
-        excluded=nothing if excluded is None else excluded,
-        avoided=nothing if avoided is None else avoided,
-        clearance=clearance,
+        exclusions=_exclusions(space, excluded, avoided, clearance),
     )
     assert x.shape == (len(space),)
     np.testing.assert_array_equal(space.snap(x[None, :])[0], x)

@@ -24,6 +24,7 @@ from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, random_process, unit_box
 
 if TYPE_CHECKING:
+    from bbo_plugins.acquisition.maximize import Exclusions
     from bbo_plugins.space.dimension import FloatArray
 from tests.oracles.steps import NAMES, bound_acquisition, dense_mean, smooth, step
 
@@ -183,7 +184,7 @@ def test_suggest_is_a_pure_function(acquisition: AcquisitionName, deterministic:
     observations = observe(
         X, smooth(X), pending=pending, noise_variance=noise, constraints=X[:, :1] - 0.6
     )
-    arrays = {k: v for k, v in vars(observations).items() if v is not None}
+    arrays = {k: v for k, v in vars(observations).items() if isinstance(v, np.ndarray)}
     before = {name: array.copy() for name, array in arrays.items()}
     options: dict[str, Any] = {"acquisition": acquisition, "deterministic": deterministic}
     cold = [step(observations, space, seed=5, **options) for _ in range(2)]
@@ -254,11 +255,11 @@ def test_without_noise_a_step_may_come_closer_to_pending_points(
     local_after: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tenth of the distance to the nearest evaluated point is kept from them, else half of it."""
-    kept: list[FloatArray] = []
+    kept: list[FloatArray | float] = []
 
-    def watched(*arguments: Any, clearance: FloatArray, **options: Any) -> Any:
-        kept.append(clearance)
-        return real(*arguments, clearance=clearance, **options)
+    def watched(*arguments: Any, exclusions: Exclusions, **options: Any) -> Any:
+        kept.append(exclusions.clearance)
+        return real(*arguments, exclusions=exclusions, **options)
 
     name = "maximize" if local_after is None else "maximize_in_region"
     real = getattr(gp_bo, name)

@@ -19,6 +19,7 @@ from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import observe, random_points, random_process, unit_box
 
 if TYPE_CHECKING:
+    from bbo_plugins.acquisition.maximize import Exclusions
     from bbo_plugins.methods.observations import Observations, Suggestion
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
@@ -143,11 +144,11 @@ def test_a_step_comes_closer_to_pending_points_if_no_objective_has_noise(
     is_noisy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Noise in one is enough to keep half of the distance to the nearest evaluated point."""
-    kept: list[FloatArray] = []
+    kept: list[FloatArray | float] = []
 
-    def spy(*arguments: Any, clearance: FloatArray, **options: Any) -> Any:
-        kept.append(clearance)
-        return real(*arguments, clearance=clearance, **options)
+    def spy(*arguments: Any, exclusions: Exclusions, **options: Any) -> Any:
+        kept.append(exclusions.clearance)
+        return real(*arguments, exclusions=exclusions, **options)
 
     name = "maximize"
     real = getattr(gp_bo, name)

@@ -149,7 +149,7 @@ def suggest(
     try:
         model = BilevelModel.fit(problem, data, warm_starts)
         chosen = query(problem, model, options, rng, n_queries=n_queries)
-    except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
+    except errors.UNUSABLE as error:
         note = f"no model could be used ({errors.reason_of(error)}), so the query fills the space"
         point = _far_point(problem, _asked(data[rarest]), rng)
         return Query(point, notes=(note,), function=rarest, reason="fallback")

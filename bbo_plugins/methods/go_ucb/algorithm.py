@@ -18,13 +18,9 @@ from bbo_plugins.acquisition.functions import (
     ConstraintModel,
     log_probability_of_feasibility,
 )
-from bbo_plugins.acquisition.maximize import (
-    TrustRegion,
-    clearance_of,
-    length_after,
-    maximize_in_region,
-)
+from bbo_plugins.acquisition.maximize import TrustRegion, length_after, maximize_in_region
 from bbo_plugins.acquisition.validity import Validity, fit_validity
+from bbo_plugins.errors import UNUSABLE
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import training_subset
@@ -34,7 +30,7 @@ from bbo_plugins.methods.go_ucb.surrogate import (
     WarmNetwork,
     inputs,
 )
-from bbo_plugins.methods.gp_bo import UNUSABLE, random_point
+from bbo_plugins.methods.gp_bo import exclusions_of, random_point
 from bbo_plugins.methods.observations import Suggestion
 
 if TYPE_CHECKING:
@@ -171,36 +167,44 @@ def suggest_by_model(
     if len(pending):
         # The same bound of workers that think at the same time has its maxima at nearly one place.
         multiplier *= math.exp(_LOG_MULTIPLIER[is_noisy] + rng.standard_normal())
-    validity, notes = None, ()
-    if len(failed):
-        validity, notes = fit_validity(data.X, failed, features, n_left_out=data.n_left_out)
+    validity, notes = (
+        fit_validity(data.X, failed, features, n_left_out=data.n_left_out)
+        if len(failed)
+        else (None, ())
+    )
     acquisition = upper_bound(
         NetworkPosterior(objective, features),
         multiplier,
         incumbent,
-        tuple(
-            ConstraintModel(
-                NetworkPosterior(one.condition_on_pending(pending, one.ball), features), one.limit
-            )
-            for one in constraints
-        ),
+        _constraint_models(constraints, pending, features),
         validity,
         only_feasibility=not eligible.any(),
     )
     # Among infinitely many points, one close by teaches as much as a repeat, and more.
     unrepeated = options.deterministic or space.size is None or observations.repeats_agree(space)
-    avoided = np.concatenate([observations.pending, failed[:0] if validity else failed])
     x = maximize_in_region(
         acquisition,
         space,
         region,
         rng=rng,
-        excluded=np.concatenate([observations.X, failed]) if unrepeated else failed,
-        avoided=avoided,
-        clearance=clearance_of(avoided, observations.X, space, noisy=is_noisy),
+        exclusions=exclusions_of(
+            observations, space, unrepeated=unrepeated, accidents=validity is None, noisy=is_noisy
+        ),
     )
     warm_starts = tuple(model.warm_start for model in (surrogate, *constraints))
     return Suggestion(x, warm_starts, notes=notes, criterion=FIT_NAME)
+
+
+def _constraint_models(
+    constraints: Sequence[NetworkSurrogate], pending: FloatArray, features: FeatureMap
+) -> tuple[ConstraintModel, ...]:
+    """Return the constraints' posteriors after the inputs ``pending`` (q, u)."""
+    return tuple(
+        ConstraintModel(
+            NetworkPosterior(one.condition_on_pending(pending, one.ball), features), one.limit
+        )
+        for one in constraints
+    )
 
 
 def _fit(

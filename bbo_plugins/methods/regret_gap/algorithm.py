@@ -115,7 +115,7 @@ def evaluate(
             model = _model(X, z, features, rule, shared, warm_start)
             left, notes = model.warm_start, model.notes
             value, terms = _criterion(space, X, y, model, targets.std, rule, seed)
-        except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
+        except errors.UNUSABLE as error:
             notes = (f"no model could be used ({errors.reason_of(error)}), so there is no signal",)
     threshold = rule.threshold_of(value, terms, targets.std, previous, fold_scores)
     record = replace(made, value=value, threshold=threshold, terms=terms)
