@@ -47,9 +47,7 @@ from bbo_plugins.acquisition.functions import (
 )
 from bbo_plugins.acquisition.maximize import (
     Acquisition,
-    Exclusions,
     TrustRegion,
-    clearance_of,
     length_after,
     maximize,
     maximize_in_region,
@@ -235,6 +233,7 @@ class Models:
             options: Noise, criterion and warm starts.
         """
         training, plain = objectives[0], replace(features, trend=False)
+        valued = [one.valued for one in objectives]
         n_models = len(objectives) + len(training.reported_constraints)
         starts = [*options.warm_starts, *([None] * n_models)][:n_models]
         fitted = tuple(
@@ -249,7 +248,7 @@ class Models:
                 criterion=options.criterion,
                 marginal_start=options.marginal_start,
             )
-            for one, center, start in zip(objectives, centers, starts, strict=False)
+            for one, center, start in zip(valued, centers, starts, strict=False)
         )
         constraints = fit_constraints(training, plain, starts[len(objectives) :])
         failed, n_left_out = training.still_failed, training.n_left_out
@@ -259,7 +258,7 @@ class Models:
             else (None, ())
         )
         known = space.snap(training.X)
-        in_place = np.array_equal(known, training.X)
+        in_place = np.array_equal(known, valued[0].X)
         means = [
             one.process.mean_at_observations if in_place else one.process.predict_mean(known)
             for one in fitted
@@ -360,8 +359,7 @@ def maximized(
     """
     known = objectives[0]
     unrepeated = options.deterministic or all(one.repeats_agree(space) for one in objectives)
-    exclusions = exclusions_of(
-        known,
+    exclusions = known.exclusions(
         space,
         unrepeated=unrepeated,
         accidents=models.validity is None,
@@ -384,27 +382,6 @@ def maximized(
         notes=models.notes,
         expected_gain=acquisition.expected_gain(x),
         criterion=name_of(options.criterion),
-    )
-
-
-def exclusions_of(
-    known: Observations, space: SearchSpace, *, unrepeated: bool, accidents: bool, noisy: bool
-) -> Exclusions:
-    """Return which points are not to be suggested.
-
-    Args:
-        known: What is known of the study.
-        space: The search space.
-        unrepeated: Whether no evaluated point is to be suggested again.
-        accidents: Whether failures say nothing about the points nearby.
-        noisy: Whether values have noise.
-    """
-    failed = known.still_failed
-    avoided = np.concatenate([known.pending, failed]) if accidents else known.pending
-    return Exclusions(
-        known=np.concatenate([known.X, failed]) if unrepeated else failed,
-        avoided=avoided,
-        clearance=clearance_of(avoided, known.X, space, noisy=noisy),
     )
 
 

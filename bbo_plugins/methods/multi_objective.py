@@ -234,7 +234,8 @@ def _centers(objectives: Sequence[Observations]) -> list[float | None]:
     if not len(Y):
         return [None] * len(objectives)
     worst: list[float] = front_of(Y).min(axis=0).tolist()
-    return [min(low, float(np.median(one.y))) for low, one in zip(worst, objectives, strict=True)]
+    medians = [float(np.median(one.valued.y)) for one in objectives]
+    return [min(low, median) for low, median in zip(worst, medians, strict=True)]
 
 
 def _worth(Y: FloatArray) -> FloatArray:
@@ -251,7 +252,7 @@ def combine(objectives: Sequence[Observations], rng: np.random.Generator) -> Obs
     """
     weights = rng.dirichlet(np.ones(len(objectives)))
     centered = [*zip(objectives, _centers(objectives), strict=True)]
-    maps = [OutputTransform.fit(one.y, center=center) for one, center in centered]
+    maps = [OutputTransform.fit(one.valued.y, center=center) for one, center in centered]
     of_objective = [*zip(maps, objectives, strict=True)]
     Z = np.column_stack([transform.forward(one.y) for transform, one in of_objective])
     eligible = objectives[0].eligible

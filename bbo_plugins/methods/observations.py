@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from bbo_plugins.acquisition.maximize import Exclusions, clearance_of
 from bbo_plugins.gp.kernels import left_factor, right_factor, squared_distances
 from bbo_plugins.gp.targets import MAD_TO_STD
 
@@ -36,13 +37,15 @@ class Observations:
     Attributes:
         X: Evaluated points of the unit cube, shape (n, d).
         y: Their objective values, maximized, finite, shape (n,).
-        complete: False for a value that is not final (a pruned trial's) or says nothing: it cannot
-            be the incumbent, shape (n,).
+        complete: False for a value that is not final (a pruned trial's): it informs the model but
+            cannot be the incumbent, shape (n,).
         pending: Points being evaluated elsewhere, shape (p, d).
         noise_variance: Known noise variances in squared units of ``y``, NaN where unknown, shape
             (n,), or None.
         constraints: Constraint values, positive where violated, NaN where unknown, shape (n, m),
             or None.
+        has_value: False for a point that teaches the constraints only, as its value says nothing,
+            shape (n,); None if all have one.
         failed: Points at which an evaluation failed, shape (f, d), or None.
         n_beside: How many others were pending when each point was suggested, shape (n,), or None
             for none.
@@ -58,6 +61,7 @@ class Observations:
     pending: FloatArray
     noise_variance: FloatArray | None = None
     constraints: FloatArray | None = None
+    has_value: NDArray[np.bool_] | None = None
     failed: FloatArray | None = None
     n_beside: IntArray | None = None
     n_left_out: int = 0
@@ -74,6 +78,8 @@ class Observations:
             expected["failed"] = (self.failed, (len(self.failed), d))
         if self.n_beside is not None:
             expected["n_beside"] = (self.n_beside, (n,))
+        if self.has_value is not None:
+            expected["has_value"] = (self.has_value, (n,))
         if self.noise_variance is not None:
             expected["noise_variance"] = (self.noise_variance, (n,))
         if self.constraints is not None:
@@ -111,10 +117,8 @@ class Observations:
 
     @property
     def has_known_noise(self) -> bool:
-        """Whether a known noise variance of a complete trial is larger than 0."""
-        if self.noise_variance is None:
-            return False
-        return bool((self.noise_variance[self.complete] > 0.0).any())
+        """Whether a known noise variance is larger than 0."""
+        return self.noise_variance is not None and bool((self.noise_variance > 0.0).any())
 
     def repeats_agree(self, space: SearchSpace) -> bool:
         """Whether some points were evaluated again, and each that was had the same value each time.
@@ -124,8 +128,9 @@ class Observations:
         """
         if self.has_known_noise:
             return False
-        keys = [row.tobytes() for row in self.X[self.complete]]
-        n_points, n_pairs = len(set(keys)), len(set(zip(keys, self.y[self.complete], strict=True)))
+        final = self.complete if self.has_value is None else self.complete & self.has_value
+        keys = [row.tobytes() for row in self.X[final]]
+        n_points, n_pairs = len(set(keys)), len(set(zip(keys, self.y[final], strict=True)))
         least = 1 if space.is_conditional else _ENOUGH_REPEATS
         return n_points == n_pairs <= len(keys) - least
 
@@ -166,7 +171,31 @@ class Observations:
         """
         if self.best_feasible is None:
             return None
-        return float(min(np.median(self.y), np.median(self.y[self.eligible])))
+        return float(min(np.median(self.valued.y), np.median(self.y[self.eligible])))
+
+    @property
+    def valued(self) -> Observations:
+        """These observations without the points whose values say nothing."""
+        return self if self.has_value is None else self.take(np.flatnonzero(self.has_value))
+
+    def exclusions(
+        self, space: SearchSpace, *, unrepeated: bool, accidents: bool, noisy: bool
+    ) -> Exclusions:
+        """Return which points are not to be suggested.
+
+        Args:
+            space: The search space.
+            unrepeated: Whether no evaluated point is to be suggested again.
+            accidents: Whether failures say nothing about the points nearby.
+            noisy: Whether values have noise.
+        """
+        failed = self.still_failed
+        avoided = np.concatenate([self.pending, failed]) if accidents else self.pending
+        return Exclusions(
+            known=np.concatenate([self.X, failed]) if unrepeated else failed,
+            avoided=avoided,
+            clearance=clearance_of(avoided, self.X, space, noisy=noisy),
+        )
 
     def with_failures(self, failed: NDArray[np.bool_]) -> Observations:
         """Return these observations with the evaluated points at ``failed`` (n,) as failed ones."""
@@ -187,6 +216,7 @@ class Observations:
             complete=self.complete[rows],
             noise_variance=None if noise is None else noise[rows],
             constraints=None if constraints is None else constraints[rows],
+            has_value=None if self.has_value is None else self.has_value[rows],
             failed=self.still_failed,
             n_beside=None if self.n_beside is None else self.n_beside[rows],
             n_left_out=self.n_left_out + len(self.y) - len(rows),

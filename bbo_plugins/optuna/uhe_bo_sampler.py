@@ -221,7 +221,7 @@ class UHEBOSampler(ModelSampler):
         if not estimate:
             return constant
         # The excess risk is the outer level's noise: the model's estimate stands for φ²(N) / N.
-        n_values = len(snapshot.observations.y)
+        n_values = len(snapshot.observations.valued.y)
         return bilevel_beta(np.full(n_values + 1, estimate.noise_variance))
 
     def _squared_errors(self, horizon: InnerHorizon, phi: float, snapshot: Snapshot) -> FloatArray:
@@ -232,14 +232,15 @@ class UHEBOSampler(ModelSampler):
         function of the user's they are those of the horizon for as many configurations. Failed and
         running trials have no value and do not count.
         """
-        known = snapshot.observations.noise_variance
+        valued = snapshot.observations.valued
+        known = valued.noise_variance
         if self._noise_is_horizons and known is not None:
             shares = np.square(np.sqrt(known) / phi)  # 1 / Nᵢ
         else:
-            steps = [horizon.steps(number) for number in range(len(snapshot.observations.y))]
+            steps = [horizon.steps(number) for number in range(len(valued.y))]
             shares = 1.0 / np.array(steps, dtype=np.float64)
         shares = np.append(shares, 1.0 / horizon.steps(snapshot.configuration))
-        scale = float(snapshot.observations.y.std()) or 1.0
+        scale = float(valued.y.std()) or 1.0
         in_units = min(phi / scale, _LARGEST_PHI)
         return in_units**2 * shares
 

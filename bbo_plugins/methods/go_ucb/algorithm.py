@@ -30,7 +30,7 @@ from bbo_plugins.methods.go_ucb.surrogate import (
     WarmNetwork,
     inputs,
 )
-from bbo_plugins.methods.gp_bo import exclusions_of, random_point
+from bbo_plugins.methods.gp_bo import random_point
 from bbo_plugins.methods.observations import Suggestion
 
 if TYPE_CHECKING:
@@ -187,8 +187,8 @@ def suggest_by_model(
         space,
         region,
         rng=rng,
-        exclusions=exclusions_of(
-            observations, space, unrepeated=unrepeated, accidents=validity is None, noisy=is_noisy
+        exclusions=observations.exclusions(
+            space, unrepeated=unrepeated, accidents=validity is None, noisy=is_noisy
         ),
     )
     warm_starts = tuple(model.warm_start for model in (surrogate, *constraints))
@@ -215,19 +215,19 @@ def _fit(
     warm_starts: Sequence[WarmNetwork | None],
 ) -> tuple[NetworkSurrogate, list[NetworkSurrogate]]:
     """Fit a network to the objective, and one to each constraint's slack."""
-    slacks = [-values for values in data.reported_constraints]
+    slacks, valued = [-values for values in data.reported_constraints], data.valued
     starts = [*warm_starts, *([None] * (1 + len(slacks)))]
     surrogate = NetworkSurrogate.fit(
-        data.X,
-        data.y,
+        valued.X,
+        valued.y,
         features,
         rng=rng,
         hidden_units=options.hidden_units,
         regularization=options.regularization,
-        noise_variance=data.noise_variance,
+        noise_variance=valued.noise_variance,
         deterministic=options.deterministic,
         warm_start=starts[0],
-        best=data.best_feasible,
+        best=valued.best_feasible,
     )
     constraints = []
     for slack, warm_start in zip(slacks, starts[1:], strict=False):

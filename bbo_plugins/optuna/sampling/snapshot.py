@@ -24,9 +24,10 @@ Of trials that continue one another (:mod:`bbo_plugins.optuna.study.continuation
 complete one with the longest training counts, as one observation; a continuation in any other state
 is nothing, as the point is known from the trial it is to continue.
 
-The search space has the parameters of all finished trials, each with its latest range. One that
-some complete trial lacks has a condition (:mod:`bbo_plugins.optuna.study.learned_conditions`), and
-so has one that only cut-off trials lack, at levels where no complete trial was. A cut-off trial
+The search space has the parameters that the objective asks for now
+(:class:`~bbo_plugins.optuna.study.parameters.ParameterLearner`), each with its latest range. One
+that some complete trial lacks has a condition (:mod:`bbo_plugins.optuna.study.learned_conditions`),
+and so has one that only cut-off trials lack, at levels where no complete trial was. A cut-off trial
 that lacks another parameter has the proposed value of it; one without a proposal cannot be placed
 in the space and is left out. An infinite constraint value keeps its sign and gets the largest
 finite magnitude, so that it stays violated or satisfied.
@@ -71,7 +72,6 @@ from bbo_plugins.optuna.study.trials import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
@@ -80,8 +80,6 @@ if TYPE_CHECKING:
 
 _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
 _MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
-
-_VOID_NOISE = 100.0  # standard deviation of a value that says nothing, in ranges of the usual ones
 
 # A running trial that so many later ones have overtaken counts as dead: its worker cannot tell. For
 # each later trial that still runs, hence for each worker, it takes a few more. That is more than
@@ -399,7 +397,7 @@ class StudyReader:
             return trials
 
     def distributions(self, study: Study) -> dict[str, BaseDistribution]:
-        """Return the parameters that any finished trial has, with the latest range.
+        """Return the parameters that the objective asks for now, with the latest range.
 
         As long as no trial is complete, those that all others share. Left out are parameters with a
         single possible value, as there is nothing to suggest, and ranges that overflow.
@@ -531,7 +529,7 @@ def _snapshot(
         past=trial_history(trials, number),
         notes=notes_of(
             unplaced=placed.n_unplaced(trials.observed),
-            **{"clipped" if constraints else "infinite": n_infinite},
+            infinite=n_infinite,
             unreadable=sum(row.has_unreadable_proposal for row in trials.rows),
             noise=int(np.isnan(noise).any(axis=1).sum()) if knows_noise else 0,
             constraints=OTHERS in constraints,
@@ -567,35 +565,18 @@ def _objectives(
             y[~complete] = np.minimum(y[~complete], lower_median)
         one = replace(objective, y=y)
         if is_void.any() and not (is_void | has_failed).all():
-            one = _with_void_values(one, is_void, usual=y[~(is_void | has_failed)])
+            usual = y[~(is_void | has_failed)]
+            one = replace(one, y=np.where(is_void, usual.min(), y), has_value=~is_void)
         result.append(one.with_failures(has_failed) if has_failed.any() else one)
         n_infinite += n_clipped
     return tuple(result), n_infinite
 
 
-def _with_void_values(
-    observations: Observations, is_void: NDArray[np.bool_], *, usual: FloatArray
-) -> Observations:
-    """Return the observations with values at ``is_void`` (n,) that say next to nothing.
-
-    The trials teach where the constraints hold, which they violate. Their values become the worst
-    of the ``usual`` ones (u,), with noise far beyond the range of these.
-    """
-    y = np.where(is_void, usual.min(), observations.y)
-    noise = observations.noise_variance
-    noise = np.full(len(y), np.nan) if noise is None else noise
-    scale = _VOID_NOISE * (float(np.ptp(usual)) or 1.0)
-    noise = np.where(is_void, scale**2, noise)
-    return replace(
-        observations, y=y, noise_variance=noise, complete=observations.complete & ~is_void
-    )
-
-
 _NOTES = {
-    "unplaced": "{trials} left out, as a parameter had a value then that its latest range or type "
-    "does not have, or was added later.",
-    "infinite": "{n} infinite value{s} so far; an infinitely bad value counts as a failure, an "
-    "infinitely good one as the best finite one.",
+    "unplaced": "{trials} left out: a parameter had a value that its latest range or type does not "
+    "have, or was added later.",
+    "infinite": "{n} infinite value{s} so far; an infinitely good value counts as the best finite "
+    "one, an infinitely bad one as a failure, or is left out where a constraint is violated.",
     "clipped": "{n} infinite value{s} so far; an infinite value counts as the largest or smallest "
     "finite one.",
     "unreadable": "what is stored with {trials} cannot be read and is ignored: it is damaged, or "

@@ -44,7 +44,7 @@ _MAX_TABLED = 16  # numeric parameters with so many levels at most are split lev
 _OUT_OF_ORDER = 20.0  # nats against a parent that was asked for after its child
 _CONDITIONAL = 10.0  # nats against a parent that has a condition itself
 _THRESHOLD_PRICE = 1.0  # nats against a threshold, on top of the choice among the values
-_MAX_CHILDREN = 400  # parameters whose conditions are learned
+MAX_CHILDREN = 400  # parameters whose conditions are learned
 _MAX_DEPTH = 4
 _REGROWN = 8  # a tree is grown anew when an eighth of the trials has come since
 
@@ -178,8 +178,8 @@ class Evidence:
             missing: Those that some complete trial lacks.
             cut_off: Those that only trials lack which were cut off.
         """
-        learned = dict.fromkeys(missing, True) | self._of_missing(missing[:_MAX_CHILDREN])
-        return _without_circles(learned | self._of_cut_off(cut_off[:_MAX_CHILDREN]))
+        learned = dict.fromkeys(missing, True) | self._of_missing(missing[:MAX_CHILDREN])
+        return _without_circles(learned | self._of_cut_off(cut_off[:MAX_CHILDREN]))
 
     def _of_missing(self, children: Sequence[str]) -> dict[str, Condition]:
         """Return the condition of each child."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from optuna.distributions import (
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.study.attributes import is_stored
-from bbo_plugins.optuna.study.learned_conditions import Column, Evidence
+from bbo_plugins.optuna.study.learned_conditions import MAX_CHILDREN, Column, Evidence
 from bbo_plugins.space import Condition, Dimension, SearchSpace, Split
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class ParameterLearner:
         self._moving: set[str] = set()  # parameters whose distribution has not stayed the same
         self._complete: list[int] = []  # numbers of the complete trials
         self._complete_with: dict[str, list[int]] = {}  # of those that had the parameter
-        self._cut_off: dict[frozenset[str], int] = {}  # what pruned and failed trials had; the last
+        self._cut_off: set[frozenset[str]] = set()  # what pruned and failed trials had
         self._evidence = Evidence({})
         self._evidence_now = 0, Evidence({})  # of the trials from this number on
         self._columns: dict[str, tuple[BaseDistribution, bool, Column]] = {}
@@ -155,8 +155,7 @@ class ParameterLearner:
         if complete:
             self._complete.append(trial.number)
         else:
-            names = frozenset(trial.params)
-            self._cut_off[names] = max(trial.number, self._cut_off.get(names, 0))
+            self._cut_off.add(frozenset(trial.params))
         for name, distribution in trial.distributions.items():
             latest = self._latest.get(name)
             is_known = latest is not None and latest[1] == distribution
@@ -193,36 +192,45 @@ class ParameterLearner:
         """Return the parameters that the objective asks for now.
 
         Its code may have changed during the study. A parameter whose condition cannot be learned
-        was dropped if ten complete trials have come without it. It was added if all have had it
-        since its first one, and these are ten: then only they say what exists when, and it exists
-        always, so that earlier trials have no place in the space.
+        was dropped if ten complete trials have come without it. It was added if the latest ten or
+        more have it, after as many without it or none with it: then only they say what exists when,
+        and it exists always, so that earlier trials have no place in the space.
         """
         everything = self.all_parameters()
         if self._learned_now is None:
-            undecided = [name for name, one in everything.conditions.items() if one is True]
+            conditions = everything.conditions
+            undecided = [name for name, one in conditions.items() if one is True]
+            if len(conditions) > MAX_CHILDREN:  # then not all of them were looked for
+                undecided = []
             dropped = {name for name in undecided if self._was_dropped(name)}
-            firsts = [min(self._complete_with[name]) for name in undecided if self._was_added(name)]
-            since = max(firsts, default=None)
+            added_at = [self._added_at(name) for name in undecided]
+            since = max((number for number in added_at if number is not None), default=None)
             kept = {
                 name: distribution
                 for name, distribution in everything.distributions.items()
                 if name not in dropped and (since is None or self._latest[name][0].number >= since)
             }
             has_changed = dropped or since is not None
+            # Zero, for all trials, not None: evidence on fewer parameters is counted apart.
             self._learned_now = (
                 self._with_conditions(kept, since or 0) if has_changed else everything
             )
         return self._learned_now
 
     def _was_dropped(self, name: str) -> bool:
+        """Return whether ten complete trials are later than the last one with the parameter."""
         trial, _ = self._latest[name]
         return _n_since(trial.number + 1, self._complete) >= _N_CHANGED
 
-    def _was_added(self, name: str) -> bool:
-        having = self._complete_with.get(name, ())
-        if not _N_CHANGED <= len(having) < len(self._complete):
-            return False
-        return len(having) == _n_since(min(having), self._complete)
+    def _added_at(self, name: str) -> int | None:
+        """Return the first complete trial since the parameter was added; None if it was not."""
+        having = set(self._complete_with.get(name, ()))
+        backwards = sorted(self._complete, reverse=True)
+        since = [*takewhile(having.__contains__, backwards)]
+        before = backwards[len(since) :]
+        gap = [*takewhile(lambda number: number not in having, before)]
+        is_gap = len(gap) >= _N_CHANGED or len(gap) == len(before) > 0
+        return since[-1] if len(since) >= _N_CHANGED and is_gap else None
 
     def _with_conditions(
         self, distributions: Mapping[str, BaseDistribution], since: int | None = None
@@ -235,11 +243,10 @@ class ParameterLearner:
             for name in distributions
             if _n_since(first, self._complete_with.get(name, ())) < n_complete
         ]
-        others = [names for names, last in self._cut_off.items() if names and last >= first]
         cut_off = [
             name
             for name in distributions
-            if name not in missing and any(name not in names for names in others)
+            if name not in missing and any(names and name not in names for names in self._cut_off)
         ]
         if not missing and not cut_off:
             return Parameters(distributions, {})

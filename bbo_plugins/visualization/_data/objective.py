@@ -309,7 +309,7 @@ def _model(
 ) -> tuple[GaussianProcess, OutputTransform] | tuple[NetworkSurrogate, BoxCoxTransform]:
     """Return the posterior of the latest suggestion's kind, and the map to its units."""
     features = FeatureMap.of(space)
-    training = training_subset.modeled(observations, features)  # as the sampler's model
+    training = training_subset.modeled(observations, features).valued  # as the sampler's model
     fitted = [record for record in suggestions if record.fit is not None]
     latest = fitted[-1].criterion if fitted else None
     if latest == FIT_NAME or (not fitted and isinstance(options, GOUCBOptions)):

@@ -136,6 +136,26 @@ def test_beta_is_that_of_theorem_4(horizon: InnerHorizon) -> None:
     np.testing.assert_array_equal(points([by_theorem]), points([by_number]))
 
 
+def test_values_that_teach_a_constraint_only_change_no_beta() -> None:
+    """A penalty where one is violated counts for β as a failed trial does."""
+    params = _configurations(16)
+    sampler = _bilevel(InnerHorizon(n_outer=30, phi=0.1))
+    betas = []
+    for kept in (True, False):
+        study = optuna.create_study(sampler=sampler)
+        for i, row in enumerate(params):
+            violated = i >= 12
+            _add(
+                study,
+                row,
+                None if violated and not kept else 1e6 if violated else quadratic(row),
+                state=TrialState.FAIL if violated and not kept else TrialState.COMPLETE,
+                system_attrs={"constraints": [1.0 if violated else -1.0]},
+            )
+        betas.append(sampler._beta_of(_snapshot_for(study, study.ask(BOX))))
+    assert betas[0] == betas[1]
+
+
 def _snapshot_for(study: Study, trial: optuna.Trial) -> Snapshot:
     frozen = study._storage.get_trial(trial._trial_id)
     sampler = UHEBOSampler(seed=0)

@@ -103,7 +103,7 @@ def test_a_penalty_is_read_as_a_failure(penalty: float) -> None:
 
 
 def test_a_penalty_where_a_constraint_is_violated_teaches_the_constraint_only() -> None:
-    """Its value has so much noise that it says nothing; where none is violated it is a failure."""
+    """Its value is no value of the objective's; where none is violated it is a failure."""
     values = np.random.default_rng(0).normal(size=12).tolist()
     trials = [
         finished(i / 2, value, attributes={"constraints": [constraint]})
@@ -116,11 +116,20 @@ def test_a_penalty_where_a_constraint_is_violated_teaches_the_constraint_only() 
     np.testing.assert_array_equal(seen.y, [*values, min(values), min(values)])
     assert seen.constraints is not None
     np.testing.assert_array_equal(seen.constraints[:, 0], [*np.arange(-6.0, 6.0), 7.0, 8.0])
-    assert seen.noise_variance is not None
-    assert np.isnan(seen.noise_variance[:12]).all()
-    assert (seen.noise_variance[12:] > 1000.0 * np.ptp(values) ** 2).all()
-    assert not seen.has_known_noise  # the objective's values have none
+    np.testing.assert_array_equal(seen.valued.X, seen.X[:12])
+    assert seen.valued.y.tolist() == values
     np.testing.assert_array_equal(seen.still_failed, look(study_of(last)).observations.X)
+
+
+@pytest.mark.parametrize("size", [1e300, 1e-300])
+def test_penalties_beside_constraints_may_be_of_any_size(size: float) -> None:
+    """Nor do the usual values have to be near one."""
+    values = size * np.random.default_rng(0).normal(size=12)
+    usual = [finished(i / 2, y, attributes={"constraints": [-1.0]}) for i, y in enumerate(values)]
+    violating = finished(9.0, -math.inf, attributes={"constraints": [1.0]})
+    seen = look(study_of(*usual, violating)).observations
+    np.testing.assert_array_equal(seen.valued.y, values)
+    assert len(seen.y) == 13
 
 
 def test_a_branch_may_be_far_worse_until_it_is_tuned() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.trial import create_trial
+from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.optuna.study.parameters import (
     ParameterLearner,
@@ -106,6 +106,47 @@ def test_a_name_that_comes_back_is_a_parameter_again() -> None:
     assert learned.conditions == {"old": True, "new": True}
 
 
+@pytest.mark.parametrize("meanwhile", [RENAMED, {"kept": 0.5}])
+def test_a_change_that_is_taken_back_is_recognized(meanwhile: dict[str, float]) -> None:
+    """Ten trials later, whether the parameter had another name or was left out."""
+    undecided = learner_of((25, BOTH), (12, meanwhile), (9, BOTH)).parameters()
+    assert undecided.conditions["old"] is True
+    again = learner_of((25, BOTH), (12, meanwhile), (10, BOTH)).parameters()
+    assert set(again.distributions) == {"old", "kept"}
+    assert again.conditions == {}
+    short = learner_of((25, BOTH), (9, meanwhile), (10, BOTH)).parameters()
+    assert short.conditions["old"] is True
+
+
+def test_two_changes_are_recognized_one_after_the_other() -> None:
+    """Each counts from its own first trial, and what was learned of the first is no rule then."""
+    twice = {"new": 0.5, "other": 0.5}
+    learner = learner_of((25, BOTH), (10, RENAMED))
+    assert set(learner.parameters().distributions) == {"new", "kept"}
+    learned = learner_of((25, BOTH), (15, RENAMED), (10, twice)).parameters()
+    assert set(learned.distributions) == {"new", "other"}
+    assert learned.conditions == {}
+
+
+def test_what_pruned_trials_lacked_before_a_change_is_no_condition() -> None:
+    """They were cut off before the objective asked for the parameter."""
+    learner = ParameterLearner()
+    for number in range(40):
+        params = BOTH if number < 20 else RENAMED
+        is_cut_off = number in (3, 7)
+        trial = create_trial(
+            params={"kept": 0.5} if is_cut_off else params,
+            distributions={
+                name: FloatDistribution(0.0, 1.0) for name in (["kept"] if is_cut_off else params)
+            },
+            value=None if is_cut_off else 0.0,
+            state=TrialState.PRUNED if is_cut_off else TrialState.COMPLETE,
+        )
+        trial.number = number
+        learner.add(trial)
+    assert learner.parameters().conditions == {}
+
+
 def test_parameters_that_alternate_are_neither_added_nor_dropped() -> None:
     """One of two in each trial, as by a switch that the objective does not tell of."""
     learned = learner_of(*[(1, BOTH), (1, RENAMED)] * 20).parameters()
@@ -140,6 +181,14 @@ def test_after_a_change_conditions_are_learned_of_later_trials() -> None:
     assert isinstance(condition, Split)
     assert condition.parent == "type"
     assert condition.cells[:2] == (True, False)
+
+
+def test_what_no_trial_has_had_since_a_change_is_gone() -> None:
+    """Nobody knows of a branch below the new parent yet."""
+    branches = [(1, {"kind": 0.1, "child": 0.5}), (1, {"kind": 0.9})]
+    learned = learner_of(*branches * 10, (10, {"type": 0.9})).parameters()
+    assert set(learned.distributions) == {"type"}
+    assert learned.conditions == {}
 
 
 def test_a_number_in_a_text_is_no_value() -> None:
