@@ -155,6 +155,8 @@ class BBOSearch(RestoringSearch):
         if storage is not None:
             rule = "an Optuna storage, such as RDBStorage(url) of optuna.storages"
             errors.check_instance("storage", storage, BaseStorage, rule)
+        if study_name is not None:
+            errors.check_instance("study_name", study_name, str, "a string or None")
         if terminator is not None:
             rule = "an object with a method should_terminate"
             if not callable(getattr(terminator, "should_terminate", None)):

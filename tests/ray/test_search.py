@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         ({"sampler": "tpe"}, TypeError, "sampler must be an Optuna sampler, but got 'tpe'"),
         ({"sampler": UHEBOSampler(), "seed": 0}, ValueError, "seed must be None with a sampler"),
         ({"storage": "sqlite:///x"}, TypeError, r"storage must be .* RDBStorage\(url\)"),
+        ({"study_name": 3}, TypeError, "study_name must be a string or None, but got 3"),
         ({"terminator": object()}, TypeError, "terminator must be an object with a method"),
         ({"points_to_evaluate": {"x": 1}}, TypeError, "points_to_evaluate must be a list"),
         ({"evaluated_rewards": 1.0}, TypeError, "evaluated_rewards must be a list of numbers"),

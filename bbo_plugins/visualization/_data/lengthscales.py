@@ -123,7 +123,7 @@ def _warn(study: Study, records: Sequence[SuggestionRecord]) -> None:
     else:
         _logger.warning(
             "The study has no stored estimates, so there is no length-scale to plot: "
-            "UHEBOSampler stores one with each trial that its model suggests."
+            "BBOSampler and UHEBOSampler store one with each trial that their process suggests."
         )
 
 
