@@ -17,8 +17,10 @@ from bbo_plugins.acquisition.functions import (
     ConstraintModel,
 )
 from bbo_plugins.acquisition.maximize import length_after
+from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import gp_bo
-from bbo_plugins.space import Dimension, SearchSpace
+from bbo_plugins.methods.gp_bo import Models, Options
+from bbo_plugins.space import Dimension, SearchSpace, Split
 from tests.oracles import normal
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, random_process, unit_box
@@ -200,6 +202,26 @@ def test_suggest_is_a_pure_function(acquisition: AcquisitionName, deterministic:
     for name, array in before.items():
         assert np.array_equal(arrays[name], array, equal_nan=array.dtype.kind == "f"), name
     assert len(cold[0].warm_starts) == 2
+
+
+def test_the_best_point_of_each_branch_is_an_anchor() -> None:
+    """However many points of another branch are better; in a plain space only these count."""
+    unit = Dimension.float(0.0, 1.0)
+    branches = SearchSpace(
+        {"kind": Dimension.categorical(["a", "b", "c"]), "x": unit, "y": unit},
+        {"x": Split("kind", (0.3,), (True, False)), "y": Split("kind", (0.7,), (False, True))},
+    )
+    rows: list[dict[str, Any]] = [{"kind": "a", "x": 0.1 * i} for i in range(6)]
+    rows += [{"kind": "b"}, {"kind": "c", "y": 0.2}, {"kind": "c", "y": 0.7}]
+    X = branches.encode(rows)
+    known = observe(X, np.arange(9.0))
+    models = Models.fit(branches, [known], [None], FeatureMap.of(branches), Options())
+    worth = np.array([9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 1.0, 2.0, 3.0])
+    anchors = models.anchors(branches, worth, 2)
+    np.testing.assert_array_equal(anchors, X[[0, 1, 0, 8, 6]])
+    plain = unit_box(3)
+    models = Models.fit(plain, [known], [None], FeatureMap.of(plain), Options())
+    np.testing.assert_array_equal(models.anchors(plain, worth, 2), X[[0, 1]])
 
 
 def test_trend_is_a_choice_and_needs_an_objective_without_constraints() -> None:

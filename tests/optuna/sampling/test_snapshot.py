@@ -164,6 +164,15 @@ def test_pruned_values_are_no_better_than_those_that_count() -> None:
     seen = look(study).observations
     assert seen.y[-1] == np.median(values)
     assert len(seen.still_failed) == 15
+    feasible, violated = {"constraints": [-1.0]}, {"constraints": [1.0]}
+    constrained = study_of(
+        *[finished(i / 4, value, attributes=feasible) for i, value in enumerate(values)],
+        *[finished(i / 4, -1e6, attributes=violated) for i in range(11, 26)],
+        finished(9.0, None, TrialState.PRUNED, {0: 5.0}, attributes=feasible),
+    )
+    seen = look(constrained).observations
+    assert seen.y[-1] == np.median(values)
+    assert len(seen.valued.y) == 12
 
 
 def test_trials_without_a_place_in_the_space_are_left_out() -> None:
