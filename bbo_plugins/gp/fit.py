@@ -222,6 +222,20 @@ def fit_map(
     )
 
 
+def log_posterior(
+    X: FloatArray, y: FloatArray, features: FeatureMap, *, prior: LogPrior
+) -> Callable[[FloatArray], tuple[float, FloatArray]]:
+    """Return what :func:`fit_map` maximizes: θ (p,) to the value and the gradient (p,).
+
+    Args:
+        X: Points of the unit cube, shape (n, d), n >= 1.
+        y: Standardized targets, finite, with unknown noise, shape (n,).
+        features: The kernel's feature map for the d dimensions.
+        prior: Log prior over θ.
+    """
+    return _log_posterior(MARGINAL.bind(X, y, features), prior, len(prior.location))
+
+
 def _coarse_optimum(
     X: FloatArray,
     y: FloatArray,

@@ -180,6 +180,7 @@ class UHEBOSampler(ModelSampler):
             independent_sampler=independent_sampler,
             warn_independent_sampling=warn_independent_sampling,
             seed=seed,
+            warps_inputs=self._estimation != _PAPER,
         )
 
     def _variant(self) -> Variant:

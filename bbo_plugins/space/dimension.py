@@ -44,6 +44,7 @@ class Dimension:
         step: Distance between neighbors; None for a continuous or categorical dimension.
         choices: The choices of a categorical dimension, in the order of their levels.
         held_at: Coordinate at which suggestions are held; None if the dimension is free.
+        warp: w of the input warping (:func:`stretch`); 0 for none, always if categorical.
         n_levels: How many values there are to suggest; None if continuous.
     """
 
@@ -54,6 +55,7 @@ class Dimension:
     step: Number | None = None
     choices: tuple[Any, ...] = ()
     held_at: Float | None = None
+    warp: Float = 0.0
     n_levels: Int | None = field(init=False, repr=False, compare=False)
     # "grid" and "log grid" have levels, "linear" and "log" count as continuous.
     _scale: Literal["linear", "log", "grid", "log grid"] = field(
@@ -201,6 +203,15 @@ class Dimension:
         """
         return replace(self, held_at=Float(self.encode([value])[0]))
 
+    def warped(self, w: Float) -> Dimension:
+        """Return this dimension, numeric and not held, with the input warping ``w``."""
+        return replace(self, warp=w)
+
+    def stretched(self, u: FloatArray) -> FloatArray:
+        """Return the coordinates of values that have ``u`` (n,) without the warp, shape (n,)."""
+        t = np.asarray(stretch(u, self.warp))
+        return self._positions(self._levels(t)) if self._scale in {"grid", "log grid"} else t
+
     def encode(self, values: Any) -> FloatArray:
         """Return the coordinates of ``values``, clipped into the range.
 
@@ -221,11 +232,11 @@ class Dimension:
         if np.isnan(offset).any():
             raise ValueError(errors.rule_message("values", "numbers without NaN", values))
         if self._scale == "linear":
-            return np.asarray(offset / self._span)
+            return np.asarray(stretch(offset / self._span, self.warp))
         if self._scale == "log":
             u = np.clip(np.log1p(offset / self._base) / self._span, 0.0, 1.0)
             # NumPy and math may round the logarithm of the highest value differently.
-            return np.where(offset >= high - low, 1.0, u)
+            return np.asarray(stretch(np.where(offset >= high - low, 1.0, u), self.warp))
         return self._positions(np.rint(offset / (self.step or 1)))
 
     def decode(self, u: Float) -> Any:
@@ -235,6 +246,7 @@ class Dimension:
             return self._value_of_level(Int(self._levels(np.asarray(u))))
         if u in {0.0, 1.0}:
             return self.high if u else self.low
+        u = Float(_shrink(u, self.warp))
         if self._scale == "linear" and self.step is not None:
             return self._value_of_level(min(round(u * self._steps), self._steps))
         low, high = Float(self.low), Float(self.high)
@@ -291,11 +303,14 @@ class Dimension:
     def _positions(self, level: FloatArray) -> FloatArray:
         """Return the coordinates of levels: on a linear scale the middles of cells of width 1/n."""
         if self._scale == "log grid":
-            return np.asarray(np.log1p((level + 0.5) / self._base) / self._span)
-        return np.asarray((level + 0.5) / (self._steps + 1.0))
+            u = np.log1p((level + 0.5) / self._base) / self._span
+        else:
+            u = (level + 0.5) / (self._steps + 1.0)
+        return np.asarray(stretch(u, self.warp))
 
     def _levels(self, u: FloatArray) -> FloatArray:
         """Return the levels (whole floats) of coordinates in [0, 1]."""
+        u = np.asarray(_shrink(u, self.warp))
         if self._scale == "log grid":  # level k is the value low + k
             levels = np.rint(self._base * np.expm1(u * self._span) - 0.5)
             return np.clip(levels, 0.0, Float(self._steps))
@@ -310,6 +325,28 @@ class Dimension:
             if bool(choice == value):
                 return level
         raise ValueError(errors.rule_message("value", f"one of {self.choices!r}", value))
+
+
+def stretch(u: FloatArray | Float, w: Float) -> FloatArray | Float:
+    """Return the coordinates ``u`` in [0, 1] after input warping.
+
+    That is log(1 + w u) / log(1 + w) for w > 0, which stretches the low end, and the same from the
+    other end with -w for w < 0. Both ends stay where they are.
+    """
+    if w == 0.0:
+        return u
+    if w < 0.0:
+        return 1.0 - stretch(1.0 - u, -w)
+    return np.log1p(w * u) / math.log1p(w)
+
+
+def _shrink(t: FloatArray | Float, w: Float) -> FloatArray | Float:
+    """Return the coordinates that :func:`stretch` maps to ``t``."""
+    if w == 0.0:
+        return t
+    if w < 0.0:
+        return 1.0 - _shrink(1.0 - t, -w)
+    return np.minimum(np.expm1(t * math.log1p(w)) / w, 1.0)
 
 
 def _choice_keys(choice: Any) -> tuple[Hashable, ...]:

@@ -117,6 +117,39 @@ class SearchSpace:
             dimensions[name] = dimensions[name].held(value)
         return SearchSpace(dimensions, self.conditions)
 
+    def warped(self, warps: Mapping[str, float]) -> SearchSpace:
+        """Return this space with input warping of some parameters.
+
+        Args:
+            warps: :attr:`Dimension.warp` by name, of numeric parameters that are not held and that
+                no condition looks at.
+        """
+        dimensions = dict(zip(self.names, self.dimensions, strict=True))
+        for name, w in warps.items():
+            dimensions[name] = dimensions[name].warped(w)
+        return SearchSpace(dimensions, self.conditions)
+
+    @property
+    def warps(self) -> dict[str, float]:
+        """The warps of the parameters that have one."""
+        axes = zip(self.names, self.dimensions, strict=True)
+        return {name: dimension.warp for name, dimension in axes if dimension.warp}
+
+    @property
+    def may_warp(self) -> NDArray[np.bool_]:
+        """Which parameters are numbers that no condition's threshold looks at, shape (d,)."""
+        numeric: NDArray[np.bool_] = self.n_categories == 0
+        numeric[self.parents] = False
+        return numeric
+
+    def stretched(self, X: FloatArray) -> FloatArray:
+        """Return points X (n, d) of this space without its warps as points of this one."""
+        moved = X.copy()
+        for column, dimension in enumerate(self.dimensions):
+            if dimension.warp:
+                moved[:, column] = dimension.stretched(X[:, column])
+        return self.with_inactive_set(moved)
+
     def encode(self, params: Sequence[Mapping[str, Any]]) -> FloatArray:
         """Return the points X (n, d) of n sets of parameters; names beyond the space are ignored.
 

@@ -147,6 +147,51 @@ def test_encoding_is_monotone(dimension: Dimension, data: st.DataObject) -> None
     assert coordinates[0] <= coordinates[1] + 1e-15
 
 
+def _has_room(dimension: Dimension) -> bool:
+    n = dimension.n_levels
+    if dimension.is_categorical or (n is not None and not 16 < n <= 2**32):
+        return False
+    return bool(dimension.high - dimension.low > 1e-3 * max(abs(dimension.low), dimension.high))
+
+
+@given(
+    ANY.filter(_has_room),
+    st.sampled_from([30.0, -30.0, 1e3, -1e3, 3e4, -3e4]),
+    st.lists(UNIT, min_size=1, max_size=20),
+)
+def test_a_warp_moves_coordinates_but_no_value(
+    dimension: Dimension, w: float, u: list[float]
+) -> None:
+    """What a point stands for is the same in both coordinates, and so is the order."""
+    warped = dimension.warped(w)
+    values = [dimension.decode(one) for one in np.sort(u)]
+    plain = dimension.encode(values)
+    moved = warped.stretched(plain)
+    assert (np.diff(moved) >= 0.0).all()
+    if dimension.n_levels is None:
+        np.testing.assert_allclose(warped.encode(values), moved, atol=1e-9)
+        again = dimension.encode([warped.decode(one) for one in moved])
+        np.testing.assert_allclose(again, plain, atol=1e-11)
+        assert warped.stretched(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
+    else:
+        assert all(
+            same(warped.decode(one), value) for one, value in zip(moved, values, strict=True)
+        )
+        np.testing.assert_array_equal(warped.encode(values), moved)
+        np.testing.assert_array_equal(warped.snap(moved), moved)
+
+
+def test_a_warp_is_a_logarithm_from_one_end() -> None:
+    """By hand; the high end is the mirror image of the low one, and points follow by name."""
+    box = SearchSpace({name: Dimension.float(-1.0, 1.0) for name in "abc"})
+    warped = box.warped({"a": 30.0, "c": -30.0})
+    moved = warped.stretched(np.array([[0.5, 0.5, 0.5], [0.1, 0.1, 0.9]]))
+    near, middle = math.log(4.0) / math.log(31.0), math.log(16.0) / math.log(31.0)
+    np.testing.assert_allclose(moved, [[middle, 0.5, 1.0 - middle], [near, 0.1, 1.0 - near]])
+    assert warped.decode(moved[0]) == pytest.approx({"a": 0.0, "b": 0.0, "c": 0.0}, abs=1e-12)
+    np.testing.assert_allclose(warped.encode([{"a": 0.0, "b": 0.0, "c": 0.0}]), moved[:1])
+
+
 @pytest.mark.parametrize(
     "dimension",
     [

@@ -77,13 +77,15 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     """
 
     _noise_func: NoiseFunction | None = None
+    _warps_from: int | None = None  # complete trials, from which on inputs may be warped
     _independent_sampler: BaseSampler | None = None
 
     def __init__(self, seed: int | None) -> None:
         """Check the seed."""
         self._seed = _fresh_entropy() if seed is None else errors.check_int("seed", seed, minimum=0)
         self._draw_seed = self._seed  # of all but the start-up's design; reseed_rng changes it
-        self._readers = PerStudy(functools.partial(StudyReader, self._noise_func))
+        reader = functools.partial(StudyReader, self._noise_func, self._warps_from)
+        self._readers = PerStudy(reader)
         self._once = Once()
 
     @abstractmethod
@@ -241,6 +243,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
                 criterion=suggestion.criterion,
                 arm=None if suggestion.arm is None else ARMS[suggestion.arm],
                 expected_gain=suggestion.expected_gain,
+                warps=snapshot.warps,
             )
             n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
             for key, value in self._attributes_of(snapshot, suggestion).items():
@@ -299,6 +302,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         independent_sampler: Sampler for the start-up and for parameters the model does not cover;
             None for a space-filling start-up and uniform draws.
         warn_independent_sampling: Whether to warn when the model does not cover a parameter.
+        warps_inputs: Whether the scales of parameters follow from the trials.
         seed: Seed of all random numbers; None for fresh randomness.
 
     Raises:
@@ -315,6 +319,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         independent_sampler: BaseSampler | None,
         warn_independent_sampling: bool,
         seed: int | None,
+        warps_inputs: bool = True,
     ) -> None:
         """Check and keep the arguments."""
         trial_function = "a function of a FrozenTrial or None"
@@ -330,6 +335,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             "warn_independent_sampling", warn_independent_sampling
         )
         self._noise_func = noise_func
+        self._warps_from = self._n_startup_trials if warps_inputs else None
         self._constraints_func = constraints_func
         self._independent_sampler = independent_sampler
         super().__init__(seed)
@@ -427,6 +433,17 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         clearance = clearance_of(appeared, snapshot.observations.X, space, noisy=False)
         is_met = space.distances(suggestion.x[None, :], appeared) <= clearance
         return snapshot.with_pending(appeared) if is_met.any() else None
+
+    def _log_snapshot(self, snapshot: Snapshot) -> None:
+        super()._log_snapshot(snapshot)
+        for name, w in snapshot.warps.items():
+            if self._once.first_time("warp", name):
+                _logger.info(
+                    "%s: the %s end of %r decides, so the models see it stretched.",
+                    self,
+                    "low" if w > 0.0 else "high",
+                    name,
+                )
 
     def _announcement(self, snapshot: Snapshot, suggestion: Suggestion) -> str:
         del suggestion

@@ -81,6 +81,9 @@ if TYPE_CHECKING:
 _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
 _MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
 
+_DECIMALS = 10  # coordinates that agree to this many digits are the same
+_FIRST_DECISION, _LAST_DECISION = 12, 120  # complete trials, about input warping
+
 # A running trial that so many later ones have overtaken counts as dead: its worker cannot tell. For
 # each later trial that still runs, hence for each worker, it takes a few more. That is more than
 # workers overtake by chance, and few enough that a crash does not block a region for most of a
@@ -107,6 +110,11 @@ class StudySnapshot:
     constraints: tuple[str, ...] = ()
     notes: Mapping[str, str]
 
+    @property
+    def warps(self) -> Mapping[str, float]:
+        """Input warping of the parameters that have one."""
+        return {}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot(StudySnapshot):
@@ -127,6 +135,11 @@ class Snapshot(StudySnapshot):
     objectives: tuple[Observations, ...]
     fits: Mapping[str, tuple[Any, ...]]
     past: TrialHistory
+
+    @property
+    def warps(self) -> Mapping[str, float]:
+        """Input warping of the parameters that have one."""
+        return self.space.warps
 
     @property
     def observations(self) -> Observations:
@@ -372,13 +385,15 @@ class StudyReader:
 
     Args:
         noise_func: Known noise variance of a finished trial's values; called once per trial.
+        warps_from: From how many complete trials on these decide on input warping
+            (:mod:`bbo_plugins.methods.input_warping`); never before twelve, None for never.
 
     Attributes:
         suggesting: Held while a suggestion is made, from reading the trials to storing it.
         announced: Whether the log says that start-up is over.
     """
 
-    def __init__(self, noise_func: NoiseFunction | None = None) -> None:
+    def __init__(self, noise_func: NoiseFunction | None = None, warps_from: int | None = 0) -> None:
         """Start with nothing read."""
         self.suggesting = threading.Lock()
         self.announced = False
@@ -387,6 +402,9 @@ class StudyReader:
         self._trials = TrialReader(noise_func)
         self._generation = 0
         self._placed = PlacedTrials({})
+        self._warps_from = warps_from
+        self._warps: Mapping[str, float] = {}
+        self._warps_made_of: object = None
 
     def read(self, study: Study) -> StudyTrials:
         """Return the trials of ``study``."""
@@ -435,7 +453,37 @@ class StudyReader:
             trials = self.read(study)
             distributions = {**_known_and_held(trials, held), **search_space}
             placed = self.placed(distributions, trials.parameters.conditions)
-            return _snapshot(trials, placed, trial.number, fixed, knows_noise=self._knows_noise)
+            return _snapshot(
+                trials,
+                placed,
+                trial.number,
+                fixed,
+                warps=self._decided_warps(trials, placed),
+                knows_noise=self._knows_noise,
+            )
+
+    def _decided_warps(self, trials: StudyTrials, placed: PlacedTrials) -> Mapping[str, float]:
+        """Return the input warping that the first complete trials decide on."""
+        complete = [row for row in trials.observed if row.complete]
+        n = _n_deciding(len(complete), self._warps_from)
+        numbers = [row.number for row in complete[:n]]
+        made_of = numbers, placed.distributions, dict(placed.space.conditions)
+        if n and self._warps_made_of != made_of:
+            # Imported when first needed: SciPy's linear algebra takes long to import.
+            from bbo_plugins.methods.input_warping import warps_of  # noqa: PLC0415
+
+            known, X = placed.place(complete[:n])
+            constraints, table = constraint_table(known)
+            observations = Observations(
+                X=X,
+                y=np.zeros(len(known)),
+                complete=np.ones(len(known), dtype=np.bool_),
+                constraints=table if constraints else None,
+                pending=X[:0],
+            )
+            objectives, _ = _objectives([observations] * trials.n_objectives, known, placed.space)
+            self._warps, self._warps_made_of = warps_of(placed.space, objectives), made_of
+        return self._warps if n else {}
 
     def appeared(self, study: Study, trial: FrozenTrial, snapshot: Snapshot) -> FloatArray:
         """Return the points (p, d) that have become pending since ``snapshot`` was taken.
@@ -447,6 +495,7 @@ class StudyReader:
             placed = self.placed(snapshot.distributions, trials.parameters.conditions)
             _, X = placed.place(trials.observed)
             points = np.concatenate([placed.pending(trials.configurations, trial.number), X])
+            points = snapshot.space.stretched(points)
         known = snapshot.observations
         failed = () if known.failed is None else known.failed
         return added(points, (*known.pending, *known.X, *failed))
@@ -461,18 +510,33 @@ class StudyReader:
         return self._placed
 
 
+def _n_deciding(n: int, least: int | None) -> int:
+    """Return how many of ``n`` complete trials, the first ones, decide on input warping.
+
+    The number grows in steps of a third, so that decisions are few and stay for a while.
+    """
+    last, step = 0, _FIRST_DECISION
+    while least is not None and n >= least and step <= min(n, _LAST_DECISION):
+        last, step = step, step + step // 3
+    return last
+
+
 def added(points: FloatArray, before: Iterable[FloatArray]) -> FloatArray:
     """Return those of ``points`` (p, d) that are not among ``before``, or not as often.
 
     A repeat counts: another worker may evaluate a known point once more.
     """
-    known = Counter(point.tobytes() for point in before)
+    known = Counter(map(_key, before))
     new = np.zeros(len(points), dtype=bool)
-    for i, point in enumerate(points):
-        key = point.tobytes()
+    for i, key in enumerate(map(_key, points)):
         new[i] = known[key] <= 0
         known[key] -= 1
     return points[new]
+
+
+def _key(point: FloatArray) -> bytes:
+    """Return what points that differ by rounding errors have in common."""
+    return (np.round(point, _DECIMALS) + 0.0).tobytes()  # turns -0.0 into 0.0
 
 
 def _known_and_held(trials: StudyTrials, held: Mapping[str, Any]) -> dict[str, BaseDistribution]:
@@ -491,34 +555,35 @@ def _snapshot(
     number: int,
     fixed: Mapping[str, Any],
     *,
+    warps: Mapping[str, float],
     knows_noise: bool,
 ) -> Snapshot:
     """Return the snapshot for trial ``number``; of ``fixed``, values outside the space are none."""
     fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
+    space = placed.space.warped(warps)
     known, X = placed.place(trials.observed)
-    complete = np.array([row.complete for row in known], dtype=np.bool_)
     constraints, table = constraint_table(known)
     noise = np.array([row.noise_variances for row in known], dtype=np.float64)
     noise = noise.reshape(len(known), trials.n_objectives)
     failed = placed.failed([row for row in trials.configurations if row.failed])
     everything = Observations(
-        X=X,
+        X=space.stretched(X),
         y=np.zeros(len(known)),
-        complete=complete,
+        complete=np.array([row.complete for row in known], dtype=np.bool_),
         constraints=table if constraints else None,
-        pending=placed.pending(trials.configurations, number),
-        failed=failed if len(failed) else None,
+        pending=space.stretched(placed.pending(trials.configurations, number)),
+        failed=space.stretched(failed) if len(failed) else None,
         n_beside=np.array([row.n_beside for row in known], dtype=np.int64),
     )
     objectives, n_infinite = _objectives(
         [replace(everything, noise_variance=one if knows_noise else None) for one in noise.T],
         known,
-        placed.space,
+        space,
     )
     return Snapshot(
         number=number,
         configuration=trials.index(number),
-        space=placed.space.held(fixed) if fixed else placed.space,
+        space=space.held(fixed) if fixed else space,
         distributions=placed.distributions,
         fixed=fixed,
         objectives=objectives,

@@ -137,13 +137,16 @@ class CompletedTrials:
         values = np.array([row.values for row in latest], dtype=np.float64)
         has_failed = failures_with_value(X, values, space.active(X))
         y, n_infinite = finite_values(latest)
+        estimate, warps = _latest_estimate(rows, space.names, int((~has_failed).sum()))
+        may_warp = dict(zip(space.names, space.may_warp.tolist(), strict=True))
+        space = space.warped({name: w for name, w in warps.items() if may_warp.get(name)})
         return cls(
             space=space,
-            X=X,
+            X=space.stretched(X),
             y=y,
             n_infinite=n_infinite,
             has_failed=has_failed,
-            estimate=_latest_estimate(rows, space.names, int((~has_failed).sum())),
+            estimate=estimate,
             best_scores=scores_of(latest[int(np.argmax(y))].trial.system_attrs),
         )
 
@@ -214,8 +217,10 @@ def seconds_of(time: datetime | None, *, unknown: float) -> float:
 
 def _latest_estimate(
     rows: Sequence[TrialRow], names: tuple[str, ...], n_modeled: int
-) -> Hyperparameters | None:
+) -> tuple[Hyperparameters | None, Mapping[str, float]]:
     """Return the estimate that the highest-numbered trial came from, unless it is out of date.
+
+    With it the input warping that it is of.
 
     Args:
         rows: The first trials of the completions.
@@ -230,5 +235,5 @@ def _latest_estimate(
         estimate = None if fit is None else fit.hyperparameters(len(names))
         if fit is not None and estimate is not None:
             is_recent = fit.n_points >= _MIN_SHARE * min(n_modeled, MAX_MODELED)
-            return estimate if is_recent else None
-    return None
+            return (estimate, proposal.warps) if is_recent else (None, {})
+    return None, {}

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -128,6 +128,7 @@ class Proposal:
         expected_gain: Improvement the model expected of the trial, in standard deviations of its
             targets; None without a model.
         inactive: Names of the model's other parameters, which do not exist at the point.
+        warps: Input warping of the model's parameters, of those that have one.
     """
 
     params: Mapping[str, float | int]
@@ -137,6 +138,7 @@ class Proposal:
     arm: str | None = None
     expected_gain: float | None = None
     inactive: tuple[str, ...] = ()
+    warps: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -184,6 +186,7 @@ class Proposal:
             "arm": self.arm,
             "expected_gain": self.expected_gain,
             "inactive": self.inactive or None,
+            "warps": dict(self.warps) or None,
         }
         content = {name: value for name, value in content.items() if value is not None}
         attributes = to_chunks(PREFIX, content)
@@ -209,9 +212,11 @@ class Proposal:
         arm: Any = content.get("arm")
         gain: Any = content.get("expected_gain")
         inactive: Any = content.get("inactive", [])
+        warps: Any = content.get("warps", {})
         well_formed = (
             isinstance(params, dict)
-            and all(is_finite(number) for number in params.values())
+            and isinstance(warps, dict)
+            and all(is_finite(number) for number in (*params.values(), *warps.values()))
             and isinstance(fits, list)
             and isinstance(constraints, list)
             and isinstance(inactive, list)
@@ -222,7 +227,9 @@ class Proposal:
         )
         if not well_formed:
             return None
-        return cls(params, tuple(fits), tuple(constraints), criterion, arm, gain, tuple(inactive))
+        return cls(
+            params, tuple(fits), tuple(constraints), criterion, arm, gain, tuple(inactive), warps
+        )
 
 
 def _number_of(value: Any, distribution: BaseDistribution) -> float | int:

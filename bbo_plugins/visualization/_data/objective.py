@@ -66,6 +66,7 @@ class SuggestionRecord:
             random arm).
         hyperparameters: The estimate of a Gaussian process that is in it; None if there is none.
         distributions: Distributions of the parameters that the trial has so far.
+        warps: Input warping of the parameters that have one.
     """
 
     number: int
@@ -75,6 +76,7 @@ class SuggestionRecord:
     fit: Any
     hyperparameters: Hyperparameters | None
     distributions: Mapping[str, BaseDistribution]
+    warps: Mapping[str, float]
 
     @property
     def length_scales(self) -> dict[str, float]:
@@ -107,6 +109,7 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
                 fit=fit,
                 hyperparameters=warm_start.hyperparameters(len(names)) if warm_start else None,
                 distributions=trial.distributions,
+                warps=proposal.warps,
             )
         )
     return tuple(records)
@@ -271,6 +274,7 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     known, X = PlacedTrials(snapshot.distributions, snapshot.space.conditions).place(finished)
     if not known:
         return None
+    X = snapshot.space.stretched(X)
     model, transform = _model(
         snapshot.space,
         snapshot.observations,
@@ -318,7 +322,7 @@ def _model(
             options = GOUCBOptions(n_startup=0, deterministic=options.deterministic)
         network = _network(training, features, warm_start, options)
         return network, network.transform
-    estimate = _latest_estimate(fitted)
+    estimate = _latest_estimate([record for record in fitted if record.warps == space.warps])
     if not isinstance(options, GOUCBOptions):
         features = gp_bo.objective_features(space, training, options)
     return _process(training, features, estimate, deterministic=options.deterministic)

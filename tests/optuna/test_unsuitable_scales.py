@@ -1,0 +1,131 @@
+"""Studies with parameters on a scale that does not suit them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import optuna
+import pytest
+from optuna.samplers import PartialFixedSampler
+from optuna.trial import TrialState
+
+from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from bbo_plugins.visualization._data.objective import posterior_of
+from tests.optuna.snapshots import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
+    from optuna.study import Study
+    from optuna.trial import Trial
+
+    from bbo_plugins.optuna.sampling.snapshot import Snapshot
+
+RATE = optuna.distributions.FloatDistribution(1e-6, 1.0)
+MAKERS: dict[str, Callable[..., BaseSampler]] = {
+    "bbo": BBOSampler,
+    "uhe": UHEBOSampler,
+    "go_ucb": GOUCBSampler,
+}
+
+
+def _rates(trial: Trial) -> float:
+    """Both matter by their order of magnitude, which only a log scale would tell."""
+    rate, decay = trial.suggest_float("rate", 1e-6, 1.0), trial.suggest_float("decay", 1e-6, 1.0)
+    return abs(math.log10(rate) + 3.0) + abs(math.log10(decay) + 2.0)
+
+
+def _snapshot(study: Study, reader: StudyReader | None = None) -> Snapshot:
+    space: dict[str, BaseDistribution] = {"decay": RATE, "rate": RATE}
+    return (reader or StudyReader()).snapshot(study, ask(study), space, {})
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_rate_that_is_not_declared_as_logarithmic_is_found(name: str) -> None:
+    """Without warps these three studies end at 1.2, 2.1 and 3.2."""
+    study = optuna.create_study(sampler=MAKERS[name](seed=0))
+    study.optimize(_rates, n_trials=50)
+    assert study.best_value < 0.4
+    warps = {one.warp for one in _snapshot(study).space.dimensions}
+    assert min(warps) > 0.0
+
+
+def test_the_paper_s_sampler_and_a_start_up_have_no_warps() -> None:
+    """The former is as published; the latter has the points of its design."""
+    for sampler in (
+        UHEBOSampler(estimation="uhe-paper", seed=0),
+        BBOSampler(n_startup_trials=40, seed=0),
+    ):
+        study = optuna.create_study(sampler=sampler)
+        study.optimize(_rates, n_trials=30)
+        snapshot = _snapshot(study, sampler.reader_of(study))
+        assert [one.warp for one in snapshot.space.dimensions] == [0.0, 0.0]
+        assert any(one.warp for one in _snapshot(study).space.dimensions)
+
+
+def test_a_resumed_study_is_the_same(tmp_path: Path) -> None:
+    """What the trials say is read from them again; a new process decides as the old one did."""
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    once = optuna.create_study(sampler=BBOSampler(seed=0))
+    once.optimize(_rates, n_trials=32)
+    optuna.create_study(storage=url, study_name="s")
+    for _ in range(32):
+        again = optuna.load_study(storage=url, study_name="s", sampler=BBOSampler(seed=0))
+        again.optimize(_rates, n_trials=1)
+    assert [trial.params for trial in again.trials] == [trial.params for trial in once.trials]
+
+
+def test_running_and_failed_trials_are_where_the_others_are() -> None:
+    """Their points are stretched as well, and those of a look at what has appeared since."""
+    study = optuna.create_study(sampler=BBOSampler(seed=0))
+    study.optimize(_rates, n_trials=40)
+    reader = StudyReader()
+    before = _snapshot(study, reader)
+    assert min(one.warp for one in before.space.dimensions) > 0.0
+    beside = study.ask({"rate": RATE, "decay": RATE})
+    failed = study.ask({"rate": RATE, "decay": RATE})
+    study.tell(failed, state=TrialState.FAIL)
+    trial = ask(study)
+    appeared = reader.appeared(study, trial, before)
+    expected = before.space.encode([beside.params])
+    np.testing.assert_allclose(appeared[-1:], expected, atol=1e-9)
+    after = _snapshot(study, reader)
+    np.testing.assert_allclose(after.observations.pending[:1], expected, atol=1e-9)
+    there = after.space.encode([failed.params])
+    np.testing.assert_allclose(after.observations.still_failed, there, atol=1e-9)
+    known = after.space.encode([one.params for one in study.trials[:40]])
+    np.testing.assert_allclose(after.observations.X, known, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:PartialFixedSampler")
+def test_a_held_parameter_keeps_its_value() -> None:
+    """Also if its scale was stretched by the trials before."""
+    study = optuna.create_study(sampler=BBOSampler(seed=0))
+    study.optimize(_rates, n_trials=40)
+    study.sampler = PartialFixedSampler({"rate": 0.02}, BBOSampler(seed=0))
+    study.optimize(_rates, n_trials=8)
+    later = study.trials[40:]
+    assert all(trial.params["rate"] == 0.02 for trial in later)
+    assert min(abs(math.log10(trial.params["decay"]) + 2.0) for trial in later) < 0.1
+    study.sampler = BBOSampler(seed=0)
+    study.enqueue_trial({"decay": 0.5})
+    study.optimize(_rates, n_trials=1)
+    assert study.trials[-1].params["decay"] == 0.5
+
+
+def test_plots_see_the_scale_that_the_sampler_sees() -> None:
+    """The model that they draw predicts what was observed, in the coordinates of its points."""
+    study = optuna.create_study(sampler=UHEBOSampler(seed=0))
+    study.optimize(_rates, n_trials=40)
+    drawn = posterior_of(study)
+    assert drawn is not None
+    np.testing.assert_allclose(drawn.X, drawn.space.encode(list(drawn.params)), atol=1e-9)
+    assert max(one.warp for one in drawn.space.dimensions) > 0.0
+    median = drawn.quantiles(drawn.X)[1]
+    assert np.abs(median - drawn.values).max() < 0.2
