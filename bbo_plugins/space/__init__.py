@@ -15,6 +15,9 @@ categorical           ``(k + 1/2) / n`` for choice k of n
 single value          ``1/2``
 ====================  ============================================================================
 
+A dimension with a warp has the coordinate that :func:`~bbo_plugins.space.dimension.stretch` makes
+of this one.
+
 The half-step padding gives each level of a discrete dimension a cell of the same width (on a log
 scale: of its natural width), so that a uniform u is a uniform level. Values outside the range are
 clipped.

@@ -50,6 +50,8 @@ Deviations:
 - Line 5: w in closed form, quasi-Newton ascent over x in a trust region. The paper's steps hardly
   move x.
 - Values: a power transform, less exact far from the best. One bad value would decide the fit.
+- Parameters: one end of a range may be stretched (:mod:`bbo_plugins.methods.input_warping`). Few
+  hidden units cannot follow what gathers there.
 - Constraints, pending and failed points, more than 1,000 observations: the paper has none of them.
   Beside pending points √β is drawn: the maxima of one bound would lie next to each other. It is
   small without noise, as the values of points next to each other then tell the slope. A failure

@@ -39,7 +39,8 @@ with mean + √β_t · deviation as the acquisition function:
   steps taken at earlier, larger rates would give the first rounds the most say for ever.
 * The uniform points of Eq. (2) depend on d alone: data determine the result in any process.
 * "Nearest" is meant in the kernel's feature columns: there may be categorical dimensions.
-* The kernel has a trend (:mod:`bbo_plugins.gp.kernels`), unless the sampler runs the paper.
+* The kernel has a trend (:mod:`bbo_plugins.gp.kernels`), and inputs may be warped
+  (:mod:`bbo_plugins.methods.input_warping`), unless the sampler runs the paper.
 * The acquisition function is log EI unless "ucb" is chosen: it needs no multiplier.
 
 Source: H. Ha, V. Nguyen, H. Tran-The, H. Zhang, X. Zhang, A. van den Hengel, "Provably Efficient

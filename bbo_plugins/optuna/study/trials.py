@@ -206,7 +206,7 @@ class StudyTrials:
     Attributes:
         rows: All trials by number.
         n_objectives: How many objectives the study has.
-        parameters: The parameters of finished trials; none without a complete one.
+        parameters: Those that the objective asks for now; none without a complete trial.
         generation: Another number if this is another study, under an identifier used before.
     """
 
