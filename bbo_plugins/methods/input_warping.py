@@ -3,7 +3,8 @@
 A parameter may be searched on a scale on which the objective's changes gather at one end: a
 learning rate from 1e-6 to 1 that is not declared as logarithmic, a momentum up to 0.9999, or a
 number of trees. No single length-scale fits both ends then. So a coordinate may be stretched
-(:func:`bbo_plugins.space.dimension.stretch`) by a w of :data:`WARPS`.
+(:func:`bbo_plugins.space.dimension.stretch`) by a w with a size of
+:data:`_SIZES`.
 
 Which w each coordinate has is decided by :func:`warps_of` at a few moments of a study. They are
 those that raise the log posterior of the hyperparameters most, found one coordinate after another,
@@ -25,6 +26,7 @@ moments of a study, in place of the Beta distribution's two parameters with each
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -47,8 +49,9 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-WARPS: Final = (30.0, -30.0, 1e3, -1e3, 3e4, -3e4)
+_SIZES: Final = (30.0, 1e3, 3e4)  # of w, of either sign
 _LEAST_GAIN = 5.0  # nats
+_N_ENDS = 8  # ends of coordinates of which all sizes are looked at
 _N_PROMISING = 3  # changes of one coordinate that are fitted in each round
 _LOOKS = (-0.7, 0.0, 0.7)  # added to the coordinate's log length-scale to look at the likelihood
 _FEW_LEVELS, _MOST_LEVELS = 16, 2**32  # a discrete parameter with no more, or more, is not warped
@@ -135,20 +138,27 @@ def _promising(
     active: NDArray[np.bool_],
     fits: Sequence[Fit],
 ) -> list[_Change]:
-    """Return the changes with the largest log posterior if only one length-scale adapts to them."""
-    heights: dict[_Change, float] = {}
-    for j in np.flatnonzero(may_warp).tolist():
-        for value in (0.0, *WARPS):
-            if value == w[j]:
-                continue
-            moved, height = _moved(X, _changed(w, (j, value)), active), 0.0
-            for (known, z), fit in zip(_targets(Z), fits, strict=True):
-                value_at = log_posterior(moved[known], z, features, prior=_prior(features))
-                theta = fit.warm_start.theta
-                looks = [theta + shift * (np.arange(len(theta)) == j) for shift in _LOOKS]
-                height += max(value_at(look)[0] for look in looks)
-            heights[j, value] = height
-    return sorted(heights, key=lambda change: -heights[change])[:_N_PROMISING]
+    """Return the changes with the largest log posterior if only one length-scale adapts to them.
+
+    First a middle warp of each end is looked at with the length-scales that there are.
+    """
+
+    def height(change: _Change, looks: Sequence[float]) -> float:
+        moved, height = _moved(X, _changed(w, change), active), 0.0
+        for (known, z), fit in zip(_targets(Z), fits, strict=True):
+            value_at = log_posterior(moved[known], z, features, prior=_prior(features))
+            theta = fit.warm_start.theta
+            shifted = [theta + shift * (np.arange(len(theta)) == change[0]) for shift in looks]
+            height += max(value_at(one)[0] for one in shifted)
+        return height
+
+    columns = np.flatnonzero(may_warp).tolist()
+    ends = [(j, sign * _SIZES[1]) for j in columns for sign in (1.0, -1.0)]
+    ends.sort(key=lambda change: -height(change, (0.0,)))
+    changes = [(j, math.copysign(size, end)) for j, end in ends[:_N_ENDS] for size in _SIZES]
+    changes += [(j, 0.0) for j in columns]
+    changes = [(j, value) for j, value in changes if value != w[j]]
+    return sorted(changes, key=lambda change: -height(change, _LOOKS))[:_N_PROMISING]
 
 
 def _fits(
