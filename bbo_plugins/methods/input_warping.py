@@ -9,7 +9,7 @@ number of trees. No single length-scale fits both ends then. So a coordinate may
 Which w each coordinate has is decided by :func:`warps_of` at a few moments of a study. They are
 those that raise the log posterior of the hyperparameters most, found one coordinate after another,
 each time the best of a few that one look at the likelihood promises. None is taken that gains less
-than :data:`_LEAST_GAIN`, so that most spaces stay as they are.
+than :data:`_LEAST_GAIN`, in one quantity and in all together, so that most spaces stay as they are.
 
 ========  ==================================================================
 symbol    meaning
@@ -56,6 +56,10 @@ _N_PROMISING = 3  # changes of one coordinate that are fitted in each round
 _LOOKS = (-0.7, 0.0, 0.7)  # added to the coordinate's log length-scale to look at the likelihood
 _FEW_LEVELS, _MOST_LEVELS = 16, 2**32  # a discrete parameter with no more, or more, is not warped
 
+_LEAST_VALUES = 12  # with which a quantity takes part
+_MOST_CONSTRAINTS = 4  # which are violated most often
+_MOST_ROUNDS = 8  # coordinates that get a warp in one decision
+
 _Change = tuple[int, float]  # of which coordinate, to which w
 
 
@@ -68,14 +72,18 @@ def warps_of(space: SearchSpace, objectives: Sequence[Observations]) -> dict[str
         objectives: What is known, once per objective; where it is, is the same for all.
     """
     known = objectives[0]
-    n_levels = [one.n_levels or _MOST_LEVELS for one in space.dimensions]
-    is_fine = [_FEW_LEVELS < n <= _MOST_LEVELS for n in n_levels]
+    is_fine = [
+        one.kind == "float" if one.n_levels is None else _FEW_LEVELS < one.n_levels <= _MOST_LEVELS
+        for one in space.dimensions
+    ]
     may_warp = np.array(is_fine, dtype=np.bool_) & space.may_warp
-    targets = [np.where(np.isfinite(one), -one, np.nan) for one in known.reported_constraints]
+    violated = sorted(known.reported_constraints, key=lambda one: -int((one > 0.0).sum()))
+    targets = [np.where(np.isfinite(one), -one, np.nan) for one in violated[:_MOST_CONSTRAINTS]]
     for one in objectives:
         has_value = np.ones(len(one.y), np.bool_) if one.has_value is None else one.has_value
         targets.append(np.where(has_value, one.y, np.nan))
-    varying = [one for one in targets if len(np.unique(one[np.isfinite(one)])) > 1]
+    targets = [one for one in targets if np.isfinite(one).sum() >= _LEAST_VALUES]
+    varying = [one for one in targets if np.nanmin(one) < np.nanmax(one)]
     if not may_warp.any() or not varying:
         return {}
     Z = np.column_stack([_standardized(target) for target in varying])
@@ -115,13 +123,16 @@ def _fit_warps(
     """
     w = np.zeros(X.shape[1])
     fits = _fits(X, Z, features, ())
-    for _ in range(int(may_warp.sum())):
-        best, least = None, _total(fits) + _LEAST_GAIN
+    for _ in range(min(int(may_warp.sum()), _MOST_ROUNDS)):
+        best, least = None, _LEAST_GAIN
         for change in _promising(X, Z, features, w, may_warp, active, fits):
             moved = _moved(X, _changed(w, change), active)
             others = _fits(moved, Z, features, fits)
-            if _total(others) > least:
-                best, least = (change, others), _total(others)
+            gains = [
+                new.log_posterior - old.log_posterior for new, old in zip(others, fits, strict=True)
+            ]
+            if max(gains) > _LEAST_GAIN and sum(gains) > least:
+                best, least = (change, others), sum(gains)
         if best is None:
             break
         change, fits = best
@@ -177,10 +188,6 @@ def _prior(features: FeatureMap) -> TailedPrior:
     d = len(features.n_categories)
     prior = default_prior(d, features.n_together)
     return replace(prior, has_tail=np.arange(len(prior.location)) < d)
-
-
-def _total(fits: Sequence[Fit]) -> float:
-    return sum(fit.log_posterior for fit in fits)
 
 
 def _targets(Z: FloatArray) -> Iterator[tuple[NDArray[np.bool_], FloatArray]]:

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Literal
 from bbo_plugins import errors
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.regret_gap import StoppingRecord, StoppingRule, algorithm
-from bbo_plugins.optuna.stopping.completions import seconds_of
 from bbo_plugins.optuna.stopping.progress import StoredRecords, StudyProgress
 from bbo_plugins.optuna.stopping.records import CAPACITY, Settings, StoredRecord, store_warm_start
-from bbo_plugins.optuna.study.trials import PerStudy, check_one_objective
+from bbo_plugins.optuna.study.trials import PerStudy, check_one_objective, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

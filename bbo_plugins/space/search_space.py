@@ -121,12 +121,13 @@ class SearchSpace:
         """Return this space with input warping of some parameters.
 
         Args:
-            warps: :attr:`Dimension.warp` by name, of numeric parameters that are not held and that
-                no condition looks at.
+            warps: :attr:`Dimension.warp` by name; of no effect on a parameter that may not have
+                one (:attr:`may_warp`).
         """
         dimensions = dict(zip(self.names, self.dimensions, strict=True))
-        for name, w in warps.items():
-            dimensions[name] = dimensions[name].warped(w)
+        for name, may in zip(self.names, self.may_warp.tolist(), strict=True):
+            if may and name in warps:
+                dimensions[name] = dimensions[name].warped(warps[name])
         return SearchSpace(dimensions, self.conditions)
 
     @property

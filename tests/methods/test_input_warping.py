@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -103,6 +104,26 @@ def test_constraints_and_all_objectives_count() -> None:
     assert warps_of(box, [observe(X, plain)]) == {}
     assert list(warps_of(box, [observe(X, plain, constraints=reported[:, None])])) == [name]
     assert list(warps_of(box, [observe(X, plain), observe(X, -decades)])) == [name]
+
+
+def test_fewer_than_twelve_values_decide_nothing() -> None:
+    """Points that teach constraints only have none, however many there are."""
+    X = _points(30, 1, 0)
+    known = observe(X, -_decades(X[:, 0]))
+    assert warps_of(unit_box(1), [known])
+    assert warps_of(unit_box(1), [replace(known, has_value=np.arange(30) < 11)]) == {}
+
+
+def test_small_gains_of_many_constraints_make_no_warp() -> None:
+    """Sixteen quadratics that need none do not add up to one."""
+    found = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.random((16, 4))
+        centers, weights = rng.random((17, 4)), rng.uniform(1.0, 9.0, (17, 4))
+        q = (np.square(X[:, None] - centers) * weights).sum(axis=2)
+        found.append(warps_of(unit_box(4), [observe(X, -q[:, 0], constraints=q[:, 1:] - 1.0)]))
+    assert sum(map(bool, found)) <= 1
 
 
 @pytest.mark.parametrize("value", [0.0, 1e300, -1e-300])

@@ -103,6 +103,18 @@ def test_running_and_failed_trials_are_where_the_others_are() -> None:
     np.testing.assert_allclose(after.observations.X, known, atol=1e-9)
 
 
+def test_a_trial_that_ends_late_changes_no_decision() -> None:
+    """The first to end decide, not those with the smallest numbers."""
+    study = optuna.create_study(sampler=BBOSampler(seed=0))
+    late = [study.ask({"rate": RATE, "decay": RATE}) for _ in range(3)]
+    study.optimize(_rates, n_trials=30)
+    before = _snapshot(study).space.warps
+    for trial in late:
+        study.tell(trial, 1e3)
+    assert before
+    assert _snapshot(study).space.warps == before
+
+
 @pytest.mark.filterwarnings("ignore:PartialFixedSampler")
 def test_a_held_parameter_keeps_its_value() -> None:
     """Also if its scale was stretched by the trials before."""

@@ -439,7 +439,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         for name, w in snapshot.warps.items():
             if self._once.first_time("warp", name):
                 _logger.info(
-                    "%s: the %s end of %r decides, so the models see it stretched.",
+                    "%s: changes gather at the %s end of %r, so the models see it stretched.",
                     self,
                     "low" if w > 0.0 else "high",
                     name,

@@ -40,6 +40,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import islice
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,7 @@ from bbo_plugins.optuna.study.trials import (
     TrialRow,
     are_feasible,
     constraint_table,
+    finished_at,
     finite_values,
 )
 
@@ -438,6 +440,8 @@ class StudyReader:
         trial: FrozenTrial,
         search_space: Mapping[str, BaseDistribution],
         held: Mapping[str, Any],
+        *,
+        warps: Mapping[str, float] | None = None,
     ) -> Snapshot:
         """Return all that may influence what is suggested for ``trial``.
 
@@ -447,6 +451,7 @@ class StudyReader:
             search_space: The parameters to suggest.
             held: Values at which other parameters are held. The model has a part in them too: it
                 learns from trials where they were different.
+            warps: Input warping; None for that which the trials decide on.
         """
         fixed = {**held, **fixed_params(trial, search_space)}
         with self._lock:
@@ -458,7 +463,7 @@ class StudyReader:
                 placed,
                 trial.number,
                 fixed,
-                warps=self._decided_warps(trials, placed),
+                warps=self._decided_warps(trials, placed) if warps is None else warps,
                 knows_noise=self._knows_noise,
             )
 
@@ -466,13 +471,17 @@ class StudyReader:
         """Return the input warping that the first complete trials decide on."""
         complete = [row for row in trials.observed if row.complete]
         n = _n_deciding(len(complete), self._warps_from)
-        numbers = [row.number for row in complete[:n]]
-        made_of = numbers, placed.distributions, dict(placed.space.conditions)
-        if n and self._warps_made_of != made_of:
+        if not n:
+            return {}
+        # Not by number: a late one would change what was decided before it.
+        complete.sort(key=lambda row: (finished_at(row), row.number))
+        known, X = placed.place(sorted(complete[:n], key=attrgetter("number")))
+        numbers, active = [row.number for row in known], placed.space.active(X)
+        made_of = trials.generation, numbers, placed.space.names, X.tobytes(), active.tobytes()
+        if self._warps_made_of != made_of:
             # Imported when first needed: SciPy's linear algebra takes long to import.
             from bbo_plugins.methods.input_warping import warps_of  # noqa: PLC0415
 
-            known, X = placed.place(complete[:n])
             constraints, table = constraint_table(known)
             observations = Observations(
                 X=X,
@@ -482,8 +491,10 @@ class StudyReader:
                 pending=X[:0],
             )
             objectives, _ = _objectives([observations] * trials.n_objectives, known, placed.space)
-            self._warps, self._warps_made_of = warps_of(placed.space, objectives), made_of
-        return self._warps if n else {}
+            is_enough = len(objectives[0].valued.y) >= (self._warps_from or 0)
+            self._warps = warps_of(placed.space, objectives) if is_enough else {}
+            self._warps_made_of = made_of
+        return self._warps
 
     def appeared(self, study: Study, trial: FrozenTrial, snapshot: Snapshot) -> FloatArray:
         """Return the points (p, d) that have become pending since ``snapshot`` was taken.

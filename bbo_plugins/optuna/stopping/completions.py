@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import datetime
 from operator import attrgetter, is_
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -31,7 +30,7 @@ from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
 from bbo_plugins.optuna.study.parameters import ParameterLearner
-from bbo_plugins.optuna.study.trials import TrialRow, finite_values
+from bbo_plugins.optuna.study.trials import TrialRow, finished_at, finite_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,7 +47,6 @@ Completion: TypeAlias = list[TrialRow]
 
 _MIN_SHARE = 0.75  # of the observations, that a fit of the sampler's has to have been made on
 _MAX_AGE = 32  # completions since it was used
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - Optuna's times have no zone
 
 
 class LearnedSpace:
@@ -138,8 +136,9 @@ class CompletedTrials:
         has_failed = failures_with_value(X, values, space.active(X))
         y, n_infinite = finite_values(latest)
         estimate, warps = _latest_estimate(rows, space.names, int((~has_failed).sum()))
-        may_warp = dict(zip(space.names, space.may_warp.tolist(), strict=True))
-        space = space.warped({name: w for name, w in warps.items() if may_warp.get(name)})
+        space = space.warped(warps)
+        if space.warps != warps:  # the estimate is of another scale
+            estimate = None
         return cls(
             space=space,
             X=space.stretched(X),
@@ -198,21 +197,6 @@ def latest_of(completion: Completion, until: float = math.inf) -> TrialRow:
 
 def _by_completion(row: TrialRow) -> tuple[float, int]:
     return finished_at(row), row.number
-
-
-def finished_at(row: TrialRow) -> float:
-    """Return when a trial finished, in seconds; infinity if that is not known."""
-    return seconds_of(row.trial.datetime_complete, unknown=math.inf)
-
-
-def seconds_of(time: datetime | None, *, unknown: float) -> float:
-    """Return a time of Optuna's in seconds.
-
-    Args:
-        time: The time; Optuna's have no zone, so that one is left out.
-        unknown: Returned for None.
-    """
-    return unknown if time is None else (time.replace(tzinfo=None) - _EPOCH).total_seconds()
 
 
 def _latest_estimate(

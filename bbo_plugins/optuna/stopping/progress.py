@@ -17,7 +17,6 @@ from bbo_plugins.optuna.stopping.completions import (
     Completion,
     LearnedSpace,
     completions_of,
-    finished_at,
     in_order,
     latest_of,
 )
@@ -32,7 +31,7 @@ from bbo_plugins.optuna.stopping.records import (
     stored_settings,
     stored_warm_start,
 )
-from bbo_plugins.optuna.study.trials import TrialReader, signs_of
+from bbo_plugins.optuna.study.trials import TrialReader, finished_at, signs_of
 
 if TYPE_CHECKING:
     from optuna.study import Study

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -43,6 +44,7 @@ CONSTRAINTS_KEY = "constraints"  # Optuna's: a list here, or one value per "cons
 # Each constraint has a model of its own, and a storage may hold any number of them.
 MAX_CONSTRAINTS = 16
 OTHERS = "(others)"  # name of the last of so many, which stands for all those reported less often
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - Optuna's times have no zone
 _NEVER_RAN = "bbo_plugins:never_ran"  # system attribute
 BESIDE_KEY = "bbo_plugins:beside"  # system attribute: how many trials ran beside it, if any did
 _MAX_BESIDE = 1_000
@@ -508,3 +510,18 @@ def store_constraints(study: Study, trial: FrozenTrial, values: Sequence[float] 
     """Write constraint values where Optuna looks for them, None if there are none to be had."""
     stored = None if values is None else list(values)
     study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS_KEY, stored)
+
+
+def finished_at(row: TrialRow) -> float:
+    """Return when a trial finished, in seconds; infinity if that is not known."""
+    return seconds_of(row.trial.datetime_complete, unknown=math.inf)
+
+
+def seconds_of(time: datetime | None, *, unknown: float) -> float:
+    """Return a time of Optuna's in seconds.
+
+    Args:
+        time: The time; Optuna's have no zone, so that one is left out.
+        unknown: Returned for None.
+    """
+    return unknown if time is None else (time.replace(tzinfo=None) - _EPOCH).total_seconds()

@@ -270,17 +270,13 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     if not finished or not distributions:
         return None
     nobody = create_trial(state=TrialState.WAITING)  # no trial is asking, so none is left out
-    snapshot = reader.snapshot(study, nobody, distributions, {})
+    suggestions = _suggestions_for(distributions, study)
+    snapshot = reader.snapshot(study, nobody, distributions, {}, warps=_latest_warps(suggestions))
     known, X = PlacedTrials(snapshot.distributions, snapshot.space.conditions).place(finished)
     if not known:
         return None
-    X = snapshot.space.stretched(X)
-    model, transform = _model(
-        snapshot.space,
-        snapshot.observations,
-        [record for record in suggestions_of(study) if record.names == snapshot.space.names],
-        sampler.model_options if sampler else DEFAULT_OPTIONS,
-    )
+    options = sampler.model_options if sampler else DEFAULT_OPTIONS
+    model, transform = _model(snapshot.space, snapshot.observations, suggestions, options)
     values = np.array([row.value for row in known])
     sign = 1.0 if study.direction is StudyDirection.MAXIMIZE else -1.0
     score = np.where(are_feasible(known), sign * values, -math.inf)
@@ -289,12 +285,26 @@ def posterior_of(study: Study) -> StudyPosterior | None:
         numbers=tuple(row.number for row in known),
         params=tuple(row.params for row in known),
         values=values,
-        X=X,
+        X=snapshot.space.stretched(X),
         order=np.lexsort((-sign * values, -score)),
         model=model,
         transform=transform,
         sign=sign,
     )
+
+
+def _suggestions_for(
+    distributions: Mapping[str, BaseDistribution], study: Study
+) -> list[SuggestionRecord]:
+    """Return what is stored with suggestions of exactly these parameters."""
+    names = tuple(sorted(distributions))
+    return [record for record in suggestions_of(study) if record.names == names]
+
+
+def _latest_warps(suggestions: Sequence[SuggestionRecord]) -> Mapping[str, float] | None:
+    """Return the input warping of the model that is drawn; None if there was no model yet."""
+    fitted = [record for record in suggestions if record.fit is not None]
+    return fitted[-1].warps if fitted else None
 
 
 def _model_sampler(study: Study) -> ModelSampler | None:

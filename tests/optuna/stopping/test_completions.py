@@ -46,6 +46,26 @@ def test_recorded_places_are_kept_and_the_others_filled_by_time(
     assert rest == sorted(rest, key=lambda number: (minutes[number], number))
 
 
+def test_the_estimate_is_of_the_scale_that_the_sampler_saw() -> None:
+    """The points are stretched as its were; an estimate of a scale that cannot be is none."""
+    fit = WarmStart(np.log([0.3, 0.4, 2.0, 0.1]), np.eye(4), -1.0, 12).to_json()
+    distributions = {"k": CategoricalDistribution(["a", "b"]), "x": UNIT}
+    for warps, is_usable in (({"x": 30.0}, True), ({"k": 30.0}, False), ({}, True)):
+        study, rng = new_study(), np.random.default_rng(0)
+        for k in "ab" * 6:
+            params: dict[str, Any] = {"k": k, "x": rng.random()}
+            proposal = Proposal.of(
+                params, distributions, fits=(fit,), criterion="Marginal", warps=warps
+            )
+            stored = proposal.to_attributes()
+            add(study, params, 1.0, distributions=distributions, system_attrs=stored)
+        completed = completed_in(study)
+        assert (completed.estimate is not None) == is_usable
+        assert completed.space.warps == (warps if is_usable else {})
+        X = completed.space.encode([trial.params for trial in study.trials])
+        np.testing.assert_allclose(completed.X, X, atol=1e-12)
+
+
 def test_conditional_parameters_and_estimates_for_them() -> None:
     """A parameter that one branch has is inactive in the other, and is learned as such.
 

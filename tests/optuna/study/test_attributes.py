@@ -79,6 +79,8 @@ def test_any_proposal_survives_storage(
         json.dumps({"v": 2, "params": {}, "fits": [], "constraints": []}),
         json.dumps({"v": 1, "params": {"x": "far"}, "fits": [], "constraints": []}),
         json.dumps({"v": 1, "params": {"x": 10**400}, "fits": [], "constraints": []}),
+        json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "warps": [30.0]}),
+        json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "warps": {"x": "a"}}),
     ],
 )
 def test_what_is_no_proposal_is_none(text: str) -> None:
