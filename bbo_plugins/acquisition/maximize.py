@@ -35,9 +35,10 @@ import numpy as np
 from bbo_plugins.acquisition.ascent import ascend
 from bbo_plugins.acquisition.candidates import around_anchors, shifted_sobol, toward
 from bbo_plugins.space import CLOSE, SearchSpace
+from bbo_plugins.space.search_space import keys_of, rounded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 _MAX_ENUMERATED = 1024  # finite spaces up to this size are searched exhaustively
 _N_UNSEEN_DRAWS = 1024  # random points tried first when a point not seen yet is needed
 _MAX_LISTED = 200_000  # finite spaces up to this size are listed to find a point not seen yet
-_MATCH_DECIMALS = 10  # coordinates that agree to this many digits are the same point
 _FEW_LEVELS = 16  # numeric dimensions with more levels take part in the ascent
 
 # Over the cube:
@@ -494,7 +494,7 @@ def best_allowed(
     preferred = values > -np.inf
     if len(avoided):
         preferred &= (space.distances(X, avoided) >= exclusions.clearance).all(axis=1)
-    allowed = (row for row, key in enumerate(_keys(X)) if key not in taken)
+    allowed = (row for row, key in enumerate(keys_of(X)) if key not in taken)
     first = next(allowed, None)
     if first is None:
         found = unseen_point(space, taken, rng)
@@ -505,8 +505,8 @@ def best_allowed(
 
 def keys_inside(X: FloatArray, space: SearchSpace) -> set[bytes]:
     """Return the keys of those points of ``X`` (m, d) that ``space`` can represent as they are."""
-    inside = (_rounded(X) == _rounded(space.snap(X))).all(axis=1)
-    return set(_keys(X[inside]))
+    inside = (rounded(X) == rounded(space.snap(X))).all(axis=1)
+    return set(keys_of(X[inside]))
 
 
 def unseen_point(
@@ -527,13 +527,4 @@ def unseen_point(
 
 
 def _first_unseen(X: FloatArray, taken: set[bytes]) -> FloatArray | None:
-    return next((x for x, key in zip(X, _keys(X), strict=True) if key not in taken), None)
-
-
-def _keys(X: FloatArray) -> Iterator[bytes]:
-    return (row.tobytes() for row in _rounded(X))
-
-
-def _rounded(X: FloatArray) -> FloatArray:
-    rounded: FloatArray = np.round(X, _MATCH_DECIMALS) + 0.0  # turns -0.0 into 0.0
-    return rounded
+    return next((x for x, key in zip(X, keys_of(X), strict=True) if key not in taken), None)

@@ -73,11 +73,11 @@ class BBOSampler(ModelSampler):
     random weights of the objectives. :mod:`bbo_plugins.methods.multi_objective` has the details.
 
     Numeric parameters may be floats or integers, on a linear or log scale, with or without steps,
-    or categorical, and may depend on one another. Where the trials say that one end of a range
-    decides, the models see it stretched (:mod:`bbo_plugins.methods.input_warping`). Trials running
-    elsewhere, pruned and failed trials, constraints and known noise are accounted for, as in the
-    two samplers. A trial whose value is infinitely bad, or far worse than usual, counts as failed,
-    unless it violates a constraint: then only its constraints are modeled.
+    or categorical, and may depend on one another. Where the trials say that changes gather at one
+    end of a range, the models see it stretched (:mod:`bbo_plugins.methods.input_warping`). Trials
+    running elsewhere, pruned and failed trials, constraints and known noise are accounted for, as
+    in the two samplers. A trial whose value is infinitely bad, or far worse than usual, counts as
+    failed, unless it violates a constraint: then only its constraints are modeled.
 
     With the same ``seed``, the same study gets the same suggestions, in one run or resumed, in this
     or another process. Optuna reseeds its sampler when ``n_jobs`` > 1, so such runs are not

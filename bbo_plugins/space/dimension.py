@@ -209,8 +209,7 @@ class Dimension:
 
     def stretched(self, u: FloatArray) -> FloatArray:
         """Return the coordinates of values that have ``u`` (n,) without the warp, shape (n,)."""
-        t = np.asarray(stretch(u, self.warp))
-        return self._positions(self._levels(t)) if self._scale in {"grid", "log grid"} else t
+        return np.asarray(stretch(u, self.warp))
 
     def encode(self, values: Any) -> FloatArray:
         """Return the coordinates of ``values``, clipped into the range.

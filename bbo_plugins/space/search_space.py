@@ -15,7 +15,7 @@ from bbo_plugins import errors
 from bbo_plugins.space.conditions import Condition, Split
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MAX_ENUMERATED = 10**6
 _N_AVERAGED = 256
+_MATCH_DECIMALS = 10  # coordinates that agree to this many digits are the same point
 CLOSE = 0.05  # distance in the unit cube below which concurrent trials are too close together
 
 
@@ -298,6 +299,16 @@ class _TreeStep:
             rows = cell == index
             holds[rows] = self._holds(inner, X[rows], active[rows])
         return holds
+
+
+def keys_of(X: FloatArray) -> Iterator[bytes]:
+    """Return a key of each point of X (m, d); points that differ by rounding have the same."""
+    return (row.tobytes() for row in rounded(X))
+
+
+def rounded(X: FloatArray) -> FloatArray:
+    """Return points X (m, d) without rounding errors."""
+    return np.round(X, _MATCH_DECIMALS) + 0.0  # turns -0.0 into 0.0
 
 
 def _depths(names: tuple[str, ...], conditions: Mapping[str, Condition]) -> dict[str, int]:

@@ -170,7 +170,7 @@ class BilevelTrials(StudySnapshot):
     def has_met(self, query: Query, *, since: BilevelTrials) -> bool:
         """Return whether a query of the same function close to ``query`` was not there before."""
         old, new = since.data[query.function], self.data[query.function]
-        points = added(np.concatenate([new.X, new.pending]), (*old.X, *old.pending))
+        points = added(np.concatenate([new.X, new.pending]), np.concatenate([old.X, old.pending]))
         return bool((self.problem.space.distances(query.x[None], points) < CLOSE).any())
 
 

@@ -70,6 +70,7 @@ from bbo_plugins.optuna.study.trials import (
     finished_at,
     finite_values,
 )
+from bbo_plugins.space.search_space import keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -83,7 +84,6 @@ if TYPE_CHECKING:
 _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
 _MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
 
-_DECIMALS = 10  # coordinates that agree to this many digits are the same
 _FIRST_DECISION, _LAST_DECISION = 12, 120  # complete trials, about input warping
 
 # A running trial that so many later ones have overtaken counts as dead: its worker cannot tell. For
@@ -508,8 +508,8 @@ class StudyReader:
             points = np.concatenate([placed.pending(trials.configurations, trial.number), X])
             points = snapshot.space.stretched(points)
         known = snapshot.observations
-        failed = () if known.failed is None else known.failed
-        return added(points, (*known.pending, *known.X, *failed))
+        failed = known.X[:0] if known.failed is None else known.failed
+        return added(points, np.concatenate([known.pending, known.X, failed]))
 
     def placed(
         self,
@@ -532,22 +532,17 @@ def _n_deciding(n: int, least: int | None) -> int:
     return last
 
 
-def added(points: FloatArray, before: Iterable[FloatArray]) -> FloatArray:
-    """Return those of ``points`` (p, d) that are not among ``before``, or not as often.
+def added(points: FloatArray, before: FloatArray) -> FloatArray:
+    """Return those of ``points`` (p, d) that are not among ``before`` (b, d), or not as often.
 
     A repeat counts: another worker may evaluate a known point once more.
     """
-    known = Counter(map(_key, before))
+    known = Counter(keys_of(before))
     new = np.zeros(len(points), dtype=bool)
-    for i, key in enumerate(map(_key, points)):
+    for i, key in enumerate(keys_of(points)):
         new[i] = known[key] <= 0
         known[key] -= 1
     return points[new]
-
-
-def _key(point: FloatArray) -> bytes:
-    """Return what points that differ by rounding errors have in common."""
-    return (np.round(point, _DECIMALS) + 0.0).tobytes()  # turns -0.0 into 0.0
 
 
 def _known_and_held(trials: StudyTrials, held: Mapping[str, Any]) -> dict[str, BaseDistribution]:
