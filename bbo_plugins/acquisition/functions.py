@@ -15,8 +15,9 @@ z > -1; log φ(z) + log1p(z R(z)) with R(z) = Φ(z)/φ(z) by the scaled compleme
 down to z = -25; the asymptotic series h(z) = φ(z) z⁻² (1 - 3 z⁻² + 15 z⁻⁴ - ...) below.
 
 :class:`ConstrainedAcquisition` multiplies the objective's acquisition by the probability of
-feasibility and, where evaluations have failed, by a power of the probability of validity: a plain
-probability would not keep expected improvement off a border once the search has converged.
+feasibility and, where evaluations have failed or were cut off, by a power of the probability that
+they are not: a plain one would not keep expected improvement off a border once the search has
+converged.
 
 Deviation: with such weights log softplus(UCB - μ⁺) + Σ log PoF takes the place of UCB; it increases
 with UCB and needs no sign convention.
@@ -240,7 +241,8 @@ class ConstrainedAcquisition:
         incumbent: μ⁺ in transformed units.
         beta: Multiplier of σ, used by "ucb".
         constraints: Models of the constraints.
-        validity: Where an evaluation returns a value; None if none has failed.
+        weights: Probabilities that an evaluation returns a value, and that it is not cut off, where
+            there is a model of it.
     """
 
     kind: AcquisitionName | None
@@ -248,7 +250,7 @@ class ConstrainedAcquisition:
     incumbent: float
     beta: float
     constraints: tuple[ConstraintModel, ...] = ()
-    validity: Weight | None = None
+    weights: tuple[Weight, ...] = ()
 
     def value(self, X: FloatArray) -> FloatArray:
         """Return the acquisition values at ``X`` (m, d), shape (m,)."""
@@ -258,8 +260,8 @@ class ConstrainedAcquisition:
             log_feasibility += log_probability_of_feasibility(
                 mean, variance, constraint.limit
             ).value
-        if self.validity is not None:
-            log_feasibility += self.validity.exponent * self.validity.log_probability(X)
+        for weight in self.weights:
+            log_feasibility += weight.exponent * weight.log_probability(X)
         if self.kind is None:
             return log_feasibility
         return self._combine(self._of_objective(*self.objective.predict(X)).value, log_feasibility)
@@ -272,10 +274,10 @@ class ConstrainedAcquisition:
             derivatives = log_probability_of_feasibility(mean, variance, constraint.limit)
             log_feasibility += derivatives.value
             feasibility_gradient += chain(derivatives, *gradients)
-        if self.validity is not None:
-            log_probability, gradient = self.validity.log_probability_and_gradient(X)
-            log_feasibility += self.validity.exponent * log_probability
-            feasibility_gradient += self.validity.exponent * gradient
+        for weight in self.weights:
+            log_probability, gradient = weight.log_probability_and_gradient(X)
+            log_feasibility += weight.exponent * log_probability
+            feasibility_gradient += weight.exponent * gradient
         if self.kind is None:
             return log_feasibility, feasibility_gradient
         mean, variance, *gradients = self.objective.predict_with_gradients(X)
@@ -283,16 +285,16 @@ class ConstrainedAcquisition:
         gradient = chain(derivatives, *gradients)
         value = self._combine(derivatives.value, log_feasibility)
         if self.kind == "ei" and self._is_weighted:
-            weight = np.exp(log_feasibility)[:, None]
-            return value, weight * gradient + value[:, None] * feasibility_gradient
+            feasibility = np.exp(log_feasibility)[:, None]
+            return value, feasibility * gradient + value[:, None] * feasibility_gradient
         return value, gradient + feasibility_gradient
 
     @property
     def _is_weighted(self) -> bool:
-        return bool(self.constraints) or self.validity is not None
+        return bool(self.constraints or self.weights)
 
     def expected_gain(self, x: FloatArray) -> float:
-        """Return expected improvement times the probabilities of feasibility and validity.
+        """Return expected improvement times the probability of feasibility and the weights.
 
         That is what an evaluation at ``x`` (d,) can be expected to bring: the power of the
         probability of validity ranks points, but has no part in a size. In transformed units, in
@@ -300,12 +302,12 @@ class ConstrainedAcquisition:
         feasible, so that ``kind`` is None, the probabilities alone.
         """
         X = x[None, :]
-        plain = replace(self, kind=None if self.kind is None else "ei", validity=None)
+        plain = replace(self, kind=None if self.kind is None else "ei", weights=())
         gain = float(plain.value(X)[0])
         if self.kind is None:
             gain = math.exp(gain)
-        if self.validity is not None:
-            gain *= math.exp(float(self.validity.log_probability(X)[0]))
+        for weight in self.weights:
+            gain *= math.exp(float(weight.log_probability(X)[0]))
         return gain
 
     def _of_objective(self, mean: FloatArray, variance: FloatArray) -> Derivatives:

@@ -20,6 +20,10 @@ While most points have values there is no such model unless it predicts each lab
 ones better than their proportion does, by :data:`_LEAST_GAIN` in log probability. So failures that
 are accidents, wherever they happen, do not hide an optimum.
 
+Where trainings are cut off by a pruner is learned by the same model from graded labels
+(:func:`fit_completion`), with :data:`_COMPLETION_EXPONENT` for a power. How many were cut off is no
+measure: which ones are depends on the others, and mostly all but a few are.
+
 Sources: Rasmussen & Williams (2006), "Gaussian Processes for Machine Learning", sections 6.5 (least
 squares classification) and 5.4.2 (leaving one out); Gelbart, Snoek & Adams (2014), "Bayesian
 Optimization with Unknown Constraints" (acquisition functions weighted by the probability of
@@ -48,9 +52,10 @@ if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FeatureMap
     from bbo_plugins.space.dimension import FloatArray
 
-_MAX_OF_LABEL = 200  # points of either label that are modeled
+_MAX_OF_LABEL = 200  # points of either label that are modeled; with graded ones, of all
 _PRIOR_POINTS = 2  # one of either label
 _LARGEST_EXPONENT = 20
+_COMPLETION_EXPONENT = 3
 _LABEL_VARIANCE = 0.1  # τ²
 _LEAST_GAIN = 2.0
 
@@ -77,6 +82,28 @@ def fit_validity(
         note = f"no model of where evaluations fail could be fitted ({reason}), so none is used"
         return None, (note,)
     return (model if is_useful else None), ()
+
+
+def fit_completion(
+    X: FloatArray, progress: FloatArray, features: FeatureMap
+) -> tuple[Validity | None, tuple[str, ...]]:
+    """Return the model of where trainings are not cut off by a pruner, and a note if there is none.
+
+    The labels are graded, from -1 for those that were cut off first to +1 for those that ended. So
+    the model tells what lasts longer as long as next to nothing ends.
+
+    Args:
+        X: Points whose evaluation ended or was cut off, the latest ones last, shape (n, d).
+        progress: How far each came: the share of all that came less far, 1 at the end, shape (n,).
+        features: The kernel's feature map.
+    """
+    X, labels = X[-_MAX_OF_LABEL:], 2.0 * progress[-_MAX_OF_LABEL:] - 1.0
+    try:
+        return Validity.of_labels(X, labels, features, exponent=_COMPLETION_EXPONENT), ()
+    except UNUSABLE as error:
+        reason = reason_of(error)
+        note = f"no model of where trials are pruned could be fitted ({reason}), so none is used"
+        return None, (note,)
 
 
 @dataclass(frozen=True)
@@ -113,13 +140,25 @@ class Validity:
             X = X[np.sort(np.argsort(distances, kind="stable")[:_MAX_OF_LABEL])]
         points = np.concatenate([X, failed])
         labels = np.concatenate([np.ones(len(X)), np.full(len(failed), -1.0)])
+        exponent = min(len(failed), _LARGEST_EXPONENT)
+        return cls.of_labels(points, labels, features, exponent=exponent)
+
+    @classmethod
+    def of_labels(
+        cls, X: FloatArray, labels: FloatArray, features: FeatureMap, *, exponent: int
+    ) -> Validity:
+        """Fit to points (n, d) and their labels (n,), from -1 to 1.
+
+        Raises:
+            ValueError: The covariance matrix could not be factorized at all.
+        """
         mean = float(labels.sum()) / (len(labels) + _PRIOR_POINTS)
-        fit = fit_map(points, labels - mean, features)
+        fit = fit_map(X, labels - mean, features)
         process = GaussianProcess.from_data(
-            points, labels - mean, fit.hyperparameters, features, cholesky=fit.cholesky
+            X, labels - mean, fit.hyperparameters, features, cholesky=fit.cholesky
         )
         variance = fit.hyperparameters.noise_variance + _LABEL_VARIANCE
-        return cls(process, mean, variance, min(len(failed), _LARGEST_EXPONENT))
+        return cls(process, mean, variance, exponent)
 
     @property
     def predictive_gain(self) -> float:

@@ -17,7 +17,7 @@ Deviations:
 * Pending points are added at their posterior mean. A step keeps a distance from each, longer with
   noise (:func:`bbo_plugins.acquisition.maximize.clearance_of`). The acquisition function is
   weighted by the probability of validity; where most points failed, they also count as evidence of
-  a bad value.
+  a bad value. If some evaluations were cut off, it is weighted by the probability that one is not.
 * Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`, under constraints with the
   median of the feasible ones where that is worse; slacks are linear around their border.
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
@@ -52,7 +52,7 @@ from bbo_plugins.acquisition.maximize import (
     maximize,
     maximize_in_region,
 )
-from bbo_plugins.acquisition.validity import Validity, fit_validity
+from bbo_plugins.acquisition.validity import Validity, fit_completion, fit_validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.fit import NOISE_LOCATION
 from bbo_plugins.gp.kernels import FeatureMap
@@ -197,6 +197,7 @@ class Models:
         objectives: Models of the k objectives.
         constraints: Models of the constraints.
         validity: Model of where evaluations fail, None without one.
+        completion: Model of where they are cut off, None without one.
         training: What they are fitted to, n points; the values are those of the first objective.
         known: The observed points, moved into the space, shape (n, d). Only in a space with a held
             dimension do they move: what counts there is the best of the slice.
@@ -208,6 +209,7 @@ class Models:
     objectives: tuple[Surrogate, ...]
     constraints: tuple[Surrogate, ...]
     validity: Validity | None
+    completion: Validity | None
     training: Observations
     known: FloatArray
     means: FloatArray
@@ -251,12 +253,7 @@ class Models:
             for one, center, start in zip(valued, centers, starts, strict=False)
         )
         constraints = fit_constraints(training, plain, starts[len(objectives) :])
-        failed, n_left_out = training.still_failed, training.n_left_out
-        validity, notes = (
-            fit_validity(training.X, failed, plain, n_left_out=n_left_out)
-            if len(failed)
-            else (None, ())
-        )
+        validity, completion, notes = fit_validities(training, plain)
         known = space.snap(training.X)
         in_place = np.array_equal(known, valued[0].X)
         means = [
@@ -268,6 +265,7 @@ class Models:
             fitted,
             constraints,
             validity,
+            completion,
             training,
             known,
             np.column_stack(means),
@@ -284,6 +282,11 @@ class Models:
         for model in self.constraints:
             eligible &= model.process.predict_mean(self.known) >= model.limit
         return eligible
+
+    @property
+    def weights(self) -> tuple[Validity, ...]:
+        """By which an acquisition function is multiplied."""
+        return tuple(one for one in (self.validity, self.completion) if one is not None)
 
     @property
     def least_length_scales(self) -> FloatArray:
@@ -385,6 +388,29 @@ def maximized(
     )
 
 
+def fit_validities(
+    observations: Observations, features: FeatureMap
+) -> tuple[Validity | None, Validity | None, tuple[str, ...]]:
+    """Return models of where evaluations fail and of where they are cut off, each if it is of use.
+
+    Args:
+        observations: What is known of the study.
+        features: The kernel's feature map, without a trend.
+
+    Returns:
+        The two, None for one without use; and notes on what could not be fitted.
+    """
+    X, failed, progress = observations.X, observations.still_failed, observations.progress
+    validity, completion = None, None
+    notes: tuple[str, ...] = ()
+    if len(failed):
+        validity, notes = fit_validity(X, failed, features, n_left_out=observations.n_left_out)
+    if progress is not None:
+        completion, more = fit_completion(X, progress, features)
+        notes = (*notes, *more)
+    return validity, completion, notes
+
+
 def fit_constraints(
     observations: Observations, features: FeatureMap, warm_starts: Sequence[WarmStart | None]
 ) -> tuple[Surrogate, ...]:
@@ -416,7 +442,7 @@ def _acquisition(models: Models, options: Options) -> ConstrainedAcquisition:
         means = means[eligible] if eligible.any() else means
         incumbent = float(np.concatenate([means, believed[:, 0]]).max())
     return ConstrainedAcquisition(
-        kind, process, incumbent, options.beta, constraints, models.validity
+        kind, process, incumbent, options.beta, constraints, models.weights
     )
 
 

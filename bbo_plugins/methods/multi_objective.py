@@ -145,7 +145,7 @@ class FrontAcquisition:
 
     def expected_gain(self, x: FloatArray) -> float:
         """Return EHVI times the probabilities of feasibility and validity at ``x`` (d,)."""
-        alone = replace(self.feasibility, constraints=(), validity=None)
+        alone = replace(self.feasibility, constraints=(), weights=())
         log_gain = float(replace(self, feasibility=alone).value(x[None, :])[0])
         return math.exp(log_gain) * self.feasibility.expected_gain(x)
 
@@ -194,7 +194,7 @@ def _acquisition(
             that; None for the one below all observed points.
     """
     processes, constraints, believed = models.with_fantasies()
-    feasibility = ConstrainedAcquisition(None, processes[0], 0.0, 0.0, constraints, models.validity)
+    feasibility = ConstrainedAcquisition(None, processes[0], 0.0, 0.0, constraints, models.weights)
     means = models.means[models.eligible]
     if not len(means) and constraints:
         return feasibility

@@ -15,10 +15,14 @@ import numpy as np
 from bbo_plugins.acquisition.maximize import Exclusions, clearance_of
 from bbo_plugins.gp.kernels import left_factor, right_factor, squared_distances
 from bbo_plugins.gp.targets import MAD_TO_STD
+from bbo_plugins.methods.learning_curves import predict_finals
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from bbo_plugins.methods.learning_curves import LearningCurve
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
@@ -37,8 +41,8 @@ class Observations:
     Attributes:
         X: Evaluated points of the unit cube, shape (n, d).
         y: Their objective values, maximized, finite, shape (n,).
-        complete: False for a value that is not final (a pruned trial's): it informs the model but
-            cannot be the incumbent, shape (n,).
+        complete: False for a value that is not final but predicted (a pruned trial's): it informs
+            the model but cannot be the incumbent, shape (n,).
         pending: Points being evaluated elsewhere, shape (p, d).
         noise_variance: Known noise variances in squared units of ``y``, NaN where unknown, shape
             (n,), or None.
@@ -47,6 +51,8 @@ class Observations:
         has_value: False for a point that teaches the constraints only, as its value says nothing,
             shape (n,); None if all have one.
         failed: Points at which an evaluation failed, shape (f, d), or None.
+        progress: How far each evaluation came before it was cut off: the share of all that came
+            less far, 1 at the end, shape (n,); None if that is not known.
         n_beside: How many others were pending when each point was suggested, shape (n,), or None
             for none.
         n_left_out: How many more points were evaluated, which are too many to be modeled.
@@ -63,6 +69,7 @@ class Observations:
     constraints: FloatArray | None = None
     has_value: NDArray[np.bool_] | None = None
     failed: FloatArray | None = None
+    progress: FloatArray | None = None
     n_beside: IntArray | None = None
     n_left_out: int = 0
 
@@ -76,6 +83,8 @@ class Observations:
         }
         if self.failed is not None:
             expected["failed"] = (self.failed, (len(self.failed), d))
+        if self.progress is not None:
+            expected["progress"] = (self.progress, (n,))
         if self.n_beside is not None:
             expected["n_beside"] = (self.n_beside, (n,))
         if self.has_value is not None:
@@ -103,6 +112,11 @@ class Observations:
         return np.array(still).reshape(len(still), self.X.shape[1])
 
     @property
+    def are_final(self) -> bool:
+        """Whether every evaluation returned a final value: none failed, none was cut off."""
+        return self.progress is None and not len(self.still_failed)
+
+    @property
     def mostly_failed(self) -> bool:
         """Whether more points failed than have a value."""
         return len(self.still_failed) > len(self.y) + self.n_left_out
@@ -117,8 +131,9 @@ class Observations:
 
     @property
     def has_known_noise(self) -> bool:
-        """Whether a known noise variance is larger than 0."""
-        return self.noise_variance is not None and bool((self.noise_variance > 0.0).any())
+        """Whether a known noise variance of a final value is larger than 0."""
+        known = self.noise_variance
+        return known is not None and bool((known[self.complete] > 0.0).any())
 
     def repeats_agree(self, space: SearchSpace) -> bool:
         """Whether some points were evaluated again, and each that was had the same value each time.
@@ -218,9 +233,108 @@ class Observations:
             constraints=None if constraints is None else constraints[rows],
             has_value=None if self.has_value is None else self.has_value[rows],
             failed=self.still_failed,
+            progress=None if self.progress is None else self.progress[rows],
             n_beside=None if self.n_beside is None else self.n_beside[rows],
             n_left_out=self.n_left_out + len(self.y) - len(rows),
         )
+
+
+def with_values(
+    objectives: Sequence[Observations],
+    values: FloatArray,
+    space: SearchSpace,
+    *,
+    curves: Sequence[LearningCurve] | None = None,
+) -> tuple[Observations, ...]:
+    """Return the observations of k objectives with their values.
+
+    A value that says nothing of the objective (:func:`failures_with_value`) makes a failed point;
+    but where a constraint is violated a point that teaches the constraints only.
+
+    Args:
+        objectives: Observations of n points whose values are still to be set.
+        values: The values, maximized, may be infinite; of an evaluation that was cut off the last
+            report, shape (n, k).
+        space: The search space.
+        curves: What the n evaluations reported, if some of them were cut off; then k is 1.
+    """
+    X, complete = objectives[0].X, objectives[0].complete
+    variances, progress = None, None
+    if curves is not None:
+        progress = _progress(curves, complete)
+        y, variances = _with_predictions(objectives[0], values[:, 0], space, curves)
+        values = y[:, None]
+    has_failed = failures_with_value(X, values, space.active(X))
+    is_void = np.zeros_like(has_failed)
+    if objectives[0].constraints is not None:
+        is_void[:] = has_failed & (objectives[0].constraints > 0.0).any(axis=1)
+        has_failed &= ~is_void
+    counts = ~(has_failed | is_void)
+    result = []
+    for objective, column in zip(objectives, values.T, strict=True):
+        y, noise, has_value = finite(column), objective.noise_variance, None
+        if variances is not None:
+            is_report = ~complete & np.isnan(variances)
+            if (complete & counts).any() and is_report.any():
+                lower_median = np.quantile(y[complete & counts], 0.5, method="lower")
+                y[is_report] = np.minimum(y[is_report], lower_median)
+            noise = _larger(variances, noise)
+        if is_void.any() and counts.any():
+            y[is_void], has_value = y[counts].min(), ~is_void
+        one = replace(objective, y=y, noise_variance=noise, has_value=has_value, progress=progress)
+        result.append(one.with_failures(has_failed) if has_failed.any() else one)
+    return tuple(result)
+
+
+def _with_predictions(
+    observations: Observations,
+    values: FloatArray,
+    space: SearchSpace,
+    curves: Sequence[LearningCurve],
+) -> tuple[FloatArray, FloatArray]:
+    """Return values (n,), predicted where evaluations were cut off, and the variances (n,) or NaN.
+
+    A complete one that counts as failed says nothing of what others would have come to.
+    """
+    X, complete = observations.X, observations.complete
+    finals = np.where(complete & np.isfinite(values), values, np.nan)
+    failed = failures_with_value(X[complete], values[complete, None], space.active(X[complete]))
+    teaches = ~complete
+    teaches[complete] = ~failed
+    rows = np.flatnonzero(teaches)
+    predicted, variances = np.full((2, len(values)), np.nan)
+    predicted[rows], variances[rows] = predict_finals(
+        [curves[row] for row in rows.tolist()], finals[rows]
+    )
+    if np.isnan(variances).all():
+        return values, variances
+    # A better value would draw the search to where trials are cut off, again and again.
+    predicted = np.minimum(predicted, np.nanmax(finals))
+    return np.where(np.isnan(variances), values, predicted), variances
+
+
+def _progress(curves: Sequence[LearningCurve], complete: NDArray[np.bool_]) -> FloatArray:
+    """Return what share of n evaluations came less far than each, 1 for the complete ones, (n,)."""
+    lasts = [curve.steps[-1] if len(curve.steps) else -1 for curve in curves]
+    last = np.where(complete, np.inf, lasts)
+    shares = np.searchsorted(np.sort(last), last) / max(len(last), 1)
+    return np.where(complete, 1.0, shares)
+
+
+def _larger(variances: FloatArray, known: FloatArray | None) -> FloatArray | None:
+    """Return the larger one of two arrays of variances (n,), NaN where neither is known."""
+    larger: FloatArray = variances if known is None else np.fmax(variances, known)
+    return None if np.isnan(larger).all() else larger
+
+
+def finite(values: FloatArray) -> FloatArray:
+    """Return values (n,) with each infinite one as the worst or best finite one, ±1 without any."""
+    infinite = np.isinf(values)
+    if not infinite.any():
+        return values.copy()
+    known = values[np.isfinite(values)]
+    low, high = (known.min(), known.max()) if known.size else (-1.0, 1.0)
+    return np.clip(values, low, high)
 
 
 def failures_with_value(

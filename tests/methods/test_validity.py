@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from bbo_plugins.acquisition import validity
 from bbo_plugins.acquisition.functions import ConstrainedAcquisition, expected_improvement
-from bbo_plugins.acquisition.validity import Validity, fit_validity
+from bbo_plugins.acquisition.validity import Validity, fit_completion, fit_validity
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods import bilbo, go_ucb, gp_bo
@@ -83,7 +83,7 @@ def test_expected_gain_has_the_probability_and_not_its_power(
     model = Validity.of(*_halves(40), FEATURES)
     assert model.exponent > 10
     process = random_process(unit_box(2), 15, 0)
-    acquisition = ConstrainedAcquisition(kind, process, 0.3, 2.0, (), model)
+    acquisition = ConstrainedAcquisition(kind, process, 0.3, 2.0, (), (model,))
     at = np.array([[0.5, 0.4]])
     mean, variance = process.predict(at)
     gain = 1.0 if kind is None else float(expected_improvement(mean, variance, 0.3).value[0])
@@ -145,14 +145,14 @@ def test_what_looks_like_an_accident_is_not_tried_next_to_at_once(name: str) -> 
 # --------------------------------------------------------------------- where it cannot be fitted
 
 
-def _suggestion(name: str, failed: np.ndarray) -> Any:
+def _suggestion(name: str, failed: np.ndarray, progress: np.ndarray | None = None) -> Any:
     """Return what a method suggests after eight values and some failures."""
     rng, X = np.random.default_rng(0), np.random.default_rng(7).random((8, 2))
     if name == "bilbo":
         problem = box_problem(1, 1)
         data = {n: replace(of, failed=failed) for n, of in observations(problem, 8).items()}
         return bilbo.suggest(problem, data, rng=rng)
-    known = replace(observe(X, X.sum(axis=1)), failed=failed)
+    known = replace(observe(X, X.sum(axis=1)), failed=failed, progress=progress)
     if name == "go_ucb":
         return go_ucb.suggest(
             unit_box(2), known, go_ucb.GOUCBOptions(n_startup=5, hidden_units=6), rng=rng
@@ -176,3 +176,75 @@ def test_without_a_model_of_failures_the_others_suggest(
     (note,) = suggestion.notes
     assert note.startswith("no model of where evaluations fail could be fitted (not positive def")
     assert suggestion.warm_starts
+
+
+@pytest.mark.parametrize("name", ["gp_bo", "go_ucb"])
+def test_without_a_model_of_pruned_trials_the_others_suggest(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same, and either note is there if both are missing."""
+    progress, failed = np.array([1.0] * 6 + [0.0, 0.1]), np.array([[0.9, 0.1]])
+    assert not _suggestion(name, failed, progress).notes
+
+    def impossible(*_: object) -> None:
+        raise np.linalg.LinAlgError("not positive definite")
+
+    monkeypatch.setattr(validity, "fit_map", impossible)
+    suggestion = _suggestion(name, failed, progress)
+    assert len(suggestion.notes) == 2
+    assert suggestion.notes[1].startswith("no model of where trials are pruned could be fitted (")
+    assert suggestion.warm_starts
+
+
+# ---------------------------------------------------------------------------------- pruned trials
+
+
+def test_what_comes_further_is_likelier_to_come_to_the_end() -> None:
+    """Nothing ended; from left to right trials came further, and the model says where to look."""
+    X = np.random.default_rng(3).random((30, 2))
+    order = np.argsort(np.argsort(X[:, 0]))
+    model, notes = fit_completion(X, order / 30.0, FEATURES)
+    assert model is not None
+    assert not notes
+    at = np.column_stack([np.linspace(0.1, 0.9, 5), np.full(5, 0.5)])
+    assert (np.diff(model.log_probability(at)) > 0.1).all()
+
+
+def test_completion_is_validity_of_two_labels() -> None:
+    """Where all were cut off at the first step or ended, it is the same but for the power."""
+    ended, stopped = _halves(20)
+    expected = Validity.of(ended, stopped, FEATURES)
+    progress = np.repeat([1.0, 0.0], [len(ended), len(stopped)])
+    model, _ = fit_completion(np.concatenate([ended, stopped]), progress, FEATURES)
+    assert model is not None
+    at = np.random.default_rng(1).random((6, 2))
+    np.testing.assert_allclose(model.log_probability(at), expected.log_probability(at))
+    assert model.exponent < expected.exponent
+
+
+def test_completion_has_the_latest_points_only() -> None:
+    """Of very many, so that a suggestion does not become slow."""
+    X = np.random.default_rng(5).random((900, 2))
+    model, _ = fit_completion(X, np.linspace(0.0, 1.0, 900), FEATURES)
+    assert model is not None
+    np.testing.assert_array_equal(model.process.X, X[-len(model.process.X) :])
+    assert len(model.process.X) == 200
+
+
+def test_failed_and_pruned_points_are_two_kinds() -> None:
+    """Each has a model of its own: a few accidents do not make a power of the other's."""
+    X = np.random.default_rng(7).random((12, 2))
+    known = replace(
+        observe(X, X.sum(axis=1)), failed=X[:1] + 0.01, progress=np.linspace(0.0, 1.0, 12)
+    )
+    accident, completion, _ = gp_bo.fit_validities(known, FEATURES)
+    assert accident is None  # a single failure among twelve values
+    assert completion is not None
+    left, right = X[X[:, 0] < 0.5], X[X[:, 0] >= 0.5]
+    known = replace(
+        observe(right, right.sum(axis=1)), failed=left, progress=np.linspace(0.0, 1.0, len(right))
+    )
+    region, completion, _ = gp_bo.fit_validities(known, FEATURES)
+    assert region is not None
+    assert completion is not None
+    assert region.exponent == len(left)

@@ -19,7 +19,6 @@ from bbo_plugins.acquisition.functions import (
     log_probability_of_feasibility,
 )
 from bbo_plugins.acquisition.maximize import TrustRegion, length_after, maximize_in_region
-from bbo_plugins.acquisition.validity import Validity, fit_validity
 from bbo_plugins.errors import UNUSABLE
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
@@ -30,7 +29,7 @@ from bbo_plugins.methods.go_ucb.surrogate import (
     WarmNetwork,
     inputs,
 )
-from bbo_plugins.methods.gp_bo import random_point
+from bbo_plugins.methods.gp_bo import fit_validities, random_point
 from bbo_plugins.methods.observations import Suggestion
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bbo_plugins.acquisition.validity import Validity
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
@@ -76,7 +76,7 @@ def upper_bound(
     multiplier: float,
     incumbent: float,
     constraints: tuple[ConstraintModel, ...] = (),
-    validity: Validity | None = None,
+    weights: tuple[Validity, ...] = (),
     *,
     only_feasibility: bool = False,
 ) -> ConstrainedAcquisition:
@@ -90,19 +90,18 @@ def upper_bound(
         objective: The objective's network.
         multiplier: √β, by which posterior standard deviations are multiplied.
         incumbent: Largest mean at points that may be the best; the bound needs it beside
-            ``validity`` only.
+            ``weights`` only.
         constraints: Networks of the slacks, and the slack from which on a point is feasible.
-        validity: Where an evaluation returns a value; None if none failed, or by accident.
+        weights: Where an evaluation returns a value, and where it is not cut off.
         only_feasibility: Whether nothing but feasibility is wanted.
     """
     if constraints:
         kind: AcquisitionName | None = None if only_feasibility else "logei"
         objective = replace(objective, factor=multiplier**2)
-        return ConstrainedAcquisition(kind, objective, incumbent, 0.0, constraints, validity)
-    if validity is not None:
-        validity = replace(validity, exponent=1)
+        return ConstrainedAcquisition(kind, objective, incumbent, 0.0, constraints, weights)
+    weights = tuple(replace(one, exponent=1) for one in weights)
     # Algorithm 1, line 5 (Phase II): max over w
-    return ConstrainedAcquisition("ucb", objective, incumbent, multiplier, (), validity)
+    return ConstrainedAcquisition("ucb", objective, incumbent, multiplier, (), weights)
 
 
 @one_blas_thread()
@@ -158,7 +157,7 @@ def suggest_by_model(
     region, incumbent = _region(
         space, observations, surrogate, constraints, eligible, options.n_startup
     )
-    failed, pending = observations.still_failed, inputs(observations.pending, features)
+    pending = inputs(observations.pending, features)
     objective = surrogate.condition_on_pending(
         pending, surrogate.penalize_failures(data.presumed_bad)
     )
@@ -167,17 +166,15 @@ def suggest_by_model(
     if len(pending):
         # The same bound of workers that think at the same time has its maxima at nearly one place.
         multiplier *= math.exp(_LOG_MULTIPLIER[is_noisy] + rng.standard_normal())
-    validity, notes = (
-        fit_validity(data.X, failed, features, n_left_out=data.n_left_out)
-        if len(failed)
-        else (None, ())
+    validity, completion, notes = (
+        (None, None, ()) if data.are_final else fit_validities(data, features)
     )
     acquisition = upper_bound(
         NetworkPosterior(objective, features),
         multiplier,
         incumbent,
         _constraint_models(constraints, pending, features),
-        validity,
+        tuple(one for one in (validity, completion) if one is not None),
         only_feasibility=not eligible.any(),
     )
     # Among infinitely many points, one close by teaches as much as a repeat, and more.

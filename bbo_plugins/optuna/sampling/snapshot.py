@@ -7,9 +7,10 @@ COMPLETE  an observation of all objectives, an infinite value as the best or wor
           one whose value is infinitely bad or far worse than usual
           (:func:`~bbo_plugins.methods.observations.failures_with_value`) is as FAIL, unless a
           constraint is violated: then it is an observation of the constraints only
-PRUNED    its last intermediate value, if finite, is an observation that is not complete and not
-          better than the lower median of the complete ones: it was cut off for being bad; without a
-          report or with one that is not finite, as FAIL; with one far worse than usual, as above
+PRUNED    an observation that is not complete, of the value that its training would have come to
+          (:mod:`bbo_plugins.methods.learning_curves`); if too few trials tell of that, of the last
+          report, but no better than the lower median of the complete ones; without a report or if
+          the last one is not finite, as FAIL; if the value is far worse than usual, as above
 RUNNING   a pending point if its parameters are known: proposed, enqueued, or suggested already; no
           more once some tens of later trials have finished, as its worker is probably dead
 FAIL      a failed point if it asked for any parameter: no observation, but not a point to suggest
@@ -39,7 +40,7 @@ import math
 import threading
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
-from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory, failures_with_value
+from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory, with_values
 from bbo_plugins.optuna.study.attributes import ARMS
 from bbo_plugins.optuna.study.parameters import (
     conditions_among,
@@ -68,7 +69,6 @@ from bbo_plugins.optuna.study.trials import (
     are_feasible,
     constraint_table,
     finished_at,
-    finite_values,
 )
 from bbo_plugins.space.search_space import keys_of
 
@@ -490,7 +490,7 @@ class StudyReader:
                 constraints=table if constraints else None,
                 pending=X[:0],
             )
-            objectives, _ = _objectives([observations] * trials.n_objectives, known, placed.space)
+            objectives = _with_values([observations] * trials.n_objectives, known, placed.space)
             is_enough = len(objectives[0].valued.y) >= (self._warps_from or 0)
             self._warps = warps_of(placed.space, objectives) if is_enough else {}
             self._warps_made_of = made_of
@@ -581,7 +581,7 @@ def _snapshot(
         failed=space.stretched(failed) if len(failed) else None,
         n_beside=np.array([row.n_beside for row in known], dtype=np.int64),
     )
-    objectives, n_infinite = _objectives(
+    objectives = _with_values(
         [replace(everything, noise_variance=one if knows_noise else None) for one in noise.T],
         known,
         space,
@@ -600,7 +600,7 @@ def _snapshot(
         past=trial_history(trials, number),
         notes=notes_of(
             unplaced=placed.n_unplaced(trials.observed),
-            infinite=n_infinite,
+            infinite=sum(map(math.isinf, chain.from_iterable(row.values for row in known))),
             unreadable=sum(row.has_unreadable_proposal for row in trials.rows),
             noise=int(np.isnan(noise).any(axis=1).sum()) if knows_noise else 0,
             constraints=OTHERS in constraints,
@@ -608,39 +608,18 @@ def _snapshot(
     )
 
 
-def _objectives(
+def _with_values(
     objectives: Sequence[Observations], known: Sequence[TrialRow], space: SearchSpace
-) -> tuple[tuple[Observations, ...], int]:
-    """Return the observations of k objectives, and how many infinite values they have.
-
-    Args:
-        objectives: The observations with values that are still to be set.
-        known: The n trials that they are of.
-        space: Where they are.
-    """
-    X, complete = objectives[0].X, objectives[0].complete
+) -> tuple[Observations, ...]:
+    """Return the observations of k objectives with the values of the n trials they are of."""
     values = np.array([row.values for row in known], dtype=np.float64)
-    has_failed = failures_with_value(
-        X, values.reshape(len(known), len(objectives)), space.active(X)
+    are_final = all(row.complete for row in known)
+    return with_values(
+        objectives,
+        values.reshape(len(known), len(objectives)),
+        space,
+        curves=None if are_final else [row.curve for row in known],
     )
-    is_void = np.zeros_like(has_failed)
-    if objectives[0].constraints is not None:
-        is_void[:] = has_failed & (objectives[0].constraints > 0.0).any(axis=1)
-        has_failed &= ~is_void
-    counted = complete & ~has_failed & ~is_void
-    result, n_infinite = [], 0
-    for j, objective in enumerate(objectives):
-        y, n_clipped = finite_values(known, j)
-        if counted.any() and not complete.all():
-            lower_median = np.quantile(y[counted], 0.5, method="lower")
-            y[~complete] = np.minimum(y[~complete], lower_median)
-        one = replace(objective, y=y)
-        if is_void.any() and not (is_void | has_failed).all():
-            usual = y[~(is_void | has_failed)]
-            one = replace(one, y=np.where(is_void, usual.min(), y), has_value=~is_void)
-        result.append(one.with_failures(has_failed) if has_failed.any() else one)
-        n_infinite += n_clipped
-    return tuple(result), n_infinite
 
 
 _NOTES = {

@@ -25,12 +25,12 @@ import numpy as np
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL, name_of
-from bbo_plugins.methods.observations import failures_with_value
+from bbo_plugins.methods.observations import failures_with_value, finite
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
 from bbo_plugins.optuna.study.parameters import ParameterLearner
-from bbo_plugins.optuna.study.trials import TrialRow, finished_at, finite_values
+from bbo_plugins.optuna.study.trials import TrialRow, finished_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -134,7 +134,7 @@ class CompletedTrials:
         latest = [latest_of(completion, until=end) for completion in order]
         values = np.array([row.values for row in latest], dtype=np.float64)
         has_failed = failures_with_value(X, values, space.active(X))
-        y, n_infinite = finite_values(latest)
+        y = finite(values[:, 0])
         estimate, warps = _latest_estimate(rows, space.names, int((~has_failed).sum()))
         space = space.warped(warps)
         if space.warps != warps:  # the estimate is of another scale
@@ -143,7 +143,7 @@ class CompletedTrials:
             space=space,
             X=space.stretched(X),
             y=y,
-            n_infinite=n_infinite,
+            n_infinite=int(np.isinf(values).sum()),
             has_failed=has_failed,
             estimate=estimate,
             best_scores=scores_of(latest[int(np.argmax(y))].trial.system_attrs),

@@ -31,6 +31,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from bbo_plugins import errors
+from bbo_plugins.methods.learning_curves import LearningCurve
 from bbo_plugins.optuna.study.attributes import Proposal, is_stored
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, first_trials, index_of
 from bbo_plugins.optuna.study.parameters import ParameterLearner, Parameters, is_in_range
@@ -83,6 +84,7 @@ class TrialRow:
             NaN if there are none to be used.
         constraints: Its constraint values by name, if it is complete or pruned.
         noise_variances: Known variance of each value's noise, NaN if unknown.
+        sign: What its reports are multiplied by to be maximized: 1 or -1.
     """
 
     trial: FrozenTrial
@@ -92,6 +94,7 @@ class TrialRow:
     values: tuple[float, ...]
     constraints: Mapping[str, float]
     noise_variances: tuple[float, ...]
+    sign: float
 
     @classmethod
     def read(
@@ -121,6 +124,7 @@ class TrialRow:
             values=values,
             constraints=_constraints_of(trial) if trial.state in _OBSERVED else {},
             noise_variances=noise,
+            sign=signs[0],
         )
 
     @property
@@ -152,6 +156,14 @@ class TrialRow:
         """How many other trials were running when a model suggested it."""
         stored = self.trial.system_attrs.get(BESIDE_KEY)
         return stored if isinstance(stored, int) and 0 < stored <= _MAX_BESIDE else 0
+
+    @cached_property
+    def curve(self) -> LearningCurve:
+        """What it reported while it ran, but for what is not finite."""
+        reports = self.trial.intermediate_values
+        steps = [step for step in sorted(reports) if math.isfinite(reports[step])]
+        values = np.array([reports[step] for step in steps], dtype=np.float64)
+        return LearningCurve(np.array(steps, dtype=np.int64), self.sign * values)
 
     @cached_property
     def is_inside(self) -> bool:
@@ -455,26 +467,6 @@ def are_feasible(trials: Sequence[TrialRow]) -> list[bool]:
         and not any(value > 0.0 for value in trial.constraints.values())
         for trial in trials
     ]
-
-
-def finite_values(trials: Sequence[TrialRow], objective: int = 0) -> tuple[FloatArray, int]:
-    """Return the values of trials that have one, infinite ones clipped.
-
-    Args:
-        trials: n trials.
-        objective: For which objective.
-
-    Returns:
-        The values, shape (n,), an infinite one as the worst or best finite one (±1 if there is
-        none), and how many were infinite.
-    """
-    values = np.array([trial.values[objective] for trial in trials], dtype=np.float64)
-    infinite = np.isinf(values)
-    if not infinite.any():
-        return values, 0
-    finite = values[np.isfinite(values)]
-    low, high = (finite.min(), finite.max()) if finite.size else (-1.0, 1.0)
-    return np.clip(values, low, high), int(infinite.sum())
 
 
 def checked_constraints(values: Any) -> list[float]:

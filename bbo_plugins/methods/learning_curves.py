@@ -1,0 +1,157 @@
+r"""What trainings that were cut off would have come to, as those that ended tell.
+
+A pruner ends a trial after a few steps for being worse than others at the same step. Its last
+report is not what its training would have come to, mostly far worse. By how much is learned from
+the trials that went further: a linear regression for each step s at which trials were cut off,
+
+    final value - report at s = a + c (report at s - their mean) + e,    e ~ N(0, σ²)
+
+with a flat prior of a, and c ~ N(0, 1/4): unless the trials say otherwise, what is ahead at one
+step is ahead by as much at the end. The prediction has a variance: that of what follows, and of a
+and c. So a model of the final values trusts a report after one step less than one that was made
+shortly before the end.
+
+Steps are taken from the last to the first. A trial that was cut off later then counts as one whose
+final value is known with the variance of its prediction: it says what follows an early report among
+trials that a pruner does not keep.
+
+σ² is estimated along with a and c, with one more squared residual of the mean size. The report at s
+is that of the latest step up to s.
+
+| symbol | meaning                                                                  |
+|--------|--------------------------------------------------------------------------|
+| s      | step, in the units of ``Trial.report``                                   |
+| a      | what follows on average after step s, in units of the values             |
+| c      | how much more follows after a report that is larger by one unit          |
+| σ²     | variance of what follows, in squared units of the values                 |
+| v²     | variance of a final value that was predicted itself, 0 for one that is known |
+| w      | weight of a pair of report and final value, σ² / (σ² + v²)               |
+
+Source: the posterior of a linear regression, Rasmussen & Williams (2006), section 2.1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bbo_plugins.space.dimension import FloatArray, IntArray
+
+_LEAST_PAIRS = 3  # known final values, from which on others are predicted
+_SLOPE_VARIANCE = 0.25  # of c, before any pair
+_N_ROUNDS = 5  # of the estimates of σ² and c in turns
+_LEAST_SHARE = 1e-12  # of the values' mean square: below it σ² is rounding error
+
+
+class LearningCurve(NamedTuple):
+    """What one trial reported.
+
+    Attributes:
+        steps: Its steps, increasing, shape (r,).
+        values: The finite values reported there, maximized, shape (r,).
+    """
+
+    steps: IntArray
+    values: FloatArray
+
+
+def predict_finals(
+    curves: Sequence[LearningCurve], finals: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the final values of n trials, predicted where they are not known.
+
+    Args:
+        curves: What each has reported; one without a report teaches nothing.
+        finals: Their final values, maximized; NaN for a trial that was cut off, shape (n,).
+
+    Returns:
+        The values (n,), and the variances of those that were predicted (n,), else NaN. A value is
+        NaN if too few trials with a known final value have reported as early.
+    """
+    means, variances = finals.copy(), np.full(len(finals), np.nan)
+    last = np.array(
+        [
+            curve.steps[-1] if len(curve.steps) and math.isnan(final) else -1
+            for curve, final in zip(curves, finals.tolist(), strict=True)
+        ],
+        dtype=np.int64,
+    )
+    steps = np.unique(last[last >= 0])[::-1]
+    reports = np.array([_reports_at(curve, steps) for curve in curves])
+    for step, column in zip(steps, reports.T, strict=True):
+        paired = np.flatnonzero(~np.isnan(means) & ~np.isnan(column))
+        if (~np.isnan(finals[paired])).sum() < _LEAST_PAIRS:
+            continue
+        known = np.nan_to_num(variances[paired])
+        with np.errstate(all="ignore"):  # of values close to the largest floats
+            regression = _Regression.fit(column[paired], means[paired], known)
+            rows = np.flatnonzero(last == step)
+            predicted, variance = regression.predict(column[rows])
+        usable = np.isfinite(predicted) & np.isfinite(variance)
+        means[rows[usable]], variances[rows[usable]] = predicted[usable], variance[usable]
+    return means, variances
+
+
+def _reports_at(curve: LearningCurve, steps: IntArray) -> FloatArray:
+    """Return what was reported last up to each of ``steps`` (m,), NaN where nothing was, (m,)."""
+    if not len(curve.steps):
+        return np.full(len(steps), np.nan)
+    index = np.searchsorted(curve.steps, steps, side="right") - 1
+    return np.where(index < 0, np.nan, curve.values[index])
+
+
+@dataclass(frozen=True)
+class _Regression:
+    """What follows after a report at one step; :meth:`fit` builds one.
+
+    Attributes:
+        center: Mean of the reports.
+        rise: a.
+        slope: c.
+        variance: σ².
+        n: Sum of the weights.
+        precision: That of c, times σ².
+    """
+
+    center: float
+    rise: float
+    slope: float
+    variance: float
+    n: float
+    precision: float
+
+    @classmethod
+    def fit(cls, reports: FloatArray, finals: FloatArray, known: FloatArray) -> _Regression:
+        """Fit to pairs.
+
+        Args:
+            reports: Values at the step, shape (p,), p >= 1.
+            finals: Final values, shape (p,).
+            known: Variances of these, 0 for one that was not predicted, shape (p,).
+        """
+        follows = finals - reports
+        least = _LEAST_SHARE * float(np.mean(np.square(finals))) + np.finfo(float).tiny
+        variance = max(float(np.var(follows[known == 0.0])), least)
+        for _ in range(_N_ROUNDS):
+            w = variance / (variance + known)
+            n = float(w.sum())
+            center, rise = float(w @ reports) / n, float(w @ follows) / n
+            x, y = reports - center, follows - rise
+            precision = float(w @ np.square(x)) + variance / _SLOPE_VARIANCE
+            slope = float(w @ (x * y)) / precision
+            squares = float(w @ np.square(y - slope * x))
+            mean_square = float(w @ np.square(y)) / n
+            variance = max((squares + mean_square) / (n - 1.0), least)  # of n + 1, less a and c
+        return cls(center, rise, slope, variance, n, precision)
+
+    def predict(self, reports: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of the final values after ``reports`` (q,), (q,) each."""
+        x = reports - self.center
+        mean = reports + self.rise + self.slope * x
+        return mean, self.variance * (1.0 + 1.0 / self.n + np.square(x) / self.precision)

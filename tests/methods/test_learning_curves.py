@@ -1,0 +1,166 @@
+"""What trainings that were cut off would have come to."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bbo_plugins.methods.learning_curves import LearningCurve, predict_finals
+
+if TYPE_CHECKING:
+    from bbo_plugins.space.dimension import FloatArray
+
+
+def _curve(*values: float, first: int = 1) -> LearningCurve:
+    """Return what was reported at consecutive steps."""
+    return LearningCurve(np.arange(first, first + len(values)), np.array(values, dtype=float))
+
+
+def _at_one_step(reports: FloatArray, finals: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return predictions after one report each; NaN in ``finals`` is to be predicted."""
+    return predict_finals([_curve(report) for report in reports.tolist()], finals)
+
+
+def _oracle(
+    reports: FloatArray, finals: FloatArray, new: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance by the normal equations, with σ² at its fixed point."""
+    columns = np.column_stack([np.ones(len(reports)), reports - reports.mean()])
+    follows = finals - reports
+    variance = follows.var()
+    for _ in range(200):
+        information = columns.T @ columns + np.diag([0.0, 4.0 * variance])
+        weights = np.linalg.solve(information, columns.T @ follows)
+        residuals = follows - columns @ weights
+        variance = (residuals @ residuals + follows.var()) / (len(reports) - 1)
+    rows = np.column_stack([np.ones(len(new)), new - reports.mean()])
+    spread = np.einsum("ij,jk,ik->i", rows, np.linalg.inv(information), rows)
+    return new + rows @ weights, variance * (1.0 + spread)
+
+
+def test_the_prediction_is_that_of_a_regression() -> None:
+    """Against the normal equations, with slopes of the reports from none to twofold."""
+    rng = np.random.default_rng(0)
+    for slope in (0.0, 0.5, 1.0, 2.0):
+        reports, new = rng.normal(size=12), np.array([-3.0, 0.0, 2.0])
+        finals = 1.0 + slope * reports + 0.2 * rng.normal(size=12)
+        together = np.concatenate([reports, new])
+        means, variances = _at_one_step(together, np.append(finals, [math.nan] * 3))
+        expected, spread = _oracle(reports, finals, new)
+        np.testing.assert_array_equal(means[:12], finals)
+        assert np.isnan(variances[:12]).all()
+        np.testing.assert_allclose(means[12:], expected, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(variances[12:], spread, rtol=0.01)
+
+
+def test_what_follows_for_all_alike_is_known_exactly() -> None:
+    """A loss that falls by 3 after the report, whatever it was."""
+    reports = np.array([-9.0, -7.0, -5.0, -4.0, -20.0])
+    means, variances = _at_one_step(reports, np.array([-6.0, -4.0, -2.0, -1.0, math.nan]))
+    assert means[4] == pytest.approx(-17.0, abs=1e-6)
+    assert variances[4] < 1e-6
+
+
+def test_the_variance_is_honest() -> None:
+    """Nine of ten final values are within 1.64 standard deviations; a few more, as it is wary."""
+    rng = np.random.default_rng(1)
+    inside = []
+    for _ in range(300):
+        reports = rng.normal(size=9)
+        finals = reports + 1.0 - 0.4 * reports + 0.3 * rng.normal(size=9)
+        known = finals.copy()
+        known[8] = math.nan
+        means, variances = _at_one_step(reports, known)
+        inside.append(abs(means[8] - finals[8]) < 1.64 * math.sqrt(variances[8]))
+    assert 0.87 < np.mean(inside) < 0.98
+
+
+def test_a_late_report_says_more_than_an_early_one() -> None:
+    """What follows the second report varies less, and its trial has the smaller variance."""
+    rng = np.random.default_rng(2)
+    curves, finals = [], []
+    for _ in range(10):
+        final = rng.normal()
+        curves.append(_curve(final - 3.0 + rng.normal(), final - 1.0 + 0.1 * rng.normal(), final))
+        finals.append(final)
+    curves += [_curve(-2.0), _curve(-2.0, 0.0)]
+    means, variances = predict_finals(curves, np.array([*finals, math.nan, math.nan]))
+    assert variances[11] < 0.1 * variances[10]
+    assert means[11] == pytest.approx(1.0, abs=0.2)
+
+
+def test_trials_that_were_cut_off_later_teach_about_those_cut_off_earlier() -> None:
+    """All that ended rose by 5 after step 1; those that a pruner stopped at step 2, by 1 only."""
+    ended = [_curve(x, x + 4.0, x + 5.0) for x in (0.0, 0.1, 0.2, 0.3, 0.4)]
+    stopped = [_curve(x, x - 0.1) for x in (-2.0, -2.1, -2.2, -2.3, -2.4)]
+    finals = np.array([curve.values[-1] for curve in ended] + [math.nan] * 6)
+    means, _ = predict_finals([*ended, *stopped, _curve(-2.2)], finals)
+    np.testing.assert_allclose(means[5:10], [-1.1, -1.2, -1.3, -1.4, -1.5], atol=0.2)
+    alone, _ = predict_finals([*ended, _curve(-2.2)], finals[[0, 1, 2, 3, 4, 10]])
+    assert alone[5] > 2.0
+    assert -2.0 < means[10] < 0.0
+
+
+def test_a_report_counts_until_the_next_one() -> None:
+    """Trials that ended reported at steps 1, 4 and 9 only; the others stopped in between."""
+    finals = np.array([1.0, 2.0, 3.0, 4.0, math.nan, math.nan])
+    curves = [
+        LearningCurve(np.array([1, 4, 9]), np.array([final - 5.0, final - 2.0, final]))
+        for final in finals[:4].tolist()
+    ]
+    curves += [_curve(-1.0, first=3), _curve(-1.0, first=6)]
+    means, _ = predict_finals(curves, finals)
+    np.testing.assert_allclose(means[4:], [4.0, 1.0], atol=1e-6)
+
+
+def test_nothing_is_predicted_from_too_little() -> None:
+    """Neither from two final values, nor for a trial that stopped before all of their reports."""
+    curves = [_curve(1.0), _curve(2.0), _curve(2.0)]
+    means, variances = predict_finals(curves, np.array([2.0, 3.0, math.nan]))
+    assert math.isnan(means[2])
+    assert math.isnan(variances[2])
+    late = [_curve(value, first=5) for value in (1.0, 2.0, 3.0, 4.0)]
+    means, _ = predict_finals([*late, _curve(1.0, first=2)], np.array([2, 3, 4, 5, math.nan]))
+    assert math.isnan(means[4])
+    none = LearningCurve(np.empty(0, dtype=np.int64), np.empty(0))
+    means, _ = predict_finals([*late, none], np.array([2, 3, 4, 5, math.nan]))
+    assert math.isnan(means[4])
+    means, variances = predict_finals([], np.empty(0))
+    assert len(means) == len(variances) == 0
+
+
+def test_values_beyond_the_squares_of_floats_are_left_alone() -> None:
+    """Their regression overflows: without a warning, and without a prediction."""
+    reports = np.array([1e200, -1e200, 1e180, 0.0, 1e190])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        means, variances = _at_one_step(reports, np.array([0.0, 1e200, 1.0, 2.0, math.nan]))
+    assert math.isnan(means[4])
+    assert math.isnan(variances[4])
+
+
+@given(
+    scale=st.floats(1e-6, 1e6),
+    shift=st.floats(-10.0, 10.0),
+    seed=st.integers(0, 1000),
+    is_constant=st.booleans(),
+)
+def test_predictions_follow_the_units(
+    *, scale: float, shift: float, seed: int, is_constant: bool
+) -> None:
+    """Values in other units, and from another zero, have the predictions in these."""
+    rng = np.random.default_rng(seed)
+    reports = np.full(9, 0.5) if is_constant else rng.normal(size=9)
+    finals = reports + rng.normal(size=9)
+    finals[6:] = math.nan
+    means, variances = _at_one_step(reports, finals)
+    other, spread = _at_one_step(scale * (reports + shift), scale * (finals + shift))
+    tolerance = 1e-6 * scale * (1.0 + abs(shift))
+    np.testing.assert_allclose(other, scale * (means + shift), atol=tolerance)
+    np.testing.assert_allclose(spread, scale**2 * variances, rtol=1e-5)
