@@ -4,12 +4,14 @@ A pruner ends a trial after a few steps for being worse than others at the same 
 report is not what its training would have come to, mostly far worse. By how much is learned from
 the trials that went further: a linear regression for each step s at which trials were cut off,
 
-    final value - report at s = a + c (report at s - their mean) + e,    e ~ N(0, σ²)
+    u(final value) - u(report at s) = a + c (u(report at s) - their mean) + e,    e ~ N(0, σ²)
+    u(y) = -log(1 + (b - y) / m) for y <= b,    (y - b) / m above
 
 with a flat prior of a, and c ~ N(0, 1/4): unless the trials say otherwise, what is ahead at one
-step is ahead by as much at the end. The prediction has a variance: that of what follows, and of a
-and c. So a model of the final values trusts a report after one step less than one that was made
-shortly before the end.
+step is ahead by as much at the end. On the scale of u that is as large a share of the distance from
+the best value b, where this is larger than m: losses that are far off, and there may be many, tell
+little of those that matter. The prediction has a variance: that of what follows, and of a and c. So
+a model of the final values trusts a report after one step less than one shortly before the end.
 
 Steps are taken from the last to the first. A trial that was cut off later then counts as one whose
 final value is known with the variance of its prediction: it says what follows an early report among
@@ -18,14 +20,17 @@ trials that a pruner does not keep.
 σ² is estimated along with a and c, with one more squared residual of the mean size. The report at s
 is that of the latest step up to s.
 
-| symbol | meaning                                                                  |
-|--------|--------------------------------------------------------------------------|
-| s      | step, in the units of ``Trial.report``                                   |
-| a      | what follows on average after step s, in units of the values             |
-| c      | how much more follows after a report that is larger by one unit          |
-| σ²     | variance of what follows, in squared units of the values                 |
+| symbol | meaning                                                                      |
+|--------|------------------------------------------------------------------------------|
+| u      | scale of the regression; the symbols below s have its unit                   |
+| b      | best final value that is known                                               |
+| m      | median distance from b of the others, in units of the values                 |
+| s      | step, in the units of ``Trial.report``                                       |
+| a      | what follows on average after step s                                         |
+| c      | how much more follows after a report that is larger by one                   |
+| σ²     | variance of what follows                                                     |
 | v²     | variance of a final value that was predicted itself, 0 for one that is known |
-| w      | weight of a pair of report and final value, σ² / (σ² + v²)               |
+| w      | weight of a pair of report and final value, σ² / (σ² + v²)                   |
 
 Source: the posterior of a linear regression, Rasmussen & Williams (2006), section 2.1.
 """
@@ -46,7 +51,7 @@ if TYPE_CHECKING:
 _LEAST_PAIRS = 3  # known final values, from which on others are predicted
 _SLOPE_VARIANCE = 0.25  # of c, before any pair
 _N_ROUNDS = 5  # of the estimates of σ² and c in turns
-_LEAST_SHARE = 1e-12  # of the values' mean square: below it σ² is rounding error
+_LEAST_VARIANCE = 1e-12  # σ²; below it there is only rounding error
 
 
 class LearningCurve(NamedTuple):
@@ -74,7 +79,9 @@ def predict_finals(
         The values (n,), and the variances of those that were predicted (n,), else NaN. A value is
         NaN if too few trials with a known final value have reported as early.
     """
-    means, variances = finals.copy(), np.full(len(finals), np.nan)
+    scale = _Scale.of(finals, curves)
+    known, variances = scale.forward(finals), np.full(len(finals), np.nan)
+    means = known.copy()
     last = np.array(
         [
             curve.steps[-1] if len(curve.steps) and math.isnan(final) else -1
@@ -84,18 +91,20 @@ def predict_finals(
     )
     steps = np.unique(last[last >= 0])[::-1]
     reports = np.array([_reports_at(curve, steps) for curve in curves])
-    for step, column in zip(steps, reports.T, strict=True):
+    for step, reported in zip(steps, reports.T, strict=True):
+        column = scale.forward(reported)
         paired = np.flatnonzero(~np.isnan(means) & ~np.isnan(column))
-        if (~np.isnan(finals[paired])).sum() < _LEAST_PAIRS:
+        if (~np.isnan(known[paired])).sum() < _LEAST_PAIRS:
             continue
-        known = np.nan_to_num(variances[paired])
         with np.errstate(all="ignore"):  # of values close to the largest floats
-            regression = _Regression.fit(column[paired], means[paired], known)
+            regression = _Regression.fit(
+                column[paired], means[paired], np.nan_to_num(variances[paired])
+            )
             rows = np.flatnonzero(last == step)
             predicted, variance = regression.predict(column[rows])
         usable = np.isfinite(predicted) & np.isfinite(variance)
         means[rows[usable]], variances[rows[usable]] = predicted[usable], variance[usable]
-    return means, variances
+    return scale.backward(finals, means, variances)
 
 
 def _reports_at(curve: LearningCurve, steps: IntArray) -> FloatArray:
@@ -107,8 +116,64 @@ def _reports_at(curve: LearningCurve, steps: IntArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
+class _Scale:
+    """The scale u of the regressions.
+
+    Attributes:
+        best: b.
+        unit: m.
+    """
+
+    best: float
+    unit: float
+
+    @classmethod
+    def of(cls, finals: FloatArray, curves: Sequence[LearningCurve]) -> _Scale:
+        """Return the scale of final values (n,), NaN where unknown.
+
+        If all that are known are equal, the unit is the median distance of the reports from them.
+        """
+        known = finals[~np.isnan(finals)]
+        best = float(known.max(initial=-np.inf)) if len(known) else 0.0
+        reports = [curve.values for curve in curves]
+        for values in (known, np.concatenate([known, *reports])):
+            below = 0.5 * best - 0.5 * values[values < best]
+            unit = 2.0 * float(np.median(below)) if len(below) else 0.0
+            if 0.0 < unit < math.inf:
+                return cls(best, unit)
+        return cls(best, 1.0)
+
+    def forward(self, values: FloatArray) -> FloatArray:
+        """Return u of values (n,)."""
+        with np.errstate(over="ignore"):
+            distance = (self.best - values) / self.unit
+        return np.where(distance > 0.0, -np.log1p(np.maximum(distance, 0.0)), -distance)
+
+    def backward(
+        self, finals: FloatArray, means: FloatArray, variances: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return values (n,) and variances (n,) in units of the values.
+
+        Args:
+            finals: Final values where they are known, shape (n,); these are returned as they are.
+            means: Means of u, NaN where there is none, shape (n,).
+            variances: Variances of u, NaN where there is none, shape (n,).
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            below = np.minimum(means, 0.0)
+            values = self.best + self.unit * np.where(means < 0.0, -np.expm1(-below), means)
+            spread = variances * np.square(self.unit * np.exp(-below))
+        values = np.where(np.isnan(finals), values, finals)
+        usable = np.isfinite(values) & np.isfinite(spread)
+        is_final = ~np.isnan(finals)
+        return np.where(usable | is_final, values, np.nan), np.where(usable, spread, np.nan)
+
+
+@dataclass(frozen=True)
 class _Regression:
     """What follows after a report at one step; :meth:`fit` builds one.
+
+    All is on the scale u.
 
     Attributes:
         center: Mean of the reports.
@@ -136,8 +201,7 @@ class _Regression:
             known: Variances of these, 0 for one that was not predicted, shape (p,).
         """
         follows = finals - reports
-        least = _LEAST_SHARE * float(np.mean(np.square(finals))) + np.finfo(float).tiny
-        variance = max(float(np.var(follows[known == 0.0])), least)
+        variance = max(float(np.var(follows[known == 0.0])), _LEAST_VARIANCE)
         for _ in range(_N_ROUNDS):
             w = variance / (variance + known)
             n = float(w.sum())
@@ -147,7 +211,8 @@ class _Regression:
             slope = float(w @ (x * y)) / precision
             squares = float(w @ np.square(y - slope * x))
             mean_square = float(w @ np.square(y)) / n
-            variance = max((squares + mean_square) / (n - 1.0), least)  # of n + 1, less a and c
+            # Of n + 1 squares, less a and c.
+            variance = max((squares + mean_square) / (n - 1.0), _LEAST_VARIANCE)
         return cls(center, rise, slope, variance, n, precision)
 
     def predict(self, reports: FloatArray) -> tuple[FloatArray, FloatArray]:

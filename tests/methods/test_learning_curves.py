@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 
+def _u(values: FloatArray, best: float, unit: float) -> FloatArray:
+    """Return values on the scale of the regressions, by its definition."""
+    return np.array(
+        [-math.log(1.0 + (best - y) / unit) if y <= best else (y - best) / unit for y in values]
+    )
+
+
+def _y(u: FloatArray, best: float, unit: float) -> FloatArray:
+    """Return the values at points of that scale."""
+    return np.array([best + unit * (1.0 - math.exp(-v) if v < 0.0 else v) for v in u])
+
+
 def _curve(*values: float, first: int = 1) -> LearningCurve:
     """Return what was reported at consecutive steps."""
     return LearningCurve(np.arange(first, first + len(values)), np.array(values, dtype=float))
@@ -52,23 +64,46 @@ def test_the_prediction_is_that_of_a_regression() -> None:
         finals = 1.0 + slope * reports + 0.2 * rng.normal(size=12)
         together = np.concatenate([reports, new])
         means, variances = _at_one_step(together, np.append(finals, [math.nan] * 3))
-        expected, spread = _oracle(reports, finals, new)
+        best = finals.max()
+        scale = best, float(np.median((best - finals)[finals < best]))
+        expected, spread = _oracle(*(_u(values, *scale) for values in (reports, finals, new)))
         np.testing.assert_array_equal(means[:12], finals)
         assert np.isnan(variances[:12]).all()
-        np.testing.assert_allclose(means[12:], expected, rtol=1e-3, atol=1e-3)
-        np.testing.assert_allclose(variances[12:], spread, rtol=0.01)
+        np.testing.assert_allclose(_u(means[12:], *scale), expected, rtol=2e-3, atol=2e-3)
+        step = 1e-6
+        slopes = (_y(expected + step, *scale) - _y(expected - step, *scale)) / (2.0 * step)
+        np.testing.assert_allclose(variances[12:], slopes**2 * spread, rtol=0.02)
+
+
+def _risen(finals: list[float], by: float) -> list[float]:
+    """Return reports from which these final values rise ``by`` on the scale."""
+    best = max(finals)
+    scale = best, float(np.median([best - final for final in finals if final < best]))
+    return [float(y) for y in _y(_u(np.array(finals), *scale) - by, *scale)]
 
 
 def test_what_follows_for_all_alike_is_known_exactly() -> None:
-    """A loss that falls by 3 after the report, whatever it was."""
-    reports = np.array([-9.0, -7.0, -5.0, -4.0, -20.0])
-    means, variances = _at_one_step(reports, np.array([-6.0, -4.0, -2.0, -1.0, math.nan]))
-    assert means[4] == pytest.approx(-17.0, abs=1e-6)
+    """All rise by as much, and so does the one that is predicted."""
+    finals = [-6.0, -4.0, -2.0, -1.0, -17.0]
+    reports = _risen(finals[:4], by=1.5)
+    reports.append(_y(_u(np.array(finals[4:]), -1.0, 3.0) - 1.5, -1.0, 3.0)[0])
+    means, variances = _at_one_step(np.array(reports), np.array([*finals[:4], math.nan]))
+    assert means[4] == pytest.approx(-17.0, abs=1e-3)
     assert variances[4] < 1e-6
 
 
+def test_bad_values_far_off_do_not_bend_what_is_said_of_good_ones() -> None:
+    """Trainings that nearly diverged are of any size; those near the best fall by a third."""
+    rng = np.random.default_rng(4)
+    good = -rng.uniform(1.0, 2.0, size=6)
+    bad = -(10.0 ** rng.uniform(2.0, 4.0, size=4))
+    reports = np.concatenate([1.5 * good, bad * 10.0 ** rng.uniform(-1.0, 1.0, size=4), [-2.25]])
+    means, _ = _at_one_step(reports, np.concatenate([good, bad, [math.nan]]))
+    assert -2.5 < means[10] < -1.0
+
+
 def test_the_variance_is_honest() -> None:
-    """Nine of ten final values are within 1.64 standard deviations; a few more, as it is wary."""
+    """Nine of ten final values are within 1.64 standard deviations, about."""
     rng = np.random.default_rng(1)
     inside = []
     for _ in range(300):
@@ -78,7 +113,7 @@ def test_the_variance_is_honest() -> None:
         known[8] = math.nan
         means, variances = _at_one_step(reports, known)
         inside.append(abs(means[8] - finals[8]) < 1.64 * math.sqrt(variances[8]))
-    assert 0.87 < np.mean(inside) < 0.98
+    assert 0.83 < np.mean(inside) < 0.97
 
 
 def test_a_late_report_says_more_than_an_early_one() -> None:
@@ -91,32 +126,31 @@ def test_a_late_report_says_more_than_an_early_one() -> None:
         finals.append(final)
     curves += [_curve(-2.0), _curve(-2.0, 0.0)]
     means, variances = predict_finals(curves, np.array([*finals, math.nan, math.nan]))
-    assert variances[11] < 0.1 * variances[10]
-    assert means[11] == pytest.approx(1.0, abs=0.2)
+    assert variances[11] < 0.2 * variances[10]
+    assert means[11] == pytest.approx(1.0, abs=0.3)
 
 
 def test_trials_that_were_cut_off_later_teach_about_those_cut_off_earlier() -> None:
-    """All that ended rose by 5 after step 1; those that a pruner stopped at step 2, by 1 only."""
+    """All that ended rose by 5 after step 1; those that a pruner stopped at step 2, not."""
     ended = [_curve(x, x + 4.0, x + 5.0) for x in (0.0, 0.1, 0.2, 0.3, 0.4)]
     stopped = [_curve(x, x - 0.1) for x in (-2.0, -2.1, -2.2, -2.3, -2.4)]
     finals = np.array([curve.values[-1] for curve in ended] + [math.nan] * 6)
     means, _ = predict_finals([*ended, *stopped, _curve(-2.2)], finals)
-    np.testing.assert_allclose(means[5:10], [-1.1, -1.2, -1.3, -1.4, -1.5], atol=0.2)
     alone, _ = predict_finals([*ended, _curve(-2.2)], finals[[0, 1, 2, 3, 4, 10]])
-    assert alone[5] > 2.0
-    assert -2.0 < means[10] < 0.0
+    assert means[10] < alone[5] - 0.5
 
 
 def test_a_report_counts_until_the_next_one() -> None:
     """Trials that ended reported at steps 1, 4 and 9 only; the others stopped in between."""
-    finals = np.array([1.0, 2.0, 3.0, 4.0, math.nan, math.nan])
+    finals = [1.0, 2.0, 3.0, 4.0]
+    early, late = _risen(finals, by=2.0), _risen(finals, by=0.5)
     curves = [
-        LearningCurve(np.array([1, 4, 9]), np.array([final - 5.0, final - 2.0, final]))
-        for final in finals[:4].tolist()
+        LearningCurve(np.array([1, 4, 9]), np.array(values))
+        for values in zip(early, late, finals, strict=True)
     ]
-    curves += [_curve(-1.0, first=3), _curve(-1.0, first=6)]
-    means, _ = predict_finals(curves, finals)
-    np.testing.assert_allclose(means[4:], [4.0, 1.0], atol=1e-6)
+    curves += [_curve(early[1], first=3), _curve(late[1], first=6)]
+    means, _ = predict_finals(curves, np.array([*finals, math.nan, math.nan]))
+    np.testing.assert_allclose(means[4:], [2.0, 2.0], atol=1e-3)
 
 
 def test_nothing_is_predicted_from_too_little() -> None:
