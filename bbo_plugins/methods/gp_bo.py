@@ -405,7 +405,7 @@ def fit_validities(
     notes: tuple[str, ...] = ()
     if len(failed):
         validity, notes = fit_validity(X, failed, features, n_left_out=observations.n_left_out)
-    if progress is not None:
+    if progress is not None and (progress < 1.0).any():
         completion, more = fit_completion(X, progress, features)
         notes = (*notes, *more)
     return validity, completion, notes

@@ -46,10 +46,12 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bbo_plugins.space.dimension import FloatArray, IntArray
+    from bbo_plugins.space.dimension import FloatArray
 
 _LEAST_PAIRS = 3  # known final values, from which on others are predicted
 _SLOPE_VARIANCE = 0.25  # of c, before any pair
+_MAX_STEPS = 64  # for each of which there is a regression
+_WIDEST_GAP = 3.0  # in units m, between last reports and final values of the same quantity
 _N_ROUNDS = 5  # of the estimates of σ² and c in turns
 _LEAST_VARIANCE = 1e-12  # σ²; below it there is only rounding error
 
@@ -58,11 +60,11 @@ class LearningCurve(NamedTuple):
     """What one trial reported.
 
     Attributes:
-        steps: Its steps, increasing, shape (r,).
+        steps: Its steps, increasing whole numbers, shape (r,).
         values: The finite values reported there, maximized, shape (r,).
     """
 
-    steps: IntArray
+    steps: FloatArray
     values: FloatArray
 
 
@@ -77,24 +79,21 @@ def predict_finals(
 
     Returns:
         The values (n,), and the variances of those that were predicted (n,), else NaN. A value is
-        NaN if too few trials with a known final value have reported as early.
+        NaN if too few trials with a known final value have reported as early, or if the reports
+        seem to be of another quantity than the final values.
     """
     scale = _Scale.of(finals, curves)
-    known, variances = scale.forward(finals), np.full(len(finals), np.nan)
-    means = known.copy()
-    last = np.array(
-        [
-            curve.steps[-1] if len(curve.steps) and math.isnan(final) else -1
-            for curve, final in zip(curves, finals.tolist(), strict=True)
-        ],
-        dtype=np.int64,
-    )
-    steps = np.unique(last[last >= 0])[::-1]
+    u_finals, variances = scale.forward(finals), np.full(len(finals), np.nan)
+    if not _are_of_one_quantity(curves, finals, scale.unit):
+        return finals.copy(), variances
+    means = u_finals.copy()
+    last = _last_steps(curves, finals)
+    steps = np.unique(last[~np.isnan(last)])[::-1]
     reports = np.array([_reports_at(curve, steps) for curve in curves])
     for step, reported in zip(steps, reports.T, strict=True):
         column = scale.forward(reported)
         paired = np.flatnonzero(~np.isnan(means) & ~np.isnan(column))
-        if (~np.isnan(known[paired])).sum() < _LEAST_PAIRS:
+        if (~np.isnan(u_finals[paired])).sum() < _LEAST_PAIRS:
             continue
         with np.errstate(all="ignore"):  # of values close to the largest floats
             regression = _Regression.fit(
@@ -107,7 +106,37 @@ def predict_finals(
     return scale.backward(finals, means, variances)
 
 
-def _reports_at(curve: LearningCurve, steps: IntArray) -> FloatArray:
+def _are_of_one_quantity(curves: Sequence[LearningCurve], finals: FloatArray, unit: float) -> bool:
+    """Return whether the last reports of the n trials that ended are near their final values."""
+    gaps = [
+        abs(curve.values[-1] - final)
+        for curve, final in zip(curves, finals.tolist(), strict=True)
+        if len(curve.steps) and not math.isnan(final)
+    ]
+    return not gaps or float(np.median(gaps)) <= _WIDEST_GAP * unit
+
+
+def _last_steps(curves: Sequence[LearningCurve], finals: FloatArray) -> FloatArray:
+    """Return the last step of each of n trials that was cut off, else NaN, shape (n,).
+
+    Of very many different steps some are taken, each for those up to the next one.
+    """
+    last = np.array(
+        [
+            curve.steps[-1] if len(curve.steps) and math.isnan(final) else math.nan
+            for curve, final in zip(curves, finals.tolist(), strict=True)
+        ],
+        dtype=np.float64,
+    )
+    is_cut = ~np.isnan(last)
+    steps = np.unique(last[is_cut])
+    if len(steps) > _MAX_STEPS:
+        steps = steps[np.linspace(0, len(steps) - 1, _MAX_STEPS).astype(np.int64)]
+        last[is_cut] = steps[np.searchsorted(steps, last[is_cut], side="right") - 1]
+    return last
+
+
+def _reports_at(curve: LearningCurve, steps: FloatArray) -> FloatArray:
     """Return what was reported last up to each of ``steps`` (m,), NaN where nothing was, (m,)."""
     if not len(curve.steps):
         return np.full(len(steps), np.nan)
@@ -192,18 +221,18 @@ class _Regression:
     precision: float
 
     @classmethod
-    def fit(cls, reports: FloatArray, finals: FloatArray, known: FloatArray) -> _Regression:
+    def fit(cls, reports: FloatArray, finals: FloatArray, uncertain: FloatArray) -> _Regression:
         """Fit to pairs.
 
         Args:
             reports: Values at the step, shape (p,), p >= 1.
             finals: Final values, shape (p,).
-            known: Variances of these, 0 for one that was not predicted, shape (p,).
+            uncertain: v², variances of these, 0 for one that is known, shape (p,).
         """
         follows = finals - reports
-        variance = max(float(np.var(follows[known == 0.0])), _LEAST_VARIANCE)
+        variance = max(float(np.var(follows[uncertain == 0.0])), _LEAST_VARIANCE)
         for _ in range(_N_ROUNDS):
-            w = variance / (variance + known)
+            w = variance / (variance + uncertain)
             n = float(w.sum())
             center, rise = float(w @ reports) / n, float(w @ follows) / n
             x, y = reports - center, follows - rise

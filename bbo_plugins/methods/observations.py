@@ -41,11 +41,11 @@ class Observations:
     Attributes:
         X: Evaluated points of the unit cube, shape (n, d).
         y: Their objective values, maximized, finite, shape (n,).
-        complete: False for a value that is not final but predicted (a pruned trial's): it informs
-            the model but cannot be the incumbent, shape (n,).
+        complete: False for a value that is not final (a pruned trial's, mostly predicted): it
+            informs the model but cannot be the incumbent, shape (n,).
         pending: Points being evaluated elsewhere, shape (p, d).
-        noise_variance: Known noise variances in squared units of ``y``, NaN where unknown, shape
-            (n,), or None.
+        noise_variance: Known noise variances in squared units of ``y``, that of a prediction among
+            them, NaN where unknown, shape (n,), or None.
         constraints: Constraint values, positive where violated, NaN where unknown, shape (n, m),
             or None.
         has_value: False for a point that teaches the constraints only, as its value says nothing,
@@ -300,7 +300,7 @@ def _with_predictions(
     finals = np.where(complete & np.isfinite(values), values, np.nan)
     failed = failures_with_value(X[complete], values[complete, None], space.active(X[complete]))
     teaches = ~complete
-    teaches[complete] = ~failed
+    teaches[complete] = ~failed & np.isfinite(values[complete])
     rows = np.flatnonzero(teaches)
     predicted, variances = np.full((2, len(values)), np.nan)
     predicted[rows], variances[rows] = predict_finals(
@@ -315,7 +315,7 @@ def _with_predictions(
 
 def _progress(curves: Sequence[LearningCurve], complete: NDArray[np.bool_]) -> FloatArray:
     """Return what share of n evaluations came less far than each, 1 for the complete ones, (n,)."""
-    lasts = [curve.steps[-1] if len(curve.steps) else -1 for curve in curves]
+    lasts = [curve.steps[-1] if len(curve.steps) else -np.inf for curve in curves]
     last = np.where(complete, np.inf, lasts)
     shares = np.searchsorted(np.sort(last), last) / max(len(last), 1)
     return np.where(complete, 1.0, shares)
@@ -350,8 +350,8 @@ def failures_with_value(
 
     Args:
         X: Evaluated points of the unit cube, shape (n, d).
-        values: Their values by each of k objectives, or what was reported last before they were
-            pruned, maximized, may be infinite, shape (n, k).
+        values: Their values by each of k objectives, of pruned ones those that are predicted or
+            were reported last, maximized, may be infinite, shape (n, k).
         active: Which parameters are active at the points, shape (n, d).
     """
     failed: NDArray[np.bool_] = np.logical_or.reduce([np.isneginf(y) for y in values.T])

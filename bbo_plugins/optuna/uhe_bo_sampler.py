@@ -228,12 +228,13 @@ class UHEBOSampler(ModelSampler):
     def _squared_errors(self, horizon: InnerHorizon, phi: float, snapshot: Snapshot) -> FloatArray:
         """Return φ² / Nᵢ of each evaluation that Lemma 2 sums over, the next one the last, (t,).
 
-        They are in units of the values' variance. Nᵢ are the steps behind the i-th value: all that
-        a continued configuration has had, or those that a pruned one has made. If the noise is a
-        function of the user's they are those of the horizon for as many configurations. Failed and
-        running trials have no value and do not count.
+        They are in units of the values' variance. Nᵢ are the steps behind the i-th value, all that
+        a continued configuration has had. If the noise is a function of the user's they are those
+        of the horizon for as many configurations. Pruned, failed and running trials have no final
+        value and do not count.
         """
         valued = snapshot.observations.valued
+        valued = valued.take(np.flatnonzero(valued.complete))
         known = valued.noise_variance
         if self._noise_is_horizons and known is not None:
             shares = np.square(np.sqrt(known) / phi)  # 1 / Nᵢ

@@ -31,12 +31,18 @@ def _y(u: FloatArray, best: float, unit: float) -> FloatArray:
 
 def _curve(*values: float, first: int = 1) -> LearningCurve:
     """Return what was reported at consecutive steps."""
-    return LearningCurve(np.arange(first, first + len(values)), np.array(values, dtype=float))
+    return LearningCurve(
+        np.arange(first, first + len(values), dtype=float), np.array(values, dtype=float)
+    )
 
 
 def _at_one_step(reports: FloatArray, finals: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return predictions after one report each; NaN in ``finals`` is to be predicted."""
-    return predict_finals([_curve(report) for report in reports.tolist()], finals)
+    """Return predictions after a report at step 1; NaN in ``finals`` is to be predicted."""
+    curves = [
+        _curve(report) if math.isnan(final) else _curve(report, final)
+        for report, final in zip(reports.tolist(), finals.tolist(), strict=True)
+    ]
+    return predict_finals(curves, finals)
 
 
 def _oracle(
@@ -145,7 +151,7 @@ def test_a_report_counts_until_the_next_one() -> None:
     finals = [1.0, 2.0, 3.0, 4.0]
     early, late = _risen(finals, by=2.0), _risen(finals, by=0.5)
     curves = [
-        LearningCurve(np.array([1, 4, 9]), np.array(values))
+        LearningCurve(np.array([1.0, 4.0, 9.0]), np.array(values))
         for values in zip(early, late, finals, strict=True)
     ]
     curves += [_curve(early[1], first=3), _curve(late[1], first=6)]
@@ -162,11 +168,36 @@ def test_nothing_is_predicted_from_too_little() -> None:
     late = [_curve(value, first=5) for value in (1.0, 2.0, 3.0, 4.0)]
     means, _ = predict_finals([*late, _curve(1.0, first=2)], np.array([2, 3, 4, 5, math.nan]))
     assert math.isnan(means[4])
-    none = LearningCurve(np.empty(0, dtype=np.int64), np.empty(0))
+    none = LearningCurve(np.empty(0), np.empty(0))
     means, _ = predict_finals([*late, none], np.array([2, 3, 4, 5, math.nan]))
     assert math.isnan(means[4])
     means, variances = predict_finals([], np.empty(0))
     assert len(means) == len(variances) == 0
+
+
+def test_reports_of_another_quantity_predict_nothing() -> None:
+    """A percentage that is reported, or a logarithm, and a share that is returned."""
+    finals = np.array([0.6, 0.7, 0.8, 0.85, 0.9, 0.92])
+    for reports in (100.0 * finals, np.log(finals) - 1.0, 5000.0 * finals):
+        curves = [_curve(0.9 * y, y) for y in reports.tolist()]
+        curves.append(_curve(float(reports[2])))
+        means, variances = predict_finals(curves, np.append(finals, math.nan))
+        assert math.isnan(means[6])
+        assert np.isnan(variances).all()
+
+
+def test_very_many_steps_are_thinned() -> None:
+    """Each trial is predicted, by a report that is at most a little older than its last one."""
+    rng, steps = np.random.default_rng(6), np.arange(1.0, 401.0)
+    finals = rng.normal(size=200)
+    whole = [LearningCurve(steps, final - 1.0 / steps + 1.0 / 400.0) for final in finals.tolist()]
+    cut = [LearningCurve(one.steps[:n], one.values[:n]) for n, one in enumerate(whole, start=1)]
+    means, variances = predict_finals(
+        [*whole, *cut], np.concatenate([finals, np.full(200, math.nan)])
+    )
+    assert not np.isnan(means).any()
+    np.testing.assert_allclose(means[250:], finals[50:], atol=0.05)
+    assert np.median(variances[390:]) < np.median(variances[200:210])
 
 
 def test_values_beyond_the_squares_of_floats_are_left_alone() -> None:

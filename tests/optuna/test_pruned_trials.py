@@ -12,6 +12,7 @@ from optuna.pruners import MedianPruner
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from tests.optuna.snapshots import Direction, finished, look, study_of
 
 if TYPE_CHECKING:
@@ -81,6 +82,45 @@ def test_how_far_each_came() -> None:
     assert look(study_of(*ended)).observations.are_final
 
 
+def test_an_infinite_value_stays_that_of_a_complete_trial() -> None:
+    """It counts as the best finite one, also beside a pruned trial, and is no prediction."""
+    ended = [_trained(x, final, 1.0) for x, final in enumerate([0.0, 1.0, 2.0, 3.0])]
+    ended.append(finished(5.0, math.inf, reported={1: -3.0, 2: 0.0, 3: 2.0}))
+    known = look(study_of(*ended, _trained(7.0, -4.0, 1.0, stop=1))).observations
+    assert known.y[4] == 3.0
+    assert known.noise_variance is not None
+    assert np.isnan(known.noise_variance[4])
+
+
+def test_known_noise_of_a_report_is_no_less_than_that_of_its_prediction() -> None:
+    """The larger variance counts; complete trials have that of the user."""
+    ended = [_trained(x, final, 1.0) for x, final in enumerate([0.0, 1.0, 2.0, 3.0])]
+    study = study_of(*ended, _trained(7.0, -4.0, 1.0, stop=1))
+    reader = StudyReader(noise_func=lambda _: 0.25)
+    noise = look(study, reader=reader).observations.noise_variance
+    np.testing.assert_array_equal(noise, np.full(5, 0.25))  # the prediction has next to none
+    tiny = StudyReader(noise_func=lambda _: 1e-30)
+    noise = look(study, reader=tiny).observations.noise_variance
+    assert noise is not None
+    assert noise[4] > 1e-20
+
+
+def test_odd_reports_are_read() -> None:
+    """Infinite ones on the way, steps below zero, and steps beyond what an array can hold."""
+    ended = [
+        finished(x, final, reported={-5: final - 2.0, 2: math.inf, 2**64: final})
+        for x, final in enumerate([0.0, 1.0, 2.0, 3.0])
+    ]
+    stopped = finished(8.0, None, TrialState.PRUNED, {-5: 0.5})
+    huge = finished(8.5, None, TrialState.PRUNED, {-5: 0.0, 10**400: 1.0})
+    known = look(study_of(*ended, stopped, huge)).observations
+    assert known.noise_variance is not None
+    assert not np.isnan(known.noise_variance[4:]).any()
+    assert 1.0 < known.y[4] <= 3.0
+    assert known.progress is not None
+    np.testing.assert_allclose(known.progress, [1.0, 1.0, 1.0, 1.0, 0.0, 1.0 / 6.0])
+
+
 def test_a_diverged_training_says_nothing_of_others_and_is_failed_itself() -> None:
     """Complete or pruned, at a loss of 1e9: the other predictions are those without them."""
     ended = [_trained(0.5 * x, math.sin(x), 1.0) for x in range(12)]
@@ -92,6 +132,8 @@ def test_a_diverged_training_says_nothing_of_others_and_is_failed_itself() -> No
     assert known.y[-1] == pytest.approx(-1.5, abs=0.5)
     assert known.failed is not None
     assert known.failed[:, 0].tolist() == [0.9, 0.95]
+    assert known.progress is not None
+    assert known.progress.tolist() == [1.0] * 12 + [0.0]
 
 
 def _slow(trial: Trial) -> float:

@@ -8,7 +8,7 @@ COMPLETE  an observation of all objectives, an infinite value as the best or wor
           (:func:`~bbo_plugins.methods.observations.failures_with_value`) is as FAIL, unless a
           constraint is violated: then it is an observation of the constraints only
 PRUNED    an observation that is not complete, of the value that its training would have come to
-          (:mod:`bbo_plugins.methods.learning_curves`); if too few trials tell of that, of the last
+          (:mod:`bbo_plugins.methods.learning_curves`); if the others do not tell, of the last
           report, but no better than the lower median of the complete ones; without a report or if
           the last one is not finite, as FAIL; if the value is far worse than usual, as above
 RUNNING   a pending point if its parameters are known: proposed, enqueued, or suggested already; no

@@ -49,6 +49,7 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - Optuna's times have no zone
 _NEVER_RAN = "bbo_plugins:never_ran"  # system attribute
 BESIDE_KEY = "bbo_plugins:beside"  # system attribute: how many trials ran beside it, if any did
 _MAX_BESIDE = 1_000
+_LARGEST_STEP = 2**53  # floats tell the steps up to it apart
 _OBSERVED = (TrialState.COMPLETE, TrialState.PRUNED)
 _MAX_STUDIES = 8  # studies of one storage that are remembered
 
@@ -163,7 +164,8 @@ class TrialRow:
         reports = self.trial.intermediate_values
         steps = [step for step in sorted(reports) if math.isfinite(reports[step])]
         values = np.array([reports[step] for step in steps], dtype=np.float64)
-        return LearningCurve(np.array(steps, dtype=np.int64), self.sign * values)
+        within = [float(min(max(step, -_LARGEST_STEP), _LARGEST_STEP)) for step in steps]
+        return LearningCurve(np.array(within, dtype=np.float64), self.sign * values)
 
     @cached_property
     def is_inside(self) -> bool:
