@@ -222,7 +222,7 @@ class UHEBOSampler(ModelSampler):
         if not estimate:
             return constant
         # The excess risk is the outer level's noise: the model's estimate stands for φ²(N) / N.
-        n_values = len(snapshot.observations.valued.y)
+        n_values = int(snapshot.observations.valued.complete.sum())
         return bilevel_beta(np.full(n_values + 1, estimate.noise_variance))
 
     def _squared_errors(self, horizon: InnerHorizon, phi: float, snapshot: Snapshot) -> FloatArray:
@@ -236,7 +236,7 @@ class UHEBOSampler(ModelSampler):
         valued = snapshot.observations.valued
         valued = valued.take(np.flatnonzero(valued.complete))
         known = valued.noise_variance
-        if self._noise_is_horizons and known is not None:
+        if self._noise_is_horizons and known is not None and not np.isnan(known).any():
             shares = np.square(np.sqrt(known) / phi)  # 1 / Nᵢ
         else:
             steps = [horizon.steps(number) for number in range(len(valued.y))]

@@ -205,6 +205,21 @@ def test_noise_of_a_horizon_is_known() -> None:
     np.testing.assert_allclose(noise, [0.36 / n for n in steps])
 
 
+@pytest.mark.parametrize("phi", [600.0, None])
+def test_beta_leaves_pruned_trials_out(phi: float | None) -> None:
+    """What their training would have come to is no error of the inner level."""
+    betas = []
+    for reports in ({}, {1: 5e3}):
+        study = optuna.create_study()
+        for row, value in zip(_configurations(4), (1e3, 2e3, 4e3, 9e3), strict=True):
+            _add(study, row, value, intermediate_values={1: value + 1e3, 2: value})
+        row = _configurations(5)[4]
+        _add(study, row, None, state=TrialState.PRUNED, intermediate_values=reports)
+        sampler = _bilevel(InnerHorizon.growing(constant=1.0, phi=phi))
+        betas.append(sampler._beta_of(_snapshot_for(study, study.ask())))
+    assert betas[0] == betas[1]
+
+
 @pytest.mark.parametrize("by_sampler", [False, True])
 def test_beta_takes_known_noise_in_units_of_the_values(by_sampler: bool) -> None:
     """√(1 + 10 Σ (φ² / Nᵢ) / var y), whatever the fits say; the unit of the objective cancels."""
