@@ -109,7 +109,7 @@ def predict_finals(
 def _are_of_one_quantity(curves: Sequence[LearningCurve], finals: FloatArray, unit: float) -> bool:
     """Return whether the last reports of the n trials that ended are near their final values."""
     gaps = [
-        abs(curve.values[-1] - final)
+        abs(float(curve.values[-1]) - final)
         for curve, final in zip(curves, finals.tolist(), strict=True)
         if len(curve.steps) and not math.isnan(final)
     ]

@@ -201,13 +201,15 @@ def test_very_many_steps_are_thinned() -> None:
 
 
 def test_values_beyond_the_squares_of_floats_are_left_alone() -> None:
-    """Their regression overflows: without a warning, and without a prediction."""
-    reports = np.array([1e200, -1e200, 1e180, 0.0, 1e190])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        means, variances = _at_one_step(reports, np.array([0.0, 1e200, 1.0, 2.0, math.nan]))
-    assert math.isnan(means[4])
-    assert math.isnan(variances[4])
+    """Whatever is computed of them overflows: without a warning."""
+    for large in (1e200, 1.7e308):
+        finals = np.array([-large, 0.9 * large, 1.0, 2.0, math.nan])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            curves = [_curve(-0.8 * large, y) for y in (large, -large, large, 0.0)]
+            means, _ = predict_finals([*curves, _curve(0.5 * large)], finals)
+            _at_one_step(np.array([large, -large, 0.5 * large, 0.0, 0.7 * large]), finals)
+        assert math.isnan(means[4])  # reports and values are far apart
 
 
 @given(
