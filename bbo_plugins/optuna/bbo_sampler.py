@@ -73,11 +73,13 @@ class BBOSampler(ModelSampler):
     random weights of the objectives. :mod:`bbo_plugins.methods.multi_objective` has the details.
 
     Numeric parameters may be floats or integers, on a linear or log scale, with or without steps,
-    or categorical, and may depend on one another. Where the trials say that changes gather at one
-    end of a range, the models see it stretched (:mod:`bbo_plugins.methods.input_warping`). Trials
-    running elsewhere, pruned and failed trials, constraints and known noise are accounted for, as
-    in the two samplers. A trial whose value is infinitely bad, or far worse than usual, counts as
-    failed, unless it violates a constraint: then only its constraints are modeled.
+    or categorical, and may depend on one another. Choices among numbers, such as 16, 32 and 64,
+    have an order, unless they follow one another as 0, 1 and 2 do. Where the trials say that
+    changes gather at one end of a range, the models see it stretched
+    (:mod:`bbo_plugins.methods.input_warping`). Trials running elsewhere, pruned and failed trials,
+    constraints and known noise are accounted for, as in the two samplers. A trial whose value is
+    infinitely bad, or far worse than usual, counts as failed, unless it violates a constraint: then
+    only its constraints are modeled.
 
     With the same ``seed``, the same study gets the same suggestions, in one run or resumed, in this
     or another process. Optuna reseeds its sampler when ``n_jobs`` > 1, so such runs are not

@@ -11,7 +11,7 @@ float                 ``(v - low) / (high - low)``
 float, log            ``(log v - log low) / (log high - log low)``
 float, step / int     ``(k + 1/2) / n`` for level k of n, ``v = low + k * step``
 int, log              ``(log v - log(low - 1/2)) / (log(high + 1/2) - log(low - 1/2))``
-categorical           ``(k + 1/2) / n`` for choice k of n
+ordinal, categorical  ``(k + 1/2) / n`` for choice k of n
 single value          ``1/2``
 ====================  ============================================================================
 

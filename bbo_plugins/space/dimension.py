@@ -34,21 +34,22 @@ _NAN_KEY = (float, "nan")  # of every NaN choice, as NaN is not equal to itself
 class Dimension:
     """The values one parameter may take, and their coordinates in [0, 1].
 
-    Build one with :meth:`float`, :meth:`int` or :meth:`categorical`; instances never change.
+    Build one with :meth:`float`, :meth:`int`, :meth:`ordinal` or :meth:`categorical`; instances
+    never change.
 
     Attributes:
         kind: What :meth:`decode` returns: a float, an int, or one of the choices.
-        low: Smallest value (0 if categorical, where it means nothing).
+        low: Smallest value (0 with choices, where it means nothing).
         high: Largest value, a whole number of steps above ``low``.
         log: Whether equal ratios, not equal differences, are equal distances.
-        step: Distance between neighbors; None for a continuous or categorical dimension.
-        choices: The choices of a categorical dimension, in the order of their levels.
+        step: Distance between neighbors; None for a continuous dimension and with choices.
+        choices: The choices of an ordinal or categorical dimension, in the order of their levels.
         held_at: Coordinate at which suggestions are held; None if the dimension is free.
         warp: w of the input warping (:func:`stretch`); 0 for none, always if categorical.
         n_levels: How many values there are to suggest; None if continuous.
     """
 
-    kind: Literal["float", "int", "categorical"]
+    kind: Literal["float", "int", "ordinal", "categorical"]
     low: Number = 0
     high: Number = 0
     log: bool = False
@@ -109,6 +110,15 @@ class Dimension:
         return cls("int", Int(low), Int(high), log, errors.check_int("step", step, minimum=1))
 
     @classmethod
+    def ordinal(cls, choices: Iterable[Number]) -> Dimension:
+        """Return a dimension of different numbers, neighbors at equal distances.
+
+        Raises:
+            ValueError: There is no number at all.
+        """
+        return cls("ordinal", choices=tuple(sorted(choices)))
+
+    @classmethod
     def categorical(cls, choices: Iterable[Any]) -> Dimension:
         """Return a dimension of unordered choices of any type.
 
@@ -124,7 +134,7 @@ class Dimension:
             self._set(n_levels=1)
 
     def _set_up(self) -> None:
-        if self.kind == "categorical":
+        if self.has_choices:
             if not self.choices:
                 raise ValueError(errors.rule_message("choices", "non-empty", self.choices))
             self._set(_steps=len(self.choices) - 1, _scale="grid", n_levels=len(self.choices))
@@ -189,6 +199,11 @@ class Dimension:
         return self.kind == "categorical"
 
     @property
+    def has_choices(self) -> bool:
+        """Whether the values are listed one by one, with an order or without."""
+        return self.kind in {"ordinal", "categorical"}
+
+    @property
     def is_continuous(self) -> bool:
         """Whether the values are too dense to be told apart as levels."""
         return self.n_levels is None
@@ -204,7 +219,7 @@ class Dimension:
         return replace(self, held_at=Float(self.encode([value])[0]))
 
     def warped(self, w: Float) -> Dimension:
-        """Return this dimension, numeric and not held, with the input warping ``w``."""
+        """Return this dimension, not categorical and not held, with the input warping ``w``."""
         return replace(self, warp=w)
 
     def stretched(self, u: FloatArray) -> FloatArray:
@@ -223,7 +238,7 @@ class Dimension:
         Raises:
             ValueError: A value is NaN or no number, or not among the choices.
         """
-        if self.kind == "categorical":
+        if self.has_choices:
             choice_levels = [self._find_choice(value) for value in values]
             return self._positions(np.asarray(choice_levels, dtype=np.float64))
         low, high = Float(self.low), Float(self.high)
@@ -257,7 +272,7 @@ class Dimension:
         return value if self.kind == "float" else min(max(round(value), self.low), self.high)
 
     def _value_of_level(self, level: Int) -> Any:
-        if self.kind == "categorical":
+        if self.has_choices:
             return self.choices[level]
         if self.kind == "int":
             return self.low + level * (self.step or 1)
@@ -350,7 +365,8 @@ def _shrink(t: FloatArray | Float, w: Float) -> FloatArray | Float:
 
 def _choice_keys(choice: Any) -> tuple[Hashable, ...]:
     """Return under which key a choice is found by type and value; none if it is unhashable."""
-    if isinstance(choice, numbers.Real) and math.isnan(choice):
+    is_whole = isinstance(choice, numbers.Integral)  # it may be beyond the floats
+    if isinstance(choice, numbers.Real) and not is_whole and math.isnan(choice):
         return (_NAN_KEY,)
     try:
         hash(choice)

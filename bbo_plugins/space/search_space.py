@@ -45,7 +45,7 @@ class SearchSpace:
         dimensions: Their dimensions, in the same order.
         conditions: Their conditions by name.
         inactive_at: (d,) coordinates where they are inactive; without conditions shape (0,).
-        n_categories: (d,) number of choices of each dimension, 0 for a numeric one.
+        n_categories: (d,) number of choices of each categorical dimension, 0 for another one.
         is_continuous: (d,) whether the dimension has no levels.
         size: Number of distinct points, with conditions an upper bound; None if a dimension is
             continuous.
@@ -63,7 +63,7 @@ class SearchSpace:
         self.names: tuple[str, ...] = tuple(dimensions)
         self.dimensions: tuple[Dimension, ...] = tuple(dimensions.values())
         self.n_categories: IntArray = _read_only(
-            [len(dimension.choices) for dimension in self.dimensions], np.int64
+            [len(one.choices) if one.is_categorical else 0 for one in self.dimensions], np.int64
         )
         self.is_continuous: NDArray[np.bool_] = _read_only(
             [dimension.is_continuous for dimension in self.dimensions], np.bool_
@@ -139,7 +139,7 @@ class SearchSpace:
 
     @property
     def may_warp(self) -> NDArray[np.bool_]:
-        """Which parameters are numbers that no condition's threshold looks at, shape (d,)."""
+        """Which are not categorical, and no condition's threshold looks at them, shape (d,)."""
         numeric: NDArray[np.bool_] = self.n_categories == 0
         numeric[self.parents] = False
         return numeric

@@ -114,7 +114,8 @@ def test_impossible_conditions_are_refused(conditions: dict[str, Condition]) -> 
 def conditional_spaces(draw: DrawFn) -> SearchSpace:
     """Draw a space in which each parameter may depend on any before it."""
     names = [f"p{i}" for i in range(draw(st.integers(1, 6)))]
-    kinds = st.sampled_from([KIND, UNIT, Dimension.int(1, 9), Dimension.float(1.0, 9.0, step=2.0)])
+    steps = [Dimension.int(1, 9), Dimension.float(1.0, 9.0, step=2.0), Dimension.ordinal([1, 4, 9])]
+    kinds = st.sampled_from([KIND, UNIT, *steps])
     conditions: dict[str, Condition] = {}
 
     def condition(before: list[str], depth: int) -> Condition:

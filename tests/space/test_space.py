@@ -61,7 +61,8 @@ def dense_integers(draw: st.DrawFn) -> Dimension:
 
 
 CATEGORICAL = st.lists(CHOICES, min_size=1, max_size=8).map(Dimension.categorical)
-DISCRETE = st.one_of(stepped_floats(), integers(), CATEGORICAL)
+ORDINAL = st.sets(st.integers() | FLOATS, min_size=1, max_size=8).map(Dimension.ordinal)
+DISCRETE = st.one_of(stepped_floats(), integers(), ORDINAL, CATEGORICAL)
 ANY = st.one_of(continuous_floats(), dense_integers(), DISCRETE)
 
 
@@ -90,7 +91,7 @@ def test_every_level_comes_back(dimension: Dimension, data: st.DataObject) -> No
 def test_bounds_come_back(dimension: Dimension) -> None:
     """The smallest and the largest value survive the round trip, exactly and with their type."""
     ends: tuple[Any, ...] = (dimension.low, dimension.high)
-    if dimension.is_categorical:
+    if dimension.has_choices:
         ends = (dimension.choices[0], dimension.choices[-1])
     for value in ends:
         assert same(dimension.decode(dimension.encode([value])[0]), value)
@@ -115,7 +116,7 @@ def test_continuous_values_come_back(dimension: Dimension, u: float) -> None:
 def test_decoded_values_are_inside_and_plain(dimension: Dimension, u: float) -> None:
     """Whatever is decoded lies in the range, on the grid, and is a plain Python value."""
     value: Any = dimension.decode(float(u))
-    if dimension.is_categorical:
+    if dimension.has_choices:
         assert any(value is choice for choice in dimension.choices)
         return
     assert type(value).__name__ == dimension.kind
@@ -134,7 +135,10 @@ def test_snap_is_idempotent_and_agrees_with_decode(dimension: Dimension, u: list
         assert same(dimension.decode(after), dimension.decode(before))
 
 
-@given(st.one_of(continuous_floats(), dense_integers(), stepped_floats(), integers()), st.data())
+@given(
+    st.one_of(continuous_floats(), dense_integers(), stepped_floats(), integers(), ORDINAL),
+    st.data(),
+)
 def test_encoding_is_monotone(dimension: Dimension, data: st.DataObject) -> None:
     """A larger value never has a smaller coordinate, and the reverse."""
     first, second = sorted(data.draw(st.tuples(UNIT, UNIT)))
@@ -149,7 +153,7 @@ def test_encoding_is_monotone(dimension: Dimension, data: st.DataObject) -> None
 
 def _has_room(dimension: Dimension) -> bool:
     n = dimension.n_levels
-    if dimension.is_categorical or (n is not None and not 16 < n <= 2**32):
+    if dimension.has_choices or (n is not None and not 16 < n <= 2**32):
         return False
     return bool(dimension.high - dimension.low > 1e-3 * max(abs(dimension.low), dimension.high))
 

@@ -75,7 +75,7 @@ class Column:
     def of(cls, dimension: Dimension, *, is_fixed: bool) -> Column:
         """Return how it serves; where the range has changed, levels are not comparable."""
         n_levels = dimension.n_levels or 0
-        if dimension.is_categorical:
+        if dimension.has_choices:
             return cls(dimension, n_levels, 0.0)
         return cls(dimension, n_levels if is_fixed and n_levels <= _MAX_TABLED else 0, 0.5)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,12 @@ from optuna.distributions import (
 )
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.study.attributes import is_stored
+from bbo_plugins.optuna.study.attributes import is_finite, is_stored
 from bbo_plugins.optuna.study.learned_conditions import MAX_CHILDREN, Column, Evidence
 from bbo_plugins.space import Condition, Dimension, SearchSpace, Split
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from optuna.trial import FrozenTrial
 
@@ -45,11 +45,25 @@ def dimension_of(distribution: BaseDistribution) -> Dimension:
             distribution.low, distribution.high, log=distribution.log, step=distribution.step
         )
     if isinstance(distribution, CategoricalDistribution):
-        return Dimension.categorical(_distinct_choices(distribution))
+        choices = [*_distinct_choices(distribution)]
+        return (
+            Dimension.ordinal(choices) if _have_order(choices) else Dimension.categorical(choices)
+        )
     raise TypeError(
         "distribution must be a FloatDistribution, IntDistribution or CategoricalDistribution, "
         f"but got {distribution!r}."
     )
+
+
+def _have_order(choices: Sequence[Any]) -> bool:
+    """Return whether choices are numbers whose order says something, such as 16, 32 and 64.
+
+    That of two says nothing. Numbers that follow one another, such as 0, 1 and 2, may be codes:
+    there is ``suggest_int`` for those with an order.
+    """
+    if len(choices) < 3 or not all(map(is_finite, choices)):
+        return False
+    return any(high - low != 1 for low, high in pairwise(sorted(choices)))
 
 
 def is_single(distribution: BaseDistribution) -> bool:
@@ -103,7 +117,7 @@ def is_value_of(dimension: Dimension, value: Any) -> bool:
 def is_in_range(range_: Dimension | BaseDistribution, value: Any) -> bool:
     """Return whether a number lies within the bounds; choices are not looked at."""
     if isinstance(range_, Dimension):
-        return range_.is_categorical or bool(range_.low <= value <= range_.high)
+        return range_.has_choices or bool(range_.low <= value <= range_.high)
     if isinstance(range_, FloatDistribution | IntDistribution):
         return bool(range_.low <= value <= range_.high)
     return True

@@ -34,7 +34,7 @@ class ParameterAxis:
     @property
     def is_discrete(self) -> bool:
         """Whether each value is drawn by itself: choices, and few numbers."""
-        return self.dimension.is_categorical or is_few(self.dimension)
+        return self.dimension.has_choices or is_few(self.dimension)
 
     @property
     def log(self) -> bool:
@@ -56,14 +56,14 @@ class ParameterAxis:
         """Ends of the axis; half a place beyond the outer ones of values drawn by themselves."""
         if not self.is_discrete:
             return float(self.values[0]), float(self.values[-1])
-        if self.dimension.is_categorical or self.log or len(self.values) < 2:
+        if self.dimension.has_choices or self.log or len(self.values) < 2:
             return float(self.values[0]) - 0.5, float(self.values[-1]) + 0.5
         half = 0.5 * float(self.values[1] - self.values[0])
         return float(self.values[0]) - half, float(self.values[-1]) + half
 
     def drawn(self, u: FloatArray) -> FloatArray:
         """Return where coordinates of [0, 1] are drawn, same shape (n,)."""
-        if self.dimension.is_categorical:
+        if self.dimension.has_choices:
             return self.dimension.level_of(u).astype(np.float64)
         return np.array([self.dimension.decode(position) for position in u], dtype=np.float64)
 
@@ -75,7 +75,7 @@ def is_few(dimension: Dimension) -> bool:
 
 def coordinates(dimension: Dimension, u: float, n_points: int) -> FloatArray:
     """Return where in [0, 1] to evaluate, ascending: every level of few, else a grid with ``u``."""
-    if dimension.n_levels is not None and (dimension.is_categorical or is_few(dimension)):
+    if dimension.n_levels is not None and (dimension.has_choices or is_few(dimension)):
         return dimension.position_of(np.arange(dimension.n_levels))
     return np.unique([*dimension.snap(np.linspace(0.0, 1.0, n_points)), u])
 

@@ -12,6 +12,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
+from bbo_plugins.optuna.study.parameters import dimension_of
 from bbo_plugins.optuna.study.trials import check_one_objective
 from bbo_plugins.visualization._data.objective import SuggestionRecord, suggestions_of
 from bbo_plugins.visualization._data.panels import Axis, Item, Line, Panel, Plot, Points, Rule
@@ -163,7 +164,7 @@ def _in_words(loss: str | None) -> str:
 
 def _label(name: str, distribution: BaseDistribution | None) -> str:
     if isinstance(distribution, CategoricalDistribution):
-        return f"{name} (categorical)"
+        return f"{name} ({dimension_of(distribution).kind})"
     if getattr(distribution, "log", False):
         return f"{name} (log scale)"
     return name

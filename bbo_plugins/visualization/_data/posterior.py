@@ -182,7 +182,7 @@ def _slice(posterior: StudyPosterior, name: str, reference: int, n_points: int) 
         reference = next(int(i) for i in posterior.order if i in trials)
     x = posterior.X[reference]
     axis = ParameterAxis(name, dimension, coordinates(dimension, float(x[column]), n_points))
-    if dimension.is_categorical:
+    if dimension.has_choices:
         trials_x = axis.drawn(posterior.X[trials, column])
     else:
         trials_x = np.array([posterior.params[i][name] for i in trials], dtype=np.float64)

@@ -59,6 +59,13 @@ def category(trial: Trial) -> None:
     trial.suggest_float(f"own_{kind}", 0.0, 1.0)
 
 
+def size(trial: Trial) -> None:
+    """Parameters behind some of the sizes, which are listed in no order."""
+    size = trial.suggest_categorical("size", [64, 8, 32, 16])
+    if size in {8, 32}:
+        trial.suggest_float("own", 0.0, 1.0)
+
+
 def integer(trial: Trial) -> None:
     """A parameter per level."""
     for i in range(trial.suggest_int("n", 0, 4)):
@@ -123,6 +130,7 @@ def interval(trial: Trial) -> None:
     "objective, n, least",
     [
         (category, 60, 1.0),
+        (size, 60, 1.0),
         (integer, 60, 1.0),
         (nested, 60, 1.0),
         (conjunction, 60, 1.0),

@@ -72,6 +72,36 @@ def test_choices_that_optuna_conflates_are_one(choices: list[Any], kept: list[An
             assert dimension.choices[level] is choices[int(internal)]
 
 
+@pytest.mark.parametrize(
+    "choices, in_order",
+    [
+        ([64, 16, 32], [16, 32, 64]),
+        ([0.3, 1, 1.0, 0, True], [0, 0.3, 1]),
+        ([10**30, 0.0, -5], [-5, 0.0, 10**30]),
+        ([3, 1, 2], None),
+        ([2.0, 0, 1], None),
+        ([3, 1, 4, 2, 6], [1, 2, 3, 4, 6]),
+        ([64, 16], None),
+        ([False, True, None], None),
+        (["64", "16", "32"], None),
+        ([None, 16, 32], None),
+        ([math.inf, 16, 32], None),
+        ([math.nan, 16, 32], None),
+        ([10**400, 16, 32], None),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Choices for a categorical distribution")
+def test_numbers_have_an_order(choices: list[Any], in_order: list[Any] | None) -> None:
+    """Two of them have none, nor has anything else; those that follow one another may be codes."""
+    dimension = dimension_of(CategoricalDistribution(choices))
+    assert dimension.kind == ("categorical" if in_order is None else "ordinal")
+    if in_order is not None:
+        assert list(dimension.choices) == in_order
+        assert [type(one) for one in dimension.choices] == [type(one) for one in in_order]
+    else:
+        assert repr(dimension.choices[0]) == repr(choices[0])
+
+
 def learner_of(*runs: tuple[int, dict[str, float]]) -> ParameterLearner:
     """Return what has been learned of runs of equal complete trials: how many, and which."""
     learner = ParameterLearner()
