@@ -148,6 +148,69 @@ def test_trial_that_was_stopped_early_is_pruned() -> None:
     assert trial.intermediate_values == {4: config["x"]}
 
 
+def _report(search: BBOSearch, name: str, losses: list[float], *, ends: str | None) -> None:
+    """Pass on a trial's results as Tune does: not the last one if Tune ends the trial there."""
+    config = suggested(search, name)
+    results = [
+        result_of(config, training_iteration=i, loss=loss) for i, loss in enumerate(losses, start=1)
+    ]
+    for result in results[: -1 if ends == "by Tune" else None]:
+        search.on_trial_result(name, result)
+    if ends is not None:
+        search.on_trial_complete(name, {**results[-1], "done": True})
+
+
+@pytest.mark.parametrize("mode", ["min", "max"])
+def test_trial_that_a_scheduler_ends_where_a_better_one_went_on_is_pruned(mode: str) -> None:
+    """Ray gives no reason; whoever met a stop criterion, or ended by itself, is complete."""
+    sign = 1.0 if mode == "min" else -1.0
+    search = BBOSearch(SPACE, metric="loss", mode=mode, seed=0)  # type: ignore[arg-type]
+
+    def report(name: str, losses: list[float], ends: str | None = "by Tune") -> None:
+        _report(search, name, [sign * loss for loss in losses], ends=ends)
+
+    report("alone", [9.0])
+    report("running", [5.0, 4.0, 3.0], ends=None)
+    report("whole", [6.0, 5.0, 4.0, 3.0])
+    report("dropped", [7.0, 6.0])
+    report("dropped at once", [5.5])
+    report("dropped late", [7.0, 6.0, 4.5])
+    report("as far as the first, which may be paused", [6.0, 5.0, 3.5])
+    report("good enough", [6.0, 3.5])
+    report("diverged", [6.0, math.nan])
+    report("by itself", [8.0, 8.0], ends="by itself")
+    report("the longest", [6.0, 5.0, 4.0, 3.5])
+    assert states_of(search) == [
+        "COMPLETE",
+        "RUNNING",
+        "COMPLETE",
+        "PRUNED",
+        "PRUNED",
+        "PRUNED",
+        "COMPLETE",
+        "COMPLETE",
+        "FAIL",
+        "COMPLETE",
+        "COMPLETE",
+    ]
+    dropped = trials_of(search)[3]
+    assert dropped.value == sign * 6.0
+    assert dropped.intermediate_values == {1: sign * 7.0, 2: sign * 6.0}
+
+
+def test_trials_of_others_and_those_with_a_horizon_prune_none() -> None:
+    """Another experiment in the study may train longer; with a horizon the scheduler tells."""
+    search = make_search()
+    _report(search, "long", [5.0, 4.0, 3.0], ends="by Tune")
+    other = make_search()
+    other._ot_study = search._ot_study
+    _report(other, "short", [6.0, 5.0], ends="by Tune")
+    suggested(search, "a")
+    search.on_trial_horizon("a", 0, 2)
+    _report(search, "a", [6.0, 5.0], ends="by Tune")
+    assert states_of(search) == ["COMPLETE"] * 3
+
+
 @pytest.mark.parametrize("loss", [5.0, math.nan])
 def test_trial_that_ends_while_it_is_paused_has_its_last_result(loss: float) -> None:
     """Ray passes none on then; it is a whole training unless another one was twice as long."""

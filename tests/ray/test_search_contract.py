@@ -150,8 +150,8 @@ def test_saved_search_goes_on_in_a_blank_one(
     restored.restore(str(tmp_path / "state"))
     assert len(trials_of(restored)) == len(trials_of(search)) == 8
     for trial_id, config in running.items():
-        restored.on_trial_complete(trial_id, _result(config))
-        search.on_trial_complete(trial_id, _result(config))
+        restored.on_trial_complete(trial_id, _result(config, 2))
+        search.on_trial_complete(trial_id, _result(config, 2))
     assert [t.state for t in trials_of(restored)] == [TrialState.COMPLETE] * 8
     assert _run(restored, "next") == _run(search, "next")
     assert restored.metric == "loss"

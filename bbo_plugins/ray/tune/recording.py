@@ -9,6 +9,7 @@ completed without the metric          PRUNED, with the last value it reported; w
                                       several objectives, samplers take it for one that failed
 removed before it ran                 PRUNED, and samplers take it for nothing
 stopped before its horizon            PRUNED, if :class:`InnerHorizonScheduler` said so
+stopped by another scheduler          PRUNED: a better one had gone on after the same iteration
 ended by Ray while it was paused      the same, with the last result that it has reported; PRUNED
                                       if another trial had been trained twice as long by then
 failed for good                       FAIL
@@ -32,6 +33,7 @@ import numbers
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from ray.tune.result import TRAINING_ITERATION
 from ray.tune.search.optuna import OptunaSearch
@@ -119,7 +121,9 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
             return
         if not result and not error:
             result, was_dropped = self._ended_without_result(trial, latest)
-            was_stopped = was_stopped or was_dropped
+        else:
+            was_dropped = self._ended_where_a_better_one_went_on(trial, result or {})
+        was_stopped = was_stopped or was_dropped
         metrics = listed(self._metric)
         found = [(result or {}).get(name) for name in metrics]
         values, state = [*map(finite, found)], TrialState.FAIL
@@ -161,6 +165,31 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
             mark_never_ran(self._ot_study, trial)
             return None, False
         return latest, 2 * latest.get(TRAINING_ITERATION, 0) <= self._longest
+
+    def _ended_where_a_better_one_went_on(self, trial: Trial, result: Mapping[str, Any]) -> bool:
+        """Return whether a scheduler must have ended a running trial, which Ray does not say.
+
+        Ray passes on an intermediate result unless it ends the trial there. So one that ended by
+        itself has its last result already, and a limit of iterations, or a value that is good
+        enough, would have ended the better one as well. ASHA and median stopping compare trials at
+        the same iteration. A trial with a horizon has a scheduler that tells.
+        """
+        if isinstance(self._metric, list):  # no intermediate values are kept
+            return False
+        value, iteration = finite(result.get(self._metric)), result.get(TRAINING_ITERATION)
+        own = self._stored(trial)
+        if value is None or not isinstance(iteration, numbers.Integral) or STEPS in own.user_attrs:
+            return False
+        step = int(iteration)
+        sign = 1.0 if self._ot_study.direction is StudyDirection.MAXIMIZE else -1.0
+        if step in own.intermediate_values:
+            return False
+        for trial_id, other in self._own_trials():
+            reports = other.intermediate_values
+            went_on = max([*reports, self._completed_at.get(trial_id, 0)], default=0) > step
+            if went_on and step in reports and sign * reports[step] > sign * value:
+                return True
+        return False
 
     def on_trial_stopped_early(self, trial_id: str) -> None:
         """Expect the completion of a trial that was stopped for being bad before its horizon."""
