@@ -48,8 +48,8 @@ class Observations:
             them, NaN where unknown, shape (n,), or None.
         constraints: Constraint values, positive where violated, NaN where unknown, shape (n, m),
             or None.
-        has_value: False for a point that teaches the constraints only, as its value says nothing,
-            shape (n,); None if all have one.
+        has_value: False for a point whose value says nothing, so that it teaches at most the
+            constraints, shape (n,); None if all have one.
         failed: Points at which an evaluation failed, shape (f, d), or None.
         progress: How far each evaluation came before it was cut off: the share of all that came
             less far, 1 at the end, shape (n,); None if that is not known.
@@ -245,11 +245,13 @@ def with_values(
     space: SearchSpace,
     *,
     curves: Sequence[LearningCurve] | None = None,
+    outliers: NDArray[np.bool_] | None = None,
 ) -> tuple[Observations, ...]:
     """Return the observations of k objectives with their values.
 
     A value that says nothing of the objective (:func:`failures_with_value`) makes a failed point;
-    but where a constraint is violated a point that teaches the constraints only.
+    but where a constraint is violated a point that teaches the constraints only. An outlier's says
+    nothing of its point, and is left out.
 
     Args:
         objectives: Observations of n points whose values are still to be set.
@@ -257,6 +259,7 @@ def with_values(
             report, shape (n, k).
         space: The search space.
         curves: What the n evaluations reported, if some of them were cut off; then k is 1.
+        outliers: Which values are outliers, shape (n,), or None.
     """
     X, complete = objectives[0].X, objectives[0].complete
     variances, progress = None, None
@@ -269,6 +272,8 @@ def with_values(
     if objectives[0].constraints is not None:
         is_void[:] = has_failed & (objectives[0].constraints > 0.0).any(axis=1)
         has_failed &= ~is_void
+    if outliers is not None:
+        is_void |= outliers & ~has_failed
     counts = ~(has_failed | is_void)
     result = []
     for objective, column in zip(objectives, values.T, strict=True):

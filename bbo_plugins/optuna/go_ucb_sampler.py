@@ -128,6 +128,7 @@ class GOUCBSampler(ModelSampler):
             independent_sampler=independent_sampler,
             warn_independent_sampling=warn_independent_sampling,
             seed=seed,
+            finds_outliers=not self._deterministic,
         )
 
     @property

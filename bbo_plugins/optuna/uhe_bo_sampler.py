@@ -181,6 +181,7 @@ class UHEBOSampler(ModelSampler):
             warn_independent_sampling=warn_independent_sampling,
             seed=seed,
             warps_inputs=self._estimation != _PAPER,
+            finds_outliers=self._estimation != _PAPER and not self._deterministic,
         )
 
     def _variant(self) -> Variant:

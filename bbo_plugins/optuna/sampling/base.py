@@ -78,13 +78,16 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
 
     _noise_func: NoiseFunction | None = None
     _warps_from: int | None = None  # complete trials, from which on inputs may be warped
+    _finds_outliers: bool = False
     _independent_sampler: BaseSampler | None = None
 
     def __init__(self, seed: int | None) -> None:
         """Check the seed."""
         self._seed = _fresh_entropy() if seed is None else errors.check_int("seed", seed, minimum=0)
         self._draw_seed = self._seed  # of all but the start-up's design; reseed_rng changes it
-        reader = functools.partial(StudyReader, self._noise_func, self._warps_from)
+        reader = functools.partial(
+            StudyReader, self._noise_func, self._warps_from, finds_outliers=self._finds_outliers
+        )
         self._readers = PerStudy(reader)
         self._once = Once()
 
@@ -303,6 +306,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             None for a space-filling start-up and uniform draws.
         warn_independent_sampling: Whether to warn when the model does not cover a parameter.
         warps_inputs: Whether the scales of parameters follow from the trials.
+        finds_outliers: Whether values that are worse than all others let expect are left out.
         seed: Seed of all random numbers; None for fresh randomness.
 
     Raises:
@@ -320,6 +324,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         warn_independent_sampling: bool,
         seed: int | None,
         warps_inputs: bool = True,
+        finds_outliers: bool = True,
     ) -> None:
         """Check and keep the arguments."""
         trial_function = "a function of a FrozenTrial or None"
@@ -336,6 +341,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         )
         self._noise_func = noise_func
         self._warps_from = self._n_startup_trials if warps_inputs else None
+        self._finds_outliers = finds_outliers
         self._constraints_func = constraints_func
         self._independent_sampler = independent_sampler
         super().__init__(seed)
@@ -443,6 +449,14 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
                     self,
                     "low" if w > 0.0 else "high",
                     name,
+                )
+        for number in sorted(snapshot.outliers):
+            if self._once.first_time("outlier", number):
+                _logger.info(
+                    "%s: trial %d is far worse than all others let expect, so its value is left "
+                    "out.",
+                    self,
+                    number,
                 )
 
     def _announcement(self, snapshot: Snapshot, suggestion: Suggestion) -> str:

@@ -6,7 +6,8 @@ A trial's part in it, by its state:
 COMPLETE  an observation of all objectives, an infinite value as the best or worst finite one; but
           one whose value is infinitely bad or far worse than usual
           (:func:`~bbo_plugins.methods.observations.failures_with_value`) is as FAIL, unless a
-          constraint is violated: then it is an observation of the constraints only
+          constraint is violated: then it is an observation of the constraints only; an outlier
+          (:mod:`bbo_plugins.methods.outliers`) is an evaluated point without a value
 PRUNED    an observation that is not complete, of the value that its training would have come to
           (:mod:`bbo_plugins.methods.learning_curves`); if the others do not tell, of the last
           report, but no better than the lower median of the complete ones; without a report or if
@@ -48,7 +49,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
-from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory, with_values
+from bbo_plugins.methods.observations import (
+    NO_ARM,
+    Observations,
+    TrialHistory,
+    failures_with_value,
+    with_values,
+)
 from bbo_plugins.optuna.study.attributes import ARMS
 from bbo_plugins.optuna.study.parameters import (
     conditions_among,
@@ -84,7 +91,8 @@ if TYPE_CHECKING:
 _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
 _MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
 
-_FIRST_DECISION, _LAST_DECISION = 12, 120  # complete trials, about input warping
+_FIRST_DECISION = 12  # complete trials, about input warping and about outliers
+_LAST_WARPING, _LAST_OUTLIERS = 120, 500
 
 # A running trial that so many later ones have overtaken counts as dead: its worker cannot tell. For
 # each later trial that still runs, hence for each worker, it takes a few more. That is more than
@@ -130,6 +138,7 @@ class Snapshot(StudySnapshot):
         fits: JSON forms of the fits to continue, by what they were fitted by: objectives
             first, then the constraints.
         past: What suggested the other configurations, and their values.
+        outliers: Numbers of the trials whose values are left out.
     """
 
     configuration: int
@@ -137,6 +146,7 @@ class Snapshot(StudySnapshot):
     objectives: tuple[Observations, ...]
     fits: Mapping[str, tuple[Any, ...]]
     past: TrialHistory
+    outliers: frozenset[int]
 
     @property
     def warps(self) -> Mapping[str, float]:
@@ -389,13 +399,21 @@ class StudyReader:
         noise_func: Known noise variance of a finished trial's values; called once per trial.
         warps_from: From how many complete trials on these decide on input warping
             (:mod:`bbo_plugins.methods.input_warping`); never before twelve, None for never.
+        finds_outliers: Whether values that are worse than all others let expect are left out
+            (:mod:`bbo_plugins.methods.outliers`).
 
     Attributes:
         suggesting: Held while a suggestion is made, from reading the trials to storing it.
         announced: Whether the log says that start-up is over.
     """
 
-    def __init__(self, noise_func: NoiseFunction | None = None, warps_from: int | None = 0) -> None:
+    def __init__(
+        self,
+        noise_func: NoiseFunction | None = None,
+        warps_from: int | None = 0,
+        *,
+        finds_outliers: bool = True,
+    ) -> None:
         """Start with nothing read."""
         self.suggesting = threading.Lock()
         self.announced = False
@@ -407,6 +425,9 @@ class StudyReader:
         self._warps_from = warps_from
         self._warps: Mapping[str, float] = {}
         self._warps_made_of: object = None
+        self._finds_outliers = finds_outliers and not self._knows_noise
+        self._outliers: frozenset[int] = frozenset()
+        self._outliers_made_of: object = None
 
     def read(self, study: Study) -> StudyTrials:
         """Return the trials of ``study``."""
@@ -458,24 +479,27 @@ class StudyReader:
             trials = self.read(study)
             distributions = {**_known_and_held(trials, held), **search_space}
             placed = self.placed(distributions, trials.parameters.conditions)
+            if warps is None:
+                warps = self._decided_warps(trials, placed)
+            space = placed.space.warped(warps)
             return _snapshot(
                 trials,
                 placed,
                 trial.number,
                 fixed,
-                warps=self._decided_warps(trials, placed) if warps is None else warps,
+                space=space,
+                outliers=self._decided_outliers(trials, placed, space),
                 knows_noise=self._knows_noise,
             )
 
     def _decided_warps(self, trials: StudyTrials, placed: PlacedTrials) -> Mapping[str, float]:
         """Return the input warping that the first complete trials decide on."""
-        complete = [row for row in trials.observed if row.complete]
-        n = _n_deciding(len(complete), self._warps_from)
-        if not n:
+        if self._warps_from is None:
             return {}
-        # Not by number: a late one would change what was decided before it.
-        complete.sort(key=lambda row: (finished_at(row), row.number))
-        known, X = placed.place(sorted(complete[:n], key=attrgetter("number")))
+        deciding = _deciding(trials, self._warps_from, _LAST_WARPING, 3)
+        if not deciding:
+            return {}
+        known, X = placed.place(deciding)
         numbers, active = [row.number for row in known], placed.space.active(X)
         made_of = trials.generation, numbers, placed.space.names, X.tobytes(), active.tobytes()
         if self._warps_made_of != made_of:
@@ -491,10 +515,37 @@ class StudyReader:
                 pending=X[:0],
             )
             objectives = _with_values([observations] * trials.n_objectives, known, placed.space)
-            is_enough = len(objectives[0].valued.y) >= (self._warps_from or 0)
+            is_enough = len(objectives[0].valued.y) >= self._warps_from
             self._warps = warps_of(placed.space, objectives) if is_enough else {}
             self._warps_made_of = made_of
         return self._warps
+
+    def _decided_outliers(
+        self, trials: StudyTrials, placed: PlacedTrials, space: SearchSpace
+    ) -> frozenset[int]:
+        """Return which of the first complete trials have a value that is an outlier.
+
+        Only with one objective, and without constraints, conditional parameters and known noise.
+        """
+        if not self._finds_outliers or trials.n_objectives > 1 or space.is_conditional:
+            return frozenset()
+        deciding = _deciding(trials, _FIRST_DECISION, _LAST_OUTLIERS, 16)
+        known, X = placed.place(deciding)
+        if not known or constraint_table(known)[0]:
+            return frozenset()
+        X, numbers = space.stretched(X), [row.number for row in known]
+        made_of = trials.generation, numbers, space.names, X.tobytes()
+        if self._outliers_made_of != made_of:
+            from bbo_plugins.methods.outliers import outliers_of  # noqa: PLC0415 - see above
+
+            values = np.array([row.value for row in known])
+            counts = ~failures_with_value(X, values[:, None], space.active(X))
+            counts &= np.isfinite(values)
+            rows = np.flatnonzero(counts)
+            found = rows[outliers_of(space, X[rows], values[rows])] if len(rows) else rows
+            self._outliers = frozenset(numbers[row] for row in found.tolist())
+            self._outliers_made_of = made_of
+        return self._outliers
 
     def appeared(self, study: Study, trial: FrozenTrial, snapshot: Snapshot) -> FloatArray:
         """Return the points (p, d) that have become pending since ``snapshot`` was taken.
@@ -521,15 +572,24 @@ class StudyReader:
         return self._placed
 
 
-def _n_deciding(n: int, least: int | None) -> int:
-    """Return how many of ``n`` complete trials, the first ones, decide on input warping.
+def _deciding(trials: StudyTrials, least: int, most: int, growth: int) -> list[TrialRow]:
+    """Return the complete trials that decide on something, by number: the first ones to finish.
 
-    The number grows in steps of a third, so that decisions are few and stay for a while.
+    How many there are grows in steps, so that decisions are few and stay for a while.
+
+    Args:
+        trials: The study's trials.
+        least: How many there have to be.
+        most: How many may decide.
+        growth: A step is the number before, divided by this.
     """
+    complete = [row for row in trials.observed if row.complete]
     last, step = 0, _FIRST_DECISION
-    while least is not None and n >= least and step <= min(n, _LAST_DECISION):
-        last, step = step, step + step // 3
-    return last
+    while len(complete) >= least and step <= min(len(complete), most):
+        last, step = step, step + max(step // growth, 1)
+    # Not by number: a late one would change what was decided before it.
+    complete.sort(key=lambda row: (finished_at(row), row.number))
+    return sorted(complete[:last], key=attrgetter("number"))
 
 
 def added(points: FloatArray, before: FloatArray) -> FloatArray:
@@ -561,12 +621,12 @@ def _snapshot(
     number: int,
     fixed: Mapping[str, Any],
     *,
-    warps: Mapping[str, float],
+    space: SearchSpace,
+    outliers: frozenset[int],
     knows_noise: bool,
 ) -> Snapshot:
     """Return the snapshot for trial ``number``; of ``fixed``, values outside the space are none."""
     fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
-    space = placed.space.warped(warps)
     known, X = placed.place(trials.observed)
     constraints, table = constraint_table(known)
     noise = np.array([row.noise_variances for row in known], dtype=np.float64)
@@ -585,6 +645,7 @@ def _snapshot(
         [replace(everything, noise_variance=one if knows_noise else None) for one in noise.T],
         known,
         space,
+        outliers,
     )
     return Snapshot(
         number=number,
@@ -598,6 +659,7 @@ def _snapshot(
             trials.rows, number, placed.space.names, constraints, n_objectives=len(objectives)
         ),
         past=trial_history(trials, number),
+        outliers=outliers,
         notes=notes_of(
             unplaced=placed.n_unplaced(trials.observed),
             infinite=sum(map(math.isinf, chain.from_iterable(row.values for row in known))),
@@ -609,7 +671,10 @@ def _snapshot(
 
 
 def _with_values(
-    objectives: Sequence[Observations], known: Sequence[TrialRow], space: SearchSpace
+    objectives: Sequence[Observations],
+    known: Sequence[TrialRow],
+    space: SearchSpace,
+    outliers: frozenset[int] = frozenset(),
 ) -> tuple[Observations, ...]:
     """Return the observations of k objectives with the values of the n trials they are of."""
     values = np.array([row.values for row in known], dtype=np.float64)
@@ -619,6 +684,7 @@ def _with_values(
         values.reshape(len(known), len(objectives)),
         space,
         curves=None if are_final else [row.curve for row in known],
+        outliers=np.array([row.number in outliers for row in known]) if outliers else None,
     )
 
 

@@ -1,0 +1,106 @@
+"""Outliers: values that are far worse than all others let expect, and say nothing of their points.
+
+A training may fail by chance, as with an unlucky seed or a machine that is overloaded, and return a
+value that is bad but not absurd. A Gaussian process takes it for noise. A few such values raise the
+estimate of the noise everywhere, and all that is fine in the objective is lost.
+
+So the targets are taken for a mixture: each is an outlier with probability :data:`_SHARE`, and then
+it is drawn from N(0, :data:`_SPREAD`²), whatever its point. The most probable set of outliers is
+searched for step by step. Each step adds targets that are worse than what all others predict of
+them by :data:`_FAR` standard deviations, the worst ones first. Of these sets the most probable one
+is taken, by the log posterior of hyperparameters and outliers, if it gains :data:`_LEAST_GAIN`. A
+value that is better than expected is none: a search is after these.
+
+========  ==================================================================
+symbol    meaning
+========  ==================================================================
+X         points of the unit cube, (n, d)
+z         standardized targets, maximized, (n,)
+========  ==================================================================
+
+Source: a greedy search for the points with a noise of their own is from Ament, Santorella,
+Eriksson, Letham, Balandat & Bakshy (2024), "Robust Gaussian Processes via Relevance Pursuit".
+Deviations: an outlier has the broad density above, in place of an estimated variance, and must be a
+bad value.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bbo_plugins.errors import UNUSABLE
+from bbo_plugins.gp.blas import one_blas_thread
+from bbo_plugins.gp.fit import fit_map
+from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.posterior import GaussianProcess
+from bbo_plugins.gp.targets import OutputTransform
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bbo_plugins.space import SearchSpace
+    from bbo_plugins.space.dimension import FloatArray
+
+_SHARE = 0.1  # of the targets, a priori
+_SPREAD = 2.0  # of outliers, in standard deviations of all targets
+_FAR = 2.0
+_LEAST_GAIN = 3.0  # nats
+_MOST = 0.3  # of the targets
+_AT_ONCE = 1.0 / 15.0  # of the targets, candidates of one step
+_LEAST_SIZE = 0.3  # in standard deviations of all targets; a smaller error does little harm
+
+
+@one_blas_thread()
+def outliers_of(space: SearchSpace, X: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
+    """Return which values are outliers, shape (n,).
+
+    Args:
+        space: The search space, without conditional parameters.
+        X: The points, shape (n, d).
+        y: Their values, maximized, finite, shape (n,).
+    """
+    try:
+        z = OutputTransform.fit(y).forward(y)
+        return _most_probable(X, z, FeatureMap.of(space, trend=True))
+    except UNUSABLE:
+        return np.zeros(len(y), dtype=np.bool_)
+
+
+def _most_probable(X: FloatArray, z: FloatArray, features: FeatureMap) -> NDArray[np.bool_]:
+    """Return which targets (n,) are outliers.
+
+    Raises:
+        ValueError: A covariance matrix could not be factorized at all.
+    """
+    n = len(z)
+    found = taken = np.zeros(n, dtype=np.bool_)
+    fit = fit_map(X, z, features)
+    least, best = fit.log_posterior + _LEAST_GAIN, fit
+    # The log of the odds that a target is an outlier, without the density of one that is none.
+    odds = math.log(_SHARE / (1.0 - _SHARE)) - math.log(_SPREAD * math.sqrt(2.0 * math.pi))
+    while True:
+        rest = np.flatnonzero(~found)
+        process = GaussianProcess.from_data(
+            X[rest], z[rest], fit.hyperparameters, features, cholesky=fit.cholesky
+        )
+        mean, variance = process.leave_one_out()
+        errors = process.y - mean
+        scores = errors / np.sqrt(variance)
+        worst = np.argsort(scores)[: max(1, round(n * _AT_ONCE))]
+        worst = rest[worst[(scores[worst] < -_FAR) & (errors[worst] < -_LEAST_SIZE)]]
+        if not len(worst) or len(worst) + found.sum() > _MOST * n:
+            break
+        # Several hide one another: one step may gain too little, and two together enough.
+        found = found.copy()
+        found[worst] = True
+        fit = fit_map(X[~found], z[~found], features, warm_start=fit.warm_start)
+        height = fit.log_posterior + (odds - 0.5 * np.square(z[found] / _SPREAD)).sum()
+        if height > least:
+            taken, least, best = found, height, fit
+    if taken.any():  # or was it only a better optimum of the hyperparameters?
+        without = fit_map(X, z, features, warm_start=best.warm_start)
+        taken = taken & (least > without.log_posterior + _LEAST_GAIN)
+    return taken

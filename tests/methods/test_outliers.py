@@ -1,0 +1,77 @@
+"""Values that are far worse than all others let expect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from bbo_plugins.methods.outliers import outliers_of
+from bbo_plugins.space import Dimension, SearchSpace
+
+if TYPE_CHECKING:
+    from bbo_plugins.space.dimension import FloatArray
+
+SPACE = SearchSpace({name: Dimension.float(0.0, 1.0) for name in "ab"})
+N = 40
+
+
+def _bowl(seed: int, noise: float) -> tuple[FloatArray, FloatArray]:
+    rng = np.random.default_rng(seed)
+    X = rng.random((N, 2))
+    y = -np.square(X - 0.4).sum(axis=1) + noise * rng.standard_normal(N)
+    return X, y
+
+
+def test_values_that_went_wrong_are_found() -> None:
+    """Nine in ten, and hardly any other; they are no worse than the worst of the others."""
+    n_found = n_others = 0
+    for seed in range(10):
+        X, y = _bowl(seed, noise=0.01)
+        wrong = np.argsort(-y)[[0, 3, 6, 9]]
+        y[wrong] = np.quantile(y, [0.0, 0.05, 0.1, 0.15])
+        found = outliers_of(SPACE, X, y)
+        n_found += int(found[wrong].sum())
+        n_others += int(found.sum() - found[wrong].sum())
+    assert n_found >= 36
+    assert n_others <= 4
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.3])
+@pytest.mark.parametrize("seed", range(4))
+def test_smooth_values_and_noise_have_none(seed: int, noise: float) -> None:
+    """Noise has a spread that the model knows."""
+    assert not outliers_of(SPACE, *_bowl(seed, noise)).any()
+
+
+def test_what_is_better_than_expected_is_kept() -> None:
+    """A search is after these."""
+    X, y = _bowl(0, noise=0.01)
+    y[np.argsort(y)[:4]] += 1.0
+    found = outliers_of(SPACE, X, y)
+    assert not found[np.argsort(-y)[:4]].any()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_region_that_is_bad_is_none(seed: int) -> None:
+    """Neighbors that agree say something of their place; a few at its wall may not."""
+    X, y = _bowl(seed, noise=0.01)
+    is_bad = X[:, 0] > 0.7
+    y[is_bad] -= 0.5
+    assert outliers_of(SPACE, X, y).sum() <= 0.3 * is_bad.sum()
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.zeros(N),
+        np.full(N, 1e308),
+        np.where(np.arange(N) % 2, 1e300, -1e300),
+        np.where(np.arange(N) == 7, -1e308, 0.0),
+    ],
+)
+def test_odd_values_raise_nothing(y: FloatArray) -> None:
+    """Whatever is found, most values are kept."""
+    X, _ = _bowl(2, noise=0.0)
+    assert outliers_of(SPACE, X, y).sum() <= 0.3 * N

@@ -1,0 +1,128 @@
+"""Studies in which some evaluations go wrong by chance."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import FloatDistribution
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+
+from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from tests.optuna.snapshots import finished, look, study_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial, Trial
+
+EVERY = 6  # of so many evaluations one goes wrong
+
+
+def _error(params: dict[str, float]) -> float:
+    return (params["x"] - 0.3) ** 2 + (params["y"] - 0.6) ** 2
+
+
+def _objective(trial: Trial) -> float:
+    params = {name: trial.suggest_float(name, 0.0, 1.0) for name in "xy"}
+    return _error(params) + (0.5 + 0.01 * trial.number if trial.number % EVERY == 3 else 0.0)
+
+
+def _parabola(n: int = 14, *, wrong: int | None = 6, **fields: Any) -> list[FrozenTrial]:
+    """Return trials along one of which one may have gone wrong."""
+    xs = np.linspace(0.5, 9.5, n)
+    ys = [-2.0 if i == wrong else -((x - 5.0) ** 2) / 10.0 for i, x in enumerate(xs)]
+    return [finished(float(x), float(y), **fields) for x, y in zip(xs, ys, strict=True)]
+
+
+@pytest.mark.parametrize("make", [BBOSampler, UHEBOSampler, GOUCBSampler])
+def test_the_optimum_is_found_all_the_same(make: Any) -> None:
+    """As closely as if nothing had gone wrong, to a thousandth of the spread."""
+    study = optuna.create_study(sampler=make(seed=0))
+    study.optimize(_objective, n_trials=50)
+    assert min(_error(trial.params) for trial in study.trials) < 1e-3
+    assert np.median([_error(trial.params) for trial in study.trials[-10:]]) < 0.02
+
+
+def test_an_outlier_teaches_nothing_but_stays_known() -> None:
+    """Its point is an evaluated one without a value, and no value in the study is changed."""
+    study = study_of(*_parabola())
+    snapshot = look(study)
+    assert snapshot.outliers == {6}
+    seen = snapshot.observations
+    assert seen.has_value is not None
+    assert np.flatnonzero(~seen.has_value).tolist() == [6]
+    assert len(seen.X) == 14
+    assert len(seen.valued.y) == 13
+    assert seen.failed is None
+    assert study.trials[6].value == -2.0
+
+
+def test_where_values_are_not_looked_at() -> None:
+    """Too few of them, none that is wrong, constraints, several objectives, or stated noise."""
+    assert not look(study_of(*_parabola(11))).outliers
+    assert not look(study_of(*_parabola(wrong=None))).outliers
+    constrained = _parabola(attributes={"constraints": [-1.0]})
+    assert not look(study_of(*constrained)).outliers
+    reader = StudyReader(noise_func=lambda _: 0.01)
+    assert not look(study_of(*_parabola()), reader=reader).outliers
+    assert not look(study_of(*_parabola()), reader=StudyReader(finds_outliers=False)).outliers
+
+
+@pytest.mark.parametrize("make", [BBOSampler, UHEBOSampler, GOUCBSampler])
+def test_values_of_a_deterministic_objective_are_believed(
+    make: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And those of the paper's algorithm; the log names each trial that is left out, once."""
+
+    def left_out(**arguments: Any) -> list[int]:
+        caplog.clear()
+        study = optuna.create_study(sampler=make(seed=0, **arguments))
+        with caplog.at_level(logging.INFO, logger="bbo_plugins"):
+            study.optimize(_objective, n_trials=30)
+        lines = [line for line in caplog.messages if "far worse than all others" in line]
+        return [int(line.split(" is far")[0].split()[-1]) for line in lines]
+
+    noisy = left_out()
+    assert len(noisy) == len(set(noisy)) >= 3
+    assert sum(number % EVERY == 3 for number in noisy) >= 3
+    assert not left_out(deterministic_objective=True)
+    if make is UHEBOSampler:
+        assert not left_out(estimation="uhe-paper", n_trials=30)
+
+
+def test_a_trial_that_ends_late_changes_no_decision() -> None:
+    """The first to end decide: a resumed study and other workers find the same outliers."""
+    study = optuna.create_study(direction="maximize")
+    late = [study.ask({"x": FloatDistribution(0.0, 10.0)}) for _ in range(2)]
+    study.add_trials(_parabola(15))
+    reader = StudyReader()
+    before = look(study, reader=reader).outliers
+    assert before == {8}
+    study.tell(late[0], -1e3)
+    study.tell(late[1], state=TrialState.FAIL)
+    assert look(study, reader=reader).outliers == look(study).outliers == before
+
+
+def test_a_resumed_study_is_the_same(tmp_path: Path) -> None:
+    """What is left out follows from the stored trials."""
+
+    def study(name: str) -> Study:
+        storage = JournalStorage(JournalFileBackend(str(tmp_path / name)))
+        sampler = BBOSampler(seed=0)
+        return optuna.create_study(
+            study_name="s", storage=storage, sampler=sampler, load_if_exists=True
+        )
+
+    study("whole").optimize(_objective, n_trials=26)
+    for n in (16, 7, 3):
+        study("parts").optimize(_objective, n_trials=n)
+    whole, parts = ([trial.params for trial in study(name).trials] for name in ("whole", "parts"))
+    assert whole == parts
