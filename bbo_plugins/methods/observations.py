@@ -265,7 +265,7 @@ def with_values(
     variances, progress = None, None
     if curves is not None:
         progress = _progress(curves, complete)
-        y, variances = _with_predictions(objectives[0], values[:, 0], space, curves)
+        y, variances = _with_predictions(objectives[0], values[:, 0], space, curves, outliers)
         values = y[:, None]
     has_failed = failures_with_value(X, values, space.active(X))
     is_void = np.zeros_like(has_failed)
@@ -296,16 +296,20 @@ def _with_predictions(
     values: FloatArray,
     space: SearchSpace,
     curves: Sequence[LearningCurve],
+    outliers: NDArray[np.bool_] | None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return values (n,), predicted where evaluations were cut off, and the variances (n,) or NaN.
 
-    A complete one that counts as failed says nothing of what others would have come to.
+    A complete one that counts as failed, or is an outlier, says nothing of what others would have
+    come to.
     """
     X, complete = observations.X, observations.complete
     finals = np.where(complete & np.isfinite(values), values, np.nan)
     failed = failures_with_value(X[complete], values[complete, None], space.active(X[complete]))
     teaches = ~complete
     teaches[complete] = ~failed & np.isfinite(values[complete])
+    if outliers is not None:
+        teaches &= ~outliers
     rows = np.flatnonzero(teaches)
     predicted, variances = np.full((2, len(values)), np.nan)
     predicted[rows], variances[rows] = predict_finals(

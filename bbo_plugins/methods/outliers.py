@@ -1,4 +1,4 @@
-"""Outliers: values that are far worse than all others let expect, and say nothing of their points.
+"""Outliers: values far worse than the others suggest, which say nothing of their points.
 
 A training may fail by chance, as with an unlucky seed or a machine that is overloaded, and return a
 value that is bad but not absurd. A Gaussian process takes it for noise. A few such values raise the
@@ -78,7 +78,7 @@ def _most_probable(X: FloatArray, z: FloatArray, features: FeatureMap) -> NDArra
     n = len(z)
     found = taken = np.zeros(n, dtype=np.bool_)
     fit = fit_map(X, z, features)
-    least, best = fit.log_posterior + _LEAST_GAIN, fit
+    to_beat = fit.log_posterior + _LEAST_GAIN
     # The log of the odds that a target is an outlier, without the density of one that is none.
     odds = math.log(_SHARE / (1.0 - _SHARE)) - math.log(_SPREAD * math.sqrt(2.0 * math.pi))
     while True:
@@ -98,9 +98,6 @@ def _most_probable(X: FloatArray, z: FloatArray, features: FeatureMap) -> NDArra
         found[worst] = True
         fit = fit_map(X[~found], z[~found], features, warm_start=fit.warm_start)
         height = fit.log_posterior + (odds - 0.5 * np.square(z[found] / _SPREAD)).sum()
-        if height > least:
-            taken, least, best = found, height, fit
-    if taken.any():  # or was it only a better optimum of the hyperparameters?
-        without = fit_map(X, z, features, warm_start=best.warm_start)
-        taken = taken & (least > without.log_posterior + _LEAST_GAIN)
+        if height > to_beat:
+            taken, to_beat = found, height
     return taken

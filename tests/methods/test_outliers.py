@@ -1,4 +1,4 @@
-"""Values that are far worse than all others let expect."""
+"""Values that are far worse than the others suggest."""
 
 from __future__ import annotations
 
@@ -36,6 +36,13 @@ def test_values_that_went_wrong_are_found() -> None:
         n_others += int(found.sum() - found[wrong].sum())
     assert n_found >= 36
     assert n_others <= 4
+
+
+def test_most_values_are_kept() -> None:
+    """Where half of them are far off, they are not exceptions."""
+    X, y = _bowl(0, noise=0.01)
+    y[::2] -= 1.0 + np.random.default_rng(1).random(N // 2)
+    assert outliers_of(SPACE, X, y).sum() <= 0.3 * N
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01, 0.3])

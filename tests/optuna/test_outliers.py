@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +14,15 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
+from bbo_plugins.methods import outliers
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from tests.optuna.snapshots import finished, look, study_of
+from tests.optuna.snapshots import ask, finished, look, study_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from optuna.distributions import BaseDistribution
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial
 
@@ -66,14 +69,105 @@ def test_an_outlier_teaches_nothing_but_stays_known() -> None:
 
 
 def test_where_values_are_not_looked_at() -> None:
-    """Too few of them, none that is wrong, constraints, several objectives, or stated noise."""
+    """Too few of them, none that is wrong, constraints, or stated noise."""
     assert not look(study_of(*_parabola(11))).outliers
     assert not look(study_of(*_parabola(wrong=None))).outliers
     constrained = _parabola(attributes={"constraints": [-1.0]})
     assert not look(study_of(*constrained)).outliers
-    reader = StudyReader(noise_func=lambda _: 0.01)
-    assert not look(study_of(*_parabola()), reader=reader).outliers
-    assert not look(study_of(*_parabola()), reader=StudyReader(finds_outliers=False)).outliers
+    for reader in (StudyReader(lambda _: 0.01), StudyReader(outliers_from=None)):
+        assert not look(study_of(*_parabola()), reader=reader).outliers
+    assert look(study_of(*_parabola()), reader=StudyReader(outliers_from=14)).outliers
+    assert not look(study_of(*_parabola()), reader=StudyReader(outliers_from=15)).outliers
+
+
+def test_several_objectives_have_none() -> None:
+    """What is bad by one of them may be good by another."""
+    study = optuna.create_study(directions=["maximize", "maximize"])
+    for trial in _parabola():
+        trial.values = [*trial.values, trial.values[0]]
+        study.add_trial(trial)
+    assert not look(study).outliers
+
+
+def test_conditional_parameters_have_none() -> None:
+    """A branch may be far worse until it is tuned."""
+    study = study_of(*_parabola())
+    for i in range(14):
+        params = {"x": 0.4 + 0.6 * i} | ({"y": 1.0 + 0.5 * i} if i % 2 else {})
+        distributions: dict[str, BaseDistribution] = {
+            name: FloatDistribution(0.0, 10.0) for name in params
+        }
+        study.add_trial(
+            optuna.create_trial(value=-0.1 * i, params=params, distributions=distributions)
+        )
+    reader = StudyReader()
+    snapshot = reader.snapshot(study, ask(study), reader.distributions(study), {})
+    assert snapshot.space.is_conditional
+    assert not snapshot.outliers
+
+
+def test_twelve_values_in_the_space_of_today_decide() -> None:
+    """Trials without a parameter that was added since have no place, and infinite ones no value."""
+    study = study_of(*_parabola(30, wrong=None))
+    space: dict[str, BaseDistribution] = {
+        "x": FloatDistribution(0.0, 10.0),
+        "y": FloatDistribution(0.0, 1.0),
+    }
+    reader = StudyReader()
+    for n, trial in enumerate(_parabola(12)):
+        trial.params, trial.distributions = {**trial.params, "y": 0.1}, space
+        study.add_trial(trial)
+        distributions = reader.distributions(study)
+        found = reader.snapshot(study, ask(study), distributions, {}).outliers
+        wrong = {trial.number for trial in study.trials if trial.values == [-2.0]}
+        assert found == (wrong if n == 11 else set())
+    infinite = [finished(9.9, -math.inf) for _ in range(3)]
+    assert not look(study_of(*_parabola(11), *infinite)).outliers
+    assert look(study_of(*_parabola(12), *infinite)).outliers == {6}
+
+
+def test_what_is_a_failure_is_no_outlier() -> None:
+    """A penalty stays a failed point."""
+    seen = look(study_of(*_parabola(), finished(9.9, -1e9), finished(9.8, -math.inf)))
+    assert seen.outliers == {6}
+    assert len(seen.observations.still_failed) == 2
+    assert len(seen.observations.valued.y) == 13
+
+
+def test_an_outlier_does_not_teach_what_pruned_trials_would_have_come_to() -> None:
+    """The predictions are those of the study without it."""
+    trials = []
+    for i, trial in enumerate(_parabola(18, wrong=None)):
+        final = trial.values[0]
+        reported = {step: final - 4.0 / step for step in (1, 2, 4)}
+        state, value = (TrialState.PRUNED, None) if i % 6 == 5 else (TrialState.COMPLETE, final)
+        if i == 8:
+            value = -3.0
+        reports = {1: reported[1]} if value is None else reported
+        trials.append(finished(trial.params["x"], value, state, reports))
+    seen = look(study_of(*trials))
+    assert seen.outliers == {8}
+    without = look(study_of(*trials[:8], *trials[9:])).observations
+    np.testing.assert_allclose(seen.observations.valued.y, without.y, rtol=1e-12)
+
+
+def test_a_range_that_moves_on_changes_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So nothing is decided anew at every trial of such a study."""
+    study = study_of(*_parabola(33))
+    reader, decided = StudyReader(), []
+    found = outliers.outliers_of
+
+    def counted(*arguments: Any) -> Any:
+        decided.append(1)
+        return found(*arguments)
+
+    monkeypatch.setattr(outliers, "outliers_of", counted)
+    seen = [
+        look(study, {"x": FloatDistribution(0.0, high)}, reader=reader).outliers
+        for high in (10.0, 11.0, 12.0)
+    ]
+    assert 6 in seen[0] == seen[1] == seen[2]
+    assert len(decided) == 1
 
 
 @pytest.mark.parametrize("make", [BBOSampler, UHEBOSampler, GOUCBSampler])
@@ -87,7 +181,7 @@ def test_values_of_a_deterministic_objective_are_believed(
         study = optuna.create_study(sampler=make(seed=0, **arguments))
         with caplog.at_level(logging.INFO, logger="bbo_plugins"):
             study.optimize(_objective, n_trials=30)
-        lines = [line for line in caplog.messages if "far worse than all others" in line]
+        lines = [line for line in caplog.messages if "far worse than the others" in line]
         return [int(line.split(" is far")[0].split()[-1]) for line in lines]
 
     noisy = left_out()

@@ -201,14 +201,15 @@ def test_trial_that_a_scheduler_ends_where_a_better_one_went_on_is_pruned(mode: 
 def test_trials_of_others_and_those_with_a_horizon_prune_none() -> None:
     """Another experiment in the study may train longer; with a horizon the scheduler tells."""
     search = make_search()
-    _report(search, "long", [5.0, 4.0, 3.0], ends="by Tune")
+    _report(search, "long", [5.0, 4.0, 3.0, 2.0], ends="by Tune")
     other = make_search()
     other._ot_study = search._ot_study
     _report(other, "short", [6.0, 5.0], ends="by Tune")
     suggested(search, "a")
     search.on_trial_horizon("a", 0, 2)
     _report(search, "a", [6.0, 5.0], ends="by Tune")
-    assert states_of(search) == ["COMPLETE"] * 3
+    _report(search, "b", [6.0, 5.0], ends="by Tune")
+    assert states_of(search) == ["COMPLETE"] * 3 + ["PRUNED"]
 
 
 @pytest.mark.parametrize("loss", [5.0, math.nan])

@@ -78,7 +78,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
 
     _noise_func: NoiseFunction | None = None
     _warps_from: int | None = None  # complete trials, from which on inputs may be warped
-    _finds_outliers: bool = False
+    _outliers_from: int | None = None  # complete trials, from which on values may be left out
     _independent_sampler: BaseSampler | None = None
 
     def __init__(self, seed: int | None) -> None:
@@ -86,7 +86,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         self._seed = _fresh_entropy() if seed is None else errors.check_int("seed", seed, minimum=0)
         self._draw_seed = self._seed  # of all but the start-up's design; reseed_rng changes it
         reader = functools.partial(
-            StudyReader, self._noise_func, self._warps_from, finds_outliers=self._finds_outliers
+            StudyReader, self._noise_func, self._warps_from, self._outliers_from
         )
         self._readers = PerStudy(reader)
         self._once = Once()
@@ -306,7 +306,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             None for a space-filling start-up and uniform draws.
         warn_independent_sampling: Whether to warn when the model does not cover a parameter.
         warps_inputs: Whether the scales of parameters follow from the trials.
-        finds_outliers: Whether values that are worse than all others let expect are left out.
+        finds_outliers: Whether values far worse than the others suggest are left out.
         seed: Seed of all random numbers; None for fresh randomness.
 
     Raises:
@@ -341,7 +341,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         )
         self._noise_func = noise_func
         self._warps_from = self._n_startup_trials if warps_inputs else None
-        self._finds_outliers = finds_outliers
+        self._outliers_from = self._n_startup_trials if finds_outliers else None
         self._constraints_func = constraints_func
         self._independent_sampler = independent_sampler
         super().__init__(seed)
@@ -453,8 +453,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         for number in sorted(snapshot.outliers):
             if self._once.first_time("outlier", number):
                 _logger.info(
-                    "%s: trial %d is far worse than all others let expect, so its value is left "
-                    "out.",
+                    "%s: trial %d is far worse than the others suggest, so its value is left out.",
                     self,
                     number,
                 )

@@ -92,7 +92,7 @@ _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
 _MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
 
 _FIRST_DECISION = 12  # complete trials, about input warping and about outliers
-_LAST_WARPING, _LAST_OUTLIERS = 120, 500
+_LAST_WARPING, _LAST_OUTLIERS = 120, 300
 
 # A running trial that so many later ones have overtaken counts as dead: its worker cannot tell. For
 # each later trial that still runs, hence for each worker, it takes a few more. That is more than
@@ -399,8 +399,7 @@ class StudyReader:
         noise_func: Known noise variance of a finished trial's values; called once per trial.
         warps_from: From how many complete trials on these decide on input warping
             (:mod:`bbo_plugins.methods.input_warping`); never before twelve, None for never.
-        finds_outliers: Whether values that are worse than all others let expect are left out
-            (:mod:`bbo_plugins.methods.outliers`).
+        outliers_from: The same for which values are outliers (:mod:`bbo_plugins.methods.outliers`).
 
     Attributes:
         suggesting: Held while a suggestion is made, from reading the trials to storing it.
@@ -411,8 +410,7 @@ class StudyReader:
         self,
         noise_func: NoiseFunction | None = None,
         warps_from: int | None = 0,
-        *,
-        finds_outliers: bool = True,
+        outliers_from: int | None = 0,
     ) -> None:
         """Start with nothing read."""
         self.suggesting = threading.Lock()
@@ -425,7 +423,7 @@ class StudyReader:
         self._warps_from = warps_from
         self._warps: Mapping[str, float] = {}
         self._warps_made_of: object = None
-        self._finds_outliers = finds_outliers and not self._knows_noise
+        self._outliers_from = None if self._knows_noise else outliers_from
         self._outliers: frozenset[int] = frozenset()
         self._outliers_made_of: object = None
 
@@ -481,14 +479,13 @@ class StudyReader:
             placed = self.placed(distributions, trials.parameters.conditions)
             if warps is None:
                 warps = self._decided_warps(trials, placed)
-            space = placed.space.warped(warps)
             return _snapshot(
                 trials,
                 placed,
                 trial.number,
                 fixed,
-                space=space,
-                outliers=self._decided_outliers(trials, placed, space),
+                space=placed.space.warped(warps),
+                outliers=self._decided_outliers(trials, placed, warps),
                 knows_noise=self._knows_noise,
             )
 
@@ -521,28 +518,32 @@ class StudyReader:
         return self._warps
 
     def _decided_outliers(
-        self, trials: StudyTrials, placed: PlacedTrials, space: SearchSpace
+        self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float]
     ) -> frozenset[int]:
         """Return which of the first complete trials have a value that is an outlier.
 
         Only with one objective, and without constraints, conditional parameters and known noise.
         """
-        if not self._finds_outliers or trials.n_objectives > 1 or space.is_conditional:
+        if self._outliers_from is None or trials.n_objectives > 1 or placed.space.is_conditional:
             return frozenset()
-        deciding = _deciding(trials, _FIRST_DECISION, _LAST_OUTLIERS, 16)
-        known, X = placed.place(deciding)
-        if not known or constraint_table(known)[0]:
+        deciding = _deciding(trials, self._outliers_from, _LAST_OUTLIERS, 16)
+        known, _ = placed.place(deciding)
+        if len(known) < _FIRST_DECISION or constraint_table(known)[0]:
             return frozenset()
-        X, numbers = space.stretched(X), [row.number for row in known]
-        made_of = trials.generation, numbers, space.names, X.tobytes()
+        numbers = [row.number for row in known]
+        made_of = trials.generation, numbers, placed.space.names, warps
         if self._outliers_made_of != made_of:
             from bbo_plugins.methods.outliers import outliers_of  # noqa: PLC0415 - see above
 
+            # With the ranges of the time, as a range that moves on would change the decision.
+            latest = known[-1].trial.distributions
+            space = space_of({name: latest[name] for name in placed.space.names}).warped(warps)
+            X = space.encode([row.trial.params for row in known])
             values = np.array([row.value for row in known])
-            counts = ~failures_with_value(X, values[:, None], space.active(X))
-            counts &= np.isfinite(values)
-            rows = np.flatnonzero(counts)
-            found = rows[outliers_of(space, X[rows], values[rows])] if len(rows) else rows
+            has_failed = failures_with_value(X, values[:, None], space.active(X))
+            rows = np.flatnonzero(np.isfinite(values) & ~has_failed)
+            is_enough = len(rows) >= _FIRST_DECISION
+            found = rows[outliers_of(space, X[rows], values[rows])] if is_enough else rows[:0]
             self._outliers = frozenset(numbers[row] for row in found.tolist())
             self._outliers_made_of = made_of
         return self._outliers

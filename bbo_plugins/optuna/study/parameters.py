@@ -58,12 +58,13 @@ def dimension_of(distribution: BaseDistribution) -> Dimension:
 def _have_order(choices: Sequence[Any]) -> bool:
     """Return whether choices are numbers whose order says something, such as 16, 32 and 64.
 
-    That of two says nothing. Numbers that follow one another, such as 0, 1 and 2, may be codes:
-    there is ``suggest_int`` for those with an order.
+    That of two says nothing. Whole numbers that follow one another, such as 0, 1 and 2, may be
+    codes: there is ``suggest_int`` for those with an order.
     """
     if len(choices) < 3 or not all(map(is_finite, choices)):
         return False
-    return any(high - low != 1 for low, high in pairwise(sorted(choices)))
+    are_whole = all(choice == int(choice) for choice in choices)
+    return not (are_whole and all(high - low == 1 for low, high in pairwise(sorted(choices))))
 
 
 def is_single(distribution: BaseDistribution) -> bool:

@@ -171,8 +171,9 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
 
         Ray passes on an intermediate result unless it ends the trial there. So one that ended by
         itself has its last result already, and a limit of iterations, or a value that is good
-        enough, would have ended the better one as well. ASHA and median stopping compare trials at
-        the same iteration. A trial with a horizon has a scheduler that tells.
+        enough, would have ended the better one as well. A criterion of the trial's own cannot be
+        told from a scheduler. ASHA and median stopping compare trials at the same iteration. A
+        trial with a horizon has a scheduler that tells.
         """
         if isinstance(self._metric, list):  # no intermediate values are kept
             return False

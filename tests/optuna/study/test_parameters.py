@@ -80,6 +80,7 @@ def test_choices_that_optuna_conflates_are_one(choices: list[Any], kept: list[An
         ([10**30, 0.0, -5], [-5, 0.0, 10**30]),
         ([3, 1, 2], None),
         ([2.0, 0, 1], None),
+        ([0.5, 2.5, 1.5], [0.5, 1.5, 2.5]),
         ([3, 1, 4, 2, 6], [1, 2, 3, 4, 6]),
         ([64, 16], None),
         ([False, True, None], None),
