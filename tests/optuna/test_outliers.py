@@ -170,6 +170,17 @@ def test_a_range_that_moves_on_changes_no_decision(monkeypatch: pytest.MonkeyPat
     assert len(decided) == 1
 
 
+def test_ranges_of_the_time_may_be_odd() -> None:
+    """Of trials that others have added; the decision waits then."""
+    study = study_of(*_parabola(13))
+    odd = finished(5.0, 0.0)
+    odd.distributions = {"x": FloatDistribution(-1e308, 1e308)}
+    study.add_trial(odd)
+    assert look(study, reader=StudyReader()).outliers == set()
+    study.add_trials(_parabola(1, wrong=None))
+    assert look(study).outliers == {6}
+
+
 @pytest.mark.parametrize("make", [BBOSampler, UHEBOSampler, GOUCBSampler])
 def test_values_of_a_deterministic_objective_are_believed(
     make: Any, caplog: pytest.LogCaptureFixture

@@ -537,8 +537,11 @@ class StudyReader:
 
             # With the ranges of the time, as a range that moves on would change the decision.
             latest = known[-1].trial.distributions
-            space = space_of({name: latest[name] for name in placed.space.names}).warped(warps)
-            X = space.encode([row.trial.params for row in known])
+            try:
+                space = space_of({name: latest[name] for name in placed.space.names}).warped(warps)
+                X = space.encode([row.trial.params for row in known])
+            except (KeyError, ValueError):  # any program may have added trials with other ranges
+                return frozenset()
             values = np.array([row.value for row in known])
             has_failed = failures_with_value(X, values[:, None], space.active(X))
             rows = np.flatnonzero(np.isfinite(values) & ~has_failed)
