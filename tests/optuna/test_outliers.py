@@ -47,11 +47,11 @@ def _parabola(n: int = 14, *, wrong: int | None = 6, **fields: Any) -> list[Froz
 
 @pytest.mark.parametrize("make", [BBOSampler, UHEBOSampler, GOUCBSampler])
 def test_the_optimum_is_found_all_the_same(make: Any) -> None:
-    """As closely as if nothing had gone wrong, to a thousandth of the spread."""
+    """With all values the best error is 1.5e-4 at least, and the last ones some thousandths."""
     study = optuna.create_study(sampler=make(seed=0))
-    study.optimize(_objective, n_trials=50)
-    assert min(_error(trial.params) for trial in study.trials) < 1e-3
-    assert np.median([_error(trial.params) for trial in study.trials[-10:]]) < 0.02
+    study.optimize(_objective, n_trials=40)
+    assert min(_error(trial.params) for trial in study.trials) < 1e-5
+    assert np.median([_error(trial.params) for trial in study.trials[-10:]]) < 1e-3
 
 
 def test_an_outlier_teaches_nothing_but_stays_known() -> None:
@@ -189,15 +189,15 @@ def test_values_of_a_deterministic_objective_are_believed(
 
     def left_out(**arguments: Any) -> list[int]:
         caplog.clear()
-        study = optuna.create_study(sampler=make(seed=0, **arguments))
+        study = optuna.create_study(direction="maximize", sampler=make(seed=0, **arguments))
+        study.add_trials(_parabola())
         with caplog.at_level(logging.INFO, logger="bbo_plugins"):
-            study.optimize(_objective, n_trials=30)
+            for _ in range(2):
+                study.ask({"x": FloatDistribution(0.0, 10.0)})
         lines = [line for line in caplog.messages if "far worse than the others" in line]
         return [int(line.split(" is far")[0].split()[-1]) for line in lines]
 
-    noisy = left_out()
-    assert len(noisy) == len(set(noisy)) >= 3
-    assert sum(number % EVERY == 3 for number in noisy) >= 3
+    assert left_out() == [6]
     assert not left_out(deterministic_objective=True)
     if make is UHEBOSampler:
         assert not left_out(estimation="uhe-paper", n_trials=30)
@@ -226,8 +226,8 @@ def test_a_resumed_study_is_the_same(tmp_path: Path) -> None:
             study_name="s", storage=storage, sampler=sampler, load_if_exists=True
         )
 
-    study("whole").optimize(_objective, n_trials=26)
-    for n in (16, 7, 3):
+    study("whole").optimize(_objective, n_trials=20)
+    for n in (13, 4, 3):
         study("parts").optimize(_objective, n_trials=n)
     whole, parts = ([trial.params for trial in study(name).trials] for name in ("whole", "parts"))
     assert whole == parts
