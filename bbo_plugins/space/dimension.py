@@ -245,10 +245,13 @@ class Dimension:
         offset = np.clip(np.asarray(values, dtype=np.float64), low, high) - low
         if np.isnan(offset).any():
             raise ValueError(errors.rule_message("values", "numbers without NaN", values))
+        if self._scale in {"linear", "log"}:
+            with np.errstate(over="ignore"):  # NumPy 1.26 divides 1 too, which overflows if tiny
+                ratio = offset / (self._span if self._scale == "linear" else self._base)
         if self._scale == "linear":
-            return np.asarray(stretch(offset / self._span, self.warp))
+            return np.asarray(stretch(ratio, self.warp))
         if self._scale == "log":
-            u = np.clip(np.log1p(offset / self._base) / self._span, 0.0, 1.0)
+            u = np.clip(np.log1p(ratio) / self._span, 0.0, 1.0)
             # NumPy and math may round the logarithm of the highest value differently.
             return np.asarray(stretch(np.where(offset >= high - low, 1.0, u), self.warp))
         return self._positions(np.rint(offset / (self.step or 1)))
