@@ -133,7 +133,7 @@ def test_a_held_parameter_keeps_its_value() -> None:
 
 def test_plots_see_the_scale_that_the_sampler_sees() -> None:
     """The model that they draw predicts what was observed, in the coordinates of its points."""
-    study = optuna.create_study(sampler=UHEBOSampler(seed=0))
+    study = optuna.create_study(sampler=UHEBOSampler(estimation="map", seed=0))
     study.optimize(_rates, n_trials=40)
     drawn = posterior_of(study)
     assert drawn is not None
