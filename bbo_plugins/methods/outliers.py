@@ -9,7 +9,8 @@ it is drawn from N(0, :data:`_SPREAD`²), whatever its point. The most probable 
 searched for step by step. Each step adds targets that are worse than what all others predict of
 them by :data:`_FAR` standard deviations, the worst ones first. Of these sets the most probable one
 is taken, by the log posterior of hyperparameters and outliers, if it gains :data:`_LEAST_GAIN`. A
-value that is better than expected is none: a search is after these.
+value that is better than expected is none: a search is after these. Of several objectives each is
+looked at by itself.
 
 ========  ==================================================================
 symbol    meaning
@@ -27,6 +28,7 @@ bad value.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,19 +56,20 @@ _LEAST_SIZE = 0.3  # in standard deviations of all targets; a smaller error does
 
 
 @one_blas_thread()
-def outliers_of(space: SearchSpace, X: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
-    """Return which values are outliers, shape (n,).
+def outliers_of(space: SearchSpace, X: FloatArray, Y: FloatArray) -> NDArray[np.bool_]:
+    """Return at which points a value is an outlier, shape (n,).
 
     Args:
-        space: The search space, without conditional parameters.
+        space: The search space.
         X: The points, shape (n, d).
-        y: Their values, maximized, finite, shape (n,).
+        Y: Their values of k objectives, maximized, finite, shape (n, k).
     """
-    try:
-        z = OutputTransform.fit(y).forward(y)
-        return _most_probable(X, z, FeatureMap.of(space, trend=True))
-    except UNUSABLE:
-        return np.zeros(len(y), dtype=np.bool_)
+    features = FeatureMap.of(space, trend=not space.is_conditional)
+    found = np.zeros(len(Y), dtype=np.bool_)
+    for y in Y.T:
+        with suppress(*UNUSABLE):
+            found |= _most_probable(X, OutputTransform.fit(y).forward(y), features)
+    return found
 
 
 def _most_probable(X: FloatArray, z: FloatArray, features: FeatureMap) -> NDArray[np.bool_]:

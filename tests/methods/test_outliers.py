@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from bbo_plugins.methods.outliers import outliers_of
-from bbo_plugins.space import Dimension, SearchSpace
+from bbo_plugins.space import Dimension, SearchSpace, Split
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bbo_plugins.space.dimension import FloatArray
 
 SPACE = SearchSpace({name: Dimension.float(0.0, 1.0) for name in "ab"})
@@ -24,6 +26,10 @@ def _bowl(seed: int, noise: float) -> tuple[FloatArray, FloatArray]:
     return X, y
 
 
+def _found(X: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
+    return outliers_of(SPACE, X, y[:, None])
+
+
 def test_values_that_went_wrong_are_found() -> None:
     """Nine in ten, and hardly any other; they are no worse than the worst of the others."""
     n_found = n_others = 0
@@ -31,7 +37,7 @@ def test_values_that_went_wrong_are_found() -> None:
         X, y = _bowl(seed, noise=0.01)
         wrong = np.argsort(-y)[[0, 3, 6, 9]]
         y[wrong] = np.quantile(y, [0.0, 0.05, 0.1, 0.15])
-        found = outliers_of(SPACE, X, y)
+        found = _found(X, y)
         n_found += int(found[wrong].sum())
         n_others += int(found.sum() - found[wrong].sum())
     assert n_found >= 36
@@ -42,21 +48,21 @@ def test_most_values_are_kept() -> None:
     """Where half of them are far off, they are not exceptions."""
     X, y = _bowl(0, noise=0.01)
     y[::2] -= 1.0 + np.random.default_rng(1).random(N // 2)
-    assert outliers_of(SPACE, X, y).sum() <= 0.3 * N
+    assert _found(X, y).sum() <= 0.3 * N
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01, 0.3])
 @pytest.mark.parametrize("seed", range(4))
 def test_smooth_values_and_noise_have_none(seed: int, noise: float) -> None:
     """Noise has a spread that the model knows."""
-    assert not outliers_of(SPACE, *_bowl(seed, noise)).any()
+    assert not _found(*_bowl(seed, noise)).any()
 
 
 def test_what_is_better_than_expected_is_kept() -> None:
     """A search is after these."""
     X, y = _bowl(0, noise=0.01)
     y[np.argsort(y)[:4]] += 1.0
-    found = outliers_of(SPACE, X, y)
+    found = _found(X, y)
     assert not found[np.argsort(-y)[:4]].any()
 
 
@@ -66,7 +72,30 @@ def test_a_region_that_is_bad_is_none(seed: int) -> None:
     X, y = _bowl(seed, noise=0.01)
     is_bad = X[:, 0] > 0.7
     y[is_bad] -= 0.5
-    assert outliers_of(SPACE, X, y).sum() <= 0.3 * is_bad.sum()
+    assert _found(X, y).sum() <= 0.3 * is_bad.sum()
+
+
+def test_of_several_objectives_each_is_looked_at() -> None:
+    """What is bad by one of them may be good by another, and neither goes wrong."""
+    X, y = _bowl(0, noise=0.01)
+    wrong = np.argsort(-y)[[0, 3]]
+    Y = np.column_stack([y, -np.square(X - 0.8).sum(axis=1)])
+    assert not outliers_of(SPACE, X, Y).any()
+    Y[wrong, [0, 1]] = -1.0
+    assert np.flatnonzero(outliers_of(SPACE, X, Y)).tolist() == sorted(wrong.tolist())
+
+
+def test_in_a_branch_that_is_worse_only_its_own_values_go_wrong() -> None:
+    """The coordinate b exists in half of the space, where all values are worse."""
+    dimensions = {"a": Dimension.float(0.0, 1.0), "b": Dimension.float(0.0, 1.0)}
+    dimensions["c"] = Dimension.categorical(["p", "q"])
+    space = SearchSpace(dimensions, {"b": Split("c", (0.5,), (False, True, False))})
+    X = space.with_inactive_set(space.snap(np.random.default_rng(0).random((N, 3))))
+    y = -np.square(X[:, 0] - 0.4) - space.active(X)[:, 1] * (1.0 + np.square(X[:, 1] - 0.6))
+    assert not outliers_of(space, X, y[:, None]).any()
+    wrong = np.argsort(-y)[[0, N - 5]]
+    y[wrong] -= 1.0
+    assert np.flatnonzero(outliers_of(space, X, y[:, None])).tolist() == sorted(wrong.tolist())
 
 
 @pytest.mark.parametrize(
@@ -81,4 +110,4 @@ def test_a_region_that_is_bad_is_none(seed: int) -> None:
 def test_odd_values_raise_nothing(y: FloatArray) -> None:
     """Whatever is found, most values are kept."""
     X, _ = _bowl(2, noise=0.0)
-    assert outliers_of(SPACE, X, y).sum() <= 0.3 * N
+    assert _found(X, y).sum() <= 0.3 * N

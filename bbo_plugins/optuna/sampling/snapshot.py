@@ -520,34 +520,34 @@ class StudyReader:
     def _decided_outliers(
         self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float]
     ) -> frozenset[int]:
-        """Return which of the first complete trials have a value that is an outlier.
-
-        Only with one objective, and without constraints, conditional parameters and known noise.
-        """
-        if self._outliers_from is None or trials.n_objectives > 1 or placed.space.is_conditional:
+        """Return which of the first complete trials have a value that is an outlier."""
+        if self._outliers_from is None:
             return frozenset()
         deciding = _deciding(trials, self._outliers_from, _LAST_OUTLIERS, 16)
-        known, _ = placed.place(deciding)
-        if len(known) < _FIRST_DECISION or constraint_table(known)[0]:
+        if not deciding:
             return frozenset()
-        numbers = [row.number for row in known]
-        made_of = trials.generation, numbers, placed.space.names, warps
+        # With the ranges of the time, as a range that moves on would change the decision. But
+        # conditions are of today's ranges.
+        conditions, latest = placed.space.conditions, deciding[-1].trial.distributions
+        ranges = placed.distributions if conditions else latest
+        numbers, names = [row.number for row in deciding], placed.space.names
+        made_of = trials.generation, numbers, names, ranges, conditions, warps
         if self._outliers_made_of != made_of:
             from bbo_plugins.methods.outliers import outliers_of  # noqa: PLC0415 - see above
 
-            # With the ranges of the time, as a range that moves on would change the decision.
-            latest = known[-1].trial.distributions
             try:
-                space = space_of({name: latest[name] for name in placed.space.names}).warped(warps)
-                X = space.encode([row.trial.params for row in known])
+                then = PlacedTrials({name: ranges[name] for name in names}, conditions)
             except (KeyError, ValueError):  # any program may have added trials with other ranges
                 return frozenset()
-            values = np.array([row.value for row in known])
-            has_failed = failures_with_value(X, values[:, None], space.active(X))
-            rows = np.flatnonzero(np.isfinite(values) & ~has_failed)
+            known, X = then.place(deciding)
+            space = then.space.warped(warps)
+            X = space.stretched(X)
+            values = np.array([row.values for row in known]).reshape(len(known), -1)
+            has_failed = failures_with_value(X, values, space.active(X))
+            rows = np.flatnonzero(np.isfinite(values).all(axis=1) & ~has_failed)
             is_enough = len(rows) >= _FIRST_DECISION
             found = rows[outliers_of(space, X[rows], values[rows])] if is_enough else rows[:0]
-            self._outliers = frozenset(numbers[row] for row in found.tolist())
+            self._outliers = frozenset(known[row].number for row in found.tolist())
             self._outliers_made_of = made_of
         return self._outliers
 
