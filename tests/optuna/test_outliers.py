@@ -82,6 +82,26 @@ def test_where_values_are_not_looked_at() -> None:
     assert not look(study_of(*_parabola()), reader=StudyReader(outliers_from=15)).outliers
 
 
+def test_an_outlier_still_teaches_the_constraints() -> None:
+    """Its value is what went wrong."""
+    seen = look(study_of(*_parabola(attributes={"constraints": [0.5]})))
+    assert seen.outliers == {6}
+    assert seen.observations.constraints is not None
+    assert seen.observations.constraints.shape == (14, 1)
+    assert len(seen.observations.valued.y) == 13
+
+
+def test_one_of_several_objectives_is_enough() -> None:
+    """The trial is then left out of the models of all."""
+    study = optuna.create_study(directions=["maximize", "minimize"])
+    for trial in _parabola():
+        trial.values = [*trial.values, trial.params["x"]]
+        study.add_trial(trial)
+    seen = look(study)
+    assert seen.outliers == {6}
+    assert [len(one.valued.y) for one in seen.objectives] == [13, 13]
+
+
 def _constrained(trial: Trial) -> float:
     value = _objective(trial)
     trial.set_user_attr("excess", trial.params["x"] - 0.5)
@@ -105,15 +125,11 @@ def _two(trial: Trial) -> tuple[float, float]:
 @pytest.mark.parametrize("objective", [_constrained, _conditional, _two])
 def test_they_are_left_out_in_every_kind_of_study(objective: Any) -> None:
     """With all values the good ones of the last trials have errors of 1e-2 and more."""
-    study = optuna.create_study(
-        directions=["minimize"] * (1 + (objective is _two)),
-        sampler=BBOSampler(
-            seed=0,
-            constraints_func=(lambda trial: (trial.user_attrs["excess"],))
-            if objective is _constrained
-            else None,
-        ),
-    )
+    options: dict[str, Any] = {}
+    if objective is _constrained:
+        options["constraints_func"] = lambda trial: (trial.user_attrs["excess"],)
+    directions = ["minimize"] * (2 if objective is _two else 1)
+    study = optuna.create_study(directions=directions, sampler=BBOSampler(seed=0, **options))
     study.optimize(objective, n_trials=40)
     errors = [trial.user_attrs["error"] for trial in study.trials[-10:]]
     assert np.quantile(errors, 0.3) < 1e-5

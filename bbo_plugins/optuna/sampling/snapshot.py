@@ -528,19 +528,20 @@ class StudyReader:
             return frozenset()
         # With the ranges of the time, as a range that moves on would change the decision. But
         # conditions are of today's ranges.
-        conditions, latest = placed.space.conditions, deciding[-1].trial.distributions
-        ranges = placed.distributions if conditions else latest
-        numbers, names = [row.number for row in deciding], placed.space.names
-        made_of = trials.generation, numbers, names, ranges, conditions, warps
+        space, latest = placed.space, deciding[-1].trial.distributions
+        ranges = placed.distributions if space.is_conditional else latest
+        numbers = [row.number for row in deciding]
+        made_of = trials.generation, numbers, space.names, ranges, space.conditions, warps
         if self._outliers_made_of != made_of:
             from bbo_plugins.methods.outliers import outliers_of  # noqa: PLC0415 - see above
 
-            try:
-                then = PlacedTrials({name: ranges[name] for name in names}, conditions)
-            except (KeyError, ValueError):  # any program may have added trials with other ranges
-                return frozenset()
-            known, X = then.place(deciding)
-            space = then.space.warped(warps)
+            if not space.is_conditional:
+                try:
+                    placed = PlacedTrials({name: ranges[name] for name in space.names})
+                except (KeyError, ValueError):  # any program may have added trials of other ranges
+                    return frozenset()
+            known, X = placed.place(deciding)
+            space = placed.space.warped(warps)
             X = space.stretched(X)
             values = np.array([row.values for row in known]).reshape(len(known), -1)
             has_failed = failures_with_value(X, values, space.active(X))
