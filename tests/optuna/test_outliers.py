@@ -128,8 +128,10 @@ def test_they_are_left_out_in_every_kind_of_study(objective: Any) -> None:
     options: dict[str, Any] = {}
     if objective is _constrained:
         options["constraints_func"] = lambda trial: (trial.user_attrs["excess"],)
-    directions = ["minimize"] * (2 if objective is _two else 1)
-    study = optuna.create_study(directions=directions, sampler=BBOSampler(seed=0, **options))
+    study = optuna.create_study(
+        directions=["minimize"] * (2 if objective is _two else 1),
+        sampler=BBOSampler(seed=0, **options),
+    )
     study.optimize(objective, n_trials=40)
     errors = [trial.user_attrs["error"] for trial in study.trials[-10:]]
     assert np.quantile(errors, 0.3) < 1e-5
