@@ -96,6 +96,10 @@ def test_in_a_branch_that_is_worse_only_its_own_values_go_wrong() -> None:
     wrong = np.argsort(-y)[[0, N - 5]]
     y[wrong] -= 1.0
     assert np.flatnonzero(outliers_of(space, X, y[:, None])).tolist() == sorted(wrong.tolist())
+    in_branch = space.active(X)[:, 1]
+    few = ~in_branch | (in_branch.cumsum() <= 4)
+    y[in_branch] -= 10.0
+    assert not outliers_of(space, X[few], y[few, None])[in_branch[few]].any()
 
 
 @pytest.mark.parametrize(
