@@ -364,18 +364,13 @@ def failures_with_value(
         active: Which parameters are active at the points, shape (n, d).
     """
     failed: NDArray[np.bool_] = np.logical_or.reduce([np.isneginf(y) for y in values.T])
-    branches = branches_of(active)
+    branches = np.zeros(len(X), dtype=np.int64)
+    if not active.all():
+        branches = np.unique(active, axis=0, return_inverse=True)[1].reshape(len(X))
     for branch in range(int(branches.max(initial=-1)) + 1):
         rows = branches == branch
         failed[rows] |= np.logical_and.reduce([_are_far_worse(X[rows], y[rows]) for y in values.T])
     return failed
-
-
-def branches_of(active: NDArray[np.bool_]) -> IntArray:
-    """Return numbers (n,), the same for points with the same ``active`` parameters (n, d)."""
-    if active.all():
-        return np.zeros(len(active), dtype=np.int64)
-    return np.unique(active, axis=0, return_inverse=True)[1].reshape(len(active))
 
 
 def _are_far_worse(X: FloatArray, y: FloatArray) -> NDArray[np.bool_]:

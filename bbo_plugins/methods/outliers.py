@@ -10,8 +10,8 @@ searched for step by step. Each step adds targets that are worse than what all o
 them by :data:`_FAR` standard deviations, the worst ones first. Of these sets the most probable one
 is taken, by the log posterior of hyperparameters and outliers, if it gains :data:`_LEAST_GAIN`. A
 value that is better than expected is none: a search is after these. Of several objectives each is
-looked at by itself. And none is one where few others have the same active parameters: a branch may
-be far worse than another one until it is tuned.
+looked at by itself. The first values of a branch with parameters of its own are none either: what
+others predict of them is too uncertain.
 
 ========  ==================================================================
 symbol    meaning
@@ -40,7 +40,6 @@ from bbo_plugins.gp.fit import fit_map
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.targets import OutputTransform
-from bbo_plugins.methods.observations import branches_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +53,6 @@ _FAR = 2.0
 _LEAST_GAIN = 3.0  # nats
 _MOST = 0.3  # of the targets
 _AT_ONCE = 1.0 / 15.0  # of the targets, candidates of one step
-_LEAST_IN_BRANCH = 5  # values with the same active parameters
 _LEAST_SIZE = 0.3  # in standard deviations of all targets; a smaller error does little harm
 
 
@@ -68,19 +66,15 @@ def outliers_of(space: SearchSpace, X: FloatArray, Y: FloatArray) -> NDArray[np.
         Y: Their values of k objectives, maximized, finite, shape (n, k).
     """
     features = FeatureMap.of(space, trend=not space.is_conditional)
-    branches = branches_of(space.active(X))
-    may_be = np.bincount(branches)[branches] >= _LEAST_IN_BRANCH
     found = np.zeros(len(Y), dtype=np.bool_)
     for y in Y.T:
         with suppress(*UNUSABLE):
-            found |= _most_probable(X, OutputTransform.fit(y).forward(y), features, may_be)
+            found |= _most_probable(X, OutputTransform.fit(y).forward(y), features)
     return found
 
 
-def _most_probable(
-    X: FloatArray, z: FloatArray, features: FeatureMap, may_be: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """Return which targets (n,) are outliers, of those that may be (n,).
+def _most_probable(X: FloatArray, z: FloatArray, features: FeatureMap) -> NDArray[np.bool_]:
+    """Return which targets (n,) are outliers.
 
     Raises:
         ValueError: A covariance matrix could not be factorized at all.
@@ -98,7 +92,7 @@ def _most_probable(
         )
         mean, variance = process.leave_one_out()
         errors = process.y - mean
-        scores = np.where(may_be[rest], errors / np.sqrt(variance), 0.0)
+        scores = errors / np.sqrt(variance)
         worst = np.argsort(scores)[: max(1, round(n * _AT_ONCE))]
         worst = rest[worst[(scores[worst] < -_FAR) & (errors[worst] < -_LEAST_SIZE)]]
         if not len(worst) or len(worst) + found.sum() > _MOST * n:
