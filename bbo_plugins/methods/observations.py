@@ -250,8 +250,8 @@ def with_values(
     """Return the observations of k objectives with their values.
 
     A value that says nothing of the objective (:func:`failures_with_value`) makes a failed point;
-    but where a constraint is violated a point that teaches the constraints only. An outlier's says
-    nothing of its point, and is left out.
+    but where a constraint is violated a point that teaches the constraints only. An outlier
+    leaves its point out of all objectives; the constraints there still count.
 
     Args:
         objectives: Observations of n points whose values are still to be set.
@@ -259,7 +259,7 @@ def with_values(
             report, shape (n, k).
         space: The search space.
         curves: What the n evaluations reported, if some of them were cut off; then k is 1.
-        outliers: Which values are outliers, shape (n,), or None.
+        outliers: At which points a value is an outlier, shape (n,), or None.
     """
     X, complete = objectives[0].X, objectives[0].complete
     variances, progress = None, None

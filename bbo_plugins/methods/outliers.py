@@ -9,9 +9,12 @@ it is drawn from N(0, :data:`_SPREAD`²), whatever its point. The most probable 
 searched for step by step. Each step adds targets that are worse than what all others predict of
 them by :data:`_FAR` standard deviations, the worst ones first. Of these sets the most probable one
 is taken, by the log posterior of hyperparameters and outliers, if it gains :data:`_LEAST_GAIN`. A
-value that is better than expected is none: a search is after these. Of several objectives each is
-looked at by itself. The first values of a branch with parameters of its own are none either: what
-others predict of them is too uncertain.
+value that is better than expected is none: a search is after these. The first three or so values of
+a branch with parameters of its own are none either: what others predict of them is too uncertain.
+
+Of several objectives each is looked at by itself, and a point is left out if one of its values is
+an outlier. At most :data:`_MOST` of the points are left out. If all objectives together have more
+outliers, those of the objectives with the fewest come first.
 
 ========  ==================================================================
 symbol    meaning
@@ -51,7 +54,7 @@ _SHARE = 0.1  # of the targets, a priori
 _SPREAD = 2.0  # of outliers, in standard deviations of all targets
 _FAR = 2.0
 _LEAST_GAIN = 3.0  # nats
-_MOST = 0.3  # of the targets
+_MOST = 0.3  # of the points
 _AT_ONCE = 1.0 / 15.0  # of the targets, candidates of one step
 _LEAST_SIZE = 0.3  # in standard deviations of all targets; a smaller error does little harm
 
@@ -66,10 +69,14 @@ def outliers_of(space: SearchSpace, X: FloatArray, Y: FloatArray) -> NDArray[np.
         Y: Their values of k objectives, maximized, finite, shape (n, k).
     """
     features = FeatureMap.of(space, trend=not space.is_conditional)
-    found = np.zeros(len(Y), dtype=np.bool_)
+    of_each = []
     for y in Y.T:
         with suppress(*UNUSABLE):
-            found |= _most_probable(X, OutputTransform.fit(y).forward(y), features)
+            of_each.append(_most_probable(X, OutputTransform.fit(y).forward(y), features))
+    found = np.zeros(len(Y), dtype=np.bool_)
+    for one in sorted(of_each, key=np.count_nonzero):
+        if np.count_nonzero(found | one) <= _MOST * len(Y):
+            found |= one
     return found
 
 

@@ -79,8 +79,8 @@ class BBOSampler(ModelSampler):
     (:mod:`bbo_plugins.methods.input_warping`). Trials running elsewhere, pruned and failed trials,
     constraints and known noise are accounted for, as in the two samplers. A trial whose value is
     infinitely bad, or far worse than usual, counts as failed, unless it violates a constraint: then
-    only its constraints are modeled. One that is far worse than the others suggest, as of a
-    training that failed by chance, is left out (:mod:`bbo_plugins.methods.outliers`).
+    only its constraints are modeled. A value far worse than the others suggest, as of a training
+    that failed by chance, is left out (:mod:`bbo_plugins.methods.outliers`).
 
     With the same ``seed``, the same study gets the same suggestions, in one run or resumed, in this
     or another process. Optuna reseeds its sampler when ``n_jobs`` > 1, so such runs are not

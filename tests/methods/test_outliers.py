@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 SPACE = SearchSpace({name: Dimension.float(0.0, 1.0) for name in "ab"})
 N = 40
+BRANCHED = SearchSpace(
+    {
+        "a": Dimension.float(0.0, 1.0),
+        "b": Dimension.float(0.0, 1.0),
+        "c": Dimension.categorical(["p", "q"]),
+    },
+    {"b": Split("c", (0.5,), (False, True, False))},
+)
 
 
 def _bowl(seed: int, noise: float) -> tuple[FloatArray, FloatArray]:
@@ -85,33 +93,50 @@ def test_of_several_objectives_each_is_looked_at() -> None:
     assert np.flatnonzero(outliers_of(SPACE, X, Y)).tolist() == sorted(wrong.tolist())
 
 
+def test_of_several_objectives_most_points_are_kept() -> None:
+    """Also where none of them has too many outliers, but they are at different points."""
+    X, y = _bowl(0, noise=0.01)
+    Y = np.column_stack([y, -np.square(X - 0.8).sum(axis=1), -np.square(X - 0.1).sum(axis=1)])
+    wrong = np.random.default_rng(1).permutation(N)[:22]
+    Y[wrong, np.repeat([0, 1, 2], [9, 4, 9])] -= 2.0
+    found = outliers_of(SPACE, X, Y)
+    assert found[wrong[9:13]].all()
+    assert 4 < found.sum() <= 0.3 * N
+
+
 def test_in_a_branch_that_is_worse_only_its_own_values_go_wrong() -> None:
     """The coordinate b exists in half of the space, where all values are worse."""
-    dimensions = {"a": Dimension.float(0.0, 1.0), "b": Dimension.float(0.0, 1.0)}
-    dimensions["c"] = Dimension.categorical(["p", "q"])
-    space = SearchSpace(dimensions, {"b": Split("c", (0.5,), (False, True, False))})
-    X = space.with_inactive_set(space.snap(np.random.default_rng(0).random((N, 3))))
-    y = -np.square(X[:, 0] - 0.4) - space.active(X)[:, 1] * (1.0 + np.square(X[:, 1] - 0.6))
-    assert not outliers_of(space, X, y[:, None]).any()
+    X = BRANCHED.with_inactive_set(BRANCHED.snap(np.random.default_rng(0).random((N, 3))))
+    y = -np.square(X[:, 0] - 0.4) - BRANCHED.active(X)[:, 1] * (1.0 + np.square(X[:, 1] - 0.6))
+    assert not outliers_of(BRANCHED, X, y[:, None]).any()
     wrong = np.argsort(-y)[[0, N - 5]]
     y[wrong] -= 1.0
-    assert np.flatnonzero(outliers_of(space, X, y[:, None])).tolist() == sorted(wrong.tolist())
+    assert np.flatnonzero(outliers_of(BRANCHED, X, y[:, None])).tolist() == sorted(wrong.tolist())
+
+
+def _young_branch(n: int) -> tuple[FloatArray, FloatArray]:
+    """Return points of which the first ``n`` alone have the coordinate b, and values as usual."""
+    X = np.random.default_rng(0).random((N, 3))
+    X[:, 2] = np.where(np.arange(N) < n, 0.75, 0.25)
+    X = BRANCHED.with_inactive_set(X)
+    return X, -np.square(X[:, 0] - 0.4)
 
 
 @pytest.mark.parametrize("size", [1.0, 10.0, 1000.0])
 def test_the_first_values_of_a_branch_are_none(size: float) -> None:
-    """It may be far worse until it is tuned; with five values it is known what is usual there."""
-    dimensions = {"a": Dimension.float(0.0, 1.0), "b": Dimension.float(0.0, 1.0)}
-    dimensions["c"] = Dimension.categorical(["p", "q"])
-    space = SearchSpace(dimensions, {"b": Split("c", (0.5,), (False, True, False))})
-    X = np.random.default_rng(0).random((N, 3))
-    for n in (1, 2, 3, 5):
-        X[:, 2] = np.where(np.arange(N) < n, 0.75, 0.25)
-        at = space.with_inactive_set(X)
-        y = -np.square(at[:, 0] - 0.4)
-        y[min(2, n - 1)] -= size
-        found = outliers_of(space, at, y[:, None])
-        assert found.any() == (n == 5 and size > 1.0)
+    """It may be far worse until it is tuned; then it is known what is usual there."""
+    for n in (1, 2, 3):
+        X, y = _young_branch(n)
+        y[n - 1] -= size
+        assert not outliers_of(BRANCHED, X, y[:, None]).any()
+    for n in (1, 2, 3, 4, 5):
+        X, y = _young_branch(n)
+        y[:n] -= size * 0.5 ** np.arange(n)
+        assert not outliers_of(BRANCHED, X, y[:, None]).any()
+    X, y = _young_branch(6)
+    y[2] -= size
+    found = np.flatnonzero(outliers_of(BRANCHED, X, y[:, None])).tolist()
+    assert found == ([2] if size > 1.0 else [])
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ A trial's part in it, by its state:
 COMPLETE  an observation of all objectives, an infinite value as the best or worst finite one; but
           one whose value is infinitely bad or far worse than usual
           (:func:`~bbo_plugins.methods.observations.failures_with_value`) is as FAIL, unless a
-          constraint is violated: then it is an observation of the constraints only; an outlier
-          (:mod:`bbo_plugins.methods.outliers`) is an evaluated point without a value
+          constraint is violated: then it is an observation of the constraints only; one with an
+          outlier (:mod:`bbo_plugins.methods.outliers`) is an evaluated point without a value, whose
+          constraints count
 PRUNED    an observation that is not complete, of the value that its training would have come to
           (:mod:`bbo_plugins.methods.learning_curves`); if the others do not tell, of the last
           report, but no better than the lower median of the complete ones; without a report or if
@@ -497,8 +498,9 @@ class StudyReader:
         if not deciding:
             return {}
         known, X = placed.place(deciding)
-        numbers, active = [row.number for row in known], placed.space.active(X)
-        made_of = trials.generation, numbers, placed.space.names, X.tobytes(), active.tobytes()
+        numbers, space = [row.number for row in known], placed.space
+        arrays = X.tobytes(), space.active(X).tobytes()
+        made_of = trials.generation, numbers, space.names, space.conditions, *arrays
         if self._warps_made_of != made_of:
             # Imported when first needed: SciPy's linear algebra takes long to import.
             from bbo_plugins.methods.input_warping import warps_of  # noqa: PLC0415
@@ -511,9 +513,9 @@ class StudyReader:
                 constraints=table if constraints else None,
                 pending=X[:0],
             )
-            objectives = _with_values([observations] * trials.n_objectives, known, placed.space)
+            objectives = _with_values([observations] * trials.n_objectives, known, space)
             is_enough = len(objectives[0].valued.y) >= self._warps_from
-            self._warps = warps_of(placed.space, objectives) if is_enough else {}
+            self._warps = warps_of(space, objectives) if is_enough else {}
             self._warps_made_of = made_of
         return self._warps
 
@@ -524,13 +526,15 @@ class StudyReader:
         if self._outliers_from is None:
             return frozenset()
         deciding = _deciding(trials, self._outliers_from, _LAST_OUTLIERS, 16)
-        if not deciding:
+        known, X = placed.place(deciding)
+        if not known:
             return frozenset()
-        # With the ranges of the time, as a range that moves on would change the decision. But
-        # conditions are of today's ranges.
-        space, latest = placed.space, deciding[-1].trial.distributions
+        # With the ranges of the time, as a range that moves on would change the decision. But the
+        # thresholds of conditions are in today's ranges, so with conditions these are taken, and
+        # whenever they change, the decision is made again.
+        space, latest = placed.space, known[-1].trial.distributions
         ranges = placed.distributions if space.is_conditional else latest
-        numbers = [row.number for row in deciding]
+        numbers = [row.number for row in known]
         made_of = trials.generation, numbers, space.names, ranges, space.conditions, warps
         if self._outliers_made_of != made_of:
             from bbo_plugins.methods.outliers import outliers_of  # noqa: PLC0415 - see above
@@ -540,7 +544,7 @@ class StudyReader:
                     placed = PlacedTrials({name: ranges[name] for name in space.names})
                 except (KeyError, ValueError):  # any program may have added trials of other ranges
                     return frozenset()
-            known, X = placed.place(deciding)
+                known, X = placed.place(deciding)
             space = placed.space.warped(warps)
             X = space.stretched(X)
             values = np.array([row.values for row in known]).reshape(len(known), -1)

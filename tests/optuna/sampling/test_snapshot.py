@@ -146,7 +146,7 @@ def test_a_branch_may_be_far_worse_until_it_is_tuned() -> None:
             for i, value in enumerate(values)
         ]
     )
-    reader = StudyReader(outliers_from=None)
+    reader = StudyReader(outliers_from=None)  # an outlier is left out by another rule
     snapshot = reader.snapshot(study, ask(study), reader.distributions(study), {})
     assert snapshot.space.is_conditional
     np.testing.assert_array_equal(snapshot.observations.y, values[:15])
