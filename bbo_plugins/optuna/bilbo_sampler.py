@@ -257,8 +257,8 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         if suggestion.reason in _WITHOUT_MODEL:
             return ""
         return (
-            f"; models suggest from trial {snapshot.number} on. The result of this study is "
-            f"sampler.solution(study), not {_NO_RESULT[snapshot.coupled]}."
+            f"start-up is over; models suggest from trial {snapshot.number} on. The result of this "
+            f"study is sampler.solution(study), not {_NO_RESULT[snapshot.coupled]}."
         )
 
     def sample_independent(

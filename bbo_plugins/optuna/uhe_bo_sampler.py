@@ -64,7 +64,8 @@ class UHEBOSampler(ModelSampler):
     ``n_jobs`` > 1, so such runs are not repeatable.
 
     A point whose evaluation failed, or was pruned without a finite report, is not an observation,
-    but is not suggested again either, and its surroundings become less attractive.
+    but is not suggested again either unless it also had a value, and its surroundings become less
+    attractive.
     A running trial that tens of later ones have overtaken counts as dead and is not waited for.
 
     Args:

@@ -129,7 +129,7 @@ def _draw_points(axes: Axes, points: Points) -> Artist:
         look: dict[str, Any] = {"s": style.size[1] ** 2, "marker": style.marker.matplotlib}
         look |= {"facecolors": style.color or "none", "edgecolors": edge or "none"}
         look |= {"linewidths": style.edge_width, "clip_on": points.clip}
-        opacity: Any = points.opacity
+        opacity: Any = points.opacity if len(points.x) else None  # Matplotlib asks for one
         zorder = 2.0 if points.clip else 3.0
         axes.scatter(points.x, points.y, alpha=opacity, zorder=zorder, **look)
         return axes.scatter([], [], label=points.label, **look)

@@ -68,6 +68,14 @@ def _panel(*items: Any, x: Axis = NUMBERS, y: Axis = NUMBERS, title: str = "") -
     return Panel(x, y, items, title)
 
 
+def test_no_points_are_drawn_as_none() -> None:
+    """As where the best trial, which has a mark of its own, is the only one."""
+    none = Points("trials", X[:0], X[:0], TRIALS, X[:0])
+    figure, (axes,) = _both(_panel(none))
+    assert len(figure.data[0].x) == 0
+    assert len(axes.collections[0].get_offsets()) == 0
+
+
 def test_lines_bands_and_points_have_the_same_numbers() -> None:
     """With gaps and steps, error bars, and the opacity of each point."""
     figure, (axes, bars) = _both(

@@ -142,6 +142,8 @@ def test_what_a_log_axis_cannot_show_leaves_gaps() -> None:
     assert 10**-0.5 < low < 0.5
     assert 2.0 < high < 10**0.5
     nothing = _study_with([_record(1, math.inf, -math.inf)], terminator)
+    huge = _study_with([_record(1, 1e-3), _record(2, 1.7e308)], terminator)
+    assert plot_regret_gap(huge).panels[0].y.limits[1] >= 1.7e308  # type: ignore[index]
     for drawn in (study, nothing):
         _draw_plotly.draw(plot_regret_gap(drawn))
         _draw_matplotlib.draw(plot_regret_gap(drawn))

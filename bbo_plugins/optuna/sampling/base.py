@@ -140,7 +140,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
 
     @abstractmethod
     def _announcement(self, snapshot: SnapshotT, suggestion: SuggestionT) -> str:
-        """Return how to go on after "start-up is over"; empty while it is not."""
+        """Return what the log says of the first model's suggestion; empty while there is none."""
 
     @abstractmethod
     def _attributes_of(self, snapshot: SnapshotT, suggestion: SuggestionT) -> Mapping[str, Any]:
@@ -235,7 +235,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
             reader = self._readers.of(study)
             announcement = "" if reader.announced else self._announcement(snapshot, suggestion)
             if announcement:
-                _logger.info("%s: start-up is over%s", self, announcement)
+                _logger.info("%s: %s", self, announcement)
                 reader.announced = True
             params = self._params_of(snapshot, suggestion)
             proposal = Proposal.of(
@@ -462,7 +462,10 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         del suggestion
         n = len(snapshot.observations.y)
         observations = f"{n} observation" + "s" * (n > 1)
-        return f", {observations}; a model suggests from trial {snapshot.number} on."
+        number = snapshot.configuration
+        if snapshot.past.first_suggested(number) < number:  # a study that goes on
+            return f"a model goes on from {observations}."
+        return f"start-up is over, {observations}; a model suggests from trial {number} on."
 
     def after_trial(
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None

@@ -71,6 +71,22 @@ def test_end_of_startup_is_logged_once(caplog: pytest.LogCaptureFixture) -> None
     assert not warnings_in(caplog)
 
 
+def test_a_study_that_goes_on_has_no_second_end_of_startup(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A new sampler, as in a script that adds trials, says that the model goes on."""
+    study = started(UHEBOSampler(n_startup_trials=3, seed=0))
+    n = len(study.trials)
+    caplog.set_level(logging.INFO, "bbo_plugins")
+    study.sampler = UHEBOSampler(n_startup_trials=3, seed=0)
+    for _ in range(2):
+        trial = study.ask(BOX)
+        study.tell(trial, quadratic(trial.params))
+    lines = [r.getMessage() for r in caplog.records if r.levelno == logging.INFO]
+    assert [line for line in lines if "start-up" in line] == []
+    assert len([line for line in lines if f"a model goes on from {n} observations" in line]) == 1
+
+
 def test_reseeding_does_not_break_the_startup_design() -> None:
     """Optuna reseeds before every trial if n_jobs > 1; the points still belong to one design."""
     reseeded = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=100, seed=0))
