@@ -57,6 +57,7 @@ from bbo_plugins.acquisition.hypervolume import (
 from bbo_plugins.errors import UNUSABLE
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.surrogate import transformed_noise
 from bbo_plugins.gp.targets import OutputTransform
 from bbo_plugins.methods import gp_bo, training_subset
 from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, Models, Options
@@ -101,10 +102,9 @@ def suggest(
         hypervolume, a product of standard deviations of the transformed targets.
     """
     varying = [j for j, one in enumerate(objectives) if one.y.min() < one.y.max()] or [0]
-    if len(varying) > _MAX_HYPERVOLUME:
-        combined = combine([objectives[j] for j in varying], rng)
-        return gp_bo.suggest(space, combined, rng=rng, options=options)
     try:
+        if len(varying) > _MAX_HYPERVOLUME:
+            return _suggest_combined(space, objectives, varying, rng, options)
         return _suggest_by_models(space, objectives, varying, rng, options)
     except UNUSABLE as error:
         return gp_bo.random_point(space, rng, error)
@@ -148,6 +148,25 @@ class FrontAcquisition:
         alone = replace(self.feasibility, constraints=(), weights=())
         log_gain = float(replace(self, feasibility=alone).value(x[None, :])[0])
         return math.exp(log_gain) * self.feasibility.expected_gain(x)
+
+
+def _suggest_combined(
+    space: SearchSpace,
+    objectives: Sequence[Observations],
+    varying: Sequence[int],
+    rng: np.random.Generator,
+    options: Options,
+) -> Suggestion:
+    """Maximize the acquisition function of one objective, combined of those that vary.
+
+    The fit of the combined objective is stored as that of each.
+    """
+    combined = combine([objectives[j] for j in varying], rng)
+    k = len(objectives)
+    of_one = replace(options, warm_starts=(*options.warm_starts[:1], *options.warm_starts[k:]))
+    suggestion = gp_bo.suggest(space, combined, rng=rng, options=of_one)
+    fits = suggestion.warm_starts
+    return replace(suggestion, warm_starts=(*fits[:1] * k, *fits[1:]))
 
 
 def _suggest_by_models(
@@ -267,5 +286,5 @@ def combine(objectives: Sequence[Observations], rng: np.random.Generator) -> Obs
     if known:
         slopes = scale * (_AUGMENTATION + (shortfall == largest[:, None]))
         slopes *= np.column_stack([transform.derivative(one.y) for transform, one in of_objective])
-        noise = (np.square(slopes) * np.column_stack(known)).sum(axis=1)
+        noise = np.sum([*map(transformed_noise, known, slopes.T)], axis=0)
     return replace(objectives[0], y=y, noise_variance=noise)

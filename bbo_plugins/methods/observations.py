@@ -453,9 +453,10 @@ class TrialHistory:
     def improvements(self, rows: NDArray[np.bool_]) -> tuple[int, int]:
         """Return how many of the trials at ``rows`` (n,) improved, and how many have finished.
 
-        A trial improves if it is better than all finished ones with smaller numbers.
+        A trial improves if it is better than all finished ones with smaller numbers. Infinite
+        values do not count: behind one that is infinitely good nothing would improve.
         """
-        values = np.where(self.finished & ~np.isnan(self.values), self.values, -np.inf)
+        values = np.where(self.finished & np.isfinite(self.values), self.values, -np.inf)
         best_before = np.maximum.accumulate(np.concatenate([[-np.inf], values]))[:-1]
         return int((values > best_before)[rows].sum()), int((rows & self.finished).sum())
 

@@ -199,6 +199,31 @@ def test_many_objectives_are_combined_by_random_weights() -> None:
     assert step(space, objectives).x.shape == (2,)
 
 
+def test_huge_known_noise_of_many_objectives_is_no_error() -> None:
+    """Such values tell nothing."""
+    space, X = box(12)
+    noise = np.where(np.arange(12) < 2, 1e300, 0.01)
+    objectives = known(np.random.default_rng(0).standard_normal((12, 6)), X, noise_variance=noise)
+    combined = combine(objectives, np.random.default_rng(0))
+    assert combined.noise_variance is not None
+    assert np.isfinite(combined.noise_variance).all()
+    step(space, objectives)
+
+
+def test_many_objectives_have_fits_like_few() -> None:
+    """One fit per objective, the same for all, then those of the constraints, which go on."""
+    space, X = box(16)
+    rng = np.random.default_rng(0)
+    constraints = np.column_stack([X[:, 0] - 0.5, X[:, 1] ** 2 - 0.9])
+    objectives = known(rng.standard_normal((16, 5)), X, constraints=constraints)
+    first = step(space, objectives).warm_starts
+    assert len(first) == 7
+    assert all(fit is first[0] for fit in first[:5])
+    again = step(space, objectives, warm_starts=first).warm_starts
+    for before, after in zip(first[5:], again[5:], strict=True):
+        np.testing.assert_allclose(after.theta, before.theta, atol=0.05)
+
+
 def test_many_trials_are_modeled_by_a_subset_with_the_front() -> None:
     """The same ones for all objectives."""
     space, X = box(1100)

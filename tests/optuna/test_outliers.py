@@ -15,7 +15,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from bbo_plugins.methods import outliers
-from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna import BBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from tests.optuna.snapshots import ask, finished, look, study_of
 
@@ -47,6 +47,15 @@ def _parabola(n: int = 14, *, wrong: int | None = 6, **fields: Any) -> list[Froz
     xs = np.linspace(0.5, 9.5, n)
     ys = [-2.0 if i == wrong else -((x - 5.0) ** 2) / 10.0 for i, x in enumerate(xs)]
     return [finished(float(x), float(y), **fields) for x, y in zip(xs, ys, strict=True)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_study_with_some_stops(seed: int) -> None:
+    """The terminator leaves them out as well; an estimate without them would be surprised."""
+    study = optuna.create_study(sampler=BBOSampler(seed=seed))
+    study.optimize(_objective, n_trials=60, callbacks=[RegretGapTerminator()])
+    assert len(study.trials) < 60
+    assert _error(study.best_params) < 1e-4
 
 
 @pytest.mark.parametrize("make", [BBOSampler, UHEBOSampler, GOUCBSampler])

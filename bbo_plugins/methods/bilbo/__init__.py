@@ -37,10 +37,11 @@ Source: Chew, Nguyen & Low (2025), "BILBO: BILevel Bayesian Optimization".
 | Algorithm 1, line 4 | query | algorithm.py |
 | Algorithm 1, line 7 | query | algorithm.py |
 | Algorithm 1, line 8 | query | algorithm.py |
-| Algorithm 1, line 12 | reassigned | algorithm.py |
+| Algorithm 1, line 11 | reassigned | algorithm.py |
 
 Deviations:
 
+- Where Eq. (4.8) and Algorithm 1, line 11, differ, at equal deviations, Eq. (4.8) decides.
 - β is a constant, 4 by default: the paper's β_t trusts nearly everything at practical budgets.
 - β is raised for one step where no r̄ is worth a query: a wrong model would stagnate.
 - P is P̄ by default, as in half of the paper's experiments; P⁺ is for responses that are not unique.

@@ -255,7 +255,7 @@ def reassigned(model: BilevelModel, pair: Pair) -> bool:
     if np.array_equal(pair.point, pair.best):
         return False
     _, sd = model.lower.predict(np.stack([pair.point, pair.best]))
-    # Eq. (4.8), the condition of Algorithm 1, line 12
+    # Eq. (4.8); Algorithm 1, line 11, has > in place of its >=
     return bool(sd[1] >= sd[0])
 
 

@@ -303,7 +303,8 @@ def pair_rewards(
         number: Number of the trial to be suggested.
         first: Number of the first trial after start-up.
         rule: What is rewarded. "improvement": 1 if the pair's better value is above all values of
-            trials with smaller numbers than the pair's, else 0. "scaled": the pair's better value,
+            trials with smaller numbers than the pair's, infinitely good ones aside, else 0.
+            "scaled": the pair's better value,
             scaled so that the finite start-up values span [0, 1], and clipped; no reward as long as
             there is none of them, and if all are equal, 1 above them and 0 otherwise.
     """
@@ -321,7 +322,8 @@ def pair_rewards(
     best = members.reshape(n_pairs, 2).max(axis=1)  # Algorithm 1, line 19; -inf if both failed
 
     if rule == "improvement":
-        record = np.maximum.accumulate(np.concatenate([[-np.inf], values]))
+        ordinary = np.where(values < np.inf, values, -np.inf)
+        record = np.maximum.accumulate(np.concatenate([[-np.inf], ordinary]))
         starts = first + 2 * np.arange(n_pairs)
         rewards = (best > record[np.searchsorted(history.numbers, starts)]).astype(np.float64)
     else:

@@ -117,10 +117,8 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         """
 
     @abstractmethod
-    def _suggest_apart(
-        self, snapshot: SnapshotT, met: SuggestionT, rng: np.random.Generator
-    ) -> SuggestionT:
-        """Suggest what no other trial does, after all attempts have ``met`` those of others."""
+    def _suggest_apart(self, snapshot: SnapshotT, rng: np.random.Generator) -> SuggestionT:
+        """Suggest what no other trial does, after all attempts have met those of others."""
 
     @abstractmethod
     def _params_of(self, snapshot: SnapshotT, suggestion: SuggestionT) -> dict[str, Any]:
@@ -230,7 +228,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
                 suggestion = self._suggest(snapshot, rng)
             else:  # workers in step come to the same points again and again
                 _logger.debug("%s: trial %d makes way for others.", self, trial.number)
-                suggestion = self._suggest_apart(snapshot, suggestion, rng)
+                suggestion = self._suggest_apart(snapshot, rng)
             self._log_notes(suggestion.notes)
             reader = self._readers.of(study)
             announcement = "" if reader.announced else self._announcement(snapshot, suggestion)
@@ -247,6 +245,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
                 arm=None if suggestion.arm is None else ARMS[suggestion.arm],
                 expected_gain=suggestion.expected_gain,
                 warps=snapshot.warps,
+                outliers=tuple(sorted(snapshot.outliers)),
             )
             n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
             for key, value in self._attributes_of(snapshot, suggestion).items():
@@ -415,10 +414,8 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             irregular=len(failed) >= max(self._n_startup_trials, 1),
         )
 
-    def _suggest_apart(
-        self, snapshot: Snapshot, met: Suggestion, rng: np.random.Generator
-    ) -> Suggestion:
-        del met, rng
+    def _suggest_apart(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+        del rng
         return Suggestion(self._design_point(snapshot))
 
     def _params_of(self, snapshot: Snapshot, suggestion: Suggestion) -> dict[str, Any]:

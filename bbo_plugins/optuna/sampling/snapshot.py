@@ -112,6 +112,7 @@ class StudySnapshot:
         distributions: Distributions of all parameters that the model suggests or knows to be fixed.
         fixed: The fixed values.
         constraints: Names of the constraints whose fits are stored behind the objective's.
+        outliers: Numbers of the trials whose values are left out.
         notes: What the user should know of the trials, by the kind of news.
     """
 
@@ -119,6 +120,7 @@ class StudySnapshot:
     distributions: Mapping[str, BaseDistribution]
     fixed: Mapping[str, Any]
     constraints: tuple[str, ...] = ()
+    outliers: frozenset[int] = frozenset()
     notes: Mapping[str, str]
 
     @property
@@ -139,7 +141,6 @@ class Snapshot(StudySnapshot):
         fits: JSON forms of the fits to continue, by what they were fitted by: objectives
             first, then the constraints.
         past: What suggested the other configurations, and their values.
-        outliers: Numbers of the trials whose values are left out.
     """
 
     configuration: int
@@ -147,7 +148,6 @@ class Snapshot(StudySnapshot):
     objectives: tuple[Observations, ...]
     fits: Mapping[str, tuple[Any, ...]]
     past: TrialHistory
-    outliers: frozenset[int]
 
     @property
     def warps(self) -> Mapping[str, float]:

@@ -5,7 +5,8 @@ completed, then by number. Only complete trials count: a pruned or failed one ha
 A trial with parameters outside of their own ranges, as an enqueued one may have, does not count
 either. An infinitely good value counts as the best finite one so far. A trial whose value is
 infinitely bad or far worse than usual counts as failed
-(:func:`~bbo_plugins.methods.observations.failures_with_value`).
+(:func:`~bbo_plugins.methods.observations.failures_with_value`), and so does one that the sampler,
+whose hyperparameters are used, has left out (:mod:`bbo_plugins.methods.outliers`).
 
 Trials that continue one another (:mod:`bbo_plugins.optuna.study.continuations`) are one
 observation: its place is that of the first of them to complete, its value that of the one with the
@@ -105,7 +106,7 @@ class CompletedTrials:
         X: Their points in the order of completion, shape (t, d).
         y: Their values, maximized and finite, shape (t,).
         n_infinite: How many values were infinite.
-        has_failed: Which of them count as failed, shape (t,).
+        has_failed: Which of them count as failed, outliers among them, shape (t,).
         estimate: The sampler's hyperparameters for this space, if it left any of late.
         best_scores: Cross-validation scores of the best of these trials; empty if not reported.
     """
@@ -135,7 +136,8 @@ class CompletedTrials:
         values = np.array([row.values for row in latest], dtype=np.float64)
         has_failed = failures_with_value(X, values, space.active(X))
         y = finite(values[:, 0])
-        estimate, warps = _latest_estimate(rows, space.names, int((~has_failed).sum()))
+        estimate, warps, outliers = _latest_estimate(rows, space.names, int((~has_failed).sum()))
+        has_failed |= np.isin([row.number for row in latest], outliers)
         space = space.warped(warps)
         if space.warps != warps:  # the estimate is of another scale
             estimate = None
@@ -201,10 +203,10 @@ def _by_completion(row: TrialRow) -> tuple[float, int]:
 
 def _latest_estimate(
     rows: Sequence[TrialRow], names: tuple[str, ...], n_modeled: int
-) -> tuple[Hyperparameters | None, Mapping[str, float]]:
+) -> tuple[Hyperparameters | None, Mapping[str, float], tuple[int, ...]]:
     """Return the estimate that the highest-numbered trial came from, unless it is out of date.
 
-    With it the input warping that it is of.
+    With it the input warping that it is of, and the numbers of the trials that it leaves out.
 
     Args:
         rows: The first trials of the completions.
@@ -218,6 +220,8 @@ def _latest_estimate(
         fit = WarmStart.from_json(proposal.fits[0]) if proposal.fits else None
         estimate = None if fit is None else fit.hyperparameters(len(names))
         if fit is not None and estimate is not None:
-            is_recent = fit.n_points >= _MIN_SHARE * min(n_modeled, MAX_MODELED)
-            return (estimate, proposal.warps) if is_recent else (None, {})
-    return None, {}
+            n_kept = n_modeled - len(proposal.outliers)
+            if fit.n_points < _MIN_SHARE * min(n_kept, MAX_MODELED):
+                break
+            return estimate, proposal.warps, proposal.outliers
+    return None, {}, ()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 CAPACITY = 1_024  # records kept of one terminator
 _PREFIX = "bbo_plugins:stopping:"
-_VERSION = 3  # 1: other noise floors; 2: far worse values were observations
+_VERSION = 4  # 1: other noise floors; 2: far worse values were observations; 3: outliers were
 
 
 @dataclass(frozen=True)

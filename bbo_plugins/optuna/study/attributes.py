@@ -129,6 +129,7 @@ class Proposal:
             targets; None without a model.
         inactive: Names of the model's other parameters, which do not exist at the point.
         warps: Input warping of the model's parameters, of those that have one.
+        outliers: Numbers of the trials whose values were left out of the models.
     """
 
     params: Mapping[str, float | int]
@@ -139,6 +140,7 @@ class Proposal:
     expected_gain: float | None = None
     inactive: tuple[str, ...] = ()
     warps: Mapping[str, float] = field(default_factory=dict)
+    outliers: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -187,6 +189,7 @@ class Proposal:
             "expected_gain": self.expected_gain,
             "inactive": self.inactive or None,
             "warps": dict(self.warps) or None,
+            "outliers": self.outliers or None,
         }
         content = {name: value for name, value in content.items() if value is not None}
         attributes = to_chunks(PREFIX, content)
@@ -213,6 +216,7 @@ class Proposal:
         gain: Any = content.get("expected_gain")
         inactive: Any = content.get("inactive", [])
         warps: Any = content.get("warps", {})
+        outliers: Any = content.get("outliers", [])
         well_formed = (
             isinstance(params, dict)
             and isinstance(warps, dict)
@@ -220,6 +224,8 @@ class Proposal:
             and isinstance(fits, list)
             and isinstance(constraints, list)
             and isinstance(inactive, list)
+            and isinstance(outliers, list)
+            and all(type(number) is int for number in outliers)
             and all(isinstance(name, str) for name in constraints + inactive)
             and (criterion is None or isinstance(criterion, str))
             and (arm is None or arm in ARMS)
@@ -228,7 +234,15 @@ class Proposal:
         if not well_formed:
             return None
         return cls(
-            params, tuple(fits), tuple(constraints), criterion, arm, gain, tuple(inactive), warps
+            params,
+            tuple(fits),
+            tuple(constraints),
+            criterion,
+            arm,
+            gain,
+            tuple(inactive),
+            warps,
+            tuple(outliers),
         )
 
 

@@ -153,6 +153,11 @@ class TrialRow:
         return _NEVER_RAN in self.trial.system_attrs
 
     @property
+    def is_retry(self) -> bool:
+        """Whether it repeats a failed trial; its proposal is that one's, which counts already."""
+        return "retry_history" in self.trial.system_attrs
+
+    @property
     def n_beside(self) -> int:
         """How many other trials were running when a model suggested it."""
         stored = self.trial.system_attrs.get(BESIDE_KEY)
@@ -186,9 +191,7 @@ class TrialRow:
     @property
     def origin(self) -> Origin:
         """What suggested the trial."""
-        # A retried trial inherits the proposal of the one it repeats, which counts already.
-        inherited = "retry_history" in self.trial.system_attrs
-        return (None if inherited else self._stored_origin) or Origin()
+        return (None if self.is_retry else self._stored_origin) or Origin()
 
     @cached_property
     def _stored_origin(self) -> Origin | None:

@@ -33,7 +33,6 @@ import numbers
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from ray.tune.result import TRAINING_ITERATION
 from ray.tune.search.optuna import OptunaSearch
@@ -47,7 +46,7 @@ from bbo_plugins.optuna.study.continuations import (
     steps_of,
     steps_taken,
 )
-from bbo_plugins.optuna.study.trials import mark_never_ran
+from bbo_plugins.optuna.study.trials import mark_never_ran, signs_of
 from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite, listed, reported
 from bbo_plugins.ray.tune.spaces import flattened
 
@@ -182,7 +181,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         if value is None or not isinstance(iteration, numbers.Integral) or STEPS in own.user_attrs:
             return False
         step = int(iteration)
-        sign = 1.0 if self._ot_study.direction is StudyDirection.MAXIMIZE else -1.0
+        (sign,) = signs_of(self._ot_study)
         if step in own.intermediate_values:
             return False
         for trial_id, other in self._own_trials():

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.samplers import PartialFixedSampler
-from optuna.study import StudyDirection
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.gp.fit import WarmStart
@@ -27,9 +26,9 @@ from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
 from bbo_plugins.optuna.sampling.base import ModelSampler
-from bbo_plugins.optuna.sampling.snapshot import PlacedTrials, StudyReader
+from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.attributes import Proposal
-from bbo_plugins.optuna.study.trials import TrialRow, are_feasible, check_one_objective
+from bbo_plugins.optuna.study.trials import TrialRow, are_feasible, check_one_objective, signs_of
 from bbo_plugins.visualization._data.panels import QUANTILE
 
 if TYPE_CHECKING:
@@ -95,7 +94,9 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
     records = []
     for trial in study.get_trials(deepcopy=False):
         proposal = Proposal.from_attributes(trial.system_attrs)
-        if proposal is None or _is_inherited(trial, proposal):
+        if proposal is None or TrialRow.read(trial).is_retry:
+            continue
+        if proposal.params.keys() <= trial.system_attrs.get("fixed_params", {}).keys():
             continue
         names = proposal.names
         fit = proposal.fits[0] if proposal.fits else None
@@ -113,12 +114,6 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
             )
         )
     return tuple(records)
-
-
-def _is_inherited(trial: FrozenTrial, proposal: Proposal) -> bool:
-    fixed = trial.system_attrs.get("fixed_params")
-    enqueued = isinstance(fixed, dict) and proposal.params.keys() <= fixed.keys()
-    return enqueued or "retry_history" in trial.system_attrs
 
 
 @dataclass(frozen=True)
@@ -264,29 +259,29 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     sampler = _model_sampler(study)
     reader = sampler.reader_of(study) if sampler else StudyReader()
     distributions = reader.distributions(study)
-    trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    finished = [TrialRow.read(trial) for trial in trials]
-    finished = [row for row in finished if math.isfinite(row.value)]
+    rows = reader.read(study).rows
+    finished = [row for row in rows if row.complete and math.isfinite(row.value)]
     if not finished or not distributions:
         return None
     nobody = create_trial(state=TrialState.WAITING)  # no trial is asking, so none is left out
     suggestions = _suggestions_for(distributions, study)
     snapshot = reader.snapshot(study, nobody, distributions, {}, warps=_latest_warps(suggestions))
-    known, X = PlacedTrials(snapshot.distributions, snapshot.space.conditions).place(finished)
+    placed = reader.placed(snapshot.distributions, snapshot.space.conditions)
+    known, X = placed.place(finished)
     if not known:
         return None
     options = sampler.model_options if sampler else DEFAULT_OPTIONS
     model, transform = _model(snapshot.space, snapshot.observations, suggestions, options)
-    values = np.array([row.value for row in known])
-    sign = 1.0 if study.direction is StudyDirection.MAXIMIZE else -1.0
-    score = np.where(are_feasible(known), sign * values, -math.inf)
+    maximized = np.array([row.value for row in known])
+    (sign,) = signs_of(study)
+    score = np.where(are_feasible(known), maximized, -math.inf)
     return StudyPosterior(
         space=snapshot.space,
         numbers=tuple(row.number for row in known),
         params=tuple(row.params for row in known),
-        values=values,
+        values=sign * maximized,
         X=snapshot.space.stretched(X),
-        order=np.lexsort((-sign * values, -score)),
+        order=np.lexsort((-maximized, -score)),
         model=model,
         transform=transform,
         sign=sign,

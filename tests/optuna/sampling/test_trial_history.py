@@ -145,7 +145,7 @@ def test_values_that_count_are_maximized_feasible_and_complete(direction: Any, s
     expected = [nan, 2.0 * sign, nan, nan, sign * math.inf, nan, nan]
     np.testing.assert_array_equal(table.values, expected)
     assert table.finished.all()
-    assert table.improvements(np.ones(7, dtype=np.bool_)) == (2 if sign > 0.0 else 1, 7)
+    assert table.improvements(np.ones(7, dtype=np.bool_)) == (1, 7)
 
 
 def test_an_improvement_is_better_than_all_finished_trials_before_it() -> None:
@@ -158,3 +158,12 @@ def test_an_improvement_is_better_than_all_finished_trials_before_it() -> None:
     assert table.improvements(table.numbers < 6) == (3, 5)
     assert table.improvements(table.numbers > 2) == (1, 3)
     assert table.improvements(table.numbers == 2) == (0, 0)
+
+
+def test_an_infinitely_good_value_ends_no_improvements() -> None:
+    """Later trials are compared with the best finite value."""
+    study = optuna.create_study(direction="maximize")
+    for value in (1.0, math.inf, 2.0, 1.5, 3.0):
+        study.tell(study.ask({"x": X}), value)
+    table = past(study)
+    assert table.improvements(table.numbers >= 1) == (2, 4)

@@ -16,6 +16,7 @@ from bbo_plugins.optuna.study.trials import TrialReader
 from tests.optuna.stopping.studies import add, completed_in, new_study
 
 if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
 UNIT = FloatDistribution(0.0, 1.0)
@@ -64,6 +65,24 @@ def test_the_estimate_is_of_the_scale_that_the_sampler_saw() -> None:
         assert completed.space.warps == (warps if is_usable else {})
         X = completed.space.encode([trial.params for trial in study.trials])
         np.testing.assert_allclose(completed.X, X, atol=1e-12)
+
+
+def test_what_the_estimate_leaves_out_counts_as_failed() -> None:
+    """With an estimate that is too old its outliers are observations again."""
+    for n_points in (9, 6):
+        fit = WarmStart(np.log([0.3, 2.0, 0.1]), np.eye(3), -1.0, n_points).to_json()
+        study = new_study()
+        distributions: dict[str, BaseDistribution] = {"x": UNIT}
+        for i in range(12):
+            proposal = Proposal.of(
+                {"x": i / 12}, distributions, fits=(fit,), criterion="Marginal", outliers=(2, 5, 7)
+            )
+            stored = proposal.to_attributes()
+            add(study, {"x": i / 12}, float(i), distributions=distributions, system_attrs=stored)
+        completed = completed_in(study)
+        assert (completed.estimate is not None) == (n_points == 9)
+        expected = [2, 5, 7] if n_points == 9 else []
+        assert np.flatnonzero(completed.has_failed).tolist() == expected
 
 
 def test_conditional_parameters_and_estimates_for_them() -> None:

@@ -50,6 +50,7 @@ def test_choices_that_are_gone_are_left_out() -> None:
     st.none() | st.text(),
     st.none() | st.sampled_from(ARMS),
     st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    st.lists(st.integers(0), max_size=3),
 )
 def test_any_proposal_survives_storage(
     fits: list[Any],
@@ -58,9 +59,12 @@ def test_any_proposal_survives_storage(
     loss: str | None,
     arm: str | None,
     gain: float | None,
+    outliers: list[int],
 ) -> None:
     """Whatever JSON the fits are made of, the attributes restore it, also as stored text."""
-    proposal = Proposal(params, tuple(fits), tuple(constraints), loss, arm, gain)
+    proposal = Proposal(
+        params, tuple(fits), tuple(constraints), loss, arm, gain, outliers=tuple(outliers)
+    )
     stored = {key: json.dumps(chunk) for key, chunk in proposal.to_attributes().items()}
     assert all(len(text) <= 2_047 for text in stored.values())
     back = Proposal.from_attributes({key: json.loads(text) for key, text in stored.items()})
@@ -69,6 +73,7 @@ def test_any_proposal_survives_storage(
     assert back.constraints == proposal.constraints
     assert dict(back.params) == params
     assert (back.criterion, back.arm, back.expected_gain) == (loss, arm, gain)
+    assert back.outliers == tuple(outliers)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +86,8 @@ def test_any_proposal_survives_storage(
         json.dumps({"v": 1, "params": {"x": 10**400}, "fits": [], "constraints": []}),
         json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "warps": [30.0]}),
         json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "warps": {"x": "a"}}),
+        json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "outliers": [True]}),
+        json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "outliers": {"1": 1}}),
     ],
 )
 def test_what_is_no_proposal_is_none(text: str) -> None:
