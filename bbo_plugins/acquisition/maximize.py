@@ -92,6 +92,29 @@ class TrustRegion:
     center: FloatArray
     length: float
 
+    @classmethod
+    def around_best(
+        cls, space: SearchSpace, points: FloatArray, worth: FloatArray, length: float
+    ) -> TrustRegion:
+        """Return the region around the best point, in a space with conditions a completed one.
+
+        Where a parameter does not exist at the best point, the center has its coordinate at the
+        best point that has it. So a step into another branch starts from the best known there.
+
+        Args:
+            space: The search space, d dimensions.
+            points: Representable points, shape (n, d).
+            worth: By which they are compared, shape (n,).
+            length: Length of the sides.
+        """
+        order = np.argsort(-worth, kind="stable")
+        center: FloatArray = points[order[0]].copy()
+        if space.is_conditional:
+            active = space.active(points[order])
+            first = np.argmax(active, axis=0)  # 0 if it is nowhere active
+            center = points[order[first], np.arange(len(space))]
+        return cls(center, length)
+
     @property
     def low(self) -> FloatArray:
         """Lower ends of the sides, shape (d,)."""

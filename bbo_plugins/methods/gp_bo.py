@@ -24,9 +24,11 @@ Deviations:
 * The kernel has no trend with constraints, as it leads out of what is feasible; nor with
   conditional parameters, where it brings nothing.
 * A greedy step takes the upper confidence bound with β = 0.5, if the data speak against noise: its
-  estimate is below a tenth of the prior's location. A local step searches a trust region around the
-  best mean, if five or more parameters are free, one of them is continuous, and none is a category.
-  Neither is taken with constraints or conditional parameters.
+  estimate is below a tenth of the prior's location. None is taken with constraints or conditional
+  parameters.
+* A local step searches a trust region around the best mean, with conditional parameters, or with
+  five or more free ones and no category. It does not if the space is finite, nor as long as no
+  point is feasible.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
@@ -161,15 +163,15 @@ def _is_plain(space: SearchSpace, observations: Observations) -> bool:
     return not (observations.reported_constraints or space.is_conditional)
 
 
-def can_be_local(space: SearchSpace, observations: Observations) -> bool:
+def can_be_local(space: SearchSpace) -> bool:
     """Return whether a local step searches a trust region, not the whole cube.
 
-    It does not with few free dimensions, in a finite space, with constraints or conditional
-    parameters. Nor with categories: the best point of another one may be far from that of this one.
+    It does with conditional parameters, or with many free ones, but not in a finite space. With
+    categories and no conditions it does not: it might never leave a wrong category.
     """
     free = [axis for axis in space.dimensions if axis.held_at is None]
-    is_suited = len(free) >= _LEAST_LOCAL and not any(axis.is_categorical for axis in free)
-    return is_suited and space.size is None and _is_plain(space, observations)
+    is_large = len(free) >= _LEAST_LOCAL and not any(axis.is_categorical for axis in free)
+    return (space.is_conditional or is_large) and space.size is None
 
 
 def _suggest_by_model(
@@ -450,15 +452,13 @@ def _region(
     space: SearchSpace, observations: Observations, models: Models, options: Options
 ) -> TrustRegion | None:
     """Return the trust region around the best mean, None for a step in the whole cube."""
-    if options.local_after is None or not can_be_local(space, observations):
-        return None
     eligible = models.eligible
-    if not eligible.any():
+    if options.local_after is None or not can_be_local(space) or not eligible.any():
         return None
-    center = np.argmax(np.where(eligible, models.means[:, 0], -np.inf))
+    worth = np.where(eligible, models.means[:, 0], -np.inf)
     values = np.where(observations.eligible, observations.y, -np.inf)
     length = length_after(values, options.local_after, observations.n_beside)
-    return TrustRegion(models.known[center], length)
+    return TrustRegion.around_best(space, models.known, worth, length)
 
 
 def _is_noiseless(models: Models) -> bool:

@@ -56,9 +56,9 @@ class BBOSampler(ModelSampler):
     2, 14, 20, ...).
 
     The network searches a trust region around the best trial. The Gaussian process has such a
-    region, too, with five or more parameters, if none is conditional or categorical, one at least
-    is continuous, and there are no constraints. Then it searches the whole space in every twelfth
-    trial only (numbers 0, 12, 24, ...). In every sixth trial (numbers 0, 6, 12, ...) the network
+    region, too, with conditional parameters, or with five or more and no category, if one at least
+    is continuous. Then it searches the whole space in every twelfth trial (numbers 0, 12, 24, ...),
+    and as long as no trial is feasible. In every sixth trial (numbers 0, 6, 12, ...) the network
     suggests in its place while the Gaussian process improves less often, which here has the benefit
     of the doubt. In numbers 0, 36, 72, ... the Gaussian process always suggests.
 
@@ -236,8 +236,7 @@ def _is_by_network(snapshot: Snapshot) -> bool:
     if place == _CONTESTED:
         from bbo_plugins.methods.gp_bo import can_be_local  # noqa: PLC0415
 
-        is_local = can_be_local(snapshot.space, snapshot.observations)
-        return is_local and _takes_contested(snapshot.past, number)
+        return can_be_local(snapshot.space) and _takes_contested(snapshot.past, number)
     return place in _NETWORK and _keeps_turn(snapshot.past, number)
 
 

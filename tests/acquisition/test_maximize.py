@@ -21,7 +21,7 @@ from bbo_plugins.acquisition.maximize import (
     maximize_in_region,
 )
 from bbo_plugins.gp.posterior import GaussianProcess
-from bbo_plugins.space import CLOSE, Dimension, SearchSpace
+from bbo_plugins.space import CLOSE, Dimension, SearchSpace, Split
 from tests.oracles.problems import mixed_space, random_process, unit_box
 from tests.oracles.search import Hill, multi_start_maximum
 
@@ -361,6 +361,24 @@ def test_what_is_near_a_point_to_avoid_follows_from_the_evaluated_ones() -> None
         box, center[0], TrustRegion(center[0], 0.2), avoided=center, clearance=near
     )
     assert 0.02 <= np.linalg.norm(x - center) < CLOSE
+
+
+def test_a_region_reaches_into_another_branch_from_the_best_known_there() -> None:
+    """The center has the best point's coordinates where they exist at it."""
+    unit = Dimension.float(0.0, 1.0)
+    space = SearchSpace(
+        {"kind": Dimension.categorical(["a", "b"]), "x": unit, "y": unit},
+        {"x": Split("kind", (0.5,), (True, False)), "y": Split("kind", (0.5,), (False, True))},
+    )
+    rows = [("a", 0.2, 1.0), ("a", 0.6, 3.0), ("b", 0.1, 0.0), ("b", 0.9, 2.0)]
+    points = space.encode([{"kind": kind, "x" if kind == "a" else "y": at} for kind, at, _ in rows])
+    worth = np.array([value for *_, value in rows])
+    region = TrustRegion.around_best(space, points, worth, 0.1)
+    np.testing.assert_allclose(region.center, [points[1, 0], 0.6, 0.9])
+    for target, column in ([0.0, 0.62, 0.5], 1), ([1.0, 0.5, 0.93], 2):
+        x = _search_in_region(space, np.array(target), region)
+        assert space.active(x[None, :])[0, 1:].tolist() == [column == 1, column == 2]
+        assert x[column] == pytest.approx(target[column], abs=1e-3)
 
 
 # --------------------------------------------------------------------- the trust region's length

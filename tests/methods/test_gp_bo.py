@@ -238,7 +238,7 @@ def test_trend_is_a_choice_and_needs_an_objective_without_constraints() -> None:
 
 
 def test_a_local_step_stays_around_the_best_mean() -> None:
-    """In the box that the values lead to, where there is one: with five or more free parameters."""
+    """In the box that the values lead to."""
     X = np.random.default_rng(5).random((40, 5))
     y = np.concatenate([[9.0], smooth(X[1:])])  # failures in a row have shortened the box
     far = observe(X, y)
@@ -255,14 +255,39 @@ def test_a_local_step_stays_around_the_best_mean() -> None:
     half = 0.5 * length_after(np.where(complete, y, -np.inf), 10)
     pruned = step(observe(X, y, complete=complete), local_after=10)
     assert np.abs(pruned.x - X[1 + np.argmax(y[1:])]).max() <= half + 1e-12
-    box = {f"x{i}": Dimension.float(0.0, 1.0) for i in range(5)}
-    kinds = SearchSpace({**box, "kind": Dimension.categorical(["a", "b"])})
+
+
+def test_a_local_step_is_taken_with_five_numbers_or_conditions() -> None:
+    """With constraints around the best feasible point; else the whole space is searched."""
+    X = np.random.default_rng(5).random((40, 5))
+    y = np.concatenate([[9.0], smooth(X[1:])])
+    unit, kind = Dimension.float(0.0, 1.0), Dimension.categorical(["a", "b"])
+    box = {f"x{i}": unit for i in range(5)}
+    branch = SearchSpace(
+        {"kind": kind, "x": unit, "z": unit}, {"x": Split("kind", (0.5,), (False, True))}
+    )
+    slack = X[:, 1:2] - X[0, 1] + 0.1  # the best point is not feasible
+    feasible = observe(X, y, constraints=slack)
+    best = np.argmax(np.where(slack[:, 0] <= 0.0, y, -np.inf))
+    for known, space, center in (
+        (feasible, unit_box(5), X[best]),
+        (observe(branch.snap(X[:, :3]), y), branch, X[0, 1:3]),
+    ):
+        half = 0.5 * length_after(np.where(known.eligible, y, -np.inf), 10)
+        numbers = ~np.array([axis.is_categorical for axis in space.dimensions])
+        for seed in range(3):
+            found = gp_bo.suggest(
+                space, known, rng=np.random.default_rng(seed), options=Options(local_after=10)
+            )
+            moved = np.abs(found.x[numbers] - center)[space.active(found.x[None, :])[0][numbers]]
+            assert moved.max() <= half + 1e-12
     levels = SearchSpace({f"x{i}": Dimension.int(1, 99) for i in range(5)})
     held = SearchSpace({**box, "x0": Dimension.float(0.0, 1.0).held(0.3)})
+    kinds = SearchSpace({**box, "kind": kind})
     for known, space in (
         (observe(X[:, :4], y), unit_box(4)),
-        (observe(X, y, constraints=X[:, :1] - 2.0), unit_box(5)),
         (observe(kinds.snap(np.column_stack([X, X[:, 0]])), y), kinds),
+        (observe(X, y, constraints=X[:, :1] + 2.0), unit_box(5)),
         (observe(levels.snap(X), y), levels),
         (observe(held.snap(X), y), held),
         (observe(X, y, complete=np.zeros(40, dtype=bool)), unit_box(5)),

@@ -94,7 +94,8 @@ def suggests_network(study: optuna.Study, number: int) -> bool:
     """Return whether the network suggests the trial, by the rule."""
     if number % 6 == 0:
         params = study.trials[0].params.values()
-        is_local = len(params) >= 5 and all(isinstance(value, float) for value in params)
+        is_large = len(params) >= 5 and all(isinstance(value, float) for value in params)
+        is_local = is_large or len({len(trial.params) for trial in study.trials}) > 1
         return is_local and number % 36 != 0 and not keeps_its_turn(study, number, "Marginal")
     return number % 9 == 8 or (number % 3 == 2 and keeps_its_turn(study, number))
 
@@ -111,7 +112,6 @@ def branches(trial: optuna.Trial) -> float:
     [
         (box, {}, True),
         (noisy_box, {}, False),
-        (branches, {}, False),
         (box, {"noise_func": noise}, False),
         (box, {"constraints_func": limit}, False),
     ],
@@ -246,7 +246,7 @@ def test_the_turn_follows_from_improvements(
     assert rule(past, number) is expected
 
 
-@pytest.mark.parametrize("objective", [box, waves, large_box, labeled_box])
+@pytest.mark.parametrize("objective", [box, waves, large_box, labeled_box, branches])
 def test_each_model_suggests_where_the_rule_says_so(
     objective: Callable[[optuna.Trial], float], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -260,7 +260,7 @@ def test_each_model_suggests_where_the_rule_says_so(
     assert all(keeps_its_turn(study, n) for n in always) == (objective is not waves)
     lost = {n for n in numbers if n % 6 == 0 and not keeps_its_turn(study, n, "Marginal")}
     assert bool(lost) == (objective is not waves)
-    assert bool(lost & by_network) == (objective is large_box)
+    assert bool(lost & by_network) == (objective in (large_box, branches))
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 

@@ -273,22 +273,6 @@ def _region(
         values = np.full(len(points), -np.inf)
     else:
         worth, values = mean, observations.y
-    best = int(np.argmax(worth))
-    center = _completed(space, points, worth)
     length = length_after(values, n_startup, observations.n_beside)
-    return TrustRegion(center, length), float(mean[best])
-
-
-def _completed(space: SearchSpace, points: FloatArray, worth: FloatArray) -> FloatArray:
-    """Return the best of the points (n, d), with other points' coordinates where it is inactive.
-
-    Each of these is that of the best point at which the parameter is active, so that a step into
-    another branch of a space with conditions starts from the best that is known there.
-    """
-    order = np.argsort(-worth, kind="stable")
-    center: FloatArray = points[order[0]].copy()
-    if space.is_conditional:
-        active = space.active(points[order])
-        first = np.argmax(active, axis=0)  # 0 if it is nowhere active
-        center = points[order[first], np.arange(len(space))]
-    return center
+    region = TrustRegion.around_best(space, points, worth, length)
+    return region, float(mean[np.argmax(worth)])

@@ -11,15 +11,9 @@ import pytest
 from bbo_plugins.acquisition.functions import ConstrainedAcquisition, ConstraintModel
 from bbo_plugins.acquisition.maximize import clearance_of, maximize_in_region
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.methods.go_ucb.algorithm import (
-    GOUCBOptions,
-    _completed,
-    _fit,
-    suggest,
-    upper_bound,
-)
+from bbo_plugins.methods.go_ucb.algorithm import GOUCBOptions, _fit, suggest, upper_bound
 from bbo_plugins.methods.go_ucb.surrogate import NetworkPosterior, NetworkSurrogate, WarmNetwork
-from bbo_plugins.space import CLOSE, Dimension, SearchSpace, Split
+from bbo_plugins.space import CLOSE, Dimension, SearchSpace
 from tests.oracles import normal
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, unit_box
@@ -48,26 +42,6 @@ def _step(
 def _hill(X: FloatArray, top: float = 0.7) -> FloatArray:
     values: FloatArray = -np.square(X - top).sum(axis=1)
     return values
-
-
-def _two_branches() -> SearchSpace:
-    """A choice, and a parameter of each of its values."""
-    unit = Dimension.float(0.0, 1.0)
-    return SearchSpace(
-        {"kind": Dimension.categorical(["a", "b"]), "x": unit, "y": unit},
-        {"x": Split("kind", (0.5,), (True, False)), "y": Split("kind", (0.5,), (False, True))},
-    )
-
-
-def test_a_step_into_another_branch_starts_from_the_best_known_there() -> None:
-    """The middle of the region has the best point's coordinates where they exist at it."""
-    space = _two_branches()
-    rows = [("a", 0.2, 1.0), ("a", 0.6, 3.0), ("b", 0.1, 0.0), ("b", 0.9, 2.0)]
-    points = space.encode([{"kind": kind, "x" if kind == "a" else "y": at} for kind, at, _ in rows])
-    worth = np.array([value for *_, value in rows])
-    center = _completed(space, points, worth)
-    kind = points[1, 0]
-    np.testing.assert_allclose(center, [kind, 0.6, 0.9])
 
 
 def test_a_constraint_is_modeled_without_a_power() -> None:
