@@ -26,9 +26,9 @@ Deviations:
 * A greedy step takes the upper confidence bound with β = 0.5, if the data speak against noise: its
   estimate is below a tenth of the prior's location. None is taken with constraints or conditional
   parameters.
-* A local step searches a trust region around the best mean, with conditional parameters, or with
-  five or more free ones and no category. It does not if the space is finite, nor as long as no
-  point is feasible.
+* A local step searches a trust region around the best mean, with conditional parameters or with
+  five or more that are free numbers, unless the space is finite or no point is feasible yet. All
+  categories are in the region.
 * The model is fitted to at most a thousand observations
   (:mod:`bbo_plugins.methods.training_subset`).
 """
@@ -166,12 +166,11 @@ def _is_plain(space: SearchSpace, observations: Observations) -> bool:
 def can_be_local(space: SearchSpace) -> bool:
     """Return whether a local step searches a trust region, not the whole cube.
 
-    It does with conditional parameters, or with many free ones, but not in a finite space. With
-    categories and no conditions it does not: it might never leave a wrong category.
+    It does with conditional parameters, or with many that are numbers; not in a finite space.
     """
-    free = [axis for axis in space.dimensions if axis.held_at is None]
-    is_large = len(free) >= _LEAST_LOCAL and not any(axis.is_categorical for axis in free)
-    return (space.is_conditional or is_large) and space.size is None
+    free = [axis for axis in space.dimensions if axis.held_at is None and not axis.is_categorical]
+    is_large = space.is_conditional or len(free) >= _LEAST_LOCAL
+    return is_large and space.size is None
 
 
 def _suggest_by_model(

@@ -171,6 +171,13 @@ class Observations:
         return self.complete & ~np.isnan(values).all(axis=1) & ~violated
 
     @property
+    def lacks_direction(self) -> bool:
+        """Whether no point is feasible, and each constraint has the same value everywhere."""
+        columns = [column[np.isfinite(column)] for column in self.reported_constraints]
+        same = all(column.min() == column.max() for column in columns)
+        return bool(columns) and same and not self.eligible.any()
+
+    @property
     def best_feasible(self) -> int | None:
         """Index of the best feasible value under constraints; None without them, or without one."""
         if not self.reported_constraints or not self.eligible.any():

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.observations import Suggestion, TrialHistory
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
     from bbo_plugins.optuna.study.trials import NoiseFunction
+    from bbo_plugins.space import SearchSpace
 
 _logger = logging.getLogger(__name__)
 _LOG_EVERY = 10  # trials of the models
@@ -32,6 +33,7 @@ _NETWORK = (2, 5)  # turns of the network
 _CONTESTED = 0  # a turn of the Gaussian process that the network may take from it
 _KEPT_EVERY = 9  # trials, of which the last one, a turn of the network, is never taken from it
 _WHOLE_EVERY = 12  # trials, in the first of which the Gaussian process searches the whole space
+_WHOLE_EVERY_OF_CATEGORIES = 2  # the same with categories and no conditions
 _WHOLE_KEPT_EVERY = 36  # trials, the first of which is never taken from it
 _MAX_INPUTS = 1000  # of the network; with more, each of its turns takes seconds
 
@@ -56,11 +58,12 @@ class BBOSampler(ModelSampler):
     2, 14, 20, ...).
 
     The network searches a trust region around the best trial. The Gaussian process has such a
-    region, too, with conditional parameters, or with five or more and no category, if one at least
-    is continuous. Then it searches the whole space in every twelfth trial (numbers 0, 12, 24, ...),
-    and as long as no trial is feasible. In every sixth trial (numbers 0, 6, 12, ...) the network
-    suggests in its place while the Gaussian process improves less often, which here has the benefit
-    of the doubt. In numbers 0, 36, 72, ... the Gaussian process always suggests.
+    region, too, with conditional parameters or with five or more numeric ones, if one at least is
+    continuous. All categories are in it. Then it searches the whole space in every twelfth trial
+    (numbers 0, 12, 24, ...), with categories and no conditions in every second one (numbers 0, 2,
+    4, ...), and as long as no trial is feasible. In every sixth trial (numbers 0, 6, 12, ...) the
+    network suggests in its place while the Gaussian process improves less often, which here has the
+    benefit of the doubt. In numbers 0, 36, 72, ... the Gaussian process always suggests.
 
     Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
     how many of them improved on the best value.
@@ -188,11 +191,10 @@ class BBOSampler(ModelSampler):
         if several:
             step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
         else:
-            is_whole = number % _WHOLE_EVERY == 0
             options = replace(
                 options,
                 greedy=number % _CYCLE in _GREEDY,
-                local_after=None if is_whole else self._n_startup_trials,
+                local_after=None if _is_whole(space, number) else self._n_startup_trials,
             )
             step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
         return noting_unreadable(step, fits)
@@ -220,6 +222,16 @@ def _improvements(past: TrialHistory) -> tuple[tuple[int, int], tuple[int, int]]
     by_network = past.criteria == FIT_NAME
     by_process = (past.criteria != "") & ~by_network
     return past.improvements(by_network), past.improvements(by_process)
+
+
+def _is_whole(space: SearchSpace, number: int) -> bool:
+    """Return whether the Gaussian process searches the whole space where it has a region.
+
+    With categories it does more often: the best values of another one may be elsewhere. A branch
+    has parameters of its own, so a region reaches into others.
+    """
+    has_categories = not space.is_conditional and bool(space.n_categories.any())
+    return number % (_WHOLE_EVERY_OF_CATEGORIES if has_categories else _WHOLE_EVERY) == 0
 
 
 def _is_by_network(snapshot: Snapshot) -> bool:

@@ -212,11 +212,16 @@ class SearchSpace:
             points[:, column] = self.dimensions[column].snap(points[:, column])
         return self.with_inactive_set(points)
 
-    def distances(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """Return distances (n, m) of points X (n, d), Y (m, d); two categories are 1 apart."""
+    def distances(self, X: FloatArray, Y: FloatArray, *, periodic: bool = False) -> FloatArray:
+        """Return distances (n, m) of points X (n, d), Y (m, d); two categories are 1 apart.
+
+        Periodic ones take the two ends of a numeric parameter's range for one place.
+        """
         squares = np.zeros((len(X), len(Y)))  # no array of n x m x d numbers
         for x, y, n_categories in zip(X.T, Y.T, self.n_categories.tolist(), strict=True):
-            gaps = x[:, None] - y
+            gaps = np.abs(x[:, None] - y)
+            if periodic:
+                gaps = np.minimum(gaps, 1.0 - gaps) if not n_categories else gaps
             squares += gaps != 0.0 if n_categories else np.square(gaps, out=gaps)
         return np.sqrt(squares)
 

@@ -263,6 +263,7 @@ def test_a_local_step_is_taken_with_five_numbers_or_conditions() -> None:
     y = np.concatenate([[9.0], smooth(X[1:])])
     unit, kind = Dimension.float(0.0, 1.0), Dimension.categorical(["a", "b"])
     box = {f"x{i}": unit for i in range(5)}
+    kinds = SearchSpace({**box, "kind": kind})
     branch = SearchSpace(
         {"kind": kind, "x": unit, "z": unit}, {"x": Split("kind", (0.5,), (False, True))}
     )
@@ -271,6 +272,7 @@ def test_a_local_step_is_taken_with_five_numbers_or_conditions() -> None:
     best = np.argmax(np.where(slack[:, 0] <= 0.0, y, -np.inf))
     for known, space, center in (
         (feasible, unit_box(5), X[best]),
+        (observe(kinds.snap(np.column_stack([X, X[:, 0]])), y), kinds, X[0]),
         (observe(branch.snap(X[:, :3]), y), branch, X[0, 1:3]),
     ):
         half = 0.5 * length_after(np.where(known.eligible, y, -np.inf), 10)
@@ -283,10 +285,10 @@ def test_a_local_step_is_taken_with_five_numbers_or_conditions() -> None:
             assert moved.max() <= half + 1e-12
     levels = SearchSpace({f"x{i}": Dimension.int(1, 99) for i in range(5)})
     held = SearchSpace({**box, "x0": Dimension.float(0.0, 1.0).held(0.3)})
-    kinds = SearchSpace({**box, "kind": kind})
+    few = SearchSpace({**{f"x{i}": unit for i in range(4)}, "kind": kind})
     for known, space in (
         (observe(X[:, :4], y), unit_box(4)),
-        (observe(kinds.snap(np.column_stack([X, X[:, 0]])), y), kinds),
+        (observe(few.snap(X), y), few),
         (observe(X, y, constraints=X[:, :1] + 2.0), unit_box(5)),
         (observe(levels.snap(X), y), levels),
         (observe(held.snap(X), y), held),

@@ -443,3 +443,6 @@ def test_distances_are_euclidean_with_categories_one_apart() -> None:
     Y = space.encode([{"x": 0.4, "c": "a"}])
     np.testing.assert_allclose(space.distances(X, Y), [[0.3], [math.hypot(0.1, 1.0)]])
     assert space.distances(X, np.empty((0, 2))).shape == (2, 0)
+    Y = space.encode([{"x": 0.95, "c": "a"}])
+    periodic = space.distances(X, Y, periodic=True)
+    np.testing.assert_allclose(periodic, [[0.15], [math.hypot(0.45, 1.0)]])

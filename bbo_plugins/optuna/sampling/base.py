@@ -390,8 +390,11 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
 
         It needs the observations of the start-up. Where most evaluations fail, that many may never
         come; then two do, as soon as there are twice as many points in all: the failed ones teach
-        the model where not to look.
+        the model where not to look. It waits for a first feasible point, too, if all others violate
+        a constraint by the same value, which says nothing of where to look.
         """
+        if observations.lacks_direction:
+            return False
         n_failed = 0 if observations.failed is None else len(observations.failed)
         n = len(observations.y)
         is_stuck = n >= _FEWEST_OBSERVATIONS and n + n_failed >= 2 * self._n_startup_trials
@@ -400,10 +403,12 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
     def _design_point(self, snapshot: Snapshot) -> FloatArray:
         """Return the trial's place (d,) in the space-filling design, which no other trial has.
 
-        Once as many points have failed as the start-up has, the design has no order.
+        Once as many points have failed as the start-up has, or are infeasible without a direction,
+        the design has no order.
         """
         observations = snapshot.observations
         failed = () if observations.failed is None else observations.failed
+        n_useless = len(failed) + (len(observations.y) if observations.lacks_direction else 0)
         sequence, index = divmod(snapshot.configuration, SEQUENCE_LENGTH)
         return design_point(
             snapshot.space,
@@ -411,7 +416,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             [*observations.X, *observations.pending, *failed],
             shift=_generator(self._seed, sequence, _SHIFT),
             rng=_generator(self._seed, snapshot.configuration, _REDRAW),
-            irregular=len(failed) >= max(self._n_startup_trials, 1),
+            irregular=n_useless >= max(self._n_startup_trials, 1),
         )
 
     def _suggest_apart(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:

@@ -35,7 +35,8 @@ def design_point(
     point that is taken is replaced by one that is not, as long as there is one.
 
     The first points of the sequence lie on a few lines, between which all that is valid may lie. An
-    irregular point is the one of several random points that is furthest from those taken.
+    irregular point is the one of several random points that is furthest from those taken. Its
+    distances are periodic: otherwise it would be near the ends of most ranges.
 
     Args:
         space: The d parameters.
@@ -50,7 +51,7 @@ def design_point(
     """
     if irregular and space.size is None and len(taken):
         draws = space.snap(rng.random((_N_DRAWS, len(space))))
-        gaps = space.distances(draws, np.stack(taken)).min(axis=1)
+        gaps = space.distances(draws, np.stack(taken), periodic=True).min(axis=1)
         furthest: FloatArray = draws[np.argmax(gaps)]
         return furthest
     point = shifted_sobol(index + 1, len(space), shift)[index:]

@@ -433,7 +433,9 @@ def _is_number(value: object) -> bool:
 def constraint_table(trials: Sequence[TrialRow]) -> tuple[tuple[str, ...], FloatArray]:
     """Return the names of all constraints and their values (n, m), NaN where missing.
 
-    Beyond :data:`MAX_CONSTRAINTS`, the largest value of those reported least stands for them.
+    Beyond :data:`MAX_CONSTRAINTS`, the largest value of those reported least stands for them. A
+    constraint that is never reported as met is reported where it is violated only. So a feasible
+    trial without it meets it. By how much is not known: it counts as minus the least violation.
     """
     names = _constraint_names(trials)
     table = np.full((len(trials), len(names)), np.nan)
@@ -447,6 +449,10 @@ def constraint_table(trials: Sequence[TrialRow]) -> tuple[tuple[str, ...], Float
         # An infinite value becomes the largest finite magnitude, at least 1, and keeps its sign.
         bound = max((abs(value) for value in values if math.isfinite(value)), default=1.0)
         table[:, column] = np.clip(values, -max(bound, 1.0), max(bound, 1.0))
+    feasible = np.array(are_feasible(trials), dtype=np.bool_)
+    for reported in table.T:
+        if not (reported <= 0.0).any():
+            reported[np.isnan(reported) & feasible] = -np.nanmin(reported)
     return names, table
 
 
@@ -463,12 +469,13 @@ def _constraint_names(trials: Sequence[TrialRow]) -> tuple[str, ...]:
 def are_feasible(trials: Sequence[TrialRow]) -> list[bool]:
     """Return which of these trials are complete and violate no constraint.
 
-    If any trial reports constraints, one that reports none is not known to be feasible.
+    If any trial reports that it meets a constraint, one that reports none is not known to be
+    feasible. Otherwise they are reported where they are violated only.
     """
-    constrained = any(trial.constraints for trial in trials)
+    are_met = any(value <= 0.0 for trial in trials for value in trial.constraints.values())
     return [
         trial.complete
-        and bool(trial.constraints) >= constrained
+        and bool(trial.constraints) >= are_met
         and not any(value > 0.0 for value in trial.constraints.values())
         for trial in trials
     ]

@@ -44,6 +44,44 @@ def test_constraints_are_honored(make: Callable[..., ModelSampler], form: str) -
     assert sum(late) >= 0.6 * len(late)
 
 
+@pytest.mark.parametrize("make", [UHEBOSampler, GOUCBSampler, BBOSampler])
+def test_a_constraint_may_be_reported_only_where_it_is_violated(
+    make: Callable[..., ModelSampler],
+) -> None:
+    """As Optuna does, a trial that reports none is taken for feasible then."""
+    if not hasattr(optuna.Trial, "set_constraint"):
+        pytest.skip("this Optuna has no Trial.set_constraint")
+    study = optuna.create_study(sampler=make(seed=0))
+
+    def objective(trial: optuna.Trial) -> float:
+        x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
+        if x + y < 0.6:
+            trial.set_constraint("sum", 0.6 - x - y)
+        return (x - 0.2) ** 2 + (y - 0.2) ** 2
+
+    study.optimize(objective, n_trials=30)
+    assert study.best_value < 0.0205  # 0.02 at the border
+
+
+def test_all_trials_violate_a_constraint_by_the_same_value() -> None:
+    """The search goes on with the start-up's points until one is feasible; none is a corner."""
+    value = [1.0]
+    study = optuna.create_study(sampler=BBOSampler(constraints_func=lambda _: value, seed=0))
+
+    def tell(n: int) -> list[list[float]]:
+        for _ in range(n):
+            study.tell(trial := study.ask(), sum(trial.suggest_float(x, 0.0, 1.0) for x in "xyz"))
+        return [list(trial.params.values()) for trial in study.trials[-n:]]
+
+    points = tell(30)
+    assert all(0.0 < coordinate < 1.0 for x in points for coordinate in x)
+    assert len({tuple(x) for x in points}) == 30
+    value[0] = -1.0
+    tell(2)
+    proposals = [Proposal.from_attributes(trial.system_attrs) for trial in study.trials]
+    assert [bool(one and one.fits) for one in proposals] == [False] * 31 + [True]
+
+
 def test_constraints_of_pruned_and_failed_trials() -> None:
     """Pruned trials have constraints, failed ones do not."""
     study = optuna.create_study(sampler=UHEBOSampler(constraints_func=lambda _: [1]))

@@ -37,6 +37,20 @@ def test_seeds_shift_the_design() -> None:
     assert not np.allclose(point(BOX, 0, 3, ()), point(BOX, 1, 3, ()))
 
 
+def test_irregular_points_are_apart_but_not_at_the_borders() -> None:
+    """A fifth of the coordinates of random points are within a tenth of a border."""
+    space = SearchSpace({str(i): Dimension.float(0.0, 1.0) for i in range(6)})
+    taken = [*np.random.default_rng(0).random((10, 6))]
+    for i in range(60):
+        shift, rng = np.random.default_rng(0), np.random.default_rng([1, i])
+        taken.append(design_point(space, i, taken, shift=shift, rng=rng, irregular=True))
+    X = np.array(taken[10:])
+    assert np.mean((X < 0.1) | (X > 0.9)) < 0.25
+    gaps = space.distances(X, X) + np.eye(60)
+    drawn = np.random.default_rng(2).random((60, 6))
+    assert gaps.min() > (space.distances(drawn, drawn) + np.eye(60)).min()
+
+
 def test_finite_spaces_are_used_up_first() -> None:
     """Points do not repeat while there are others; then they may."""
     for space, n in (
