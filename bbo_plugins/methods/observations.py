@@ -32,6 +32,7 @@ _ENOUGH_REPEATS = 3
 _N_USUAL = 10  # values that say what is usual
 _FAR_WORSE = 30.0  # robust standard deviations below their median
 _SHARED = 3  # evaluations with the same value, from which on it is none of them
+_GAP = 1.0  # robust standard deviations between a shared worst value and the next better one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,11 +359,12 @@ def failures_with_value(
 ) -> NDArray[np.bool_]:
     """Return which evaluations count as failed although they have a value, shape (n,).
 
-    Those with an infinitely bad value do, and those whose values are far worse than usual:
-    penalties of invalid settings, losses of trainings that diverged. A model of all values would
-    bend for what no search wants. With several objectives all of them must be far worse, as the
-    best value of one may have the worst of another. What is usual is asked of the points with the
-    same active parameters, as a branch may be far worse than another one until it is tuned.
+    Those with an infinitely bad value do, and those whose values are far worse than usual, or
+    shared and worse than all others by a gap: penalties of invalid settings, losses of trainings
+    that diverged. A model of all values would bend for what no search wants. With several
+    objectives this must hold for all of them, as the best value of one may have the worst of
+    another. What is usual is asked of the points with the same active parameters, as a branch may
+    be far worse than another one until it is tuned.
 
     Args:
         X: Evaluated points of the unit cube, shape (n, d).
@@ -384,7 +386,8 @@ def _are_far_worse(X: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
     """Return which values ``y`` (n,) at ``X`` (n, d), maximized, are far worse than usual.
 
     Usual are the values at a few points far apart, as a search gathers its points near the best. A
-    value that several evaluations share is none of them, as it may be a penalty.
+    value that several evaluations share is none of them, as it may be a penalty. It is one if it is
+    the worst of those that are not far worse, at several points, with a gap to all better ones.
     """
     _, index, counts = np.unique(y, return_inverse=True, return_counts=True)
     known = np.flatnonzero(np.isfinite(y) & (counts[index] < _SHARED))
@@ -395,6 +398,11 @@ def _are_far_worse(X: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
         median = np.median(usual)
         deviation = MAD_TO_STD * np.median(np.abs(usual - median))
         is_far: NDArray[np.bool_] = y < median - _FAR_WORSE * deviation
+        rest = y[np.isfinite(y) & ~is_far]
+        worst = rest.min()
+        gap = rest[rest > worst].min(initial=np.inf) - worst
+        if gap > _GAP * deviation and len(np.unique(X[y == worst], axis=0)) >= _SHARED:
+            is_far |= y == worst
     return is_far
 
 

@@ -164,6 +164,30 @@ def test_penalties_of_two_sizes_are_failures() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "at, value, is_failure",
+    [
+        ((3, 7, 20), -4.5, True),
+        ((3, 7), -4.5, False),  # it may be chance
+        ((3, 7, 20), -2.5, False),  # no gap
+        ((3, 7, 20), 4.5, False),
+    ],
+)
+def test_a_smaller_penalty_is_a_failure(at: list[int], value: float, is_failure: bool) -> None:
+    """It is if three points share it, if all others are better, and by a gap."""
+    values = np.clip(ORDINARY, -2.2, 2.2)
+    values[[11, 12, 13]] = values[11]
+    values[list(at)] = value
+    expected = np.zeros(30, dtype=bool)
+    expected[list(at)] = is_failure
+    np.testing.assert_array_equal(_failures(values), expected)
+    X = PLACES.copy()
+    X[20] = X[7]
+    assert not _failures(values, X).any()  # no three points
+    values[25], expected[25] = -1e6, True
+    np.testing.assert_array_equal(_failures(values), expected)
+
+
 def test_few_values_do_not_say_what_is_usual() -> None:
     """Below ten that are finite and not shared, only an infinitely bad one is a failure."""
     values = np.concatenate([ORDINARY[:9], [[-1e6]]])
