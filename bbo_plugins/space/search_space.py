@@ -220,8 +220,8 @@ class SearchSpace:
         squares = np.zeros((len(X), len(Y)))  # no array of n x m x d numbers
         for x, y, n_categories in zip(X.T, Y.T, self.n_categories.tolist(), strict=True):
             gaps = np.abs(x[:, None] - y)
-            if periodic:
-                gaps = np.minimum(gaps, 1.0 - gaps) if not n_categories else gaps
+            if periodic and not n_categories:
+                gaps = np.minimum(gaps, 1.0 - gaps)
             squares += gaps != 0.0 if n_categories else np.square(gaps, out=gaps)
         return np.sqrt(squares)
 
