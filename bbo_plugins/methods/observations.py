@@ -56,7 +56,8 @@ class Observations:
             less far, 1 at the end, shape (n,); None if that is not known.
         n_beside: How many others were pending when each point was suggested, shape (n,), or None
             for none.
-        n_left_out: How many more points were evaluated, which are too many to be modeled.
+        n_left_out: How many more points were evaluated, which are not to be modeled.
+        repeats_agreed: Whether repeats agree if these are counted, see :meth:`repeats_agree`.
 
     Raises:
         ValueError: The shapes disagree or a target is not finite.
@@ -73,6 +74,7 @@ class Observations:
     progress: FloatArray | None = None
     n_beside: IntArray | None = None
     n_left_out: int = 0
+    repeats_agreed: bool = False
 
     def __post_init__(self) -> None:
         """Check shapes and finiteness."""
@@ -142,8 +144,8 @@ class Observations:
         Three repeats are enough, as values may be equal by accident; one where parameters are
         conditional. Pruned trials do not count. Known noise is noise.
         """
-        if self.has_known_noise:
-            return False
+        if self.has_known_noise or self.repeats_agreed:
+            return self.repeats_agreed
         final = self.complete if self.has_value is None else self.complete & self.has_value
         keys = [row.tobytes() for row in self.X[final]]
         n_points, n_pairs = len(set(keys)), len(set(zip(keys, self.y[final], strict=True)))

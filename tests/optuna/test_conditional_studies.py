@@ -7,23 +7,27 @@ import math
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import optuna
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.samplers import PartialFixedSampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 from bbo_plugins.optuna import BBOSampler, BILBOSampler, GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna.study.attributes import Proposal
 from tests.optuna.studies import params_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hypothesis.strategies import DrawFn
+    from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
-    from optuna.trial import Trial
+    from optuna.trial import FrozenTrial, Trial
 
 
 SAMPLERS: dict[str, Callable[..., BaseSampler]] = {
@@ -122,6 +126,63 @@ def test_branches_that_look_bad_are_visited(name: str) -> None:
     assert kinds.count("sharp") >= 6
     assert kinds.count("bad") >= 3
     assert study.best_value < 0.3
+
+
+@pytest.mark.parametrize("n_inside", [4, 5])
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_visit_models_a_branch_alone_from_five_values_on(name: str, n_inside: int) -> None:
+    """Then the values of other branches do not count, and no fit is kept for a model of all."""
+
+    def suggestion(stretch: float) -> FrozenTrial:
+        """Suggest the 41st trial, with the values of the branches "a" and "b" stretched."""
+        study = optuna.create_study(sampler=small_sampler(name))
+        for number, (x, y) in enumerate(np.random.default_rng(0).random((40, 2)).tolist()):
+            kind = "c" if number < n_inside else "ab"[number % 2]
+            value = (x - {"a": 0.2, "b": 0.5, "c": 0.8}[kind]) ** 2
+            params: dict[str, Any] = {"kind": kind, "x": x}
+            if kind != "b":
+                params["y"] = y
+                value += 2.0 * (y - 0.3) ** 2
+            study.add_trial(
+                optuna.create_trial(
+                    value=value if kind == "c" else stretch * value,
+                    params=params,
+                    distributions={key: distributions[key] for key in params},
+                )
+            )
+        trial = study.ask()
+        assert trial.suggest_categorical("kind", list("abc")) == "c"
+        trial.suggest_float("x", 0.0, 1.0)
+        trial.suggest_float("y", 0.0, 1.0)
+        return study.trials[-1]
+
+    distributions: dict[str, BaseDistribution] = {
+        "kind": CategoricalDistribution(list("abc")),
+        "x": FloatDistribution(0.0, 1.0),
+        "y": FloatDistribution(0.0, 1.0),
+    }
+    plain, stretched = suggestion(1.0), suggestion(3.0)
+    is_alone = n_inside == 5
+    assert (plain.params == stretched.params) == is_alone
+    proposal = Proposal.from_attributes(plain.system_attrs)
+    assert proposal is not None
+    assert bool(proposal.fits) != is_alone
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_visit_repeats_nothing_if_repeats_agreed_in_another_branch(name: str) -> None:
+    """A model of one branch alone knows of no noise what a model of all would."""
+
+    def objective(trial: Trial) -> float:
+        kind = trial.suggest_categorical("kind", "abcd")
+        value = (trial.suggest_int("n", 0, 9) - 3) ** 2 / 81.0
+        if kind != "d":
+            value += (trial.suggest_int(f"m_{kind}", 0, 4) - 2) ** 2 / 16.0
+        return value + "abdc".index(kind)
+
+    study = optuna.create_study(sampler=small_sampler(name))
+    study.optimize(objective, n_trials=80)
+    assert len({tuple(trial.params.items()) for trial in study.trials}) >= 79
 
 
 @pytest.mark.parametrize("is_known", [False, True])

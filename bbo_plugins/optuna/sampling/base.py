@@ -116,6 +116,10 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
             rng: Generator of this trial's random numbers.
         """
 
+    def _attempt(self, snapshot: SnapshotT, rng: np.random.Generator) -> SuggestionT:
+        """Suggest the next trial, or what its number makes of it."""
+        return self._suggest(snapshot, rng)
+
     @abstractmethod
     def _suggest_apart(self, snapshot: SnapshotT, rng: np.random.Generator) -> SuggestionT:
         """Suggest what no other trial does, after all attempts have met those of others."""
@@ -225,7 +229,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         for attempt in range(_MAX_ATTEMPTS + 1):
             rng = model_generator(self._draw_seed, trial.number, attempt)
             if attempt < _MAX_ATTEMPTS:
-                suggestion = self._suggest(snapshot, rng)
+                suggestion = self._attempt(snapshot, rng)
             else:  # workers in step come to the same points again and again
                 _logger.debug("%s: trial %d makes way for others.", self, trial.number)
                 suggestion = self._suggest_apart(snapshot, rng)
@@ -378,12 +382,14 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         store_proposal(study, trial, Proposal.of(params, snapshot.distributions))
         return params
 
-    def _sample_by_model(
-        self, study: Study, trial: FrozenTrial, snapshot: Snapshot
-    ) -> dict[str, Any]:
-        if snapshot.space.is_conditional:
-            snapshot = visiting(snapshot, deterministic=self.model_options.deterministic)
-        return super()._sample_by_model(study, trial, snapshot)
+    def _attempt(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+        if not snapshot.space.is_conditional:
+            return super()._attempt(snapshot, rng)
+        visit = visiting(snapshot, deterministic=self.model_options.deterministic)
+        suggestion = super()._attempt(visit, rng)
+        is_joint = len(visit.observations.y) == len(snapshot.observations.y)
+        # What fits one branch is no start for a model of all.
+        return suggestion if is_joint else replace(suggestion, warm_starts=())
 
     def _is_started(self, observations: Observations) -> bool:
         """Return whether the model takes over.

@@ -4,8 +4,10 @@ Which branch is best can look decided after a few trials of each, when the other
 their own parameters. In every fifth trial, therefore, one parent that exists everywhere is held at
 the value that was tried least, as a user may hold it, if that is clearly less than its share. The
 model then suggests the other parameters, and what counts is the best that is known in that branch.
-A value all of whose trials have failed or are infeasible is not visited again. Nor is one of which
-all points have been tried, if no point is to be tried twice.
+With five values or more it is a model of the branch alone: where branches share parameters, one may
+be far sharper than another, and a model of both has one scale. A value all of whose trials have
+failed or are infeasible is not visited again. Nor is one of which all points have been tried, if no
+point is to be tried twice.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 _EVERY = 5  # trials; prime to the turns of models, so that all of them make visits
 _LEAST_SHARE = 0.5  # of an even share of the trials, below which a value is visited
 _MAX_VISITED = 16  # values of a parent that are visited, at the start-up and later
+_LEAST_ALONE = 5  # values in a branch that are modeled without the others
 _MAX_FUTILE = 3  # trials of a value after which it is given up, if none is feasible with a value
 
 
@@ -46,17 +49,36 @@ def with_balanced_parents(space: SearchSpace, point: FloatArray, taken: FloatArr
 def visiting(snapshot: Snapshot, *, deterministic: bool) -> Snapshot:
     """Return the snapshot, with a parent held at its least tried value if it is the turn.
 
+    If there are enough values in that branch, they are the only ones, and there are no fits.
+
     Args:
         snapshot: The study, of a conditional space.
         deterministic: Whether the objective is known to be free of noise.
     """
+    branch = _branch_of_turn(snapshot, deterministic=deterministic)
+    if branch is None:
+        return snapshot
+    held = [axis.held_at is not None for axis in branch.dimensions]
+    known = snapshot.observations
+    rows = np.flatnonzero((branch.snap(known.X) == known.X)[:, held].all(axis=1))
+    if len(known.take(rows).valued.y) < _LEAST_ALONE:
+        return replace(snapshot, space=branch)
+    alone = tuple(
+        replace(one.take(rows), repeats_agreed=one.repeats_agree(snapshot.space))
+        for one in snapshot.objectives
+    )
+    return replace(snapshot, space=branch, objectives=alone, fits={})
+
+
+def _branch_of_turn(snapshot: Snapshot, *, deterministic: bool) -> SearchSpace | None:
+    """Return the space with a parent held at its least tried value; None if none is visited."""
     space, observations = snapshot.space, snapshot.observations
     if snapshot.configuration % _EVERY:
-        return snapshot
+        return None
     X = np.concatenate([observations.X, observations.pending, observations.still_failed])
     useful = observations.X[observations.eligible]
     unrepeated = deterministic or all(one.repeats_agree(space) for one in snapshot.objectives)
-    least, visited = _LEAST_SHARE, space
+    least, visited = _LEAST_SHARE, None
     for column in space.parents.tolist():
         name, dimension = space.names[column], space.dimensions[column]
         n = dimension.n_levels or 0
@@ -76,7 +98,7 @@ def visiting(snapshot: Snapshot, *, deterministic: bool) -> Snapshot:
             if not (unrepeated and _is_exhausted(branch, X, snapshot.configuration)):
                 least, visited = share, branch
                 break
-    return snapshot if visited is space else replace(snapshot, space=visited)
+    return visited
 
 
 def _is_exhausted(branch: SearchSpace, X: FloatArray, seed: int) -> bool:
