@@ -37,6 +37,7 @@ from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, first_trials,
 from bbo_plugins.optuna.study.parameters import ParameterLearner, Parameters, is_in_range
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from optuna.storages import BaseStorage
 
     from bbo_plugins.space.dimension import FloatArray
@@ -435,7 +436,9 @@ def constraint_table(trials: Sequence[TrialRow]) -> tuple[tuple[str, ...], Float
 
     Beyond :data:`MAX_CONSTRAINTS`, the largest value of those reported least stands for them. A
     constraint that is never reported as met is reported where it is violated only. So a feasible
-    trial without it meets it. By how much is not known: it counts as minus the least violation.
+    trial without it meets it. By how much is not known: it counts as minus the least violation. A
+    branch where no trial reports a constraint that is met elsewhere does not have it: its feasible
+    trials count as the median of the values that meet it.
     """
     names = _constraint_names(trials)
     table = np.full((len(trials), len(names)), np.nan)
@@ -451,9 +454,22 @@ def constraint_table(trials: Sequence[TrialRow]) -> tuple[tuple[str, ...], Float
         table[:, column] = np.clip(values, -max(bound, 1.0), max(bound, 1.0))
     feasible = np.array(are_feasible(trials), dtype=np.bool_)
     for reported in table.T:
-        if not (reported <= 0.0).any():
-            reported[np.isnan(reported) & feasible] = -np.nanmin(reported)
+        missing, met = np.isnan(reported), reported[reported <= 0.0]
+        if len(met):
+            has_it = _share_parameters(trials, ~missing)
+            reported[feasible & ~has_it] = np.median(met)
+        else:
+            reported[missing & feasible] = -np.nanmin(reported)
     return names, table
+
+
+def _share_parameters(trials: Sequence[TrialRow], rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which trials have the same parameters as one of those at ``rows`` (n,), shape (n,)."""
+    if rows.all():
+        return rows
+    branches = [frozenset(trial.params) for trial in trials]
+    found = {branch for branch, is_one in zip(branches, rows, strict=True) if is_one}
+    return np.array([branch in found for branch in branches], dtype=np.bool_)
 
 
 def _constraint_names(trials: Sequence[TrialRow]) -> tuple[str, ...]:
@@ -470,14 +486,18 @@ def are_feasible(trials: Sequence[TrialRow]) -> list[bool]:
     """Return which of these trials are complete and violate no constraint.
 
     If any trial reports that it meets a constraint, one that reports none is not known to be
-    feasible. Otherwise they are reported where they are violated only.
+    feasible, unless no trial with the same parameters reports any: then its branch has none. If
+    none is met, they are reported where they are violated only.
     """
-    are_met = any(value <= 0.0 for trial in trials for value in trial.constraints.values())
+    unknown = np.zeros(len(trials), dtype=np.bool_)
+    if any(value <= 0.0 for trial in trials for value in trial.constraints.values()):
+        reports = np.array([bool(trial.constraints) for trial in trials], dtype=np.bool_)
+        unknown = _share_parameters(trials, reports) & ~reports
     return [
         trial.complete
-        and bool(trial.constraints) >= are_met
+        and not is_unknown
         and not any(value > 0.0 for value in trial.constraints.values())
-        for trial in trials
+        for trial, is_unknown in zip(trials, unknown.tolist(), strict=True)
     ]
 
 

@@ -63,6 +63,27 @@ def test_a_constraint_may_be_reported_only_where_it_is_violated(
     assert study.best_value < 0.0205  # 0.02 at the border
 
 
+@pytest.mark.parametrize("make", [UHEBOSampler, GOUCBSampler, BBOSampler])
+def test_a_constraint_may_be_reported_in_some_branches_only(
+    make: Callable[..., ModelSampler],
+) -> None:
+    """A branch without constraints, here that of the optimum, is searched like any other."""
+    if not hasattr(optuna.Trial, "set_constraint"):
+        pytest.skip("this Optuna has no Trial.set_constraint")
+
+    def objective(trial: optuna.Trial) -> float:
+        x = trial.suggest_float("x", 0.0, 1.0)
+        if trial.suggest_categorical("branch", ["free", "bound"]) == "free":
+            return (x - 0.31) ** 2 + (trial.suggest_float("u", 0.0, 1.0) - 0.62) ** 2
+        y = trial.suggest_float("y", 0.0, 1.0)
+        trial.set_constraint("y is large", 0.5 - y)
+        return 0.1 + (x - 0.7) ** 2 + y**2
+
+    study = optuna.create_study(sampler=make(seed=0))
+    study.optimize(objective, n_trials=30)
+    assert study.best_value < 1e-6
+
+
 def test_all_trials_violate_a_constraint_by_the_same_value() -> None:
     """The search goes on with the start-up's points until one is feasible; none is a corner."""
     value = [1.0]
