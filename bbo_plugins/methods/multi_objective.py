@@ -287,4 +287,6 @@ def combine(objectives: Sequence[Observations], rng: np.random.Generator) -> Obs
         slopes = scale * (_AUGMENTATION + (shortfall == largest[:, None]))
         slopes *= np.column_stack([transform.derivative(one.y) for transform, one in of_objective])
         noise = np.sum([*map(transformed_noise, known, slopes.T)], axis=0)
-    return replace(objectives[0], y=y, noise_variance=noise)
+    agreed = [one.repeats_agreed for one in objectives if one.repeats_agreed is not None]
+    repeats_agreed = all(agreed) if agreed else None
+    return replace(objectives[0], y=y, noise_variance=noise, repeats_agreed=repeats_agreed)

@@ -18,7 +18,7 @@ from bbo_plugins.gp.targets import MAD_TO_STD
 from bbo_plugins.methods.learning_curves import predict_finals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -57,7 +57,8 @@ class Observations:
         n_beside: How many others were pending when each point was suggested, shape (n,), or None
             for none.
         n_left_out: How many more points were evaluated, which are not to be modeled.
-        repeats_agreed: Whether repeats agree if these are counted, see :meth:`repeats_agree`.
+        repeats_agreed: Whether repeats agree in the whole study, of which these observations are a
+            part; None if they are all, and tell it.
 
     Raises:
         ValueError: The shapes disagree or a target is not finite.
@@ -74,7 +75,7 @@ class Observations:
     progress: FloatArray | None = None
     n_beside: IntArray | None = None
     n_left_out: int = 0
-    repeats_agreed: bool = False
+    repeats_agreed: bool | None = None
 
     def __post_init__(self) -> None:
         """Check shapes and finiteness."""
@@ -144,8 +145,10 @@ class Observations:
         Three repeats are enough, as values may be equal by accident; one where parameters are
         conditional. Pruned trials do not count. Known noise is noise.
         """
-        if self.has_known_noise or self.repeats_agreed:
+        if self.repeats_agreed is not None:
             return self.repeats_agreed
+        if self.has_known_noise:
+            return False
         final = self.complete if self.has_value is None else self.complete & self.has_value
         keys = [row.tobytes() for row in self.X[final]]
         n_points, n_pairs = len(set(keys)), len(set(zip(keys, self.y[final], strict=True)))
@@ -246,6 +249,24 @@ class Observations:
             progress=None if self.progress is None else self.progress[rows],
             n_beside=None if self.n_beside is None else self.n_beside[rows],
             n_left_out=self.n_left_out + len(self.y) - len(rows),
+        )
+
+    def part(
+        self, contains: Callable[[FloatArray], NDArray[np.bool_]], space: SearchSpace
+    ) -> Observations:
+        """Return these observations in a part of the space, but that all repeats count.
+
+        Args:
+            contains: Takes points (m, d) and returns which are in that part, shape (m,).
+            space: The search space.
+        """
+        taken, failed = self.take(np.flatnonzero(contains(self.X))), self.still_failed
+        return replace(
+            taken,
+            pending=self.pending[contains(self.pending)],
+            failed=failed[contains(failed)],
+            n_left_out=self.n_left_out,
+            repeats_agreed=self.repeats_agree(space),
         )
 
 

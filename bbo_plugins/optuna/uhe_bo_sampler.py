@@ -209,11 +209,11 @@ class UHEBOSampler(ModelSampler):
         )
 
     def _beta_of(self, snapshot: Snapshot) -> float:
-        """Return the multiplier of the standard deviation for this suggestion."""
+        """Return the multiplier of the standard deviation, in a branch that of the whole study."""
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415 - see _suggest
         from bbo_plugins.gp.likelihood import MARGINAL, name_of  # noqa: PLC0415
 
-        constant = self.model_options.beta
+        constant, snapshot = self.model_options.beta, snapshot.whole or snapshot
         if self._horizon is None or self._beta != _BILEVEL:
             return constant
         if self._horizon.phi is not None:

@@ -110,6 +110,28 @@ def test_repeats_agree_once_three_had_the_same_value() -> None:
     assert agree([1.0] * 4, [0] * 4, noise_variance=np.zeros(4))
 
 
+def test_a_part_has_its_own_points_and_the_repeats_of_all() -> None:
+    """Evaluated, pending and failed points of the part; repeats elsewhere tell of noise there."""
+    box = unit_box(1)
+
+    def part(points: Sequence[float], values: Sequence[float]) -> Observations:
+        X = np.array(points)[:, None]
+        pending, failed = np.array([[0.3], [0.8]]), np.array([[0.9], [0.4]])
+        known = observe(X, values, pending=pending, failed=failed)
+        return known.part(lambda places: places[:, 0] < 0.5, box)
+
+    agreed = part([0.1, 0.7, 0.7, 0.7, 0.7, 0.2], [1.0, 2.0, 2.0, 2.0, 2.0, 3.0])
+    assert agreed.X.tolist() == [[0.1], [0.2]]
+    assert agreed.y.tolist() == [1.0, 3.0]
+    assert agreed.pending.tolist() == [[0.3]]
+    assert agreed.still_failed.tolist() == [[0.4]]
+    assert agreed.n_left_out == 0
+    assert agreed.repeats_agree(box)
+    assert not part([0.1, 0.1, 0.1, 0.1, 0.7, 0.7], [1.0, 1.0, 1.0, 1.0, 2.0, 3.0]).repeats_agree(
+        box
+    )
+
+
 # ------------------------------------------------------------------------ values that are failures
 
 ORDINARY = np.random.default_rng(3).normal(size=(30, 1))  # nothing beyond 3 standard deviations

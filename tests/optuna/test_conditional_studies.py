@@ -16,6 +16,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.samplers import PartialFixedSampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, BILBOSampler, GOUCBSampler, UHEBOSampler
 from bbo_plugins.optuna.study.attributes import Proposal
@@ -128,45 +129,86 @@ def test_branches_that_look_bad_are_visited(name: str) -> None:
     assert study.best_value < 0.3
 
 
-@pytest.mark.parametrize("n_inside", [4, 5])
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_a_visit_models_a_branch_alone_from_five_values_on(name: str, n_inside: int) -> None:
-    """Then the values of other branches do not count, and no fit is kept for a model of all."""
+KINDS = list("abc")
+DISTRIBUTIONS: dict[str, BaseDistribution] = {
+    "kind": CategoricalDistribution(KINDS),
+    "x": FloatDistribution(0.0, 1.0),
+    "y": FloatDistribution(0.0, 1.0),
+}
 
-    def suggestion(stretch: float) -> FrozenTrial:
-        """Suggest the 41st trial, with the values of the branches "a" and "b" stretched."""
-        study = optuna.create_study(sampler=small_sampler(name))
-        for number, (x, y) in enumerate(np.random.default_rng(0).random((40, 2)).tolist()):
-            kind = "c" if number < n_inside else "ab"[number % 2]
-            value = (x - {"a": 0.2, "b": 0.5, "c": 0.8}[kind]) ** 2
-            params: dict[str, Any] = {"kind": kind, "x": x}
-            if kind != "b":
-                params["y"] = y
-                value += 2.0 * (y - 0.3) ** 2
-            study.add_trial(
-                optuna.create_trial(
-                    value=value if kind == "c" else stretch * value,
-                    params=params,
-                    distributions={key: distributions[key] for key in params},
-                )
+
+def _visit(
+    sampler: BaseSampler,
+    n_inside: int,
+    *,
+    stretch: float = 1.0,
+    n_failed: int = 0,
+    n_objectives: int = 1,
+) -> FrozenTrial:
+    """Suggest the 41st trial, which visits the branch "c" that was tried least.
+
+    Args:
+        sampler: The sampler.
+        n_inside: Values in the branch, where one more trial has failed.
+        stretch: Factor of the last objective's values in the branches "a" and "b".
+        n_failed: How many trials have failed there.
+        n_objectives: The objectives of the study.
+    """
+    study = optuna.create_study(directions=["minimize"] * n_objectives, sampler=sampler)
+    for number, (x, y) in enumerate(np.random.default_rng(0).random((39, 2)).tolist()):
+        kind = "c" if number <= n_inside else "ab"[number % 2]
+        value = (x - {"a": 0.2, "b": 0.5, "c": 0.8}[kind]) ** 2
+        params: dict[str, Any] = {"kind": kind, "x": x}
+        if kind != "b":
+            params["y"] = y
+            value += 2.0 * (y - 0.3) ** 2
+        values = [value + j * x for j in range(n_objectives)]
+        values[-1] *= 1.0 if kind == "c" else stretch
+        has_failed = number == 0 or n_inside < number <= n_inside + n_failed
+        study.add_trial(
+            optuna.create_trial(
+                state=TrialState.FAIL if has_failed else TrialState.COMPLETE,
+                values=None if has_failed else values,
+                params=params,
+                distributions={key: DISTRIBUTIONS[key] for key in params},
             )
-        trial = study.ask()
-        assert trial.suggest_categorical("kind", list("abc")) == "c"
-        trial.suggest_float("x", 0.0, 1.0)
-        trial.suggest_float("y", 0.0, 1.0)
-        return study.trials[-1]
+        )
+    study.enqueue_trial({"kind": "a", "x": 0.3, "y": 0.6})
+    study.tell(study.ask(DISTRIBUTIONS), [stretch * 0.2] * n_objectives)  # stores fits
+    trial = study.ask()
+    assert trial.suggest_categorical("kind", KINDS) == "c"
+    trial.suggest_float("x", 0.0, 1.0)
+    trial.suggest_float("y", 0.0, 1.0)
+    return study.trials[-1]
 
-    distributions: dict[str, BaseDistribution] = {
-        "kind": CategoricalDistribution(list("abc")),
-        "x": FloatDistribution(0.0, 1.0),
-        "y": FloatDistribution(0.0, 1.0),
-    }
-    plain, stretched = suggestion(1.0), suggestion(3.0)
+
+@pytest.mark.parametrize("n_inside", [4, 5])
+@pytest.mark.parametrize("name, n_objectives", [*((name, 1) for name in SAMPLERS), ("bbo", 2)])
+def test_a_visit_models_a_branch_alone_from_five_values_on(
+    name: str, n_objectives: int, n_inside: int
+) -> None:
+    """Then values, failures and fits of other branches do not count, and no fit is kept."""
+    visits = [
+        _visit(small_sampler(name), n_inside, n_objectives=n_objectives, **others)
+        for others in ({}, {"stretch": 3.0}, {"n_failed": 25})
+    ]
     is_alone = n_inside == 5
-    assert (plain.params == stretched.params) == is_alone
-    proposal = Proposal.from_attributes(plain.system_attrs)
+    assert [visit.params == visits[0].params for visit in visits[1:]] == [is_alone] * 2
+    proposal = Proposal.from_attributes(visits[0].system_attrs)
     assert proposal is not None
     assert bool(proposal.fits) != is_alone
+
+
+@pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
+def test_a_visit_models_a_branch_alone_where_parameters_are_fixed() -> None:
+    """The trials of the branch, which had other values of these, count all the same."""
+    for fixed in ({"x": 0.25}, {"y": 0.75}):
+        plain, stretched = (
+            _visit(PartialFixedSampler(fixed, small_sampler("bbo")), 5, stretch=stretch)
+            for stretch in (1.0, 3.0)
+        )
+        assert plain.params == stretched.params
+        assert plain.params.items() >= fixed.items()
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

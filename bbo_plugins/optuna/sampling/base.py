@@ -117,7 +117,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         """
 
     def _attempt(self, snapshot: SnapshotT, rng: np.random.Generator) -> SuggestionT:
-        """Suggest the next trial, or what its number makes of it."""
+        """Suggest the next trial; a subclass may suggest it from a part of the study."""
         return self._suggest(snapshot, rng)
 
     @abstractmethod
@@ -387,9 +387,8 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             return super()._attempt(snapshot, rng)
         visit = visiting(snapshot, deterministic=self.model_options.deterministic)
         suggestion = super()._attempt(visit, rng)
-        is_joint = len(visit.observations.y) == len(snapshot.observations.y)
         # What fits one branch is no start for a model of all.
-        return suggestion if is_joint else replace(suggestion, warm_starts=())
+        return suggestion if visit.whole is None else replace(suggestion, warm_starts=())
 
     def _is_started(self, observations: Observations) -> bool:
         """Return whether the model takes over.

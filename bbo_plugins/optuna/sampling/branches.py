@@ -20,6 +20,8 @@ import numpy as np
 from bbo_plugins.acquisition.maximize import keys_inside, unseen_point
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
@@ -49,29 +51,38 @@ def with_balanced_parents(space: SearchSpace, point: FloatArray, taken: FloatArr
 def visiting(snapshot: Snapshot, *, deterministic: bool) -> Snapshot:
     """Return the snapshot, with a parent held at its least tried value if it is the turn.
 
-    If there are enough values in that branch, they are the only ones, and there are no fits.
+    With enough values in that branch, these trials are all that the snapshot has, and no fits.
 
     Args:
         snapshot: The study, of a conditional space.
         deterministic: Whether the objective is known to be free of noise.
     """
-    branch = _branch_of_turn(snapshot, deterministic=deterministic)
-    if branch is None:
+    visited = _branch_of_turn(snapshot, deterministic=deterministic)
+    if visited is None:
         return snapshot
-    held = [axis.held_at is not None for axis in branch.dimensions]
-    known = snapshot.observations
-    rows = np.flatnonzero((branch.snap(known.X) == known.X)[:, held].all(axis=1))
-    if len(known.take(rows).valued.y) < _LEAST_ALONE:
+    column, level = visited
+    dimension = snapshot.space.dimensions[column]
+
+    def is_inside(points: FloatArray) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = dimension.level_of(points[:, column]) == level
+        return found
+
+    branch = _held(snapshot.space, column, level)
+    alone = tuple(one.part(is_inside, snapshot.space) for one in snapshot.objectives)
+    if len(alone[0].valued.y) < _LEAST_ALONE:
         return replace(snapshot, space=branch)
-    alone = tuple(
-        replace(one.take(rows), repeats_agreed=one.repeats_agree(snapshot.space))
-        for one in snapshot.objectives
-    )
-    return replace(snapshot, space=branch, objectives=alone, fits={})
+    return replace(snapshot, space=branch, objectives=alone, fits={}, whole=snapshot)
 
 
-def _branch_of_turn(snapshot: Snapshot, *, deterministic: bool) -> SearchSpace | None:
-    """Return the space with a parent held at its least tried value; None if none is visited."""
+def _held(space: SearchSpace, column: int, level: int) -> SearchSpace:
+    """Return the space with a parent held at a level."""
+    dimension = space.dimensions[column]
+    position = dimension.position_of(np.array([level]))[0]
+    return space.held({space.names[column]: dimension.decode(position)})
+
+
+def _branch_of_turn(snapshot: Snapshot, *, deterministic: bool) -> tuple[int, int] | None:
+    """Return the column of a parent and its least tried level; None if no branch is visited."""
     space, observations = snapshot.space, snapshot.observations
     if snapshot.configuration % _EVERY:
         return None
@@ -93,10 +104,9 @@ def _branch_of_turn(snapshot: Snapshot, *, deterministic: bool) -> SearchSpace |
             share = n * float(counts[level]) / len(X)
             if share >= least or is_futile[level]:
                 break
-            position = dimension.position_of(np.array([level]))[0]
-            branch = space.held({name: dimension.decode(position)})
+            branch = _held(space, column, level)
             if not (unrepeated and _is_exhausted(branch, X, snapshot.configuration)):
-                least, visited = share, branch
+                least, visited = share, (column, level)
                 break
     return visited
 

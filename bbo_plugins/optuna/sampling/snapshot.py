@@ -141,6 +141,7 @@ class Snapshot(StudySnapshot):
         fits: JSON forms of the fits to continue, by what they were fitted by: objectives
             first, then the constraints.
         past: What suggested the other configurations, and their values.
+        whole: The snapshot of the study if this one has the trials of one branch only, else None.
     """
 
     configuration: int
@@ -148,6 +149,7 @@ class Snapshot(StudySnapshot):
     objectives: tuple[Observations, ...]
     fits: Mapping[str, tuple[Any, ...]]
     past: TrialHistory
+    whole: Snapshot | None = None
 
     @property
     def warps(self) -> Mapping[str, float]:

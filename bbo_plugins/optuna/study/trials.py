@@ -37,10 +37,9 @@ from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, first_trials,
 from bbo_plugins.optuna.study.parameters import ParameterLearner, Parameters, is_in_range
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from optuna.storages import BaseStorage
 
-    from bbo_plugins.space.dimension import FloatArray
+    from bbo_plugins.space.dimension import FloatArray, IntArray
 
 CONSTRAINTS_KEY = "constraints"  # Optuna's: a list here, or one value per "constraints:<name>"
 # Each constraint has a model of its own, and a storage may hold any number of them.
@@ -436,9 +435,9 @@ def constraint_table(trials: Sequence[TrialRow]) -> tuple[tuple[str, ...], Float
 
     Beyond :data:`MAX_CONSTRAINTS`, the largest value of those reported least stands for them. A
     constraint that is never reported as met is reported where it is violated only. So a feasible
-    trial without it meets it. By how much is not known: it counts as minus the least violation. A
-    branch where no trial reports a constraint that is met elsewhere does not have it: its feasible
-    trials count as the median of the values that meet it.
+    trial without it meets it. By how much is not known: it counts as minus the least violation. In
+    a branch where no complete trial reports that it meets what is met elsewhere, feasible trials
+    without the constraint count as the median of the values that meet it.
     """
     names = _constraint_names(trials)
     table = np.full((len(trials), len(names)), np.nan)
@@ -452,24 +451,25 @@ def constraint_table(trials: Sequence[TrialRow]) -> tuple[tuple[str, ...], Float
         # An infinite value becomes the largest finite magnitude, at least 1, and keeps its sign.
         bound = max((abs(value) for value in values if math.isfinite(value)), default=1.0)
         table[:, column] = np.clip(values, -max(bound, 1.0), max(bound, 1.0))
-    feasible = np.array(are_feasible(trials), dtype=np.bool_)
+    if not np.isnan(table).any():
+        return names, table
+    feasible, branches = np.array(are_feasible(trials), dtype=np.bool_), _branches(trials)
+    complete = np.array([trial.complete for trial in trials], dtype=np.bool_)
     for reported in table.T:
-        missing, met = np.isnan(reported), reported[reported <= 0.0]
-        if len(met):
-            has_it = _share_parameters(trials, ~missing)
-            reported[feasible & ~has_it] = np.median(met)
+        is_met = reported <= 0.0
+        missing = np.isnan(reported) & feasible & ~np.isin(branches, branches[is_met & complete])
+        if is_met.any():
+            reported[missing] = np.median(reported[is_met])
         else:
-            reported[missing & feasible] = -np.nanmin(reported)
+            reported[missing] = -np.nanmin(reported)
     return names, table
 
 
-def _share_parameters(trials: Sequence[TrialRow], rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which trials have the same parameters as one of those at ``rows`` (n,), shape (n,)."""
-    if rows.all():
-        return rows
-    branches = [frozenset(trial.params) for trial in trials]
-    found = {branch for branch, is_one in zip(branches, rows, strict=True) if is_one}
-    return np.array([branch in found for branch in branches], dtype=np.bool_)
+def _branches(trials: Sequence[TrialRow]) -> IntArray:
+    """Return the same number for trials with the same parameters, shape (n,)."""
+    numbers: dict[frozenset[str], int] = {}
+    found = [numbers.setdefault(frozenset(trial.params), len(numbers)) for trial in trials]
+    return np.array(found, dtype=np.int64)
 
 
 def _constraint_names(trials: Sequence[TrialRow]) -> tuple[str, ...]:
@@ -485,19 +485,25 @@ def _constraint_names(trials: Sequence[TrialRow]) -> tuple[str, ...]:
 def are_feasible(trials: Sequence[TrialRow]) -> list[bool]:
     """Return which of these trials are complete and violate no constraint.
 
-    If any trial reports that it meets a constraint, one that reports none is not known to be
-    feasible, unless no trial with the same parameters reports any: then its branch has none. If
-    none is met, they are reported where they are violated only.
+    If no trial reports that it meets a constraint, constraints are reported where they are violated
+    only. Otherwise they may be so, or not at all, in a branch: the trials with the same parameters.
+    A trial that reports none is feasible there if no complete one of its branch reports a
+    constraint as met, and one has been added since the first trial with constraints: before,
+    the objective may not have reported any.
     """
-    unknown = np.zeros(len(trials), dtype=np.bool_)
-    if any(value <= 0.0 for trial in trials for value in trial.constraints.values()):
-        reports = np.array([bool(trial.constraints) for trial in trials], dtype=np.bool_)
-        unknown = _share_parameters(trials, reports) & ~reports
+    known = np.array([bool(trial.constraints) for trial in trials], dtype=np.bool_)
+    is_met = [any(value <= 0.0 for value in trial.constraints.values()) for trial in trials]
+    if not any(is_met):
+        known[:] = True
+    elif not known.all():
+        branches, complete = _branches(trials), np.array([trial.complete for trial in trials])
+        numbers = np.array([trial.number for trial in trials])
+        meets = np.isin(branches, branches[complete & is_met])
+        is_late = np.isin(branches, branches[complete & (numbers > numbers[known].min())])
+        known |= is_late & ~meets
     return [
-        trial.complete
-        and not is_unknown
-        and not any(value > 0.0 for value in trial.constraints.values())
-        for trial, is_unknown in zip(trials, unknown.tolist(), strict=True)
+        trial.complete and is_known and not any(value > 0.0 for value in trial.constraints.values())
+        for trial, is_known in zip(trials, known.tolist(), strict=True)
     ]
 
 

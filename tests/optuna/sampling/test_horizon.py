@@ -12,10 +12,13 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import UHEBOSampler
+from bbo_plugins.optuna.sampling.branches import visiting
 from bbo_plugins.optuna.study.attributes import Proposal
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, STEPS, STEPS_MADE
+from tests.optuna.snapshots import ask
 from tests.optuna.studies import BOX, points, quadratic, started
 
 if TYPE_CHECKING:
@@ -154,6 +157,27 @@ def test_values_that_teach_a_constraint_only_change_no_beta() -> None:
             )
         betas.append(sampler._beta_of(_snapshot_for(study, study.ask(BOX))))
     assert betas[0] == betas[1]
+
+
+@pytest.mark.parametrize("phi", [0.3, None])
+def test_beta_of_a_branch_is_that_of_the_study(phi: float | None) -> None:
+    """Also where a visit models the branch alone, which has fewer values and no fits."""
+    sampler = _bilevel(InnerHorizon(n_outer=30, phi=phi))
+    study = optuna.create_study(sampler=sampler)
+
+    def objective(trial: optuna.Trial) -> float:
+        kind = trial.suggest_categorical("kind", ["a", "b"])
+        value = trial.suggest_float("x", 0.0, 1.0) ** 2
+        return value if kind == "a" else value + trial.suggest_float("y", 0.0, 1.0)
+
+    for kind in "a" * 6 + "b" * 19:
+        study.enqueue_trial({"kind": kind})
+    study.optimize(objective, n_trials=25)
+    trial = ask(study)
+    snapshot = sampler._read(study, trial, sampler.reader_of(study).distributions(study))
+    visit = visiting(snapshot, deterministic=False)
+    assert len(visit.observations.y) == 6
+    assert sampler._beta_of(visit) == sampler._beta_of(snapshot) != DEFAULT_OPTIONS.beta
 
 
 def _snapshot_for(study: Study, trial: optuna.Trial) -> Snapshot:
