@@ -28,12 +28,13 @@ complete one with the longest training counts, as one observation; a continuatio
 is nothing, as the point is known from the trial it is to continue.
 
 The search space has the parameters that the objective asks for now
-(:class:`~bbo_plugins.optuna.study.parameters.ParameterLearner`), each with its latest range. One
-that some complete trial lacks has a condition (:mod:`bbo_plugins.optuna.study.learned_conditions`),
-and so has one that only cut-off trials lack, at levels where no complete trial was. A cut-off trial
-that lacks another parameter has the proposed value of it; one without a proposal cannot be placed
-in the space and is left out. An infinite constraint value keeps its sign and gets the largest
-finite magnitude, so that it stays violated or satisfied.
+(:class:`~bbo_plugins.optuna.study.parameters.ParameterLearner`), each with its latest range. A
+trial outside of that is nothing. A parameter that some complete trial lacks has a condition
+(:mod:`bbo_plugins.optuna.study.learned_conditions`), and so has one that only cut-off trials lack,
+at levels where no complete trial was. A cut-off trial that lacks another parameter has the proposed
+value of it; one without a proposal cannot be placed in the space and is left out. An infinite
+constraint value keeps its sign and gets the largest finite magnitude, so that it stays violated or
+satisfied.
 """
 
 from __future__ import annotations
@@ -180,14 +181,23 @@ class PlacedTrials:
     be the same trial again. Another trial may have ended before it asked for all parameters: those
     it lacks are the proposed ones. If nothing was proposed, it has a place only if what it lacks is
     inactive there.
+
+    Args:
+        distributions: The parameters, each with its latest range.
+        conditions: Conditions of these and others.
+        clips: Whether a value that only an earlier range had is placed at the nearest end of the
+            latest one. Otherwise such a trial has no place: at the end it would be a false value.
     """
 
     def __init__(
         self,
         distributions: Mapping[str, BaseDistribution],
         conditions: Mapping[str, Condition] = MappingProxyType({}),
+        *,
+        clips: bool = False,
     ) -> None:
         """Start with no trial placed."""
+        self._clips = clips
         self.distributions = dict(distributions)
         self.space = space_of(distributions, conditions)
         self._points: dict[int, FloatArray | None] = {}  # trial number -> point, None if nowhere
@@ -207,7 +217,7 @@ class PlacedTrials:
         """
         conditions = conditions_among(distributions, conditions)
         if self.distributions != distributions:
-            return PlacedTrials(distributions, conditions)
+            return PlacedTrials(distributions, conditions, clips=self._clips)
         if conditions != self.space.conditions:
             if conditions.keys() != self.space.conditions.keys():
                 self._points, self._proposed, self._failed = {}, {}, {}
@@ -224,8 +234,8 @@ class PlacedTrials:
         """Return the trials that have a value and a place in the space, and their X (n, d)."""
         new = [trial for trial in trials if trial.number not in self._points]
         if new:
-            params = [self._params_of(trial) for trial in new]
-            points = _points(self.space, params, [trial.trial.distributions for trial in new])
+            ranges = [trial.trial.distributions if self._clips else {} for trial in new]
+            points = _points(self.space, [self._params_of(trial) for trial in new], ranges)
             self._points.update(zip([trial.number for trial in new], points, strict=True))
             self._note_proposed(new)
         known, rows = [], []

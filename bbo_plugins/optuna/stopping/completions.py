@@ -64,7 +64,7 @@ class LearnedSpace:
     def __init__(self) -> None:
         """Start without a trial."""
         self._forget()
-        self._placed = PlacedTrials({})
+        self._placed = PlacedTrials({}, clips=True)
 
     def __reduce__(self) -> tuple[type[LearnedSpace], tuple[()]]:
         """Leave everything out."""

@@ -14,7 +14,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna import UHEBOSampler
+from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
 from bbo_plugins.optuna.study.attributes import Proposal
 from tests.optuna.studies import BOX, MIXED, points, quadratic, started, warnings_in
 
@@ -180,10 +180,26 @@ def test_a_value_outside_the_range_warns_once(caplog: pytest.LogCaptureFixture) 
 
     study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
     study.optimize(objective, n_trials=30)
-    (warning,) = warnings_in(caplog)
+    left_out, warning = warnings_in(caplog)
+    assert "left out: a parameter had a value that its latest range" in left_out
     assert warning.startswith("Parameter 'low' of trial")
     for part in ("its range was FloatDistribution(high=", "warn_independent_sampling=False"):
         assert part in warning
+
+
+@pytest.mark.parametrize("name", ["uhe", "go-ucb", "bbo"])
+def test_a_range_may_be_narrowed(name: str) -> None:
+    """Trials beyond it are nothing: at its ends they would be false values."""
+    sampler = {"uhe": UHEBOSampler, "go-ucb": GOUCBSampler, "bbo": BBOSampler}[name](seed=0)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+
+    def objective(trial: optuna.Trial, low: float, high: float) -> float:
+        return sum((trial.suggest_float(x, low, high) - 0.4) ** 2 for x in "xy")
+
+    study.optimize(lambda trial: objective(trial, -10.0, 10.0), n_trials=30)
+    study.sampler = sampler
+    study.optimize(lambda trial: objective(trial, -1.0, 0.5), n_trials=15)
+    assert min(trial.values[0] for trial in study.trials[30:]) < 1e-5
 
 
 def test_notes_of_the_model_are_logged_once_per_kind(caplog: pytest.LogCaptureFixture) -> None:
