@@ -30,6 +30,7 @@ NO_ARM = -1
 LATEST_FAILED: Final = 64  # failed points that a model of values has, the latest ones
 _ENOUGH_REPEATS = 3
 _N_USUAL = 10  # values that say what is usual
+_FEW_FEASIBLE = 5  # values that say it of feasible points, if all values agree
 _FAR_WORSE = 30.0  # robust standard deviations below their median
 _SHARED = 3  # evaluations with the same value, from which on it is none of them
 _GAP = 1.0  # robust standard deviations between a shared worst value and the next better one
@@ -163,6 +164,14 @@ class Observations:
         return [column for column in self.constraints.T if np.isfinite(column).any()]
 
     @property
+    def violated(self) -> NDArray[np.bool_]:
+        """Whether each evaluated point violates a constraint, shape (n,)."""
+        if self.constraints is None:
+            return np.zeros(len(self.y), dtype=np.bool_)
+        is_violated: NDArray[np.bool_] = np.any(self.constraints > 0.0, axis=1)
+        return is_violated  # NaN, not reported, is no violation
+
+    @property
     def eligible(self) -> NDArray[np.bool_]:
         """Whether each evaluated point may be the best: complete, feasible if constrained, (n,).
 
@@ -172,16 +181,24 @@ class Observations:
         columns = self.reported_constraints
         if not columns:
             return self.complete
-        values = np.column_stack(columns)
-        violated = (values > 0.0).any(axis=1)  # NaN, not reported, is no violation
-        return self.complete & ~np.isnan(values).all(axis=1) & ~violated
+        is_unknown = np.isnan(np.column_stack(columns)).all(axis=1)
+        is_eligible: NDArray[np.bool_] = self.complete & ~is_unknown & ~self.violated
+        return is_eligible
 
     @property
     def lacks_direction(self) -> bool:
-        """Whether no point is feasible, and each constraint has the same value everywhere."""
+        """Whether nothing tells where to look.
+
+        Each constraint has the same value everywhere, and no point is feasible, or all that have a
+        value have the same one. But where most points failed, those that did not are a direction.
+        """
         columns = [column[np.isfinite(column)] for column in self.reported_constraints]
-        same = all(column.min() == column.max() for column in columns)
-        return bool(columns) and same and not self.eligible.any()
+        if not len(self.y) or any(column.min() < column.max() for column in columns):
+            return False
+        if columns and not self.eligible.any():
+            return True
+        y = self.valued.y
+        return len(y) > 1 and bool(y.min() == y.max()) and not self.mostly_failed
 
     @property
     def best_feasible(self) -> int | None:
@@ -298,11 +315,10 @@ def with_values(
         progress = _progress(curves, complete)
         y, variances = _with_predictions(objectives[0], values[:, 0], space, curves, outliers)
         values = y[:, None]
-    has_failed = failures_with_value(X, values, space.active(X))
-    is_void = np.zeros_like(has_failed)
-    if objectives[0].constraints is not None:
-        is_void[:] = has_failed & (objectives[0].constraints > 0.0).any(axis=1)
-        has_failed &= ~is_void
+    violated = objectives[0].violated
+    has_failed = failures_with_value(X, values, space.active(X), violated)
+    is_void = has_failed & violated
+    has_failed &= ~is_void
     if outliers is not None:
         is_void |= outliers & ~has_failed
     counts = ~(has_failed | is_void)
@@ -336,7 +352,12 @@ def _with_predictions(
     """
     X, complete = observations.X, observations.complete
     finals = np.where(complete & np.isfinite(values), values, np.nan)
-    failed = failures_with_value(X[complete], values[complete, None], space.active(X[complete]))
+    failed = failures_with_value(
+        X[complete],
+        values[complete, None],
+        space.active(X[complete]),
+        observations.violated[complete],
+    )
     teaches = ~complete
     teaches[complete] = ~failed & np.isfinite(values[complete])
     if outliers is not None:
@@ -378,7 +399,10 @@ def finite(values: FloatArray) -> FloatArray:
 
 
 def failures_with_value(
-    X: FloatArray, values: FloatArray, active: NDArray[np.bool_]
+    X: FloatArray,
+    values: FloatArray,
+    active: NDArray[np.bool_],
+    violated: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
     """Return which evaluations count as failed although they have a value, shape (n,).
 
@@ -387,36 +411,54 @@ def failures_with_value(
     that diverged. A model of all values would bend for what no search wants. With several
     objectives this must hold for all of them, as the best value of one may have the worst of
     another. What is usual is asked of the points with the same active parameters, as a branch may
-    be far worse than another one until it is tuned.
+    be far worse than another one until it is tuned. For feasible points it is asked of the feasible
+    ones, as far better values may be out of reach; where these are few, of all as well.
 
     Args:
         X: Evaluated points of the unit cube, shape (n, d).
         values: Their values by each of k objectives, of pruned ones those that are predicted or
             were reported last, maximized, may be infinite, shape (n, k).
         active: Which parameters are active at the points, shape (n, d).
+        violated: Which points violate a constraint, shape (n,); None for none.
     """
     failed: NDArray[np.bool_] = np.logical_or.reduce([np.isneginf(y) for y in values.T])
+    allowed = np.ones(len(X), dtype=np.bool_) if violated is None else ~violated
     branches = np.zeros(len(X), dtype=np.int64)
     if not active.all():
         branches = np.unique(active, axis=0, return_inverse=True)[1].reshape(len(X))
     for branch in range(int(branches.max(initial=-1)) + 1):
         rows = branches == branch
-        failed[rows] |= np.logical_and.reduce([_are_far_worse(X[rows], y[rows]) for y in values.T])
+        is_far = _are_all_far_worse(X, values, rows)
+        feasible = rows & allowed
+        if feasible.any() and not allowed[rows].all():
+            by_few = _are_all_far_worse(X, values, feasible, least=_FEW_FEASIBLE) & is_far
+            is_far[feasible] = (by_few | _are_all_far_worse(X, values, feasible))[feasible]
+        failed |= is_far
     return failed
 
 
-def _are_far_worse(X: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
+def _are_all_far_worse(
+    X: FloatArray, values: FloatArray, rows: NDArray[np.bool_], least: int = _N_USUAL
+) -> NDArray[np.bool_]:
+    """Return which points (n,) are far worse than usual among ``rows`` (n,) by all objectives."""
+    found = rows.copy()
+    found[rows] = np.logical_and.reduce([_are_far_worse(X[rows], y[rows], least) for y in values.T])
+    return found
+
+
+def _are_far_worse(X: FloatArray, y: FloatArray, least: int) -> NDArray[np.bool_]:
     """Return which values ``y`` (n,) at ``X`` (n, d), maximized, are far worse than usual.
 
     Usual are the values at a few points far apart, as a search gathers its points near the best. A
     value that several evaluations share is none of them, as it may be a penalty. It is one if it is
     the worst of those that are not far worse, at several points, with a gap to all better ones.
+    With fewer than ``least`` usual ones, none is far worse.
     """
     _, index, counts = np.unique(y, return_inverse=True, return_counts=True)
     known = np.flatnonzero(np.isfinite(y) & (counts[index] < _SHARED))
-    if len(known) < _N_USUAL:
+    if len(known) < least:
         return np.zeros(len(y), dtype=np.bool_)
-    usual = y[known[far_apart(X[known], X[:0], _N_USUAL)]]
+    usual = y[known[far_apart(X[known], X[:0], min(_N_USUAL, len(known)))]]
     with np.errstate(over="ignore", invalid="ignore"):  # of the largest values
         median = np.median(usual)
         deviation = MAD_TO_STD * np.median(np.abs(usual - median))

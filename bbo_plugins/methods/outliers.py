@@ -13,7 +13,8 @@ value that is better than expected is none: a search is after these. The first t
 a branch with parameters of its own are none either: what others predict of them is too uncertain.
 
 Of several objectives each is looked at by itself, and a point is left out if one of its values is
-an outlier. At most :data:`_MOST` of the points are left out. If all objectives together have more
+an outlier, unless no other point dominates it: what is best in one objective may be far worse in
+another. At most :data:`_MOST` of the points are left out. If all objectives together have more
 outliers, those of the objectives with the fewest come first.
 
 ========  ==================================================================
@@ -73,6 +74,10 @@ def outliers_of(space: SearchSpace, X: FloatArray, Y: FloatArray) -> NDArray[np.
     for y in Y.T:
         with suppress(*UNUSABLE):
             of_each.append(_most_probable(X, OutputTransform.fit(y).forward(y), features))
+    others, own = Y[None, :], Y[:, None]
+    dominates = np.all(others >= own, axis=2) & np.any(others > own, axis=2)
+    is_dominated = np.any(dominates, axis=1)
+    of_each = [one & is_dominated for one in of_each]
     found = np.zeros(len(Y), dtype=np.bool_)
     for one in sorted(of_each, key=np.count_nonzero):
         if np.count_nonzero(found | one) <= _MOST * len(Y):

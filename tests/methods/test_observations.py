@@ -143,6 +143,21 @@ def _failures(values: FloatArray, X: FloatArray = PLACES) -> NDArray[np.bool_]:
     return failures_with_value(X, values, np.ones(X.shape, dtype=bool))
 
 
+@pytest.mark.parametrize("n_feasible", [1, 4, 8, 15])
+def test_feasible_values_far_worse_than_the_others_are_no_failures(n_feasible: int) -> None:
+    """What is better may be out of reach; a penalty among the feasible ones is still one."""
+    values = ORDINARY.copy()
+    values[:n_feasible] -= 1000.0
+    violated, active = np.arange(30) >= n_feasible, np.ones(PLACES.shape, dtype=bool)
+    assert not failures_with_value(PLACES, values, active, violated).any()
+    values[0] = -1e6
+    expected = (np.arange(30) == 0) & (n_feasible > 4)
+    np.testing.assert_array_equal(failures_with_value(PLACES, values, active, violated), expected)
+    values[-1] = -1e6  # where a constraint is violated
+    expected[-1] = True
+    np.testing.assert_array_equal(failures_with_value(PLACES, values, active, violated), expected)
+
+
 @pytest.mark.parametrize(
     "at, value, is_failure",
     [

@@ -93,10 +93,21 @@ def test_of_several_objectives_each_is_looked_at() -> None:
     assert np.flatnonzero(outliers_of(SPACE, X, Y)).tolist() == sorted(wrong.tolist())
 
 
+def test_what_no_other_point_dominates_is_kept() -> None:
+    """A trade-off's best value of one objective may be far worse than usual in the other."""
+    X, y = _bowl(3, noise=0.0)
+    other = X[:, 0] + X[:, 1]
+    wrong = int(np.argsort(-y)[4])
+    y[wrong] = -1.0
+    assert np.flatnonzero(outliers_of(SPACE, X, np.column_stack([y, other]))).tolist() == [wrong]
+    other[wrong] = other.max() + 0.01
+    assert not outliers_of(SPACE, X, np.column_stack([y, other])).any()
+
+
 def test_of_several_objectives_most_points_are_kept() -> None:
     """Also where none of them has too many outliers, but they are at different points."""
     X, y = _bowl(0, noise=0.01)
-    Y = np.column_stack([y, -np.square(X - 0.8).sum(axis=1), -np.square(X - 0.1).sum(axis=1)])
+    Y = np.column_stack([y, -np.square(X - 0.5).sum(axis=1), -np.square(X - 0.3).sum(axis=1)])
     wrong = np.random.default_rng(1).permutation(N)[:22]
     Y[wrong, np.repeat([0, 1, 2], [9, 4, 9])] -= 2.0
     found = outliers_of(SPACE, X, Y)

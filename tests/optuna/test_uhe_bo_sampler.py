@@ -37,6 +37,7 @@ from tests.optuna.uhe_studies import (
     history,
     opened,
     proposal_of,
+    ramp,
     rows_of,
     step,
     whole,
@@ -166,7 +167,7 @@ class Script:
         """End a trial in one of several ways."""
         outcome = self.rng.choice(["complete"] * 4 + ["fail", "prune"])
         trial.set_user_attr("violation", float(self.rng.choice([-1.0, 1.0])))
-        value = 1.0 if self.steady else float(self.rng.integers(-3, 4))
+        value = ramp(trial.params) if self.steady else float(self.rng.integers(-3, 4))
         if outcome == "prune":
             trial.report(value, 0)
         states = {"fail": TrialState.FAIL, "prune": TrialState.PRUNED}
@@ -204,7 +205,7 @@ def test_arms_follow_from_the_stored_trials(
 
 
 def test_the_default_asks_at_the_first_of_a_pair_only_whatever_comes_between() -> None:
-    """The same scenes on a plateau, with the variant that waits: the arms pulled are EXP3's."""
+    """The same scenes on a ramp, with the variant that waits: the arms pulled are EXP3's."""
     n_pulled = n_doubted = 0
     for script in range(2):
         sampler = Chosen(EXPLORE_WHEN_STAGNATED, seed=script, warn_independent_sampling=False)

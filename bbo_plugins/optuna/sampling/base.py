@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
     from bbo_plugins.methods.go_ucb import GOUCBOptions
     from bbo_plugins.methods.gp_bo import Options
-    from bbo_plugins.methods.observations import Observations
     from bbo_plugins.optuna.study.trials import NoiseFunction
     from bbo_plugins.space.dimension import FloatArray
 
@@ -374,7 +373,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
     def _sample_at_start(
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot
     ) -> dict[str, Any] | None:
-        if self._is_started(snapshot.observations):
+        if self._is_started(snapshot):
             return None
         if self._independent_sampler is not None:
             return {}
@@ -390,16 +389,17 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         # What fits one branch is no start for a model of all.
         return suggestion if visit.whole is None else replace(suggestion, warm_starts=())
 
-    def _is_started(self, observations: Observations) -> bool:
+    def _is_started(self, snapshot: Snapshot) -> bool:
         """Return whether the model takes over.
 
         It needs the observations of the start-up. Where most evaluations fail, that many may never
         come; then two do, as soon as there are twice as many points in all: the failed ones teach
-        the model where not to look. It waits for a first feasible point, too, if all others violate
-        a constraint by the same value, which says nothing of where to look.
+        the model where not to look. It waits, too, as long as all values are the same, or all
+        points violate a constraint by the same value, which says nothing of where to look.
         """
-        if observations.lacks_direction:
+        if _lack_direction(snapshot):
             return False
+        observations = snapshot.observations
         n_failed = 0 if observations.failed is None else len(observations.failed)
         n = len(observations.y)
         is_stuck = n >= _FEWEST_OBSERVATIONS and n + n_failed >= 2 * self._n_startup_trials
@@ -408,12 +408,12 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
     def _design_point(self, snapshot: Snapshot) -> FloatArray:
         """Return the trial's place (d,) in the space-filling design, which no other trial has.
 
-        Once as many points have failed as the start-up has, or are infeasible without a direction,
-        the design has no order.
+        Once as many points have failed as the start-up has, or give no direction, the design has no
+        order.
         """
         observations = snapshot.observations
         failed = () if observations.failed is None else observations.failed
-        n_useless = len(failed) + (len(observations.y) if observations.lacks_direction else 0)
+        n_useless = len(failed) + (len(observations.y) if _lack_direction(snapshot) else 0)
         sequence, index = divmod(snapshot.configuration, SEQUENCE_LENGTH)
         return design_point(
             snapshot.space,
@@ -520,6 +520,11 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
                 else f"its range was {known!r} in an earlier trial and is {distribution!r} now",
                 self,
             )
+
+
+def _lack_direction(snapshot: Snapshot) -> bool:
+    """Return whether no objective's observations tell where to look."""
+    return all(one.lacks_direction for one in snapshot.objectives)
 
 
 def model_generator(seed: int, number: int, attempt: int = 0) -> np.random.Generator:

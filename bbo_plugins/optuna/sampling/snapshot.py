@@ -560,7 +560,8 @@ class StudyReader:
             space = placed.space.warped(warps)
             X = space.stretched(X)
             values = np.array([row.values for row in known]).reshape(len(known), -1)
-            has_failed = failures_with_value(X, values, space.active(X))
+            violated = np.array([row.violates for row in known], dtype=np.bool_)
+            has_failed = failures_with_value(X, values, space.active(X), violated)
             rows = np.flatnonzero(np.isfinite(values).all(axis=1) & ~has_failed)
             is_enough = len(rows) >= _FIRST_DECISION
             found = rows[outliers_of(space, X[rows], values[rows])] if is_enough else rows[:0]

@@ -139,6 +139,11 @@ class TrialRow:
         return self.state is TrialState.COMPLETE
 
     @property
+    def violates(self) -> bool:
+        """Whether it violates a constraint, as far as it reports them."""
+        return any(value > 0.0 for value in self.constraints.values())
+
+    @property
     def failed(self) -> bool:
         """Whether its evaluation has failed, or was cut off without a value that can be used."""
         if self.never_ran:
@@ -485,24 +490,23 @@ def _constraint_names(trials: Sequence[TrialRow]) -> tuple[str, ...]:
 def are_feasible(trials: Sequence[TrialRow]) -> list[bool]:
     """Return which of these trials are complete and violate no constraint.
 
-    If no trial reports that it meets a constraint, constraints are reported where they are violated
-    only. Otherwise they may be so, or not at all, in a branch: the trials with the same parameters.
-    A trial that reports none is feasible there if no complete one of its branch reports a
-    constraint as met, and one has been added since the first trial with constraints: before,
-    the objective may not have reported any.
+    In a branch, that is the trials with the same parameters, constraints may be reported where they
+    are violated only, or not at all. So a trial that reports none is feasible, unless a complete
+    one of its branch reports that it meets one. And a complete one that reports none must have been
+    added since the first trial with constraints: before, the objective may not have had any.
     """
     known = np.array([bool(trial.constraints) for trial in trials], dtype=np.bool_)
-    is_met = [any(value <= 0.0 for value in trial.constraints.values()) for trial in trials]
-    if not any(is_met):
+    if not known.any():
         known[:] = True
     elif not known.all():
         branches, complete = _branches(trials), np.array([trial.complete for trial in trials])
+        is_met = [any(value <= 0.0 for value in trial.constraints.values()) for trial in trials]
         numbers = np.array([trial.number for trial in trials])
-        meets = np.isin(branches, branches[complete & is_met])
-        is_late = np.isin(branches, branches[complete & (numbers > numbers[known].min())])
-        known |= is_late & ~meets
+        is_since = numbers > numbers[known].min()
+        believes = np.isin(branches, branches[complete & ~known & is_since])
+        known |= believes & ~np.isin(branches, branches[complete & is_met])
     return [
-        trial.complete and is_known and not any(value > 0.0 for value in trial.constraints.values())
+        trial.complete and is_known and not trial.violates
         for trial, is_known in zip(trials, known.tolist(), strict=True)
     ]
 

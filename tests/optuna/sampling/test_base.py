@@ -7,16 +7,22 @@ import logging
 import pickle
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
 import pytest
+from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
 from bbo_plugins.optuna.study.attributes import Proposal
 from tests.optuna.studies import BOX, MIXED, points, quadratic, started, warnings_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bbo_plugins.optuna.sampling.base import ModelSampler
 
 # --------------------------------------------------------------------------------------- start-up
 
@@ -200,6 +206,26 @@ def test_a_range_may_be_narrowed(name: str) -> None:
     study.sampler = sampler
     study.optimize(lambda trial: objective(trial, -1.0, 0.5), n_trials=15)
     assert min(trial.values[0] for trial in study.trials[30:]) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "make, n_objectives", [(UHEBOSampler, 1), (GOUCBSampler, 1), (BBOSampler, 1), (BBOSampler, 2)]
+)
+def test_start_up_goes_on_while_all_values_are_the_same(
+    make: Callable[..., ModelSampler], n_objectives: int
+) -> None:
+    """Models would go to the corners; they take over once two values differ."""
+    study = optuna.create_study(
+        directions=["minimize"] * n_objectives, sampler=make(n_startup_trials=4, seed=0)
+    )
+    for number in range(24):
+        trial = study.ask({name: FloatDistribution(0.0, 1.0) for name in "xyz"})
+        study.tell(trial, [*[1.0] * (n_objectives - 1), 0.0 if number == 20 else 1.0])
+    proposals = [Proposal.from_attributes(trial.system_attrs) for trial in study.trials]
+    assert [bool(one and one.fits) for one in proposals] == [False] * 21 + [True] * 3
+    points = [tuple(trial.params.values()) for trial in study.trials[:21]]
+    assert all(0.0 < coordinate < 1.0 for x in points for coordinate in x)
+    assert len(set(points)) == 21
 
 
 def test_notes_of_the_model_are_logged_once_per_kind(caplog: pytest.LogCaptureFixture) -> None:

@@ -60,7 +60,7 @@ def test_a_constraint_may_be_reported_only_where_it_is_violated(
         return (x - 0.2) ** 2 + (y - 0.2) ** 2
 
     study.optimize(objective, n_trials=30)
-    assert study.best_value < 0.0205  # 0.02 at the border
+    assert study.best_value < 0.0215  # 0.02 at the border
 
 
 @pytest.mark.parametrize("make", [UHEBOSampler, GOUCBSampler, BBOSampler])

@@ -35,10 +35,12 @@ def rows(*trials: tuple[str, dict[str, float]], pruned: tuple[int, ...] = ()) ->
 @pytest.mark.parametrize(
     "trials, pruned, feasible",
     [
-        ([("x", {}), ("x", {"c": 1.0})], (), "yn"),  # reported where it is violated only
+        ([("x", {}), ("x", {"c": 1.0}), ("x", {})], (), "yny"),  # where it is violated only
+        ([("x", {}), ("x", {"c": 1.0})], (), "nn"),  # or may have been added in the middle
         ([("x", {}), ("x", {"c": -1.0})], (), "ny"),  # then one without it is not known
         ([("xy", {"c": -1.0}), ("x", {})], (), "yy"),  # another branch has none
         ([("xy", {"c": -1.0}), ("x", {}), ("x", {"d": 1.0})], (), "yyn"),  # reports it if violated
+        ([("x", {}), ("xy", {"c": -1.0}), ("x", {"d": 1.0})], (), "nyn"),
         ([("xy", {"c": -1.0}), ("x", {}), ("x", {"c": -1.0})], (), "yny"),
         # Pruned before it asked for y:
         ([("xy", {"c": -1.0}), ("x", {}), ("x", {"c": -1.0})], (2,), "yyn"),
