@@ -30,7 +30,7 @@ NO_ARM = -1
 LATEST_FAILED: Final = 64  # failed points that a model of values has, the latest ones
 _ENOUGH_REPEATS = 3
 _N_USUAL = 10  # values that say what is usual
-_FEW_FEASIBLE = 5  # values that say it of feasible points, if all values agree
+_FEW_FEASIBLE = 5  # the same of feasible points, at least
 _FAR_WORSE = 30.0  # robust standard deviations below their median
 _SHARED = 3  # evaluations with the same value, from which on it is none of them
 _GAP = 1.0  # robust standard deviations between a shared worst value and the next better one
@@ -411,8 +411,8 @@ def failures_with_value(
     that diverged. A model of all values would bend for what no search wants. With several
     objectives this must hold for all of them, as the best value of one may have the worst of
     another. What is usual is asked of the points with the same active parameters, as a branch may
-    be far worse than another one until it is tuned. For feasible points it is asked of the feasible
-    ones, as far better values may be out of reach; where these are few, of all as well.
+    be far worse than another one until it is tuned. Feasible points must also be far worse than is
+    usual among the feasible ones, as far better values may be out of reach.
 
     Args:
         X: Evaluated points of the unit cube, shape (n, d).
@@ -431,8 +431,7 @@ def failures_with_value(
         is_far = _are_all_far_worse(X, values, rows)
         feasible = rows & allowed
         if feasible.any() and not allowed[rows].all():
-            by_few = _are_all_far_worse(X, values, feasible, least=_FEW_FEASIBLE) & is_far
-            is_far[feasible] = (by_few | _are_all_far_worse(X, values, feasible))[feasible]
+            is_far &= ~feasible | _are_all_far_worse(X, values, feasible, least=_FEW_FEASIBLE)
         failed |= is_far
     return failed
 
