@@ -94,10 +94,13 @@ class WarmStart:
         return Hyperparameters.from_theta(self.theta, d) if is_fit else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-ready form; the inverse Hessian is packed as base64 of float32."""
+        """Return a JSON-ready form; the inverse Hessian is packed as base64 of float32.
+
+        Longer length-scales than any that is read back are as flat as the longest of these.
+        """
         triangle = self.inverse_hessian[np.tril_indices(len(self.theta))]
         return {
-            "theta": self.theta.tolist(),
+            "theta": np.clip(self.theta, -_MAX_ABS_THETA, _MAX_ABS_THETA).tolist(),
             "inverse_hessian": base64.b64encode(triangle.astype("<f4").tobytes()).decode("ascii"),
             "log_posterior_per_point": self.log_posterior_per_point,
             "n_points": self.n_points,

@@ -12,6 +12,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any, Literal
 
+from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     from optuna.distributions import BaseDistribution
-    from optuna.study import Study
 
 _logger = logging.getLogger(__name__)
 
@@ -350,8 +350,10 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             The models of all functions, and their solution.
 
         Raises:
+            TypeError: ``study`` is not a study.
             ValueError: A function has no observation yet, or the study does not fit.
         """
+        errors.check_instance("study", study, Study, "an Optuna study")
         return BilevelPosterior.fit(study, self._roles, self._options, self._draw_seed)
 
     @one_blas_thread()
@@ -365,6 +367,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             The solution, in the objectives' own units.
 
         Raises:
+            TypeError: ``study`` is not a study.
             ValueError: A function has no observation yet, or the study does not fit.
         """
         return self.posterior(study).solution()

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from optuna.trial import FrozenTrial
+
 from bbo_plugins import errors
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.regret_gap import StoppingRecord, StoppingRule, algorithm
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from optuna.study import Study
-    from optuna.trial import FrozenTrial
 
 _logger = logging.getLogger(__name__)
 
@@ -170,6 +171,7 @@ class RegretGapTerminator:
             TypeError: ``study`` is not a study.
             ValueError: The study has several objectives.
         """
+        errors.check_instance("trial", trial, FrozenTrial, "an Optuna trial")
         started = seconds_of(trial.datetime_start, unknown=-math.inf)
         with self._up_to_date(study, trial.number) as progress:
             final = progress.final(trial.number, started)

@@ -226,6 +226,14 @@ def test_fit_without_any_finite_likelihood_is_reported(damage: float) -> None:
         assert WarmStart.from_json(json.loads(stored)) is not None
 
 
+def test_length_scales_of_any_size_are_read_back() -> None:
+    """That of a parameter without any effect may grow without bound; no such fit is damage."""
+    fit = WarmStart(np.array([90.0, 400.0, -3.0]), np.eye(3), -1.0, 9)
+    stored = WarmStart.from_json(json.loads(json.dumps(fit.to_json())))
+    assert stored is not None
+    assert stored.theta.tolist() == [50.0, 50.0, -3.0]
+
+
 def test_prior_of_a_trend_has_the_documented_constants() -> None:
     """As decided: log τ₁², log τ₂² ~ N(log 0.1, 1.5²), before the noise, all else as without."""
     prior, plain = default_prior(2, trend=True), default_prior(2)

@@ -333,6 +333,10 @@ def test_processes_continue_nothing_twice(tmp_path: Path) -> None:
             lambda: inner_steps(optuna.create_study().ask(), 9),  # type: ignore[arg-type]
             "horizon must be an InnerHorizon, but got 9.",
         ),
+        (
+            lambda: continued_from(3),  # type: ignore[arg-type]
+            "trial must be an Optuna trial, but got 3.",
+        ),
     ],
 )
 def test_wrong_types_are_refused(call: Callable[[], Any], message: str) -> None:

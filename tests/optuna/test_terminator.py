@@ -428,6 +428,8 @@ def test_unfit_studies_are_refused(method: str) -> None:
         getattr(terminator, method)(study)
     with pytest.raises(TypeError, match="study must be an Optuna study, but got 3"):
         getattr(terminator, method)(3)
+    with pytest.raises(TypeError, match="trial must be an Optuna trial, but got 4"):
+        terminator(optuna.create_study(), 4)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="one objective"):
         study.optimize(lambda _: (1.0, 2.0), n_trials=5, callbacks=[terminator])
     assert len(study.trials) == 1

@@ -179,6 +179,8 @@ class InnerHorizon:
             TypeError: An argument has the wrong type.
             ValueError: An argument has a value outside its range.
         """
+        if total_steps is not None:
+            total_steps = errors.check_int("total_steps", total_steps, minimum=1)
         if constant is None:
             small = total_steps is not None and total_steps < _SMALL_BUDGET
             constant = _SMALL_GROWING_CONSTANT if small else _GROWING_CONSTANT

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from optuna.trial import BaseTrial, FrozenTrial, TrialState
 
+from bbo_plugins import errors
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -39,7 +41,11 @@ def continued_from(trial: BaseTrial) -> int | None:
 
     For use inside the objective: where this is a number, load the checkpoint that the trial of that
     number has saved, see :class:`~bbo_plugins.optuna.PromotionCallback`.
+
+    Raises:
+        TypeError: ``trial`` is not a trial.
     """
+    errors.check_instance("trial", trial, BaseTrial, "an Optuna trial")
     source = trial.user_attrs.get(CONTINUED_FROM)
     return source if _is_count(source) and source < trial.number else None
 

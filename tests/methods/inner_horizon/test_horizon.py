@@ -100,6 +100,7 @@ def test_step_size_falls_with_the_root_of_the_steps() -> None:
         (lambda: InnerHorizon.growing(exponent=-1.0), ValueError, "exponent must be a finite"),
         (lambda: InnerHorizon.growing(promote=-1), ValueError, "promote must be an integer of at"),
         (lambda: InnerHorizon.growing(total_steps=0), ValueError, "total_steps must be an integ"),
+        (lambda: InnerHorizon.growing(total_steps=BAD), TypeError, "total_steps must be an integ"),
         (lambda: InnerHorizon.growing(exponent=1e4).steps(500), ValueError, "constant must be sm"),
     ],
 )
