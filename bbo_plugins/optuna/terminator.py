@@ -297,6 +297,11 @@ class RegretGapTerminator:
                 "RegretGapTerminator: the study has infinite values; an infinitely bad one counts "
                 "as a failure, an infinitely good one as the best finite one so far."
             )
+        if completed.n_violating and progress.once.first_time("constraints"):
+            _logger.warning(
+                "RegretGapTerminator does not look at constraints: a value may count as the best "
+                "one where they are violated, and the study may stop without a feasible trial."
+            )
         needs_scores = self._settings.rule.threshold == "cross-validation"
         if needs_scores and not completed.best_scores and progress.once.first_time("scores"):
             _logger.warning(

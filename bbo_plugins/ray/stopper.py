@@ -20,10 +20,12 @@ from ray.tune.stopper import Stopper
 from bbo_plugins import errors
 from bbo_plugins.methods.regret_gap import algorithm as stopping
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
+from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.stopping.completions import CompletedTrials, LearnedSpace
 from bbo_plugins.optuna.study.parameters import is_single
 from bbo_plugins.optuna.study.trials import TrialRow
 from bbo_plugins.ray.tune.conversions import MODES, STOPPED_EARLY, check_objective, maximized
+from bbo_plugins.ray.tune.conversions import field as field_of
 from bbo_plugins.ray.tune.spaces import example_of_domain, read_space, replayed
 
 if TYPE_CHECKING:
@@ -215,7 +217,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         self._records: list[StoppingRecord] = []  # one for each of them
         self._warm_start: WarmStart | None = None
         self._finishing: set[str] | None = None  # once decided: trials that are waited for
-        self._warned = False
+        self._once = Once()
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Take notice of a result; return whether its trial is to be stopped."""
@@ -285,12 +287,18 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         """Return the parameters and the maximized value of a result; None unless it has both."""
         value = maximized(result, self._metric, self._mode)
         if value is None:
+            is_missing = field_of(result, self._metric) is None and bool(result.get(DONE))
+            if is_missing and not self._ended and self._once.first_time("metric"):
+                _logger.warning(
+                    "RegretGapStopper cannot stop the experiment yet: no trial has ended with a "
+                    "result that has the metric %r.",
+                    self._metric,
+                )
             return None
         try:
             params, distributions = self._read(result.get("config") or {})
         except (KeyError, ValueError) as error:  # a function may look the values up
-            if not self._warned:
-                self._warned = True
+            if self._once.first_time("config"):
                 _logger.warning(
                     "RegretGapStopper passes over trials whose config is no point of the search "
                     "space: %s",

@@ -416,6 +416,21 @@ def test_bad_arguments_are_refused(
         RegretGapTerminator(**arguments)
 
 
+def test_violated_constraints_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """They are not looked at; as long as all are met, that does not matter."""
+    sampler = optuna.samplers.RandomSampler(seed=0)
+    study, terminator = optuna.create_study(sampler=sampler), RegretGapTerminator()
+    for number in range(6):
+        trial = study.ask({"x": FloatDistribution(0.0, 1.0)})
+        violation = -1.0 if number < 3 else 1.0
+        study._storage.set_trial_system_attr(trial._trial_id, "constraints", [violation])
+        study.tell(trial, trial.params["x"])
+        terminator.should_terminate(study)
+        found = warnings_in(caplog)
+        assert len(found) == (number >= 3)
+        assert all("does not look at constraints" in line for line in found)
+
+
 @pytest.mark.parametrize("method", ["evaluate", "should_terminate", "history"])
 def test_unfit_studies_are_refused(method: str) -> None:
     """Before the first trial: several objectives, or what is no study at all.

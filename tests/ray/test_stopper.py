@@ -152,6 +152,22 @@ def test_configs_without_a_place_do_not_count(
     assert "'kind' is not found" in texts[1]
 
 
+def test_a_metric_that_is_never_there_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Of trials that have ended; once one had it, another may lack it."""
+    stopper = _stopper()
+    stopper("a", {"config": {"x": 0.5}})
+    stopper("b", {**_result(0.5), "loss": math.nan, "done": True})
+    assert not caplog.records
+    for trial_id in "cd":
+        stopper(trial_id, {"lss": 1.0, "config": {"x": 0.5}, "done": True})
+    (record,) = caplog.records
+    assert "no trial has ended with a result that has the metric 'loss'" in record.getMessage()
+    other = _stopper()
+    other("a", _result(0.5, done=True))
+    other("b", {"config": {"x": 0.5}, "done": True})
+    assert len(caplog.records) == 1
+
+
 def test_maximizing_mirrors_minimizing() -> None:
     """The same values with the other sign and mode give the same records."""
     least, most = _stopper(), RegretGapStopper("loss", "max", SPACE, threshold=0.1)

@@ -106,6 +106,7 @@ class CompletedTrials:
         X: Their points in the order of completion, shape (t, d).
         y: Their values, maximized and finite, shape (t,).
         n_infinite: How many values were infinite.
+        n_violating: How many violate a constraint.
         has_failed: Which of them count as failed, outliers among them, shape (t,).
         estimate: The sampler's hyperparameters for this space, if it left any of late.
         best_scores: Cross-validation scores of the best of these trials; empty if not reported.
@@ -115,6 +116,7 @@ class CompletedTrials:
     X: FloatArray
     y: FloatArray
     n_infinite: int
+    n_violating: int
     has_failed: NDArray[np.bool_]
     estimate: Hyperparameters | None
     best_scores: tuple[float, ...]
@@ -146,6 +148,7 @@ class CompletedTrials:
             X=space.stretched(X),
             y=y,
             n_infinite=int(np.isinf(values).sum()),
+            n_violating=sum(row.violates for row in latest),
             has_failed=has_failed,
             estimate=estimate,
             best_scores=scores_of(latest[int(np.argmax(y))].trial.system_attrs),
