@@ -19,7 +19,7 @@ neighborhood makes up for.
 While most points have values there is no such model unless it predicts each label from the other
 ones better than their proportion does, by :data:`_LEAST_GAIN` in log probability. So failures that
 are accidents, wherever they happen, do not hide an optimum in few dimensions. In six or more the
-length-scales, which are fitted to all labels, mostly make them look predictable.
+length-scales, which are fitted to all labels, often make them look predictable.
 
 Where trainings are cut off by a pruner is learned by the same model from graded labels
 (:func:`fit_completion`), with :data:`_COMPLETION_EXPONENT` for a power. How many were cut off is no
