@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 _MARGIN: Final = 0.1  # of the points' range, by which the reference point is below them
 _BLOCK_SIZE: Final = 1_000_000  # numbers in the largest array
+_CAPACITY: Final = 256  # local upper bounds for which there is room at first
 _LEAST_GAP: Final = 1e-14  # of log ψ(l) - log ψ(u), below which it is rounding error
 
 
@@ -170,16 +171,17 @@ def _local_upper_bounds(points: FloatArray, reference: FloatArray) -> _Bounds:
     is below u in the others.
     """
     k = len(reference)
-    corner = reference[None, :].copy()
-    defining = np.full((1, k, k), -np.inf)  # bound, which point, coordinate
+    corner, defining = np.empty((_CAPACITY, k)), np.empty((_CAPACITY, k, k))
+    corner[0], defining[0] = reference, -np.inf  # defining: bound, which point, coordinate
     defining[0, range(k), range(k)] = reference
+    n = 1
     others = ~np.eye(k, dtype=np.bool_)
     for point in points:
-        above = (corner > point).all(axis=1)
-        if not above.any():
+        hit = np.flatnonzero(np.logical_and.reduce([corner[:n, j] > point[j] for j in range(k)]))
+        if not len(hit):
             continue
-        old, old_defining = corner[above], defining[above]
-        corners, definings = [corner[~above]], [defining[~above]]
+        old, old_defining = corner[hit], defining[hit]
+        corners, definings = [], []
         for j in range(k):
             # Klamroth et al. (2015), Algorithm 3: a new bound is not redundant if the point is
             # beyond the j-th coordinates of all defining points but the j-th one.
@@ -188,7 +190,12 @@ def _local_upper_bounds(points: FloatArray, reference: FloatArray) -> _Bounds:
             moved[:, j], moved_defining[:, j] = point[j], point
             corners.append(moved)
             definings.append(moved_defining)
-        corner, defining = np.concatenate(corners), np.concatenate(definings)
+        while n + k * len(hit) > len(corner):
+            corner = np.concatenate([corner, np.empty_like(corner)])
+            defining = np.concatenate([defining, np.empty_like(defining)])
+        _replace_rows(corner, n, hit, np.concatenate(corners))
+        n = _replace_rows(defining, n, hit, np.concatenate(definings))
+    corner, defining = corner[:n], defining[:n]
     # Lacour et al. (2017), Eq. (2)
     low, high = np.empty_like(corner), corner.copy()
     low[:, 0], high[:, 0] = defining[:, 0, 0], reference[0]
@@ -196,6 +203,21 @@ def _local_upper_bounds(points: FloatArray, reference: FloatArray) -> _Bounds:
         low[:, j] = defining[:, :j, j].max(axis=1)
     filled = (low < high).all(axis=1)
     return _Bounds(corner, low[filled], high[filled])
+
+
+def _replace_rows(rows: FloatArray, n: int, old: IntArray, new: FloatArray) -> int:
+    """Replace the rows ``old`` (h,) of the first ``n`` by ``new`` (m, ...); return how many remain.
+
+    The others keep their place if they can: few of many rows change with each point.
+    """
+    m, h = len(new), len(old)
+    if m >= h:
+        rows[old], rows[n : n + m - h] = new[:h], new[h:]
+        return n + m - h
+    rows[old[:m]] = new
+    kept = np.delete(rows[:n], old[m:], axis=0)
+    rows[: len(kept)] = kept
+    return len(kept)
 
 
 @dataclass(frozen=True)
