@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from zlib import crc32
 
 import numpy as np
-from optuna.samplers import BaseSampler, PartialFixedSampler
+from optuna.samplers import BaseSampler, PartialFixedSampler, RandomSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
@@ -37,7 +37,7 @@ from bbo_plugins.optuna.sampling.branches import visiting
 from bbo_plugins.optuna.sampling.design import SEQUENCE_LENGTH, design_point
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot, fixed_params
 from bbo_plugins.optuna.study.attributes import ARMS, Proposal, store_proposal
-from bbo_plugins.optuna.study.parameters import dimension_of, is_single
+from bbo_plugins.optuna.study.parameters import dimension_of, is_modeled, is_single
 from bbo_plugins.optuna.study.trials import (
     BESIDE_KEY,
     PerStudy,
@@ -282,6 +282,9 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
             )
         name = crc32(param_name.encode("utf-8", "surrogatepass"))
         rng = _generator(self._draw_seed, trial.number, _INDEPENDENT, name)
+        if not is_modeled(param_distribution):  # a single value, or a range that overflows
+            fallback = RandomSampler(seed=int(rng.integers(2**31)))
+            return fallback.sample_independent(study, trial, param_name, param_distribution)
         return dimension_of(param_distribution).decode(float(rng.random()))
 
     def _log_snapshot(self, snapshot: SnapshotT) -> None:
@@ -515,11 +518,18 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
                 trial.number,
                 self._independent_sampler or "a uniform draw",
                 self,
-                "trials disagree about its type"
-                if known is None
-                else f"its range was {known!r} in an earlier trial and is {distribution!r} now",
+                _why_uncovered(known, distribution),
                 self,
             )
+
+
+def _why_uncovered(known: BaseDistribution | None, distribution: BaseDistribution) -> str:
+    """Return why the model has not suggested a parameter that it knows as ``known``, or not."""
+    if known is not None:
+        return f"its range was {known!r} in an earlier trial and is {distribution!r} now"
+    if is_modeled(distribution):
+        return "trials disagree about its type"
+    return f"the range of {distribution!r} overflows"
 
 
 def _lack_direction(snapshot: Snapshot) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 import pickle
 import subprocess
 import sys
@@ -191,6 +192,27 @@ def test_a_value_outside_the_range_warns_once(caplog: pytest.LogCaptureFixture) 
     assert warning.startswith("Parameter 'low' of trial")
     for part in ("its range was FloatDistribution(high=", "warn_independent_sampling=False"):
         assert part in warning
+
+
+def test_a_range_that_overflows_is_drawn_uniformly_with_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """On a log scale its ends may be any floats; the other parameter is modeled."""
+
+    def objective(trial: optuna.Trial) -> float:
+        scale = trial.suggest_float("scale", 1e-300, 1e300, log=True)
+        return (trial.suggest_float("x", 0.0, 1.0) - 0.3) ** 2 + 1e-9 * abs(math.log10(scale))
+
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=4, seed=0))
+    study.optimize(objective, n_trials=14)
+    exponents = [math.log10(trial.params["scale"]) for trial in study.trials]
+    assert len(set(exponents)) == 14
+    assert min(exponents) < -50.0
+    assert max(exponents) > 50.0
+    assert abs(study.best_params["x"] - 0.3) < 0.01
+    (warning,) = warnings_in(caplog)
+    assert "Parameter 'scale'" in warning
+    assert "overflows" in warning
 
 
 @pytest.mark.parametrize("name", ["uhe", "go-ucb", "bbo"])
