@@ -294,11 +294,13 @@ def test_nothing_to_model(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_choices_with_equal_or_long_texts() -> None:
-    """Equal texts are told apart, and long ones are shortened while that leaves them distinct."""
+    """Equal texts are told apart, and long ones are shortened so that they stay distinct."""
     assert labels_of([1, "1", None]) == ("1", "'1'", "None")
     assert labels_of(["a choice with a long name"]) == ("a choice with a…",)
     long = [f"a choice with a long name {i}" for i in range(2)]
-    assert labels_of(long) == tuple(long)
+    assert labels_of(long) == ("…h a long name 0", "…h a long name 1")
+    both_ends = [f"/models/of/the/company/{i}/checkpoints/latest" for i in range(2)]
+    assert labels_of(both_ends) == ("1 …points/latest", "2 …points/latest")
 
 
 def test_few_values_have_half_a_place_at_either_end() -> None:

@@ -103,6 +103,17 @@ def test_lines_are_what_is_stored(direction: str) -> None:
     assert study._storage.get_study_system_attrs(study._study_id) == before
 
 
+@pytest.mark.parametrize("direction, sign", [("minimize", 1.0), ("maximize", -1.0)])
+def test_infinitely_good_values_do_not_hide_the_best_one(direction: str, sign: float) -> None:
+    """They count as the best finite value so far, as for the terminator."""
+    study = optuna.create_study(direction=direction)
+    for value in (3.0, -math.inf, 2.0, 4.0):
+        study.add_trial(optuna.trial.create_trial(value=sign * value))
+    _store(study, [_record(n, 0.5 / n) for n in (1, 2, 3, 4)], _terminator())
+    best = part(plot_regret_gap(study).panels[-1], "best so far")
+    assert list(best.y) == [sign * value for value in (3.0, 3.0, 2.0, 2.0)]
+
+
 def test_failed_completions_leave_no_gap() -> None:
     """Their records have no criterion, so the line goes on to the next one."""
     terminator = _terminator()

@@ -85,5 +85,19 @@ def labels(choices: Sequence[Any]) -> tuple[str, ...]:
     texts = [str(choice) for choice in choices]
     if len(set(texts)) < len(texts):  # 1 and "1"
         texts = [repr(choice) for choice in choices]
-    short = [text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…" for text in texts]
-    return tuple(short if len(set(short)) == len(set(texts)) else texts)
+    for shortened in (_beginning, _end):
+        short = [shortened(text, _MAX_LABEL) for text in texts]
+        if len(set(short)) == len(set(texts)):
+            return tuple(short)
+    return tuple(
+        f"{number} {_end(text, _MAX_LABEL - 1 - len(str(number)))}"
+        for number, text in enumerate(texts, 1)
+    )
+
+
+def _beginning(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _end(text: str, length: int) -> str:
+    return text if len(text) <= length else f"…{text[len(text) - length + 1 :]}"

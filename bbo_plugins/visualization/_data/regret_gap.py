@@ -169,7 +169,9 @@ def _criterion(rule: StoppingRule, records: Sequence[StoppingRecord]) -> Panel:
 def _objective(values: Sequence[float], *, maximize: bool) -> Panel:
     """Return the values of the complete trials in the order of completion, and the best so far."""
     n = list(range(1, len(values) + 1))
-    best = tuple(itertools.accumulate(values, max if maximize else min))
+    good = math.inf if maximize else -math.inf  # counts as the best finite one so far
+    counted = (-good if value == good else value for value in values)
+    best = tuple(itertools.accumulate(counted, max if maximize else min))
     trials = MarkerStyle(DOT, (5, 6.0), GRAY, opacity=0.6)
     items = (
         Points("trials", n, values, trials, hover=_HOVER),
