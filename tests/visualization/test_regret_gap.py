@@ -104,7 +104,7 @@ def test_lines_are_what_is_stored(direction: str) -> None:
 
 
 @pytest.mark.parametrize("direction, sign", [("minimize", 1.0), ("maximize", -1.0)])
-def test_infinitely_good_values_do_not_hide_the_best_one(direction: str, sign: float) -> None:
+def test_infinitely_good_values_do_not_hide_the_best_one(direction: Any, sign: float) -> None:
     """They count as the best finite value so far, as for the terminator."""
     study = optuna.create_study(direction=direction)
     for value in (3.0, -math.inf, 2.0, 4.0):
