@@ -64,6 +64,19 @@ def test_boxes_fill_what_is_not_dominated_and_hypervolume_is_the_rest(points: Fl
     assert hypervolume(points, reference) == pytest.approx(dominated.sum())
 
 
+@pytest.mark.parametrize("k", [3, 4])
+def test_boxes_of_a_long_front_fill_what_is_not_dominated(k: int) -> None:
+    """Also where there are many more boxes than there is room for at first."""
+    rng = np.random.default_rng(k)
+    points = np.abs(rng.standard_normal((200, k)))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    X = rng.uniform(0.0, 1.1, (2000, k))
+    boxes = boxes_above(points, np.zeros(k))
+    assert len(boxes.low) > 256
+    inside = ((X[:, None] > boxes.low) & (X[:, None] < boxes.high)).all(axis=2)
+    assert (inside.sum(axis=1) == 1.0 - _is_dominated(X, points)).all()
+
+
 @given(points=POINTS)
 def test_the_front_is_what_nobody_dominates(points: FloatArray) -> None:
     """By definition, and each point once."""
