@@ -2,7 +2,8 @@
 
 Optuna's storages offer no test-and-set on a study. A worker that wants the lock writes a claim of
 its own and then looks for others' claims; if there is one it withdraws, waits a little and tries
-again. As each writes before it looks, of two workers at least one sees the other, so never do both
+again, but not for a claim that has not changed since it gave up on it: its worker is busy or dead.
+As each writes before it looks, of two workers at least one sees the other, so never do both
 go on; both may withdraw. A claim counts for a minute, so that a worker that died with it does not
 block the others for good: work under the lock must take less.
 
@@ -42,6 +43,7 @@ class StudyLock:
         """Start as a worker of our own."""
         self._token = uuid.uuid4().hex[:16]
         self._threads = threading.Lock()
+        self._given_up: set[tuple[str, float]] = set()  # claims of others, for which it has waited
 
     def __reduce__(self) -> tuple[type[StudyLock], tuple[()]]:
         """Leave out everything."""
@@ -52,35 +54,40 @@ class StudyLock:
         """Try to hold the lock of ``study``; yields whether that succeeded."""
         key = f"{PREFIX}{os.getpid()}:{self._token}"  # a forked process has the same token
         with self._threads:
-            held = _acquire(study, key)
+            held = self._acquire(study, key)
             try:
                 yield held
             finally:
                 if held:
                     _write(study, key, 0.0)
 
+    def _acquire(self, study: Study, key: str) -> bool:
+        rng = np.random.default_rng()
+        for attempt in range(_N_ATTEMPTS):
+            _write(study, key, time.time())
+            claims = _claims_of_others(study, key)
+            if not claims:
+                return True
+            _write(study, key, 0.0)
+            if claims & self._given_up:
+                return False
+            time.sleep(rng.uniform(0.0, min(_PAUSE * 2**attempt, _LONGEST_PAUSE)))
+        self._given_up = claims
+        return False
 
-def _acquire(study: Study, key: str) -> bool:
-    rng = np.random.default_rng()
-    for attempt in range(_N_ATTEMPTS):
-        _write(study, key, time.time())
-        if not _is_claimed_by_others(study, key):
-            return True
-        _write(study, key, 0.0)
-        time.sleep(rng.uniform(0.0, min(_PAUSE * 2**attempt, _LONGEST_PAUSE)))
-    return False
 
-
-def _is_claimed_by_others(study: Study, key: str) -> bool:
+def _claims_of_others(study: Study, key: str) -> set[tuple[str, float]]:
     now = time.time()
     earliest, latest = now - LIFETIME, now + LIFETIME
     attributes = study._storage.get_study_system_attrs(study._study_id)
-    return any(
-        isinstance(claimed, int | float)
-        and earliest < claimed < latest  # compared only: 10**400 is no float
+    return {
+        (name, claimed)
         for name, claimed in attributes.items()
-        if name.startswith(PREFIX) and name != key
-    )
+        if name.startswith(PREFIX)
+        and name != key
+        and isinstance(claimed, int | float)
+        and earliest < claimed < latest  # compared only: 10**400 is no float
+    }
 
 
 def _write(study: Study, key: str, value: float) -> None:

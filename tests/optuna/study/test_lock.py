@@ -54,6 +54,26 @@ def test_claim_of_a_dead_worker_runs_out(claim: float, free: bool) -> None:
         assert got == free
 
 
+def test_a_dead_worker_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later attempts give up at once, unless it claims again."""
+    monkeypatch.setattr(lock, "_PAUSE", 1e-6)
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    study, ours, began = optuna.create_study(), StudyLock(), time.time()
+    _set(study, "4711:dead", began)
+    for n_pauses in (12, 12):
+        with ours.held(study) as got:
+            assert not got
+        assert len(pauses) == n_pauses
+    _set(study, "4711:dead", began + 1.0)
+    with ours.held(study) as got:
+        assert not got
+    assert len(pauses) == 24
+    _set(study, "4711:dead", 0.0)
+    with ours.held(study) as got:
+        assert got
+
+
 @pytest.mark.parametrize("kind", ["memory", "journal"])
 def test_no_two_workers_are_inside_at_once(tmp_path: Path, kind: str) -> None:
     """Six workers, each with its own lock, count up a number that is read before it is written."""
