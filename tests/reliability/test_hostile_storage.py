@@ -110,7 +110,7 @@ def test_garbage_is_as_good_as_nothing(
 ) -> None:
     """The next suggestion and all records are those of a study that has stored nothing.
 
-    The sampler says so in one warning.
+    The sampler says so in one warning. Of running and failed trials it does not: they may be half written.
     """
     study, found = original(name), []
     caplog.clear()
@@ -127,7 +127,8 @@ def test_garbage_is_as_good_as_nothing(
             assert len(StoredRecords.read_all(made)) == 1  # readable again
             assert terminator_of(threshold="cross-validation").evaluate(made).threshold < 0.0
     assert found[0] == found[1]
-    assert len(warnings_in(caplog, "with 7 trials cannot be read and is ignored")) == 1
+    n = sum(trial.state is TrialState.COMPLETE for trial in study.trials[1:])
+    assert len(warnings_in(caplog, f"with {n} trials cannot be read and is ignored")) == 1
     assert len(warnings_in(caplog, "no scores from report_cross_validation_scores")) == 1
     assert len(warnings_in(caplog)) == 2
 

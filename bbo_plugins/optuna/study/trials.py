@@ -13,6 +13,8 @@ single values of ``Trial.set_constraint``.
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
 import numbers
 import sys
@@ -32,6 +34,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.methods.learning_curves import LearningCurve
+from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.study.attributes import Proposal, is_stored
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, first_trials, index_of
 from bbo_plugins.optuna.study.parameters import ParameterLearner, Parameters, is_in_range
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
+_logger = logging.getLogger(__name__)
 CONSTRAINTS_KEY = "constraints"  # Optuna's: a list here, or one value per "constraints:<name>"
 # Each constraint has a model of its own, and a storage may hold any number of them.
 MAX_CONSTRAINTS = 16
@@ -190,8 +194,11 @@ class TrialRow:
 
     @cached_property
     def has_unreadable_proposal(self) -> bool:
-        """Whether that of a finished trial cannot be read; a running one's may be half written."""
-        return self.has_proposal and self.state.is_finished() and self._stored_origin is None
+        """Whether that of an observed trial cannot be read.
+
+        It may be half written as long as the trial runs, or if its worker has died meanwhile.
+        """
+        return self.has_proposal and self.state in _OBSERVED and self._stored_origin is None
 
     @property
     def origin(self) -> Origin:
@@ -285,12 +292,13 @@ class TrialReader:
     Only a cache: everything in it can be read from the study again. Not to be shared among threads.
 
     Args:
-        noise_func: Known noise variance of a finished trial's values; called once per trial.
+        noise_func: Known noise variance of a finished trial's values; called once per trial. It
+            counts as unknown if that raises an exception.
     """
 
     def __init__(self, noise_func: NoiseFunction | None = None) -> None:
         """Start with nothing read."""
-        self._noise_func = noise_func
+        self._noise_func = noise_func and functools.partial(_noise_or_nan, noise_func, Once())
         self._generation = 0
         self._forget()
 
@@ -396,6 +404,25 @@ def _values_of(trial: FrozenTrial, n: int) -> tuple[float, ...]:
         values = [trial.intermediate_values[trial.last_step]]
     usable = not is_pruned or all(map(math.isfinite, values))
     return tuple(map(float, values)) if usable and len(values) == n else _unknown(n)
+
+
+def _noise_or_nan(
+    noise_func: NoiseFunction, once: Once, trial: FrozenTrial
+) -> float | Sequence[float]:
+    """Return what ``noise_func`` returns, NaN if it raises; the first exception is logged.
+
+    As it is asked again for every later suggestion, its exception would end the study for good.
+    """
+    try:
+        return noise_func(trial)
+    except Exception:
+        if once.first_time():
+            _logger.warning(
+                "noise_func raised an exception for trial %d, so its noise counts as unknown.",
+                trial.number,
+                exc_info=True,
+            )
+        return math.nan
 
 
 def _variances(returned: Any, n: int) -> tuple[float, ...]:

@@ -23,6 +23,8 @@ from tests.optuna.studies import BOX, MIXED, points, quadratic, started, warning
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from optuna.trial import FrozenTrial
+
     from bbo_plugins.optuna.sampling.base import ModelSampler
 
 # --------------------------------------------------------------------------------------- start-up
@@ -141,6 +143,28 @@ def test_invalid_noise_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     assert (
         "noise_func must return a finite non-negative variance, but did not for 1 trial " in warning
     )
+
+
+def test_an_exception_in_noise_func_does_not_end_the_study(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The noise of those trials is unknown; the first exception is logged with its traceback."""
+
+    def noise(trial: FrozenTrial) -> float:
+        if trial.number in {2, 4}:
+            return float(trial.user_attrs["forgotten"])
+        return 0.01
+
+    def unknown(trial: FrozenTrial) -> float:
+        return math.nan if trial.number in {2, 4} else 0.01
+
+    raising = started(UHEBOSampler(n_startup_trials=2, seed=0, noise_func=noise), n=8)
+    (record,) = (one for one in caplog.records if one.exc_info)
+    assert "noise_func raised an exception for trial 2" in record.getMessage()
+    assert record.exc_info is not None
+    assert record.exc_info[0] is KeyError
+    same = started(UHEBOSampler(n_startup_trials=2, seed=0, noise_func=unknown), n=8)
+    np.testing.assert_array_equal(points(raising.trials), points(same.trials))
 
 
 def test_one_sampler_serves_two_studies() -> None:
