@@ -201,7 +201,9 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         self, study: Study, trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]
     ) -> BilevelTrials:
         reader = self._readers.of(study)
-        fixed = self._fixed(study, trial, distributions)
+        held = held_params(study, self)
+        fixed = {name: held[name] for name in distributions if name in held}
+        fixed |= fixed_params(trial, distributions)
         trials = reader.read(study)
         conditions = conditions_of(trials, self._roles, coupled=self._roles.is_coupled(study))
         placed = reader.placed(distributions, conditions)
@@ -247,8 +249,8 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         return again if again.has_met(suggestion, since=snapshot) else None
 
     def _attributes_of(self, snapshot: BilevelTrials, suggestion: Query) -> Mapping[str, Any]:
-        del snapshot
-        return {REASON_KEY: reason_of(suggestion)}
+        is_given = not snapshot.fixed.keys().isdisjoint(self._roles.lower_params)
+        return {REASON_KEY: reason_of(suggestion, answer_is_given=is_given)}
 
     def _announcement(self, snapshot: BilevelTrials, suggestion: Query) -> str:
         if suggestion.reason in _WITHOUT_MODEL:
@@ -324,8 +326,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         if state is not TrialState.COMPLETE:
             return
         if not coupled:
-            fixed = self._fixed(study, trial, trial.distributions)
-            store_constraints(study, trial, [doubt(trial, self._roles, fixed)])
+            store_constraints(study, trial, [doubt(trial, self._roles)])
         self._roles.check(trial.distributions, coupled=coupled)
         known = names_in_complete(self._readers.of(study).read(study).rows)
         empty = self._roles.empty_level({*known, *trial.distributions})
@@ -371,13 +372,3 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             ValueError: A function has no observation yet, or the study does not fit.
         """
         return self.posterior(study).solution()
-
-    def _fixed(
-        self, study: Study, trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        """Return the parameters of a trial that somebody else has chosen."""
-        held = held_params(study, self)
-        return {
-            **{name: held[name] for name in distributions if name in held},
-            **fixed_params(trial, distributions),
-        }

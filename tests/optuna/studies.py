@@ -58,6 +58,14 @@ def started(sampler: BaseSampler, n: int = 6, **study: Any) -> Study:
     return made
 
 
+def add_begun(study: Study, params: dict[str, Any]) -> None:
+    """Add a waiting trial as of a worker that died after it had suggested ``params``."""
+    known = study.trials[0].distributions
+    distributions = {name: known[name] for name in params}
+    waiting = optuna.trial.TrialState.WAITING
+    study.add_trial(optuna.create_trial(state=waiting, params=params, distributions=distributions))
+
+
 def violation(params: dict[str, Any]) -> float:
     """Return the constraint of :func:`constrained`, violated at the minimum of the bowl."""
     return float(0.5 - params["x"])

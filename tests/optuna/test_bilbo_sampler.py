@@ -15,7 +15,8 @@ import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.bilbo import Query
-from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, distributions_of, reason_of
+from bbo_plugins.optuna import bilbo_sampler
+from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, distributions_of
 from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialReader
 from tests.optuna.bilevel_studies import (
@@ -27,6 +28,7 @@ from tests.optuna.bilevel_studies import (
     sampler_of,
     study_of,
 )
+from tests.optuna.studies import add_begun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -209,23 +211,41 @@ def test_enqueued_parameters_are_kept_and_the_rest_fits_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "fixed, near_failure, is_trusted",
-    [({"x": 0.5}, False, True), ({"z": 0.5}, False, False), ({}, True, False)],
+    "given, is_near_failure, is_trusted",
+    [({"x": 0.5}, False, True), ({"z": 0.5}, False, False), ({"x": 0.5}, True, False)],
 )
-def test_best_trial_takes_no_fixed_answer_and_none_near_a_failure(
-    fixed: dict[str, float], *, near_failure: bool, is_trusted: bool
+@pytest.mark.parametrize("way", ["enqueued", "begun"])
+def test_best_trial_takes_no_given_answer_and_none_near_a_failure(
+    way: str,
+    given: dict[str, float],
+    *,
+    is_near_failure: bool,
+    is_trusted: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However well the lower level's value is known there."""
     sampler = sampler_of()
-    study = study_of(sampler, 1)
-    study.enqueue_trial({"query": "upper", **fixed})
-    trial = study.ask()
-    value = decoupled(sampler)(trial)
+    study = study_of(sampler, 8)
+    params = {"query": "upper", **given}
+    if way == "enqueued":
+        study.enqueue_trial(params)
+    else:
+        add_begun(study, params)
     query = Query(np.zeros(2), reason="optimism", function="upper", regret_bounds={"lower": 0.01})
-    said = reason_of(replace(query, near_failure=near_failure))
-    study._storage.set_trial_system_attr(trial._trial_id, REASON_KEY, said)
-    study.tell(trial, value)
+    query = replace(query, near_failure=is_near_failure)
+    monkeypatch.setattr(bilbo_sampler, "suggest", lambda *_, **__: query)
+    study.optimize(decoupled(sampler), n_trials=1)
+    assert study.trials[-1].params == {"x": 0.0, "z": 0.0, **params}
     assert (max(study.trials[-1].system_attrs["constraints"]) <= 0.0) == is_trusted
+
+
+def test_a_trial_begun_by_another_worker_is_completed_around_what_it_has() -> None:
+    """With x suggested before that worker died, the answer is one to that x."""
+    sampler = sampler_of()
+    study = study_of(sampler, 20)
+    add_begun(study, {"query": "upper", "x": 0.3})
+    study.optimize(decoupled(sampler), n_trials=1)
+    assert study.trials[-1].params == {"query": "upper", "x": 0.3, "z": pytest.approx(0.3, abs=0.1)}
 
 
 @pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")

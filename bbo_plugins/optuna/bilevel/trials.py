@@ -62,38 +62,46 @@ _MAX_RECORDS = 64  # stored proposals that are read
 _FAILED = (TrialState.FAIL, TrialState.PRUNED)
 
 
-def reason_of(query: Query) -> dict[str, Any]:
-    """Return what is stored of the reason of ``query``."""
+def reason_of(query: Query, *, answer_is_given: bool) -> dict[str, Any]:
+    """Return what is stored of the reason of ``query``.
+
+    Args:
+        query: The query.
+        answer_is_given: Whether the sampler has not chosen all of its lower-level parameters.
+    """
     return {
         "v": _VERSION,
         "reason": query.reason,
+        "given": answer_is_given,
         "infeasible": query.infeasible,
         "near_failure": query.near_failure,
         "bounds": {name: round(bound, 6) for name, bound in query.regret_bounds.items()},
     }
 
 
-def doubt(trial: FrozenTrial, roles: Roles, fixed: Mapping[str, Any]) -> float:
+def doubt(trial: FrozenTrial, roles: Roles) -> float:
     """Return the constraint value by which ``study.best_trial`` takes or leaves a trial.
 
     Args:
         trial: A complete trial of a study with one direction.
         roles: The roles of parameters and functions.
-        fixed: Its parameters that the sampler has not chosen.
 
     Returns:
         At most 0 if the other functions are known well at the trial, else more.
     """
     stored = of_version(trial.system_attrs.get(REASON_KEY), _VERSION) or {}
-    # The bounds hold for queries of the trusted sets only; a fixed response is the best of one.
-    is_trusted = stored.get("reason") == "optimism" and not stored.get("near_failure")
+    # The bounds hold for queries of the trusted sets only; a given answer is the best of one.
+    is_trusted = (
+        stored.get("reason") == "optimism"
+        and not stored.get("near_failure")
+        and not stored.get("given")
+    )
     fits = roles.fits(trial.distributions, coupled=False)
     is_upper = fits and trial.params[roles.query_param] == roles.upper
-    is_chosen = fixed.keys().isdisjoint(roles.lower_params)
     bounds = stored.get("bounds")
     known = bounds if isinstance(bounds, dict) else {}
     others: list[Any] = [known.get(name) for name in roles.functions if name != roles.upper]
-    if not (is_trusted and is_upper and is_chosen and all(map(is_finite, others))):
+    if not (is_trusted and is_upper and all(map(is_finite, others))):
         return 1.0
     return float(max(others)) - _TRUSTED_BOUND
 

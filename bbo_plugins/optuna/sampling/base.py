@@ -54,14 +54,13 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.go_ucb import GOUCBOptions
     from bbo_plugins.methods.gp_bo import Options
     from bbo_plugins.optuna.study.trials import NoiseFunction
-    from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
 _UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
-_MAX_ATTEMPTS = 3
+_MAX_ATTEMPTS, _MAX_ATTEMPTS_APART = 3, 8  # by the method, then by the space-filling design
 _FEWEST_OBSERVATIONS = 2  # with which a model takes over after many failures
 # What a generator is for: the same trial draws different numbers for different purposes.
-_MODEL, _INDEPENDENT, _SHIFT, _REDRAW = range(4)
+_MODEL, _INDEPENDENT, _SHIFT = range(3)
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 SnapshotT = TypeVar("SnapshotT", bound=StudySnapshot)
@@ -147,12 +146,10 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     def _attributes_of(self, snapshot: SnapshotT, suggestion: SuggestionT) -> Mapping[str, Any]:
         """Return the system attributes that are stored beside the proposal, if not 0 or empty."""
 
-    def _sample_at_start(
-        self, study: Study, trial: FrozenTrial, snapshot: SnapshotT
-    ) -> dict[str, Any] | None:
-        """Return the parameters of a trial that no method suggests; None if the method does."""
-        del study, trial, snapshot
-        return None
+    def _is_left(self, snapshot: SnapshotT) -> bool:
+        """Return whether the trial is left to the independent sampler."""
+        del snapshot
+        return False
 
     def reader_of(self, study: Study) -> StudyReader:
         """Return the reader of a study, which remembers what it has read."""
@@ -216,16 +213,17 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         with self._readers.of(study).suggesting:
             snapshot = self._read(study, trial, search_space)
             self._log_snapshot(snapshot)
-            params = self._sample_at_start(study, trial, snapshot)
-            if params is None:
-                params = self._sample_by_model(study, trial, snapshot)
+            if self._is_left(snapshot):
+                return {}
+            params = self._sample_apart(study, trial, snapshot)
         return {name: params[name] for name in search_space if name in params}
 
-    def _sample_by_model(
+    def _sample_apart(
         self, study: Study, trial: FrozenTrial, snapshot: SnapshotT
     ) -> dict[str, Any]:
+        """Suggest and store what no other trial does, as far as that can be known."""
         n_chunks = 0
-        for attempt in range(_MAX_ATTEMPTS + 1):
+        for attempt in range(_MAX_ATTEMPTS + _MAX_ATTEMPTS_APART):
             rng = model_generator(self._draw_seed, trial.number, attempt)
             if attempt < _MAX_ATTEMPTS:
                 suggestion = self._attempt(snapshot, rng)
@@ -373,18 +371,12 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         held = held_params(study, self)
         return self._readers.of(study).snapshot(study, trial, search_space, held)
 
-    def _sample_at_start(
-        self, study: Study, trial: FrozenTrial, snapshot: Snapshot
-    ) -> dict[str, Any] | None:
-        if self._is_started(snapshot):
-            return None
-        if self._independent_sampler is not None:
-            return {}
-        params = snapshot.params_at(self._design_point(snapshot))
-        store_proposal(study, trial, Proposal.of(params, snapshot.distributions))
-        return params
+    def _is_left(self, snapshot: Snapshot) -> bool:
+        return self._independent_sampler is not None and not self._is_started(snapshot)
 
     def _attempt(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+        if not self._is_started(snapshot):
+            return self._suggest_apart(snapshot, rng)
         if not snapshot.space.is_conditional:
             return super()._attempt(snapshot, rng)
         visit = visiting(snapshot, deterministic=self.model_options.deterministic)
@@ -408,8 +400,8 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         is_stuck = n >= _FEWEST_OBSERVATIONS and n + n_failed >= 2 * self._n_startup_trials
         return n >= max(self._n_startup_trials, 1) or (n_failed > 0 and is_stuck)
 
-    def _design_point(self, snapshot: Snapshot) -> FloatArray:
-        """Return the trial's place (d,) in the space-filling design, which no other trial has.
+    def _suggest_apart(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+        """Suggest the trial's place in the space-filling design, which no other trial has.
 
         Once as many points have failed as the start-up has, or give no direction, the design has no
         order.
@@ -418,37 +410,33 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         failed = () if observations.failed is None else observations.failed
         n_useless = len(failed) + (len(observations.y) if _lack_direction(snapshot) else 0)
         sequence, index = divmod(snapshot.configuration, SEQUENCE_LENGTH)
-        return design_point(
+        x = design_point(
             snapshot.space,
             index,
             [*observations.X, *observations.pending, *failed],
             shift=_generator(self._seed, sequence, _SHIFT),
-            rng=_generator(self._seed, snapshot.configuration, _REDRAW),
+            rng=rng,
             irregular=n_useless >= max(self._n_startup_trials, 1),
         )
-
-    def _suggest_apart(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
-        del rng
-        return Suggestion(self._design_point(snapshot))
+        return Suggestion(x)
 
     def _params_of(self, snapshot: Snapshot, suggestion: Suggestion) -> dict[str, Any]:
         return snapshot.params_at(suggestion.x)
 
     def _attributes_of(self, snapshot: Snapshot, suggestion: Suggestion) -> Mapping[str, Any]:
         del suggestion
-        return {BESIDE_KEY: len(snapshot.observations.pending)}
+        is_by_model = self._is_started(snapshot)
+        return {BESIDE_KEY: len(snapshot.observations.pending) if is_by_model else 0}
 
     def _look_again(
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot, suggestion: Suggestion
     ) -> Snapshot | None:
-        appeared = self._readers.of(study).appeared(study, trial, snapshot)
-        if not len(appeared):
-            return None
+        now, appeared = self._readers.of(study).appeared(study, trial, snapshot)
         space = snapshot.space
         # The least that a model keeps: with noise it may keep more.
         clearance = clearance_of(appeared, snapshot.observations.X, space, noisy=False)
         is_met = space.distances(suggestion.x[None, :], appeared) <= clearance
-        return snapshot.with_pending(appeared) if is_met.any() else None
+        return now if is_met.any() else None
 
     def _log_snapshot(self, snapshot: Snapshot) -> None:
         super()._log_snapshot(snapshot)
@@ -470,6 +458,8 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
 
     def _announcement(self, snapshot: Snapshot, suggestion: Suggestion) -> str:
         del suggestion
+        if not self._is_started(snapshot):
+            return ""
         n = len(snapshot.observations.y)
         observations = f"{n} observation" + "s" * (n > 1)
         number = snapshot.configuration

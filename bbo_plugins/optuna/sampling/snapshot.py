@@ -166,9 +166,8 @@ class Snapshot(StudySnapshot):
         """Return the active parameters at point x (d,), with the fixed ones exactly as fixed."""
         return {**self.space.decode(x), **self.fixed}
 
-    def with_pending(self, points: FloatArray) -> Snapshot:
-        """Return this snapshot with more pending points (p, d)."""
-        pending = np.concatenate([self.observations.pending, points])
+    def with_pending(self, pending: FloatArray) -> Snapshot:
+        """Return this snapshot with these pending points (p, d) in place of its own."""
         objectives = tuple(replace(one, pending=pending) for one in self.objectives)
         return replace(self, objectives=objectives)
 
@@ -364,10 +363,13 @@ class PlacedTrials:
 def fixed_params(
     trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]
 ) -> dict[str, Any]:
-    """Return the parameters that ``enqueue_trial`` fixed, those of ``distributions`` only."""
-    fixed = trial.system_attrs.get("fixed_params")
-    if not isinstance(fixed, dict):
-        return {}
+    """Return the parameters of ``distributions`` that are no longer open in a trial.
+
+    Those are the ones that ``enqueue_trial`` fixed, and those that a trial has from the start: one
+    that repeats a trial whose worker died has what was suggested before.
+    """
+    enqueued = trial.system_attrs.get("fixed_params")
+    fixed = {**(enqueued if isinstance(enqueued, dict) else {}), **trial.params}
     return {name: fixed[name] for name in distributions if name in fixed}
 
 
@@ -569,20 +571,24 @@ class StudyReader:
             self._outliers_made_of = made_of
         return self._outliers
 
-    def appeared(self, study: Study, trial: FrozenTrial, snapshot: Snapshot) -> FloatArray:
-        """Return the points (p, d) that have become pending since ``snapshot`` was taken.
+    def appeared(
+        self, study: Study, trial: FrozenTrial, snapshot: Snapshot
+    ) -> tuple[Snapshot, FloatArray]:
+        """Return ``snapshot`` with what is pending now, and the points (p, d) that are new in that.
 
-        Those of trials that have finished by now are among them.
+        Those of trials that have finished since count as pending.
         """
         with self._lock:
             trials = self.read(study)
             placed = self.placed(snapshot.distributions, trials.parameters.conditions)
-            _, X = placed.place(trials.observed)
-            points = np.concatenate([placed.pending(trials.configurations, trial.number), X])
-            points = snapshot.space.stretched(points)
-        known = snapshot.observations
-        failed = known.X[:0] if known.failed is None else known.failed
-        return added(points, np.concatenate([known.pending, known.X, failed]))
+            _, observed = placed.place(trials.observed)
+            failed = placed.failed([row for row in trials.configurations if row.failed])
+            pending = placed.pending(trials.configurations, trial.number)
+        space, known = snapshot.space, snapshot.observations
+        before = known.X if known.failed is None else np.concatenate([known.X, known.failed])
+        since = added(space.stretched(np.concatenate([observed, failed])), before)
+        now = np.concatenate([space.stretched(pending), since])
+        return snapshot.with_pending(now), added(now, known.pending)
 
     def placed(
         self,

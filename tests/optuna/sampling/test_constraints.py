@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
 from bbo_plugins.optuna.study.attributes import Proposal
-from tests.optuna.studies import constrained, started, violation
+from tests.optuna.studies import BOX, add_begun, constrained, started, violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,3 +139,21 @@ def test_partly_enqueued_trial_is_completed_around_what_is_given() -> None:
     assert proposal is not None
     assert proposal.params["y"] == 0.875
     assert trial.suggest_float("y", 0.0, 1.0) == 0.875
+
+
+@pytest.mark.parametrize("sampler", [BBOSampler, GOUCBSampler, UHEBOSampler])
+def test_a_trial_that_a_dead_worker_began_is_completed_as_an_enqueued_one(
+    sampler: type[BBOSampler | GOUCBSampler | UHEBOSampler],
+) -> None:
+    """What was suggested before goes into the next suggestion; nothing is suggested if all was."""
+    asked = []
+    for way in ("enqueued", "begun"):
+        study = started(sampler(n_startup_trials=3, seed=0))
+        for params in ({"x": 0.875}, {"x": 0.875, "y": 0.75, "z": 0.125}):
+            study.enqueue_trial(params) if way == "enqueued" else add_begun(study, params)
+        partly, wholly = study.ask(BOX), study.ask(BOX)
+        asked.append(partly.params)
+        assert wholly.params == {"x": 0.875, "y": 0.75, "z": 0.125}
+        assert Proposal.from_attributes(study.trials[-1].system_attrs) is None
+    assert asked[0] == asked[1]
+    assert asked[0]["x"] == 0.875

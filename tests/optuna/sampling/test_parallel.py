@@ -12,6 +12,7 @@ from optuna.distributions import IntDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna.study.attributes import Proposal, store_proposal
 from tests.optuna.studies import BOX, points, quadratic, started
 
 if TYPE_CHECKING:
@@ -79,6 +80,34 @@ def test_a_point_that_another_worker_repeats_meanwhile_is_left_to_it() -> None:
     study.sampler = Overtaken(estimation="map", n_startup_trials=3, seed=0)
     assert study.ask(space).params != met[0]
     assert met[0]["n"] in {1, 2}
+
+
+@pytest.mark.parametrize("n_startup_trials", [1, 100], ids=["model", "start-up"])
+def test_what_another_worker_withdraws_is_free_again(n_startup_trials: int) -> None:
+    """Two workers come to each of the two points left at the same moment, and back to the first."""
+    study = optuna.create_study()
+    space: dict[str, BaseDistribution] = {"n": IntDistribution(0, 2)}
+    study.add_trial(optuna.create_trial(value=4.0, params={"n": 0}, distributions=space))
+    other = study._storage.get_trial(study.ask()._trial_id)
+    met: list[int] = []
+
+    class Followed(UHEBOSampler):
+        """As it suggests, the other worker stores the same, but the third time."""
+
+        def _attempt(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+            suggestion = super()._attempt(snapshot, rng)
+            params = snapshot.params_at(suggestion.x)
+            if len(met) < 2:
+                store_proposal(study, other, Proposal.of(params, space))
+            met.append(params["n"])
+            return suggestion
+
+    study.sampler = Followed(
+        deterministic_objective=True, n_startup_trials=n_startup_trials, seed=0
+    )
+    assert study.ask(space).params == {"n": met[0]}
+    assert sorted(met[:2]) == [1, 2]
+    assert len(met) == 3
 
 
 @pytest.mark.parametrize("kind", [BBOSampler, UHEBOSampler])

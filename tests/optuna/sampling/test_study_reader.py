@@ -99,9 +99,29 @@ def test_what_has_appeared_since() -> None:
     asking = ask(study)
     before = reader.snapshot(study, asking, SPACE, {})
     study.tell(running, 0.0)
-    assert not len(reader.appeared(study, asking, before))
+    assert not len(reader.appeared(study, asking, before)[1])
     study.add_trials([finished(2.0, 3.1), finished(4.0, 1.0), finished(2.0, 3.2)])
-    np.testing.assert_allclose(reader.appeared(study, asking, before), [[0.2], [0.4], [0.2]])
+    now, appeared = reader.appeared(study, asking, before)
+    np.testing.assert_allclose(appeared, [[0.2], [0.4], [0.2]])
+    assert not len(reader.appeared(study, asking, now)[1])
+
+
+def test_what_is_pending_now() -> None:
+    """What another worker has withdrawn is free again; what has ended since is not."""
+    study, reader = study_of(finished(1.0, 1.0)), StudyReader()
+    moving, failing = ask(study), ask(study)
+    store_proposal(study, moving, Proposal.of({"x": 2.0}, SPACE))
+    store_proposal(study, failing, Proposal.of({"x": 3.0}, SPACE))
+    asking = ask(study)
+    before = reader.snapshot(study, asking, SPACE, {})
+    store_proposal(study, moving, Proposal.of({"x": 6.0}, SPACE))
+    study._storage.set_trial_param(failing._trial_id, "x", 3.0, X)
+    study._storage.set_trial_state_values(failing._trial_id, TrialState.FAIL)
+    study.add_trial(finished(7.0, 1.0))
+    now, appeared = reader.appeared(study, asking, before)
+    np.testing.assert_allclose(now.observations.pending, [[0.6], [0.7], [0.3]])
+    np.testing.assert_allclose(now.observations.X, [[0.1]])
+    np.testing.assert_allclose(appeared, [[0.6], [0.7]])
 
 
 def test_values_that_are_failures_have_not_appeared() -> None:
@@ -109,7 +129,7 @@ def test_values_that_are_failures_have_not_appeared() -> None:
     study, reader = study_of(*[finished(i / 2, float(i)) for i in range(12)]), StudyReader()
     study.add_trials([finished(x, value) for x in (1.0, 9.0) for value in (-1e6, -math.inf)])
     asking = ask(study)
-    assert not len(reader.appeared(study, asking, reader.snapshot(study, asking, SPACE, {})))
+    assert not len(reader.appeared(study, asking, reader.snapshot(study, asking, SPACE, {}))[1])
 
 
 def test_fits_of_other_parameters_are_not_continued() -> None:
