@@ -230,7 +230,7 @@ _ONE = {
 }
 _ALL = {**_ONE, "figure.write_html": "axes[0].figure.savefig"}
 plot_bilevel = drawn(bilevel, draw, _PACKAGE, _ALL)
-plot_horizon = drawn(horizon, _draw_one_or_all, _PACKAGE, _ALL)
+plot_horizon = drawn(horizon, draw, _PACKAGE, _ALL)
 plot_lengthscales = drawn(lengthscales, _draw_one, _PACKAGE, _ONE)
 plot_posterior = drawn(posterior, _draw_one_or_all, _PACKAGE, _ONE)
-plot_regret_gap = drawn(regret_gap, _draw_one_or_all, _PACKAGE, _ALL)
+plot_regret_gap = drawn(regret_gap, draw, _PACKAGE, _ALL)

@@ -110,7 +110,8 @@ def test_garbage_is_as_good_as_nothing(
 ) -> None:
     """The next suggestion and all records are those of a study that has stored nothing.
 
-    The sampler says so in one warning. Of running and failed trials it does not: they may be half written.
+    The sampler says so in one warning. Of running and failed trials it does not: what is stored
+    with them may be half written.
     """
     study, found = original(name), []
     caplog.clear()

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import optuna
 import pytest
 from matplotlib.axes import Axes
 from plotly import graph_objects as go
@@ -232,6 +233,9 @@ def test_figures_and_axes_are_returned() -> None:
     assert isinstance(several, np.ndarray)
     assert several.shape == (len(MIXED),)
     assert isinstance(several[0], Axes)
+    for plot in (by_matplotlib.plot_regret_gap, by_matplotlib.plot_horizon):
+        (empty,) = plot(optuna.create_study())  # an array as with panels
+        assert isinstance(empty, Axes)
 
 
 def test_rules_cross_the_panel() -> None:
