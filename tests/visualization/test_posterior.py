@@ -222,6 +222,7 @@ def test_outliers_do_not_flatten_the_rest(negated: bool) -> None:
         ({"params": ["y"]}, ValueError, "params must be .*complete trials have.*'lr'.*got .'y'."),
         ({"params": []}, ValueError, "params must be None or names"),
         ({"params": "x"}, TypeError, "params must be a sequence of names or None, but got 'x'"),
+        ({"params": 5}, TypeError, "params must be a sequence of names or None, but got 5"),
         ({"at": 99}, ValueError, "at must be None or the number of a complete trial.*got 99"),
         ({"n_points": 1}, ValueError, "n_points must be an integer of at least 2, but got 1"),
     ],

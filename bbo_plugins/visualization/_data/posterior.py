@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -97,7 +98,7 @@ def plot_posterior(
 def _plot(study: Study, params: Sequence[str] | None, at: int | None, n_points: int) -> Plot:
     n_points = errors.check_int("n_points", n_points, minimum=2)
     number = None if at is None else errors.check_int("at", at, minimum=0)
-    if isinstance(params, str):
+    if isinstance(params, str) or not (params is None or isinstance(params, Iterable)):
         raise TypeError(errors.rule_message("params", "a sequence of names or None", params))
     posterior = posterior_of(study)
     if posterior is None:
