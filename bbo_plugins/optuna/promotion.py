@@ -29,10 +29,16 @@ from bbo_plugins.optuna.study.continuations import (
     steps_taken,
 )
 from bbo_plugins.optuna.study.lock import StudyLock
-from bbo_plugins.optuna.study.trials import TrialRow, check_one_objective
+from bbo_plugins.optuna.study.trials import (
+    TrialRow,
+    check_one_objective,
+    mark_never_ran,
+    never_ran,
+    running_trials,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 _logger = logging.getLogger(__name__)
 _RULE = "an InnerHorizon"
@@ -82,8 +88,10 @@ class PromotionCallback:
     also for :class:`~bbo_plugins.UHEBOSampler`; ``study.best_trial`` may be an earlier one, which
     then was better with less training. A configuration is not continued while a continuation of it
     is waiting or running, nor again to the same number of steps if one failed, nor ever if one was
-    pruned; neither is one that violates a constraint. A worker that died leaves a running trial,
-    which blocks only its own configuration; with a heartbeat of the storage it fails instead.
+    pruned; neither is one that violates a constraint. A worker that died leaves a running trial. It
+    counts as failed once 32 later trials have finished, and 4 more for each later one that runs, or
+    as soon as it is told to be (``study.tell(number, state=TrialState.FAIL)``); with a heartbeat of
+    the storage Optuna does that.
 
     :class:`~bbo_plugins.optuna.RegretGapTerminator`, too, takes a configuration for one trial, with
     the value of its longest training.
@@ -202,6 +210,7 @@ class PromotionCallback:
         goal = self._horizon.steps(len(table) - 1)
         planned = sum(row.planned(self._horizon) for row in table)
         spent = _spent(trials, self._horizon) + planned
+        alive = {trial.number for trial in running_trials(trials)}
         due = []
         steps = [row.steps(self._horizon) for row in table]
         for index in self._horizon.promotions(
@@ -211,7 +220,7 @@ class PromotionCallback:
         ):
             row = table[index]
             more = self._horizon.within_budget(goal - steps[index], spent=spent)
-            if row.trained is not None and not row.is_busy and more > 0:
+            if row.trained is not None and not row.is_busy(alive) and more > 0:
                 due.append((row.trained, goal))
                 spent += more
         return due
@@ -244,7 +253,8 @@ def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
     trials = trial.study.get_trials(deepcopy=False)
     source, goal = continued_from(trial), goal_of(trial)
     if source is None:
-        start, goal = 0, horizon.steps(index_of(trial.number, [*first_trials(trials)]))
+        others = {*first_trials(trials), *(one.number for one in trials if never_ran(one))}
+        start, goal = 0, horizon.steps(index_of(trial.number, sorted(others)))
     else:
         row = next(row for row in _configurations(trials) if row.contains(source))
         start = row.end_of(source, horizon)
@@ -252,6 +262,7 @@ def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
     spent = _spent([other for other in trials if other.number != trial.number], horizon)
     stop = start + horizon.within_budget(max(goal - start, 0), spent=spent)
     if stop == start:
+        mark_never_ran(trial.study, trial)
         raise optuna.TrialPruned(f"No step is left for trial {trial.number}.")
     trial.set_user_attr(STEPS, [start, stop])
     return range(start, stop)
@@ -278,10 +289,15 @@ class _Configuration:
         read = TrialRow.read(self.trained)
         return math.nan if any(c > 0.0 for c in read.constraints.values()) else read.value
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether it is being trained, or about to be."""
-        return any(not trial.state.is_finished() for trial in self.trials)
+    def is_busy(self, alive: Collection[int]) -> bool:
+        """Return whether it is being trained, or about to be.
+
+        Args:
+            alive: Numbers of the running trials whose worker is not dead.
+        """
+        return any(
+            trial.number in alive or trial.state is TrialState.WAITING for trial in self.trials
+        )
 
     def planned(self, horizon: InnerHorizon) -> int:
         """Return the steps that its waiting continuation, if there is one, will make."""
@@ -307,10 +323,15 @@ class _Configuration:
 
 
 def _configurations(trials: Sequence[FrozenTrial]) -> list[_Configuration]:
-    """Return the configurations by age, up to the newest one that has been started."""
+    """Return the configurations by age, up to the newest one that has been started.
+
+    Trials for which no step was left are none.
+    """
     first = first_trials(trials)
     members: dict[int, list[FrozenTrial]] = {}
     for trial in trials:
+        if never_ran(trial):
+            continue
         members.setdefault(first.get(trial.number, trial.number), []).append(trial)
     rows = [_Configuration(tuple(row)) for row in members.values()]
     while rows and rows[-1].trials[0].state is TrialState.WAITING:

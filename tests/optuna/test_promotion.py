@@ -17,7 +17,14 @@ from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, continued_from, inner_steps
-from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, STEPS, first_trials, index_of
+from bbo_plugins.optuna.study.continuations import (
+    CONTINUED_FROM,
+    GOAL,
+    STEPS,
+    first_trials,
+    index_of,
+    steps_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -166,6 +173,23 @@ def test_spent_budget_prunes_what_still_starts() -> None:
     assert sum(stop - start for _, start, stop in training.made) == 30
 
 
+def test_trials_without_a_step_are_no_configurations() -> None:
+    """However often a spent study is started again, the next one with more steps goes on."""
+    training = Training(InnerHorizon.growing(constant=1.0, total_steps=30))
+    study, trials = _trained(training)
+    n_configurations = len(trials) - len(first_trials(trials))
+    for _ in range(3):
+        _trained(training, study)
+    best = study.best_trial
+    study.enqueue_trial(best.params, user_attrs={CONTINUED_FROM: best.number, GOAL: 50})
+    _, trials = _trained(training, study)
+    assert trials[-1].state is TrialState.PRUNED  # a continuation that could not begin
+    training.horizon = InnerHorizon.growing(constant=1.0, total_steps=500)
+    _, more = _trained(training, study, n_trials=4)
+    assert steps_of(more[len(trials)]) == range((n_configurations + 1) ** 2)
+    assert best.number in _sources(more[len(trials) :])
+
+
 def test_pruned_and_failed_trials_count_what_they_reported() -> None:
     """A trial that reported step 9 as its last has spent 10 steps, one that reported none all."""
     horizon = InnerHorizon.growing(constant=100.0, exponent=0.0, total_steps=150)
@@ -224,6 +248,23 @@ def test_failed_continuation_is_tried_again_only_when_the_horizon_has_grown() ->
     assert callback.promote(study) == [0]
     trial = study.ask()
     assert inner_steps(trial, horizon) == range(1, 9)
+
+
+def test_a_dead_worker_does_not_bar_its_configuration() -> None:
+    """Some tens of trials later its continuation counts as failed: the best one is continued."""
+    horizon = InnerHorizon.growing(constant=1.0, promote=1)
+    study = optuna.create_study()
+    callback = PromotionCallback(horizon)
+    _add(study, 0.1, 0.1, steps=1)
+    _add(study, 0.9, 0.9, steps=4)
+    assert callback.promote(study) == [0]
+    inner_steps(study.ask(), horizon)  # and its worker dies
+    for _ in range(31):
+        _add(study, 0.9, 0.9, steps=9)
+        assert callback.promote(study) == []
+    _add(study, 0.9, 0.9, steps=9)
+    assert callback.promote(study) == [0]
+    assert inner_steps(study.ask(), horizon) == range(1, 34**2)
 
 
 def test_infeasible_and_unfinished_configurations_are_not_continued() -> None:

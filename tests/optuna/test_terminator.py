@@ -397,6 +397,29 @@ def test_worker_stops_for_what_another_found() -> None:
         assert worker.should_terminate(study) is is_due
 
 
+@pytest.mark.parametrize("has_seen", [False, True])
+def test_worker_stops_for_what_another_found_between_its_trials(*, has_seen: bool) -> None:
+    """However long ago that completed, unless the worker has seen it and was told to go on."""
+    X, values = converging(40)
+    worker, other = RegretGapTerminator(), RegretGapTerminator()
+    study = _told(X[:4], values[:4], other)
+
+    def run(n_trials: int) -> int:
+        """Return how many of so many trials the worker ran."""
+        before = len(study.trials)
+        study.optimize(lambda _: 9.0, n_trials=n_trials, callbacks=[worker])
+        return len(study.trials) - before
+
+    assert run(1) == 1
+    for row, value in zip(X[4:], values[4:], strict=True):
+        add_all(study, row[None], np.array([value]))
+        other.evaluate(study)
+    assert any(record.terminate for record in other.history(study))
+    if has_seen:
+        run(1)
+    assert run(3) == (3 if has_seen else 1)
+
+
 # --------------------------------------------------------------------------------------- arguments
 @pytest.mark.parametrize(
     "arguments, error, message",

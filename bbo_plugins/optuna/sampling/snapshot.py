@@ -78,6 +78,7 @@ from bbo_plugins.optuna.study.trials import (
     are_feasible,
     constraint_table,
     finished_at,
+    running_trials,
 )
 from bbo_plugins.space.search_space import keys_of
 
@@ -95,13 +96,6 @@ _MAX_PENDING = 64  # only so many running trials, the latest ones: older ones ar
 
 _FIRST_DECISION = 12  # complete trials, about input warping and about outliers
 _LAST_WARPING, _LAST_OUTLIERS = 120, 300
-
-# A running trial that so many later ones have overtaken counts as dead: its worker cannot tell. For
-# each later trial that still runs, hence for each worker, it takes a few more. That is more than
-# workers overtake by chance, and few enough that a crash does not block a region for most of a
-# study. A trial that is merely slow loses nothing but the distance that others keep from it. Only
-# the storage is asked, not the clock, so a resumed study decides the same.
-_MAX_OVERTAKEN, _MORE_PER_RUNNING = 32, 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,16 +283,8 @@ class PlacedTrials:
             trials: The study's trials by number.
             asking: Number of the trial to leave out.
         """
-        running: list[TrialRow] = []
-        n_overtaking = 0
-        for trial in reversed(trials):
-            patience = _MAX_OVERTAKEN + _MORE_PER_RUNNING * len(running)
-            if n_overtaking >= patience or len(running) >= _MAX_PENDING:
-                break
-            n_overtaking += trial.state.is_finished()
-            if trial.state is TrialState.RUNNING and trial.number != asking:
-                running.append(trial)
-        params = [self._params_meant(trial) for trial in reversed(running)]
+        running = running_trials([trial for trial in trials if trial.number != asking])
+        params = [self._params_meant(trial) for trial in running[-_MAX_PENDING:]]
         return self._present(_points(self.space, params), params)
 
     def failed(self, trials: Sequence[TrialRow]) -> FloatArray:

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.methods.regret_gap.rule import StoppingRecord
 
-_MAX_DELAY = 1.0  # seconds from a trial's end to its record, at most
-
 
 @dataclass(frozen=True)
 class StoredRecords:
@@ -161,12 +159,12 @@ class StudyProgress:
         Args:
             number: The worker's trial.
             started: When it began, in seconds. Records of earlier completions did not keep the
-                study from going on, so they are no reason to end it now. Of completions that nobody
-                here has seen, the record may not have been stored by then, and does count.
+                study from going on, so they are no reason to end it now. Those of completions that
+                nobody here has seen are: they may be of the time between the last look and this
+                trial's beginning.
         """
         for n, stored in self.records.items():
-            since = started - _MAX_DELAY if n > self.n_seen else started
-            is_reason = stored.number == number or finished_at(self.order[n - 1][0]) > since
-            if stored.record.terminate and is_reason:
+            is_since = n > self.n_seen or finished_at(self.order[n - 1][0]) > started
+            if stored.record.terminate and (is_since or stored.number == number):
                 return stored
         return None

@@ -55,11 +55,18 @@ BESIDE_KEY = "bbo_plugins:beside"  # system attribute: how many trials ran besid
 _MAX_BESIDE = 1_000
 _LARGEST_STEP = 2**53  # floats tell the steps up to it apart
 _OBSERVED = (TrialState.COMPLETE, TrialState.PRUNED)
+# A running trial that so many later ones have overtaken counts as dead: its worker cannot tell. For
+# each later trial that still runs, hence for each worker, it takes a few more. That is more than
+# workers overtake by chance, and few enough that a crash does not block a region for most of a
+# study. A trial that is merely slow loses nothing but the distance that others keep from it. Only
+# the storage is asked, not the clock, so a resumed study decides the same.
+_MAX_OVERTAKEN, _MORE_PER_RUNNING = 32, 4
 _MAX_STUDIES = 8  # studies of one storage that are remembered
 
 # Returns the known noise variance of a finished trial's value, a sequence for several objectives.
 NoiseFunction: TypeAlias = Callable[[FrozenTrial], float | Sequence[float]]
 _Reader = TypeVar("_Reader")
+_Trial = TypeVar("_Trial", "TrialRow", FrozenTrial)
 
 
 class Origin(NamedTuple):
@@ -159,7 +166,7 @@ class TrialRow:
     @property
     def never_ran(self) -> bool:
         """Whether it has ended before its evaluation began."""
-        return _NEVER_RAN in self.trial.system_attrs
+        return never_ran(self.trial)
 
     @property
     def is_retry(self) -> bool:
@@ -225,9 +232,27 @@ class TrialRow:
         return None if proposal is None else replace(proposal, fits=())
 
 
+def never_ran(trial: FrozenTrial) -> bool:
+    """Return whether a trial has ended before its evaluation began."""
+    return _NEVER_RAN in trial.system_attrs
+
+
 def mark_never_ran(study: Study, trial: Trial | FrozenTrial) -> None:
     """Note that a running trial is about to end before its evaluation has begun."""
     study._storage.set_trial_system_attr(trial._trial_id, _NEVER_RAN, value=True)
+
+
+def running_trials(trials: Sequence[_Trial]) -> list[_Trial]:
+    """Return those of ``trials``, which are by number, that run and whose worker is not dead."""
+    running: list[_Trial] = []
+    n_overtaking = 0
+    for trial in reversed(trials):
+        if n_overtaking >= _MAX_OVERTAKEN + _MORE_PER_RUNNING * len(running):
+            break
+        n_overtaking += trial.state.is_finished()
+        if trial.state is TrialState.RUNNING:
+            running.append(trial)
+    return running[::-1]
 
 
 @dataclass(frozen=True)
