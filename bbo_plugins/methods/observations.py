@@ -294,6 +294,7 @@ def with_values(
     *,
     curves: Sequence[LearningCurve] | None = None,
     outliers: NDArray[np.bool_] | None = None,
+    cutoff: float = -np.inf,
 ) -> tuple[Observations, ...]:
     """Return the observations of k objectives with their values.
 
@@ -308,15 +309,18 @@ def with_values(
         space: The search space.
         curves: What the n evaluations reported, if some of them were cut off; then k is 1.
         outliers: At which points a value is an outlier, shape (n,), or None.
+        cutoff: Values below it say nothing of the objective, as of :func:`failures_with_value`.
     """
     X, complete = objectives[0].X, objectives[0].complete
     variances, progress = None, None
     if curves is not None:
         progress = _progress(curves, complete)
-        y, variances = _with_predictions(objectives[0], values[:, 0], space, curves, outliers)
+        y, variances = _with_predictions(
+            objectives[0], values[:, 0], space, curves, outliers, cutoff
+        )
         values = y[:, None]
     violated = objectives[0].violated
-    has_failed = failures_with_value(X, values, space.active(X), violated)
+    has_failed = failures_with_value(X, values, space.active(X), violated, cutoff=cutoff)
     is_void = has_failed & violated
     has_failed &= ~is_void
     if outliers is not None:
@@ -344,6 +348,7 @@ def _with_predictions(
     space: SearchSpace,
     curves: Sequence[LearningCurve],
     outliers: NDArray[np.bool_] | None,
+    cutoff: float,
 ) -> tuple[FloatArray, FloatArray]:
     """Return values (n,), predicted where evaluations were cut off, and the variances (n,) or NaN.
 
@@ -357,6 +362,7 @@ def _with_predictions(
         values[complete, None],
         space.active(X[complete]),
         observations.violated[complete],
+        cutoff=cutoff,
     )
     teaches = ~complete
     teaches[complete] = ~failed & np.isfinite(values[complete])
@@ -403,6 +409,8 @@ def failures_with_value(
     values: FloatArray,
     active: NDArray[np.bool_],
     violated: NDArray[np.bool_] | None = None,
+    *,
+    cutoff: float = -np.inf,
 ) -> NDArray[np.bool_]:
     """Return which evaluations count as failed although they have a value, shape (n,).
 
@@ -420,8 +428,11 @@ def failures_with_value(
             were reported last, maximized, may be infinite, shape (n, k).
         active: Which parameters are active at the points, shape (n, d).
         violated: Which points violate a constraint, shape (n,); None for none.
+        cutoff: Values below it count as failed in any case (:mod:`bbo_plugins.methods.penalties`);
+            minus infinity with several objectives.
     """
     failed: NDArray[np.bool_] = np.logical_or.reduce([np.isneginf(y) for y in values.T])
+    failed |= (values < cutoff).all(axis=1)
     allowed = np.ones(len(X), dtype=np.bool_) if violated is None else ~violated
     branches = np.zeros(len(X), dtype=np.int64)
     if not active.all():

@@ -247,6 +247,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
                 expected_gain=suggestion.expected_gain,
                 warps=snapshot.warps,
                 outliers=tuple(sorted(snapshot.outliers)),
+                cutoff=snapshot.cutoff if math.isfinite(snapshot.cutoff) else None,
             )
             n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
             for key, value in self._attributes_of(snapshot, suggestion).items():
@@ -448,6 +449,12 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
                     "low" if w > 0.0 else "high",
                     name,
                 )
+        if math.isfinite(snapshot.cutoff) and self._once.first_time("cutoff"):
+            _logger.info(
+                "%s: the worst values count as failures, as the others are predicted better "
+                "without them.",
+                self,
+            )
         for number in sorted(snapshot.outliers):
             if self._once.first_time("outlier", number):
                 _logger.info(

@@ -46,7 +46,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
@@ -83,7 +83,7 @@ from bbo_plugins.optuna.study.trials import (
 from bbo_plugins.space.search_space import keys_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
@@ -91,11 +91,12 @@ if TYPE_CHECKING:
     from bbo_plugins.space import Condition, SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
+_Decision = TypeVar("_Decision")
 _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
 _MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
 
-_FIRST_DECISION = 12  # complete trials, about input warping and about outliers
-_LAST_WARPING, _LAST_OUTLIERS = 120, 300
+_FIRST_DECISION = 12  # complete trials, about input warping, a cutoff and outliers
+_LAST_WARPING, _LAST_CUTOFF, _LAST_OUTLIERS = 120, 300, 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +109,7 @@ class StudySnapshot:
         fixed: The fixed values.
         constraints: Names of the constraints whose fits are stored behind the objective's.
         outliers: Numbers of the trials whose values are left out.
+        cutoff: The value, maximized, below which others count as failures.
         notes: What the user should know of the trials, by the kind of news.
     """
 
@@ -116,6 +118,7 @@ class StudySnapshot:
     fixed: Mapping[str, Any]
     constraints: tuple[str, ...] = ()
     outliers: frozenset[int] = frozenset()
+    cutoff: float = -math.inf
     notes: Mapping[str, str]
 
     @property
@@ -216,6 +219,19 @@ class PlacedTrials:
                 self._points, self._proposed, self._failed = {}, {}, {}
             self.space = space_of(self.distributions, conditions)
         return self
+
+    def at_the_time(self, ranges: Mapping[str, BaseDistribution]) -> PlacedTrials | None:
+        """Return the trials placed by the ranges of an earlier time, None if they cannot be.
+
+        A decision is made with these, as a range that moves on would change it. But the thresholds
+        of conditions are in today's ranges, so with conditions these are taken.
+        """
+        if self.space.is_conditional:
+            return self
+        try:
+            return PlacedTrials({name: ranges[name] for name in self.space.names})
+        except (KeyError, ValueError):  # any program may have added trials of other ranges
+            return None
 
     def can_hold(self, name: str, value: Any) -> bool:
         """Return whether ``value`` is a possible value of the parameter ``name``."""
@@ -422,11 +438,8 @@ class StudyReader:
         self._generation = 0
         self._placed = PlacedTrials({})
         self._warps_from = warps_from
-        self._warps: Mapping[str, float] = {}
-        self._warps_made_of: object = None
         self._outliers_from = None if self._knows_noise else outliers_from
-        self._outliers: frozenset[int] = frozenset()
-        self._outliers_made_of: object = None
+        self._decisions: dict[str, tuple[object, Any]] = {}  # by their kind, and what made them
 
     def read(self, study: Study) -> StudyTrials:
         """Return the trials of ``study``."""
@@ -478,32 +491,69 @@ class StudyReader:
             trials = self.read(study)
             distributions = {**_known_and_held(trials, held), **search_space}
             placed = self.placed(distributions, trials.parameters.conditions)
+            cutoff = self._decided_cutoff(trials, placed)
             if warps is None:
-                warps = self._decided_warps(trials, placed)
+                warps = self._decided_warps(trials, placed, cutoff)
             return _snapshot(
                 trials,
                 placed,
                 trial.number,
                 fixed,
                 space=placed.space.warped(warps),
-                outliers=self._decided_outliers(trials, placed, warps),
+                cutoff=cutoff,
+                outliers=self._decided_outliers(trials, placed, warps, cutoff),
                 knows_noise=self._knows_noise,
             )
 
-    def _decided_warps(self, trials: StudyTrials, placed: PlacedTrials) -> Mapping[str, float]:
+    def _decided(self, kind: str, made_of: object, decide: Callable[[], _Decision]) -> _Decision:
+        """Return what ``decide`` returns, or what it returned the last time if nothing is new."""
+        if kind not in self._decisions or self._decisions[kind][0] != made_of:
+            self._decisions[kind] = made_of, decide()
+        decision: _Decision = self._decisions[kind][1]
+        return decision
+
+    def _decided_cutoff(self, trials: StudyTrials, placed: PlacedTrials) -> float:
+        """Return the value below which the first complete trials make others count as failures."""
+        space, least = placed.space, self._warps_from
+        if least is None or trials.n_objectives > 1 or space.is_conditional:
+            return -math.inf
+        deciding = _deciding(trials, least, _LAST_CUTOFF, 3)
+        known = placed.place(deciding)[0]
+        if not known or any(row.constraints for row in known):
+            return -math.inf
+        ranges = known[-1].trial.distributions
+
+        def decide() -> float:
+            # Imported when first needed: SciPy's linear algebra takes long to import.
+            from bbo_plugins.methods.penalties import cutoff_of  # noqa: PLC0415
+
+            then = placed.at_the_time(ranges)
+            if then is None:
+                return -math.inf
+            rows, X = then.place(deciding)
+            values = np.array([row.values for row in rows]).reshape(len(rows), 1)
+            has_failed = failures_with_value(X, values, then.space.active(X))
+            kept = np.flatnonzero(np.isfinite(values[:, 0]) & ~has_failed)
+            if len(kept) < _FIRST_DECISION:
+                return -math.inf
+            return cutoff_of(then.space, X[kept], values[kept, 0], least_kept=least)
+
+        made_of = trials.generation, [row.number for row in known], space.names, ranges
+        return self._decided("cutoff", made_of, decide)
+
+    def _decided_warps(
+        self, trials: StudyTrials, placed: PlacedTrials, cutoff: float
+    ) -> Mapping[str, float]:
         """Return the input warping that the first complete trials decide on."""
-        if self._warps_from is None:
-            return {}
-        deciding = _deciding(trials, self._warps_from, _LAST_WARPING, 3)
-        if not deciding:
+        least = self._warps_from
+        deciding = () if least is None else _deciding(trials, least, _LAST_WARPING, 3)
+        if least is None or not deciding:
             return {}
         known, X = placed.place(deciding)
-        numbers, space = [row.number for row in known], placed.space
-        arrays = X.tobytes(), space.active(X).tobytes()
-        made_of = trials.generation, numbers, space.names, space.conditions, *arrays
-        if self._warps_made_of != made_of:
-            # Imported when first needed: SciPy's linear algebra takes long to import.
-            from bbo_plugins.methods.input_warping import warps_of  # noqa: PLC0415
+        space = placed.space
+
+        def decide() -> Mapping[str, float]:
+            from bbo_plugins.methods.input_warping import warps_of  # noqa: PLC0415 - see above
 
             constraints, table = constraint_table(known)
             observations = Observations(
@@ -513,49 +563,51 @@ class StudyReader:
                 constraints=table if constraints else None,
                 pending=X[:0],
             )
-            objectives = _with_values([observations] * trials.n_objectives, known, space)
-            is_enough = len(objectives[0].valued.y) >= self._warps_from
-            self._warps = warps_of(space, objectives) if is_enough else {}
-            self._warps_made_of = made_of
-        return self._warps
+            everything = [observations] * trials.n_objectives
+            objectives = _with_values(everything, known, space, cutoff=cutoff)
+            return warps_of(space, objectives) if len(objectives[0].valued.y) >= least else {}
+
+        numbers = [row.number for row in known]
+        arrays = X.tobytes(), space.active(X).tobytes()
+        made_of = trials.generation, numbers, space.names, space.conditions, cutoff, *arrays
+        return self._decided("warps", made_of, decide)
 
     def _decided_outliers(
-        self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float]
+        self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float], cutoff: float
     ) -> frozenset[int]:
         """Return which of the first complete trials have a value that is an outlier."""
         if self._outliers_from is None:
             return frozenset()
         deciding = _deciding(trials, self._outliers_from, _LAST_OUTLIERS, 16)
-        known, X = placed.place(deciding)
+        space, known = placed.space, placed.place(deciding)[0]
         if not known:
             return frozenset()
-        # With the ranges of the time, as a range that moves on would change the decision. But the
-        # thresholds of conditions are in today's ranges, so with conditions these are taken, and
-        # whenever they change, the decision is made again.
-        space, latest = placed.space, known[-1].trial.distributions
+        latest = known[-1].trial.distributions
         ranges = placed.distributions if space.is_conditional else latest
-        numbers = [row.number for row in known]
-        made_of = trials.generation, numbers, space.names, ranges, space.conditions, warps
-        if self._outliers_made_of != made_of:
+
+        def decide() -> frozenset[int]:
             from bbo_plugins.methods.outliers import outliers_of  # noqa: PLC0415 - see above
 
-            if not space.is_conditional:
-                try:
-                    placed = PlacedTrials({name: ranges[name] for name in space.names})
-                except (KeyError, ValueError):  # any program may have added trials of other ranges
-                    return frozenset()
-                known, X = placed.place(deciding)
-            space = placed.space.warped(warps)
+            then = placed.at_the_time(ranges)
+            if then is None:
+                return frozenset()
+            rows, X = then.place(deciding)
+            space = then.space.warped(warps)
             X = space.stretched(X)
-            values = np.array([row.values for row in known]).reshape(len(known), -1)
-            violated = np.array([row.violates for row in known], dtype=np.bool_)
-            has_failed = failures_with_value(X, values, space.active(X), violated)
-            rows = np.flatnonzero(np.isfinite(values).all(axis=1) & ~has_failed)
-            is_enough = len(rows) >= _FIRST_DECISION
-            found = rows[outliers_of(space, X[rows], values[rows])] if is_enough else rows[:0]
-            self._outliers = frozenset(known[row].number for row in found.tolist())
-            self._outliers_made_of = made_of
-        return self._outliers
+            values = np.array([row.values for row in rows]).reshape(len(rows), -1)
+            violated = np.array([row.violates for row in rows], dtype=np.bool_)
+            has_failed = failures_with_value(X, values, space.active(X), violated, cutoff=cutoff)
+            kept = np.flatnonzero(np.isfinite(values).all(axis=1) & ~has_failed)
+            is_enough = len(kept) >= _FIRST_DECISION
+            found = kept[outliers_of(space, X[kept], values[kept])] if is_enough else kept[:0]
+            return frozenset(rows[row].number for row in found.tolist())
+
+        numbers = [row.number for row in known]
+        made_of = (
+            *(trials.generation, numbers, space.names, ranges, space.conditions),
+            *(warps, cutoff),
+        )
+        return self._decided("outliers", made_of, decide)
 
     def appeared(
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot
@@ -636,6 +688,7 @@ def _snapshot(
     fixed: Mapping[str, Any],
     *,
     space: SearchSpace,
+    cutoff: float,
     outliers: frozenset[int],
     knows_noise: bool,
 ) -> Snapshot:
@@ -659,7 +712,8 @@ def _snapshot(
         [replace(everything, noise_variance=one if knows_noise else None) for one in noise.T],
         known,
         space,
-        outliers,
+        outliers=outliers,
+        cutoff=cutoff,
     )
     return Snapshot(
         number=number,
@@ -674,6 +728,7 @@ def _snapshot(
         ),
         past=trial_history(trials, number),
         outliers=outliers,
+        cutoff=cutoff,
         notes=notes_of(
             unplaced=placed.n_unplaced(trials.observed),
             infinite=sum(map(math.isinf, chain.from_iterable(row.values for row in known))),
@@ -688,7 +743,9 @@ def _with_values(
     objectives: Sequence[Observations],
     known: Sequence[TrialRow],
     space: SearchSpace,
+    *,
     outliers: frozenset[int] = frozenset(),
+    cutoff: float = -math.inf,
 ) -> tuple[Observations, ...]:
     """Return the observations of k objectives with the values of the n trials they are of."""
     values = np.array([row.values for row in known], dtype=np.float64)
@@ -699,6 +756,7 @@ def _with_values(
         space,
         curves=None if are_final else [row.curve for row in known],
         outliers=np.array([row.number in outliers for row in known]) if outliers else None,
+        cutoff=cutoff,
     )
 
 

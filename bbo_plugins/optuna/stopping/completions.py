@@ -6,7 +6,8 @@ A trial with parameters outside of their own ranges, as an enqueued one may have
 either. An infinitely good value counts as the best finite one so far. A trial whose value is
 infinitely bad or far worse than usual counts as failed
 (:func:`~bbo_plugins.methods.observations.failures_with_value`), and so does one that the sampler,
-whose hyperparameters are used, has left out (:mod:`bbo_plugins.methods.outliers`).
+whose hyperparameters are used, has left out (:mod:`bbo_plugins.methods.outliers`,
+:mod:`bbo_plugins.methods.penalties`).
 
 Trials that continue one another (:mod:`bbo_plugins.optuna.study.continuations`) are one
 observation: its place is that of the first of them to complete, its value that of the one with the
@@ -136,10 +137,10 @@ class CompletedTrials:
         end = max(map(finished_at, rows))
         latest = [latest_of(completion, until=end) for completion in order]
         values = np.array([row.values for row in latest], dtype=np.float64)
-        has_failed = failures_with_value(X, values, space.active(X))
         y = finite(values[:, 0])
-        estimate, warps, outliers = _latest_estimate(rows, space.names, int((~has_failed).sum()))
-        has_failed |= np.isin([row.number for row in latest], outliers)
+        estimate, warps, has_failed = _latest_estimate(
+            rows, latest, space.names, failures_with_value(X, values, space.active(X))
+        )
         space = space.warped(warps)
         if space.warps != warps:  # the estimate is of another scale
             estimate = None
@@ -205,16 +206,21 @@ def _by_completion(row: TrialRow) -> tuple[float, int]:
 
 
 def _latest_estimate(
-    rows: Sequence[TrialRow], names: tuple[str, ...], n_modeled: int
-) -> tuple[Hyperparameters | None, Mapping[str, float], tuple[int, ...]]:
+    rows: Sequence[TrialRow],
+    latest: Sequence[TrialRow],
+    names: tuple[str, ...],
+    has_failed: NDArray[np.bool_],
+) -> tuple[Hyperparameters | None, Mapping[str, float], NDArray[np.bool_]]:
     """Return the estimate that the highest-numbered trial came from, unless it is out of date.
 
-    With it the input warping that it is of, and the numbers of the trials that it leaves out.
+    With it the input warping that it is of, and which completions have failed, those among them
+    that the estimate leaves out.
 
     Args:
-        rows: The first trials of the completions.
+        rows: The first trials of the t completions.
+        latest: The trials that have their values.
         names: The parameters that it has to be of.
-        n_modeled: How many of the completions have not failed.
+        has_failed: Which completions have failed in any case, shape (t,).
     """
     for row in sorted(rows[-_MAX_AGE:], key=attrgetter("number"), reverse=True):
         proposal = row.proposal
@@ -223,8 +229,10 @@ def _latest_estimate(
         fit = WarmStart.from_json(proposal.fits[0]) if proposal.fits else None
         estimate = None if fit is None else fit.hyperparameters(len(names))
         if fit is not None and estimate is not None:
-            n_kept = n_modeled - len(proposal.outliers)
-            if fit.n_points < _MIN_SHARE * min(n_kept, MAX_MODELED):
+            cutoff = -math.inf if proposal.cutoff is None else proposal.cutoff
+            left_out = [one.number in proposal.outliers or one.value < cutoff for one in latest]
+            failed = has_failed | np.array(left_out, dtype=np.bool_)
+            if fit.n_points < _MIN_SHARE * min(int((~failed).sum()), MAX_MODELED):
                 break
-            return estimate, proposal.warps, proposal.outliers
-    return None, {}, ()
+            return estimate, proposal.warps, failed
+    return None, {}, has_failed

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 CAPACITY = 1_024  # records kept of one terminator
 _PREFIX = "bbo_plugins:stopping:"
-_VERSION = 5  # 1: other noise floors; others counted as observations: 2: far worse values;
-# 3: outliers; 4: smaller penalties
+_VERSION = 6  # 1: other noise floors; others counted as observations: 2: far worse values;
+# 3: outliers; 4: smaller penalties; 5: penalties that grow
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,7 @@ class Proposal:
         inactive: Names of the model's other parameters, which do not exist at the point.
         warps: Input warping of the model's parameters, of those that have one.
         outliers: Numbers of the trials whose values were left out of the models.
+        cutoff: The value, maximized, below which others counted as failures; None for none.
     """
 
     params: Mapping[str, float | int]
@@ -141,6 +142,7 @@ class Proposal:
     inactive: tuple[str, ...] = ()
     warps: Mapping[str, float] = field(default_factory=dict)
     outliers: tuple[int, ...] = ()
+    cutoff: float | None = None
 
     @classmethod
     def of(
@@ -190,6 +192,7 @@ class Proposal:
             "inactive": self.inactive or None,
             "warps": dict(self.warps) or None,
             "outliers": self.outliers or None,
+            "cutoff": self.cutoff,
         }
         content = {name: value for name, value in content.items() if value is not None}
         attributes = to_chunks(PREFIX, content)
@@ -217,6 +220,7 @@ class Proposal:
         inactive: Any = content.get("inactive", [])
         warps: Any = content.get("warps", {})
         outliers: Any = content.get("outliers", [])
+        cutoff: Any = content.get("cutoff")
         well_formed = (
             isinstance(params, dict)
             and isinstance(warps, dict)
@@ -229,7 +233,7 @@ class Proposal:
             and all(isinstance(name, str) for name in constraints + inactive)
             and (criterion is None or isinstance(criterion, str))
             and (arm is None or arm in ARMS)
-            and (gain is None or is_finite(gain))
+            and all(number is None or is_finite(number) for number in (gain, cutoff))
         )
         if not well_formed:
             return None
@@ -243,6 +247,7 @@ class Proposal:
             tuple(inactive),
             warps,
             tuple(outliers),
+            cutoff,
         )
 
 

@@ -1,0 +1,126 @@
+"""Studies whose objective adds a penalty that grows with what a setting violates."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution
+
+from bbo_plugins.optuna import BBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
+from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from bbo_plugins.optuna.study.attributes import Proposal
+from tests.optuna.snapshots import X, finished, look, study_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from optuna.trial import FrozenTrial, Trial
+
+BEST = 0.02  # of the objective, at x = y = 0.4, on the border
+
+
+def _objective(trial: Trial) -> float:
+    x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
+    return (x - 0.5) ** 2 + (y - 0.5) ** 2 + 1e4 * max(x + y - 0.8, 0.0)
+
+
+def _slope(n: int = 24, **fields: Any) -> list[FrozenTrial]:
+    """Return trials along a parabola with a penalty beyond its top."""
+    xs = np.linspace(0.1, 9.9, n)
+    values = -0.1 * np.square(xs - 5.0) - 1e3 * np.maximum(xs - 5.0, 0.0)
+    return [finished(float(x), float(y), **fields) for x, y in zip(xs, values, strict=True)]
+
+
+@pytest.mark.parametrize("make", [BBOSampler, UHEBOSampler, GOUCBSampler])
+def test_the_optimum_on_the_border_is_found(make: Any) -> None:
+    """With all values the median regret is 9e-3 at least."""
+    regrets = []
+    for seed in range(5):
+        study = optuna.create_study(sampler=make(seed=seed))
+        study.optimize(_objective, n_trials=40)
+        regrets.append(study.best_value - BEST)
+    assert np.median(regrets) < 5e-3
+
+
+def test_what_is_cut_off_has_failed() -> None:
+    """The values in the study stay as they are."""
+    study = study_of(*_slope())
+    seen = look(study)
+    assert -50.0 < seen.cutoff < -1.0  # the best values are from 0 to -2.5, then from -100
+    values = np.array([trial.value for trial in study.trials[:24]])
+    is_below = values < seen.cutoff
+    assert seen.observations.failed is not None
+    assert len(seen.observations.failed) == is_below.sum() >= 12
+    np.testing.assert_allclose(seen.observations.y, values[~is_below])
+
+
+def test_where_values_are_not_looked_at() -> None:
+    """Too few of them, constraints, several objectives, conditions, or UHE-BO to the letter."""
+    assert look(study_of(*_slope(11))).cutoff == -math.inf
+    assert look(study_of(*_slope()), reader=StudyReader(warps_from=None)).cutoff == -math.inf
+    assert look(study_of(*_slope(attributes={"constraints": [-1.0]}))).cutoff == -math.inf
+    several = optuna.create_study(directions=["maximize", "maximize"])
+    for trial in _slope():
+        trial.values = [*trial.values, *trial.values]
+        several.add_trial(trial)
+    assert look(several).cutoff == -math.inf
+    space = {"k": CategoricalDistribution(["a", "b"]), "x": X}
+    branched = study_of(*_slope())
+    for x, k in ((1.0, "a"), (2.0, "b")) * 12:
+        params: dict[str, Any] = {"x": x, "k": k} if k == "a" else {"k": k}
+        own = {name: space[name] for name in params}
+        branched.add_trial(optuna.create_trial(value=-x, params=params, distributions=own))
+    assert look(branched, space).cutoff == -math.inf
+    paper = UHEBOSampler(estimation="uhe-paper", seed=0)
+    study = study_of(*_slope())
+    study.sampler = paper
+    study.ask({"x": X})
+    proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
+    assert proposal is not None
+    assert proposal.cutoff is None
+
+
+def test_a_start_up_that_is_over_stays_over() -> None:
+    """As many values as it needs are kept."""
+    study = study_of(*_slope())
+    assert (look(study).observations.y.size) < 18
+    kept = look(study, reader=StudyReader(warps_from=18)).observations
+    assert len(kept.y) >= 18
+
+
+def test_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    """When the first values are cut off."""
+    study = study_of(*_slope())
+    study.sampler = BBOSampler(seed=0)
+    with caplog.at_level(logging.INFO, "bbo_plugins"):
+        for _ in range(3):
+            study.ask({"x": X})
+    lines = [one.getMessage() for one in caplog.records if "count as failures" in one.getMessage()]
+    assert len(lines) == 1
+
+
+def test_a_resumed_study_is_the_same(tmp_path: Path) -> None:
+    """The trials decide again as they did."""
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    once = optuna.create_study(sampler=BBOSampler(seed=1))
+    once.optimize(_objective, n_trials=20)
+    optuna.create_study(storage=url, study_name="s")
+    for _ in range(20):
+        again = optuna.load_study(storage=url, study_name="s", sampler=BBOSampler(seed=1))
+        again.optimize(_objective, n_trials=1)
+    assert [trial.params for trial in again.trials] == [trial.params for trial in once.trials]
+    proposals = [Proposal.from_attributes(trial.system_attrs) for trial in once.trials]
+    assert any(one is not None and one.cutoff is not None for one in proposals)
+
+
+def test_such_a_study_is_stopped() -> None:
+    """The terminator leaves out what the sampler does."""
+    study = optuna.create_study(sampler=BBOSampler(seed=0))
+    study.optimize(_objective, n_trials=80, callbacks=[RegretGapTerminator()])
+    assert len(study.trials) < 80
+    assert study.best_value - BEST < 1e-3
