@@ -98,9 +98,13 @@ def test_running_and_failed_trials_are_where_the_others_are() -> None:
     np.testing.assert_allclose(appeared, [*expected, *there], atol=1e-9)
     after = _snapshot(study, reader)
     np.testing.assert_allclose(after.observations.pending[:1], expected, atol=1e-9)
-    np.testing.assert_allclose(after.observations.still_failed, there, atol=1e-9)
+    is_kept = [-one.values[0] >= after.cutoff for one in study.trials[:40]]
     known = after.space.encode([one.params for one in study.trials[:40]])
-    np.testing.assert_allclose(after.observations.X, known, atol=1e-9)
+    np.testing.assert_allclose(after.observations.X, known[is_kept], atol=1e-9)
+    failed_there = np.concatenate([there, known[np.logical_not(is_kept)]])
+    np.testing.assert_allclose(
+        np.sort(after.observations.still_failed, axis=0), np.sort(failed_there, axis=0), atol=1e-9
+    )
 
 
 def test_a_trial_that_ends_late_changes_no_decision() -> None:
@@ -124,7 +128,7 @@ def test_a_held_parameter_keeps_its_value() -> None:
     study.optimize(_rates, n_trials=8)
     later = study.trials[40:]
     assert all(trial.params["rate"] == 0.02 for trial in later)
-    assert min(abs(math.log10(trial.params["decay"]) + 2.0) for trial in later) < 0.1
+    assert min(abs(math.log10(trial.params["decay"]) + 2.0) for trial in later) < 0.2
     study.sampler = BBOSampler(seed=0)
     study.enqueue_trial({"decay": 0.5})
     study.optimize(_rates, n_trials=1)

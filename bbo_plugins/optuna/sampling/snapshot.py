@@ -491,9 +491,10 @@ class StudyReader:
             trials = self.read(study)
             distributions = {**_known_and_held(trials, held), **search_space}
             placed = self.placed(distributions, trials.parameters.conditions)
-            cutoff = self._decided_cutoff(trials, placed)
+            # A range on an unsuitable scale looks as if it had penalties, so it is stretched first.
             if warps is None:
-                warps = self._decided_warps(trials, placed, cutoff)
+                warps = self._decided_warps(trials, placed)
+            cutoff = self._decided_cutoff(trials, placed, warps)
             return _snapshot(
                 trials,
                 placed,
@@ -512,7 +513,39 @@ class StudyReader:
         decision: _Decision = self._decisions[kind][1]
         return decision
 
-    def _decided_cutoff(self, trials: StudyTrials, placed: PlacedTrials) -> float:
+    def _decided_warps(self, trials: StudyTrials, placed: PlacedTrials) -> Mapping[str, float]:
+        """Return the input warping that the first complete trials decide on."""
+        least = self._warps_from
+        deciding = () if least is None else _deciding(trials, least, _LAST_WARPING, 3)
+        if least is None or not deciding:
+            return {}
+        known, X = placed.place(deciding)
+        space = placed.space
+
+        def decide() -> Mapping[str, float]:
+            # Imported when first needed: SciPy's linear algebra takes long to import.
+            from bbo_plugins.methods.input_warping import warps_of  # noqa: PLC0415
+
+            constraints, table = constraint_table(known)
+            observations = Observations(
+                X=X,
+                y=np.zeros(len(known)),
+                complete=np.ones(len(known), dtype=np.bool_),
+                constraints=table if constraints else None,
+                pending=X[:0],
+            )
+            everything = [observations] * trials.n_objectives
+            objectives = _with_values(everything, known, space)
+            return warps_of(space, objectives) if len(objectives[0].valued.y) >= least else {}
+
+        numbers = [row.number for row in known]
+        arrays = X.tobytes(), space.active(X).tobytes()
+        made_of = trials.generation, numbers, space.names, space.conditions, *arrays
+        return self._decided("warps", made_of, decide)
+
+    def _decided_cutoff(
+        self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float]
+    ) -> float:
         """Return the value below which the first complete trials make others count as failures."""
         space, least = placed.space, self._warps_from
         if least is None or trials.n_objectives > 1 or space.is_conditional:
@@ -524,53 +557,23 @@ class StudyReader:
         ranges = known[-1].trial.distributions
 
         def decide() -> float:
-            # Imported when first needed: SciPy's linear algebra takes long to import.
-            from bbo_plugins.methods.penalties import cutoff_of  # noqa: PLC0415
+            from bbo_plugins.methods.penalties import cutoff_of  # noqa: PLC0415 - see above
 
             then = placed.at_the_time(ranges)
             if then is None:
                 return -math.inf
             rows, X = then.place(deciding)
+            space = then.space.warped(warps)
+            X = space.stretched(X)
             values = np.array([row.values for row in rows]).reshape(len(rows), 1)
-            has_failed = failures_with_value(X, values, then.space.active(X))
+            has_failed = failures_with_value(X, values, space.active(X))
             kept = np.flatnonzero(np.isfinite(values[:, 0]) & ~has_failed)
             if len(kept) < _FIRST_DECISION:
                 return -math.inf
-            return cutoff_of(then.space, X[kept], values[kept, 0], least_kept=least)
+            return cutoff_of(space, X[kept], values[kept, 0], least_kept=least)
 
-        made_of = trials.generation, [row.number for row in known], space.names, ranges
+        made_of = trials.generation, [row.number for row in known], space.names, ranges, warps
         return self._decided("cutoff", made_of, decide)
-
-    def _decided_warps(
-        self, trials: StudyTrials, placed: PlacedTrials, cutoff: float
-    ) -> Mapping[str, float]:
-        """Return the input warping that the first complete trials decide on."""
-        least = self._warps_from
-        deciding = () if least is None else _deciding(trials, least, _LAST_WARPING, 3)
-        if least is None or not deciding:
-            return {}
-        known, X = placed.place(deciding)
-        space = placed.space
-
-        def decide() -> Mapping[str, float]:
-            from bbo_plugins.methods.input_warping import warps_of  # noqa: PLC0415 - see above
-
-            constraints, table = constraint_table(known)
-            observations = Observations(
-                X=X,
-                y=np.zeros(len(known)),
-                complete=np.ones(len(known), dtype=np.bool_),
-                constraints=table if constraints else None,
-                pending=X[:0],
-            )
-            everything = [observations] * trials.n_objectives
-            objectives = _with_values(everything, known, space, cutoff=cutoff)
-            return warps_of(space, objectives) if len(objectives[0].valued.y) >= least else {}
-
-        numbers = [row.number for row in known]
-        arrays = X.tobytes(), space.active(X).tobytes()
-        made_of = trials.generation, numbers, space.names, space.conditions, cutoff, *arrays
-        return self._decided("warps", made_of, decide)
 
     def _decided_outliers(
         self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float], cutoff: float
