@@ -48,9 +48,9 @@ def _snapshot(study: Study, reader: StudyReader | None = None) -> Snapshot:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_rate_that_is_not_declared_as_logarithmic_is_found(name: str) -> None:
-    """Without warps these three studies end at 1.2, 2.1 and 3.2."""
+    """Without warps these three studies are at 1.2, 2.1 and 3.2 after ten more trials."""
     study = optuna.create_study(sampler=MAKERS[name](seed=0))
-    study.optimize(_rates, n_trials=50)
+    study.optimize(_rates, n_trials=40)
     assert study.best_value < 0.4
     warps = {one.warp for one in _snapshot(study).space.dimensions}
     assert min(warps) > 0.0
