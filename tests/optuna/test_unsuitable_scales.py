@@ -52,8 +52,9 @@ def test_a_rate_that_is_not_declared_as_logarithmic_is_found(name: str) -> None:
     study = optuna.create_study(sampler=MAKERS[name](seed=0))
     study.optimize(_rates, n_trials=40)
     assert study.best_value < 0.4
-    warps = {one.warp for one in _snapshot(study).space.dimensions}
-    assert min(warps) > 0.0
+    warps = [one.warp for one in _snapshot(study).space.dimensions]
+    assert max(warps) > 0.0
+    assert min(warps) >= 0.0
 
 
 def test_the_paper_s_sampler_and_a_start_up_have_no_warps() -> None:
