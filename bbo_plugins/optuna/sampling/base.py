@@ -75,7 +75,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     """
 
     _noise_func: NoiseFunction | None = None
-    _warps_from: int | None = None  # complete trials, from which on inputs may be warped
+    _warps_from: int | None = None  # complete trials, that decide on warps and a cutoff
     _outliers_from: int | None = None  # complete trials, from which on values may be left out
     _independent_sampler: BaseSampler | None = None
 
@@ -309,7 +309,8 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         independent_sampler: Sampler for the start-up and for parameters the model does not cover;
             None for a space-filling start-up and uniform draws.
         warn_independent_sampling: Whether to warn when the model does not cover a parameter.
-        warps_inputs: Whether the scales of parameters follow from the trials.
+        warps_inputs: Whether the scales of parameters follow from the trials, and a cutoff, below
+            which values count as failures.
         finds_outliers: Whether values far worse than the others suggest are left out.
         seed: Seed of all random numbers; None for fresh randomness.
 

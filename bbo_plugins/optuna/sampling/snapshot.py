@@ -415,7 +415,8 @@ class StudyReader:
     Args:
         noise_func: Known noise variance of a finished trial's values; called once per trial.
         warps_from: From how many complete trials on these decide on input warping
-            (:mod:`bbo_plugins.methods.input_warping`); never before twelve, None for never.
+            (:mod:`bbo_plugins.methods.input_warping`) and on a cutoff
+            (:mod:`bbo_plugins.methods.penalties`); never before twelve, None for never.
         outliers_from: The same for which values are outliers (:mod:`bbo_plugins.methods.outliers`).
 
     Attributes:
