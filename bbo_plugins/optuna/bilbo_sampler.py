@@ -30,7 +30,7 @@ from bbo_plugins.optuna.bilevel.trials import (
     reason_of,
 )
 from bbo_plugins.optuna.sampling.base import JointSampler, held_params, noting_unreadable
-from bbo_plugins.optuna.sampling.snapshot import fixed_params
+from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.trials import store_constraints
 
 if TYPE_CHECKING:

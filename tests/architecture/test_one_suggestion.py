@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from optuna.trial import Trial
 
 PACKAGE = str(Path(bbo_plugins.__file__).parent)
-MOST = 22
+MOST = 23
 
 
 def plain(trial: Trial) -> float:

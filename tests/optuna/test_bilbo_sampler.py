@@ -17,7 +17,7 @@ from optuna.trial import TrialState
 from bbo_plugins.methods.bilbo import Query
 from bbo_plugins.optuna import bilbo_sampler
 from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, distributions_of
-from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
+from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialReader
 from tests.optuna.bilevel_studies import (
     FUNCTIONS,

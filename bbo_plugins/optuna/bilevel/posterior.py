@@ -19,7 +19,7 @@ from bbo_plugins.optuna.bilevel.trials import (
     names_in_complete,
 )
 from bbo_plugins.optuna.sampling.base import model_generator
-from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
+from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialReader
 
 if TYPE_CHECKING:

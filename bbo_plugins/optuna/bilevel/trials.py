@@ -37,9 +37,10 @@ from optuna.trial import FrozenTrial, TrialState
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
 from bbo_plugins.methods.observations import LATEST_FAILED
-from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, added, notes_of
+from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, notes_of
 from bbo_plugins.optuna.study.attributes import is_finite, of_version
 from bbo_plugins.optuna.study.parameters import conditions_among
+from bbo_plugins.optuna.study.points import added
 from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
 from bbo_plugins.space import CLOSE, SearchSpace
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
     from bbo_plugins.methods.bilbo import Query
     from bbo_plugins.optuna.bilevel.roles import Roles
-    from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
+    from bbo_plugins.optuna.study.points import PlacedTrials
     from bbo_plugins.optuna.study.trials import StudyTrials, TrialRow
     from bbo_plugins.space import Condition
     from bbo_plugins.space.dimension import FloatArray

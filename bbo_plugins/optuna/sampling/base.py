@@ -35,9 +35,10 @@ from bbo_plugins.methods.observations import Suggestion
 from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.sampling.branches import visiting
 from bbo_plugins.optuna.sampling.design import SEQUENCE_LENGTH, design_point
-from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot, fixed_params
+from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot
 from bbo_plugins.optuna.study.attributes import ARMS, Proposal, store_proposal
 from bbo_plugins.optuna.study.parameters import dimension_of, is_modeled, is_single
+from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.trials import (
     BESIDE_KEY,
     PerStudy,

@@ -29,9 +29,9 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL, name_of
 from bbo_plugins.methods.observations import failures_with_value, finite
 from bbo_plugins.methods.training_subset import MAX_MODELED
-from bbo_plugins.optuna.sampling.snapshot import PlacedTrials
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
 from bbo_plugins.optuna.study.parameters import ParameterLearner
+from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.trials import TrialRow, finished_at
 
 if TYPE_CHECKING:

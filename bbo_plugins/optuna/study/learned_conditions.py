@@ -14,7 +14,7 @@ A threshold lies in the middle between the values on its two sides, so that a se
 the parameter, or to be without it, halves the gap with each trial; if the parameter was seen once,
 at that one value, as it may be a coincidence. Where the trials cannot tell, as at a category that
 no trial had, a parameter counts as active: it is suggested, and a trial that does not use it is
-placed where it was suggested (:mod:`bbo_plugins.optuna.sampling.snapshot`).
+placed where it was suggested (:mod:`bbo_plugins.optuna.study.points`).
 
 A single split follows from counts and extremes, to which each trial is added once. A tree over
 several parents is grown anew each time the number of trials has grown by an eighth.
