@@ -90,8 +90,8 @@ class BBOSampler(ModelSampler):
     repeatable.
 
     Args:
-        n_startup_trials: Complete or pruned trials, usable as observations, before the models
-            suggest; two where twice as many points have been tried.
+        n_startup_trials: Finished trials before the models suggest, one of them at least with a
+            value.
         deterministic_objective: Whether the same parameters always give the same value. If so, no
             noise is assumed and no evaluated point is suggested again before the space is
             exhausted.

@@ -96,8 +96,8 @@ class UHEBOSampler(ModelSampler):
             warning. None and unknown noise are estimated.
         n_trials: Planned number of trials, from which "uhe" derives the bandit's rate; None for a
             rate that falls with the number of trials so far. Has no effect with "map".
-        n_startup_trials: Complete or pruned trials, usable as observations, before the model
-            suggests; two where twice as many points have been tried.
+        n_startup_trials: Finished trials before the model suggests, one of them at least with a
+            value.
         deterministic_objective: Whether the same parameters always give the same value. If so, no
             noise is assumed and no evaluated point is suggested again before the space is
             exhausted.

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 _MAX_ATTEMPTS, _MAX_ATTEMPTS_APART = 3, 8  # by the method, then by the space-filling design
-_FEWEST_OBSERVATIONS = 2  # with which a model takes over after many failures
 # What a generator is for: the same trial draws different numbers for different purposes.
 _MODEL, _INDEPENDENT, _SHIFT = range(3)
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
@@ -303,8 +302,8 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
     """Base class of the samplers that model values; for one objective, unless told otherwise.
 
     Args:
-        n_startup_trials: Usable observations before the model takes over; two if at least twice as
-            many points have been evaluated or have failed.
+        n_startup_trials: Points that are evaluated or have failed before the model takes over, one
+            at least evaluated.
         noise_func: Known noise variance of a finished trial's value, in squared units of the value.
         constraints_func: Constraint values of a finished trial, violated where above zero.
         independent_sampler: Sampler for the start-up and for parameters the model does not cover;
@@ -390,18 +389,17 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
     def _is_started(self, snapshot: Snapshot) -> bool:
         """Return whether the model takes over.
 
-        It needs the observations of the start-up. Where most evaluations fail, that many may never
-        come; then two do, as soon as there are twice as many points in all: the failed ones teach
-        the model where not to look. It waits, too, as long as all values are the same, or all
-        points violate a constraint by the same value, which says nothing of where to look.
+        It needs the points of the start-up. Failed ones count as soon as one is evaluated: they
+        teach the model where not to look, and the one where to. It waits, too, as long as all
+        values are the same, or all points violate a constraint by the same value, which says
+        nothing of where to look.
         """
         if _lack_direction(snapshot):
             return False
         observations = snapshot.observations
         n_failed = 0 if observations.failed is None else len(observations.failed)
         n = len(observations.y)
-        is_stuck = n >= _FEWEST_OBSERVATIONS and n + n_failed >= 2 * self._n_startup_trials
-        return n >= max(self._n_startup_trials, 1) or (n_failed > 0 and is_stuck)
+        return n > 0 and n + n_failed >= self._n_startup_trials
 
     def _suggest_apart(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         """Suggest the trial's place in the space-filling design, which no other trial has.

@@ -30,8 +30,13 @@ if TYPE_CHECKING:
 # --------------------------------------------------------------------------------------- start-up
 
 
-def test_startup_counts_usable_observations() -> None:
-    """Complete trials and pruned ones with a value count; failed ones do not."""
+@pytest.mark.parametrize(
+    "first",
+    [["complete", "fail", "prune", "complete"], ["fail", "fail", "fail", "fail", "fail", "prune"]],
+    ids=["mixed", "late value"],
+)
+def test_startup_counts_trials_but_needs_a_value(first: list[str]) -> None:
+    """Complete, pruned and failed trials count, as soon as one of them has a value."""
     study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
 
     def fits_stored() -> bool:
@@ -48,9 +53,9 @@ def test_startup_counts_usable_observations() -> None:
         proposal = Proposal.from_attributes(frozen.system_attrs)
         return proposal is not None and bool(proposal.fits)
 
-    outcomes = iter(["complete", "fail", "prune", "complete", "fail", "complete", "complete"])
-    modeled = [fits_stored() for _ in range(7)]
-    assert modeled == [False, False, False, False, False, False, True]
+    outcomes = iter([*first, "complete"])
+    modeled = [fits_stored() for _ in range(len(first) + 1)]
+    assert modeled == [*([False] * len(first)), True]
 
 
 def test_users_sampler_does_the_startup() -> None:
