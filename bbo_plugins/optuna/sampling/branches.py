@@ -6,8 +6,8 @@ the value that was tried least, as a user may hold it, if that is clearly less t
 model then suggests the other parameters, and what counts is the best that is known in that branch.
 With five values or more it is a model of the branch alone: where branches share parameters, one may
 be far sharper than another, and a model of both has one scale. A value all of whose trials have
-failed or are infeasible is not visited again. Nor is one of which all points have been tried, if no
-point is to be tried twice.
+failed or are infeasible is not visited again, if chance hardly explains that. Nor is one of which
+all points have been tried, if no point is to be tried twice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _EVERY = 5  # trials; prime to the turns of models, so that all of them make vis
 _LEAST_SHARE = 0.5  # of an even share of the trials, below which a value is visited
 _MAX_VISITED = 16  # values of a parent that are visited, at the start-up and later
 _LEAST_ALONE = 5  # values in a branch that are modeled without the others
-_MAX_FUTILE = 3  # trials of a value after which it is given up, if none is feasible with a value
+_LEAST_FUTILE = 3  # trials of a value, none of them feasible with a value, before it is given up
+_FUTILE_CHANCE = 0.05  # that so many have none, at the rate of all trials, below which it is
 
 
 def with_balanced_parents(space: SearchSpace, point: FloatArray, taken: FloatArray) -> FloatArray:
@@ -46,6 +47,15 @@ def with_balanced_parents(space: SearchSpace, point: FloatArray, taken: FloatArr
             point[0, column] = dimension.position_of(np.argmin(counts))
     snapped: FloatArray = space.snap(point)[0]
     return snapped
+
+
+def has_branch_without_value(snapshot: Snapshot) -> bool:
+    """Return whether no trial has a value in a branch that a visit might go to."""
+    space, X = snapshot.space, snapshot.observations.X
+    return any(
+        len(np.unique(space.dimensions[column].level_of(X[:, column]))) < n
+        for column, n in _visited_parents(space)
+    )
 
 
 def visiting(snapshot: Snapshot, *, deterministic: bool) -> Snapshot:
@@ -74,6 +84,16 @@ def visiting(snapshot: Snapshot, *, deterministic: bool) -> Snapshot:
     return replace(snapshot, space=branch, objectives=alone, fits={}, whole=snapshot)
 
 
+def _visited_parents(space: SearchSpace) -> list[tuple[int, int]]:
+    """Return the column of each parent that exists everywhere, and how many levels it has."""
+    levels = [
+        (column, space.dimensions[column].n_levels or 0)
+        for column in space.parents.tolist()
+        if space.names[column] not in space.conditions
+    ]
+    return [(column, n) for column, n in levels if 1 < n <= _MAX_VISITED]
+
+
 def _held(space: SearchSpace, column: int, level: int) -> SearchSpace:
     """Return the space with a parent held at a level."""
     dimension = space.dimensions[column]
@@ -90,16 +110,15 @@ def _branch_of_turn(snapshot: Snapshot, *, deterministic: bool) -> tuple[int, in
     useful = observations.X[observations.eligible]
     unrepeated = deterministic or all(one.repeats_agree(space) for one in snapshot.objectives)
     least, visited = _LEAST_SHARE, None
-    for column in space.parents.tolist():
-        name, dimension = space.names[column], space.dimensions[column]
-        n = dimension.n_levels or 0
-        if name in space.conditions or not 1 < n <= _MAX_VISITED:
-            continue
+    rate = (len(useful) + 1.0) / (len(X) + 2.0)
+    for column, n in _visited_parents(space):
+        dimension = space.dimensions[column]
         counts, successes = (
             np.bincount(dimension.level_of(points[:, column]), minlength=n)
             for points in (X, useful)
         )
-        is_futile = (successes == 0) & (counts >= _MAX_FUTILE)
+        is_futile = (successes == 0) & (counts >= _LEAST_FUTILE)
+        is_futile &= (1.0 - rate) ** counts < _FUTILE_CHANCE
         for level in np.argsort(np.where(is_futile, len(X), counts), kind="stable").tolist():
             share = n * float(counts[level]) / len(X)
             if share >= least or is_futile[level]:
