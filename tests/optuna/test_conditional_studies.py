@@ -515,6 +515,30 @@ def test_a_branch_that_always_fails_is_given_up() -> None:
     assert all(trial.params["kind"] == "a" for trial in study.trials[30:])
 
 
+@pytest.mark.parametrize("share, is_visited", [(0.2, True), (1.0, False)])
+def test_three_failures_in_a_branch_are_no_proof_where_most_trials_fail(
+    share: float, is_visited: bool
+) -> None:
+    """They have the probability 0.4 if a fifth of all trials has a value."""
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=8, seed=0))
+
+    def objective(trial: Trial) -> float:
+        if trial.suggest_categorical("kind", ["a", "b"]) == "b":
+            trial.suggest_float("y", 0.0, 1.0)
+            raise optuna.TrialPruned
+        x = trial.suggest_float("x", 0.0, 1.0)
+        if trial.number < 23 and trial.number % 5 >= 5.0 * share:
+            raise optuna.TrialPruned
+        return math.sin(9.0 * x) + x
+
+    for index in range(20):
+        study.enqueue_trial({"kind": "a", "x": index / 20.0})
+    for index in range(3):
+        study.enqueue_trial({"kind": "b", "y": index / 3.0})
+    study.optimize(objective, n_trials=26)
+    assert (study.trials[25].params["kind"] == "b") == is_visited
+
+
 @pytest.mark.filterwarnings("ignore:Choices for a categorical distribution")
 def test_choices_that_cannot_be_hashed() -> None:
     """Optuna takes lists and dicts as choices, with a warning; parents may have them."""
