@@ -205,15 +205,18 @@ def test_start_up_ends_where_most_points_are_invalid() -> None:
 
 
 @pytest.mark.parametrize("n_invalid, n_startup", [(2, 6), (20, 8)])
-def test_start_up_goes_on_for_a_branch_without_a_value(n_invalid: int, n_startup: int) -> None:
-    """With four trials, it ends when both branches have a value, or after eight."""
+@pytest.mark.parametrize("name", ["x_{}", "x"], ids=["branch", "category"])
+def test_start_up_goes_on_for_a_choice_without_a_value(
+    name: str, n_invalid: int, n_startup: int
+) -> None:
+    """With four trials, it ends when both choices have a value, or after eight."""
     study = optuna.create_study(sampler=UHEBOSampler(seed=1, n_startup_trials=4))
     n_failed = 0
 
     def objective(trial: Trial) -> float:
         nonlocal n_failed
         kind = trial.suggest_categorical("kind", ["a", "b"])
-        x = trial.suggest_float(f"x_{kind}", 0.0, 1.0)
+        x = trial.suggest_float(name.format(kind), 0.0, 1.0)
         if trial.number == 4 or (kind == "a" and n_failed < n_invalid):
             n_failed += kind == "a"
             raise optuna.TrialPruned

@@ -124,3 +124,20 @@ def test_such_a_study_is_stopped() -> None:
     study.optimize(_objective, n_trials=80, callbacks=[RegretGapTerminator()])
     assert len(study.trials) < 80
     assert study.best_value - BEST < 1e-3
+
+
+def test_a_trial_outside_of_its_own_range_changes_nothing() -> None:
+    """By the ranges of that time no trial that decides has a place; Optuna only warns of it."""
+    study = optuna.create_study(sampler=BBOSampler(seed=0))
+
+    def objective(trial: Trial) -> float:
+        low, high = (20.0, 30.0) if trial.number == 11 else (0.0, 10.0)
+        return trial.suggest_float("x", low, high) ** 2
+
+    study.optimize(objective, n_trials=11)
+    study.enqueue_trial({"x": 5.5})
+    with pytest.warns(UserWarning, match="out of range|is out of the range"):
+        study.optimize(objective, n_trials=1)
+    study.optimize(objective, n_trials=4)
+    assert len(study.trials) == 16
+    assert study.best_value < 1.0

@@ -33,7 +33,7 @@ from bbo_plugins import errors
 from bbo_plugins.acquisition.maximize import clearance_of
 from bbo_plugins.methods.observations import Suggestion
 from bbo_plugins.optuna.messages import Once
-from bbo_plugins.optuna.sampling.branches import has_branch_without_value, visiting
+from bbo_plugins.optuna.sampling.branches import has_choice_without_value, visiting
 from bbo_plugins.optuna.sampling.design import SEQUENCE_LENGTH, design_point
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot
 from bbo_plugins.optuna.study.attributes import ARMS, Proposal, store_proposal
@@ -390,17 +390,17 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         """Return whether the model takes over.
 
         It needs the points of the start-up. Failed ones count as soon as one is evaluated: they
-        teach the model where not to look, and the one where to. As long as a branch of conditional
-        parameters has no value, twice as many points are needed: a model leaves such a branch. It
-        waits, too, as long as all values are the same, or all points violate a constraint by the
-        same value, which says nothing of where to look.
+        teach the model where not to look, and the one where to. As long as a choice of a category,
+        or a branch of conditional parameters, has no value, twice as many points are needed: a
+        model leaves it. It waits, too, as long as all values are the same, or all points violate a
+        constraint by the same value, which says nothing of where to look.
         """
         if _lack_direction(snapshot):
             return False
         observations = snapshot.observations
         n_failed = 0 if observations.failed is None else len(observations.failed)
         n, n_needed = len(observations.y), self._n_startup_trials
-        if n < n_needed and has_branch_without_value(snapshot):
+        if n < n_needed and has_choice_without_value(snapshot):
             n_needed *= 2
         return n > 0 and n + n_failed >= n_needed
 
@@ -507,8 +507,10 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         had = (row.trial.distributions.get(name) for row in reader.read(study).observed)
         if known == distribution or not any(had):  # the next model knows of it
             return
-        n_observed = sum(not math.isnan(row.value) for row in reader.read(study).observed)
-        if n_observed < max(self._n_startup_trials, 1):
+        trials = reader.read(study)
+        n_observed = sum(not math.isnan(row.value) for row in trials.observed)
+        n_failed = sum(row.failed for row in trials.configurations)
+        if n_observed == 0 or n_observed + n_failed < self._n_startup_trials:
             return
         if self._once.first_time("uncovered", name):
             _logger.warning(

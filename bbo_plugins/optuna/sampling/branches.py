@@ -20,6 +20,8 @@ import numpy as np
 from bbo_plugins.acquisition.maximize import keys_inside, unseen_point
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
@@ -49,12 +51,16 @@ def with_balanced_parents(space: SearchSpace, point: FloatArray, taken: FloatArr
     return snapped
 
 
-def has_branch_without_value(snapshot: Snapshot) -> bool:
-    """Return whether no trial has a value in a branch that a visit might go to."""
+def has_choice_without_value(snapshot: Snapshot) -> bool:
+    """Return whether no trial has a value at some choice of a category or a parent.
+
+    Not counted are those that do not exist everywhere or have more than 16 choices.
+    """
     space, X = snapshot.space, snapshot.observations.X
+    categories = np.flatnonzero([axis.is_categorical for axis in space.dimensions]).tolist()
     return any(
         len(np.unique(space.dimensions[column].level_of(X[:, column]))) < n
-        for column, n in _visited_parents(space)
+        for column, n in _with_few_levels(space, {*categories, *space.parents.tolist()})
     )
 
 
@@ -84,11 +90,11 @@ def visiting(snapshot: Snapshot, *, deterministic: bool) -> Snapshot:
     return replace(snapshot, space=branch, objectives=alone, fits={}, whole=snapshot)
 
 
-def _visited_parents(space: SearchSpace) -> list[tuple[int, int]]:
-    """Return the column of each parent that exists everywhere, and how many levels it has."""
+def _with_few_levels(space: SearchSpace, columns: Iterable[int]) -> list[tuple[int, int]]:
+    """Return which of ``columns`` exist everywhere and have few levels, and how many."""
     levels = [
         (column, space.dimensions[column].n_levels or 0)
-        for column in space.parents.tolist()
+        for column in columns
         if space.names[column] not in space.conditions
     ]
     return [(column, n) for column, n in levels if 1 < n <= _MAX_VISITED]
@@ -111,7 +117,7 @@ def _branch_of_turn(snapshot: Snapshot, *, deterministic: bool) -> tuple[int, in
     unrepeated = deterministic or all(one.repeats_agree(space) for one in snapshot.objectives)
     least, visited = _LEAST_SHARE, None
     rate = (len(useful) + 1.0) / (len(X) + 2.0)
-    for column, n in _visited_parents(space):
+    for column, n in _with_few_levels(space, space.parents.tolist()):
         dimension = space.dimensions[column]
         counts, successes = (
             np.bincount(dimension.level_of(points[:, column]), minlength=n)

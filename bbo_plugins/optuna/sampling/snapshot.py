@@ -423,9 +423,11 @@ def _usual(
     if then is None:
         return None
     rows, X = then.place(deciding)
+    if len(rows) < _FIRST_DECISION:  # by the ranges of that time
+        return None
     space = then.space.warped(warps)
     X = space.stretched(X)
-    values = np.array([row.values for row in rows]).reshape(len(rows), -1)
+    values = np.array([row.values for row in rows])
     violated = np.array([row.violates for row in rows], dtype=np.bool_)
     has_failed = failures_with_value(X, values, space.active(X), violated, cutoff=cutoff)
     kept = np.flatnonzero(np.isfinite(values).all(axis=1) & ~has_failed)

@@ -223,6 +223,19 @@ def test_a_value_outside_the_range_warns_once(caplog: pytest.LogCaptureFixture) 
         assert part in warning
 
 
+def test_a_range_that_moves_warns_once_the_model_suggests(caplog: pytest.LogCaptureFixture) -> None:
+    """Also where failed trials have ended the start-up."""
+
+    def objective(trial: optuna.Trial) -> float:
+        low = 0.0 if trial.number < 9 else 2.0
+        x = trial.suggest_float("x", low, low + 1.0)
+        return math.nan if trial.number < 4 else x
+
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=6, seed=0))
+    study.optimize(objective, n_trials=10)
+    assert [text for text in warnings_in(caplog) if text.startswith("Parameter 'x' of trial 9 is")]
+
+
 def test_a_range_that_overflows_is_drawn_uniformly_with_one_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
