@@ -9,10 +9,9 @@ failures, is asked of the model itself.
 Candidates leave out the worst quarter, half or three quarters of the values. Each is fitted with
 and without them, and both fits predict each of the better half of what is kept from the other
 values. The cutoff is the one that raises the sum of the log densities of these predictions most, if
-it raises it by :data:`_LEAST_GAIN`, and per value by more than it would if all were noise, which is
-narrower the more of it is left out. At random places bad values are accidents. So the cutoff must
-also gain that much on a fit without the outliers (:mod:`bbo_plugins.methods.outliers`), if there
-are any.
+it raises it by more than it would if all were noise, which is narrower the more of it is left out.
+At random places bad values are accidents. So the cutoff must also gain that much on a fit without
+the outliers (:mod:`bbo_plugins.methods.outliers`), if there are any.
 
 ========  ==================================================================
 symbol    meaning
@@ -46,54 +45,49 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-# Shares of the values that are left out, and the least gain per value. In 20, 40 and 80 values of
-# normal noise the largest of 25 gains was 0.6 to 1.2, 1.0 to 1.7, and 2.0 to 2.3.
-_CANDIDATES = {0.25: 1.0, 0.5: 1.5, 0.75: 2.5}
-_LEAST_KEPT = 10
-_LEAST_GAIN = 5.0  # nats
+# Shares of the values that are left out, and the least gain per value, in nats. In 20, 40 and 80
+# values of normal noise the largest of 25 gains was 0.6 to 1.2, 1.0 to 1.7, and 2.0 to 2.3.
+_LEAST_GAINS = {0.25: 1.0, 0.5: 1.5, 0.75: 2.5}
 
 
 @one_blas_thread()
-def cutoff_of(space: SearchSpace, X: FloatArray, y: FloatArray, *, least_kept: int = 0) -> float:
+def cutoff_of(space: SearchSpace, X: FloatArray, y: FloatArray, *, least_kept: int = 10) -> float:
     """Return the value below which others count as failures, minus infinity for none.
 
     Args:
         space: The search space, without conditions.
         X: The points, shape (n, d).
         y: Their values, maximized, finite, shape (n,).
-        least_kept: How many values a cutoff has to keep, at least; never fewer than ten.
+        least_kept: How many values a cutoff has to keep, at least.
     """
     features = FeatureMap.of(space, trend=True)
     best_first = np.sort(y)[::-1]
     cutoff, to_beat = -np.inf, 0.0
     everything = np.ones(len(y), dtype=np.bool_)
-    by_everything = None
+    by_everything = by_regular = None
     with suppress(*UNUSABLE), np.errstate(invalid="ignore"):
-        for share, least_mean in _CANDIDATES.items():
+        for share, least_gain in _LEAST_GAINS.items():
             n_kept = round((1.0 - share) * len(y))
-            if n_kept < max(_LEAST_KEPT, least_kept):
+            if n_kept < least_kept:
                 break
             kept, good = y >= best_first[n_kept - 1], y >= best_first[n_kept // 2 - 1]
-            if kept.all():
-                continue
+            if kept.all() or y[good].min() == best_first[0]:
+                continue  # nothing to leave out, or to predict
             if by_everything is None:
                 by_everything = _log_densities(X, y, everything, features)
             by_kept = _log_densities(X, y, kept, features)
-            gain = (by_kept - by_everything)[good]
-            if not _is_enough(gain, least_mean) or gain.sum() <= to_beat:
+            gain = float((by_kept - by_everything)[good].sum())
+            least = least_gain * good.sum()
+            if not gain > max(least, to_beat):  # nor if it is NaN
                 continue
-            regular = ~outliers_of(space, X, y[:, None])
-            if not regular.all():
-                by_regular = _log_densities(X, y, regular, features)
-                if not _is_enough((by_kept - by_regular)[good & regular], least_mean):
-                    continue
-            to_beat, cutoff = float(gain.sum()), _between(y[~kept].max(), y[kept].min())
+            if by_regular is None:
+                regular = ~outliers_of(space, X, y[:, None])
+                by_regular = by_everything
+                if not regular.all():
+                    by_regular = _log_densities(X, y, regular, features)
+            if np.nansum((by_kept - by_regular)[good]) > least:  # NaN at the outliers
+                to_beat, cutoff = gain, _between(y[~kept].max(), y[kept].min())
     return cutoff
-
-
-def _is_enough(gain: FloatArray, least_mean: float) -> bool:
-    """Return whether a gain in log density (m,) speaks for a cutoff; NaN does not."""
-    return bool(gain.sum() > _LEAST_GAIN and gain.mean() > least_mean)
 
 
 def _between(low: float, high: float) -> float:

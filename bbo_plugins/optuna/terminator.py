@@ -163,9 +163,10 @@ class RegretGapTerminator:
     def __call__(self, study: Study, trial: FrozenTrial) -> None:
         """Stop ``study`` if that is due: a callback of :meth:`optuna.study.Study.optimize`.
 
-        It is due if a record says so of any completion since ``trial`` started, so that a worker
-        also stops for a reason that another one has found. A study that is continued after it was
-        stopped goes on until a new completion gives a reason.
+        It is due if a record says so of any completion since ``trial`` started, or since this
+        terminator last looked, so that a worker also stops for a reason that another one has found.
+        A study that is continued after it was stopped goes on until a new completion gives a
+        reason.
 
         Raises:
             TypeError: ``study`` is not a study.

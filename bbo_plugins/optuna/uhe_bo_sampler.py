@@ -181,7 +181,7 @@ class UHEBOSampler(ModelSampler):
             independent_sampler=independent_sampler,
             warn_independent_sampling=warn_independent_sampling,
             seed=seed,
-            warps_inputs=self._estimation != _PAPER,
+            preprocesses=self._estimation != _PAPER,
             finds_outliers=self._estimation != _PAPER and not self._deterministic,
         )
 

@@ -18,11 +18,16 @@ SPACE = SearchSpace({name: Dimension.float(0.0, 1.0) for name in "ab"})
 N = 40
 
 
-def _values(seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _values(seed: int, *, limit: float = 0.8) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return points, the values of a bowl there, and how far they violate a limit at its top."""
     X = np.random.default_rng(seed).random((N, 2))
     y = -np.square(X - 0.4).sum(axis=1)
-    return X, y, np.maximum(X.sum(axis=1) - 0.8, 0.0)
+    return X, y, np.maximum(X.sum(axis=1) - limit, 0.0)
+
+
+def _n_cut(X: FloatArray, y: FloatArray) -> int:
+    """Return how many values are below the cutoff."""
+    return int((y < cutoff_of(SPACE, X, y)).sum())
 
 
 @pytest.mark.parametrize("factor", [1e2, 1e4, 1e6])
@@ -33,13 +38,35 @@ def test_penalties_that_grow_are_cut_off(factor: float, power: int) -> None:
     for seed in range(5):
         X, y, violation = _values(seed)
         penalized = y - factor * violation**power
-        cutoff = cutoff_of(SPACE, X, penalized)
         valid = violation == 0.0
-        assert np.median(penalized[valid]) > cutoff
-        n_cut += int((penalized < cutoff).sum())
+        assert np.median(penalized[valid]) > cutoff_of(SPACE, X, penalized)
+        n_cut += _n_cut(X, penalized)
         n_penalties += int((~valid).sum())
     assert n_penalties > 0.5 * 5 * N
     assert n_cut > 0.5 * n_penalties
+
+
+def test_the_better_half_of_what_is_kept_decides() -> None:
+    """The others are near the mild penalties, and hardly predicted better without them."""
+    found = []
+    for seed in range(6):
+        X, y, violation = _values(seed, limit=1.2)
+        found.append(_n_cut(X, y - 3.0 * violation**2))
+    assert np.count_nonzero(found) >= 4
+
+
+def test_the_cutoff_that_gains_most_is_taken() -> None:
+    """Where few are penalized, one that leaves out three quarters would be enough of a gain too."""
+    for seed in range(6):
+        X, y, violation = _values(seed, limit=1.4)
+        assert 0 < _n_cut(X, y - 1e4 * violation) <= N / 2
+
+
+def test_a_plateau_is_no_reason_for_a_cutoff() -> None:
+    """If the better half of what is kept are all as good as the best, they are not predicted."""
+    for seed in range(6):
+        X, _, violation = _values(seed, limit=1.0)
+        assert cutoff_of(SPACE, X, -1e4 * violation) == -math.inf
 
 
 def test_ordinary_values_are_kept() -> None:
@@ -60,7 +87,7 @@ def test_accidents_are_no_penalties() -> None:
         rng = np.random.default_rng(seed)
         wrong = rng.random(N) < 0.15
         values = y + 0.01 * rng.standard_normal(N) - wrong * (0.3 + 0.3 * rng.random(N))
-        n_cut += cutoff_of(SPACE, X, values) > -math.inf
+        n_cut += _n_cut(X, values) > 0
     assert n_cut <= 1
 
 

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import CategoricalDistribution
+from optuna.distributions import CategoricalDistribution, FloatDistribution
+from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.attributes import Proposal
-from tests.optuna.snapshots import X, finished, look, study_of
+from tests.optuna.snapshots import SPACE, X, ask, finished, look, study_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial, Trial
 
 BEST = 0.02  # of the objective, at x = y = 0.4, on the border
@@ -62,7 +64,9 @@ def test_what_is_cut_off_has_failed() -> None:
 def test_where_values_are_not_looked_at() -> None:
     """Too few of them, constraints, several objectives, conditions, or UHE-BO to the letter."""
     assert look(study_of(*_slope(11))).cutoff == -math.inf
-    assert look(study_of(*_slope()), reader=StudyReader(warps_from=None)).cutoff == -math.inf
+    assert (
+        look(study_of(*_slope()), reader=StudyReader(preprocessing_from=None)).cutoff == -math.inf
+    )
     assert look(study_of(*_slope(attributes={"constraints": [-1.0]}))).cutoff == -math.inf
     several = optuna.create_study(directions=["maximize", "maximize"])
     for trial in _slope():
@@ -89,8 +93,104 @@ def test_a_start_up_that_is_over_stays_over() -> None:
     """As many values as it needs are kept."""
     study = study_of(*_slope())
     assert (look(study).observations.y.size) < 18
-    kept = look(study, reader=StudyReader(warps_from=18)).observations
+    kept = look(study, reader=StudyReader(preprocessing_from=18)).observations
     assert len(kept.y) >= 18
+
+
+def test_a_range_may_move_to_where_all_is_below_it() -> None:
+    """Then the values there are what the model has."""
+    study = study_of(*_slope())
+    bad = FloatDistribution(6.0, 10.0)
+    seen = look(study, {"x": bad})
+    assert seen.cutoff == -math.inf
+    assert len(seen.observations.y) == 10
+    study.sampler = BBOSampler(seed=0)
+    study.ask({"x": bad})
+    proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
+    assert proposal is not None
+    assert proposal.criterion
+    study.add_trials([finished(6.1, -0.1), finished(6.2, -0.2)])  # with fewer than ten still
+    assert look(study, {"x": bad}).cutoff == -math.inf
+
+
+def test_a_parameter_may_be_held_where_all_is_below_it() -> None:
+    """The same, as soon as a trial tells; one that reaches the cutoff makes it count again."""
+    study, reader, held = study_of(*_slope()), StudyReader(), {"x": 7.0}
+
+    def cutoff() -> float:
+        return reader.snapshot(study, ask(study), SPACE, held).cutoff
+
+    assert cutoff() > -math.inf
+    study.add_trial(finished(7.0, -2000.0))
+    assert cutoff() == -math.inf
+    assert look(study, reader=reader).cutoff > -math.inf
+    study.add_trial(finished(7.0, -0.5))
+    assert cutoff() > -math.inf
+
+
+def test_it_is_decided_by_the_ranges_of_the_time() -> None:
+    """And by all trials of that time, which may have no place by now."""
+    study = study_of(*_slope())
+    decided = look(study).cutoff
+    for high in (7.0, 20.0):
+        assert look(study, {"x": FloatDistribution(0.0, high)}).cutoff == decided
+
+
+def test_a_worker_that_has_looked_before_decides_as_a_new_one() -> None:
+    """Trials that decide may be added and have no place in the range of today."""
+    narrow, trials = {"x": FloatDistribution(0.0, 6.3)}, _slope(33)
+    rng = np.random.default_rng(0)
+    study, reader = study_of(*(trials[i] for i in rng.permutation(21))), StudyReader()
+    before = look(study, narrow, reader=reader).cutoff
+    study.add_trials(trials[i] for i in 21 + rng.permutation(12))
+    after = look(study, narrow, reader=reader).cutoff
+    assert before != after == look(study, narrow).cutoff
+
+
+def test_a_range_is_stretched_first() -> None:
+    """On an unsuitable scale it looks as if it had penalties."""
+    xs = np.geomspace(0.01, 10.0, 37)
+    study = study_of(*(finished(float(x), -((np.log(x) + 1.0) ** 2)) for x in xs))
+    reader = StudyReader()
+
+    def cutoff(**warps: Any) -> float:
+        return reader.snapshot(study, ask(study), SPACE, {}, **warps).cutoff
+
+    assert cutoff(warps={}) > -math.inf
+    assert cutoff() == -math.inf
+    assert cutoff(warps={}) > -math.inf
+
+
+def test_outliers_are_looked_for_among_the_rest() -> None:
+    """To a model that bends for penalties the value is an ordinary one."""
+    points = np.random.default_rng(12).random((37, 2))
+    values = -np.square(points - 0.4).sum(axis=1)
+    values -= 30.0 * np.maximum(points.sum(axis=1) - 1.3, 0.0) ** 2
+    values[1] -= 0.15
+    space: dict[str, BaseDistribution] = dict.fromkeys("xy", FloatDistribution(0.0, 1.0))
+    study = optuna.create_study(direction="maximize")
+    for value, (x, y) in zip(values.tolist(), points.tolist(), strict=True):
+        params = {"x": x, "y": y}
+        study.add_trial(optuna.create_trial(value=value, params=params, distributions=space))
+    seen = look(study, space)
+    assert seen.cutoff > -math.inf
+    assert seen.outliers == {1}
+    assert not look(study, space, reader=StudyReader(preprocessing_from=None)).outliers
+
+
+def test_penalties_do_not_teach_what_pruned_trials_would_have_come_to() -> None:
+    """The predictions are those of the study without them."""
+    trials = []
+    for one in _slope(37):
+        final = one.values[0]
+        reports = {step: final - (4.0 + 0.01 * final**2) / step for step in (1, 2, 4)}
+        trials.append(finished(one.params["x"], final, reported=reports))
+    pruned = [finished(x, None, TrialState.PRUNED, {1: -4.0 - x}) for x in (0.5, 1.0, 1.5)]
+    seen = look(study_of(*trials, *pruned))
+    kept = [one for one in trials if one.values[0] >= seen.cutoff]
+    assert len(kept) < 20
+    alone = look(study_of(*kept, *pruned), reader=StudyReader(preprocessing_from=None)).observations
+    np.testing.assert_allclose(seen.observations.valued.y, alone.y, rtol=1e-12)
 
 
 def test_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:

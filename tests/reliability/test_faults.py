@@ -155,6 +155,7 @@ _ORDERS = np.random.default_rng(0).permutation(30).tolist()
 QUIET_HISTORIES = {
     "all but one equal": [3.0] * 11 + [2.0],
     "all NaN": [math.nan] * 12,
+    "all but one NaN": [math.nan] * 11 + [1.0],
     "30 orders of magnitude": [10.0 ** (order - 15) for order in _ORDERS],
     "equal up to rounding": [1.0, 1.0 + 2e-16, 1.0 - 1e-16] * 4,
 }
@@ -181,7 +182,7 @@ def test_odd_values_need_no_fallback(
     study = study_with(name, values)
     n_usable = sum(not math.isnan(value) for value in values)
     trials = [ask(study) for _ in range(3)]
-    if n_usable >= 4:
+    if n_usable >= (4 if name == BILEVEL else 1):  # BILBO has a model for each query
         assert any(is_modeled(study.trials[trial.number]) for trial in trials)
     assert evaluate(study).n_trials == n_usable
     assert warnings_but_for_nan(caplog) == []

@@ -7,7 +7,7 @@ constraints and known noise; such a sampler says how its model suggests a point 
 A sampler keeps no state but its arguments: what it suggests for a trial follows from them, from the
 trial's number, and from what the storage holds. The rest are caches, which deep copies and pickles
 drop. The one exception is ``reseed_rng``, which Optuna calls before every trial if ``n_jobs`` > 1:
-it changes what is drawn, but not the space-filling start-up, whose points belong together.
+it changes what is drawn, but not the sequence of the start-up's points, which belong together.
 
 Random numbers are derived from the seed, the trial's number and the purpose; nothing has a state
 that a draw would advance. So a resumed study continues the sequence of an uninterrupted one, and
@@ -75,7 +75,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     """
 
     _noise_func: NoiseFunction | None = None
-    _warps_from: int | None = None  # complete trials, that decide on warps and a cutoff
+    _preprocessing_from: int | None = None  # complete trials, that decide on warps and a cutoff
     _outliers_from: int | None = None  # complete trials, from which on values may be left out
     _independent_sampler: BaseSampler | None = None
 
@@ -84,7 +84,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         self._seed = _fresh_entropy() if seed is None else errors.check_int("seed", seed, minimum=0)
         self._draw_seed = self._seed  # of all but the start-up's design; reseed_rng changes it
         reader = functools.partial(
-            StudyReader, self._noise_func, self._warps_from, self._outliers_from
+            StudyReader, self._noise_func, self._preprocessing_from, self._outliers_from
         )
         self._readers = PerStudy(reader)
         self._once = Once()
@@ -158,8 +158,8 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     def reseed_rng(self) -> None:
         """Mix fresh randomness into all draws; Optuna does this for ``n_jobs`` > 1.
 
-        A space-filling start-up stays as it is: every trial takes the point of its number, so
-        that workers do not repeat each other, and a design reseeded for each trial would be none.
+        The sequence of the start-up stays as it is: every trial takes the point of its number, so
+        that workers do not repeat each other, and one reseeded for each trial would fill no space.
         """
         mixed = np.random.SeedSequence([self._draw_seed, _fresh_entropy()])
         high, low = mixed.generate_state(2, np.uint64).tolist()
@@ -309,8 +309,8 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         independent_sampler: Sampler for the start-up and for parameters the model does not cover;
             None for a space-filling start-up and uniform draws.
         warn_independent_sampling: Whether to warn when the model does not cover a parameter.
-        warps_inputs: Whether the scales of parameters follow from the trials, and a cutoff, below
-            which values count as failures.
+        preprocesses: Whether input warping follows from the trials, and a cutoff, below which
+            values count as failures.
         finds_outliers: Whether values far worse than the others suggest are left out.
         seed: Seed of all random numbers; None for fresh randomness.
 
@@ -328,7 +328,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         independent_sampler: BaseSampler | None,
         warn_independent_sampling: bool,
         seed: int | None,
-        warps_inputs: bool = True,
+        preprocesses: bool = True,
         finds_outliers: bool = True,
     ) -> None:
         """Check and keep the arguments."""
@@ -345,7 +345,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             "warn_independent_sampling", warn_independent_sampling
         )
         self._noise_func = noise_func
-        self._warps_from = self._n_startup_trials if warps_inputs else None
+        self._preprocessing_from = self._n_startup_trials if preprocesses else None
         self._outliers_from = self._n_startup_trials if finds_outliers else None
         self._constraints_func = constraints_func
         self._independent_sampler = independent_sampler

@@ -4,8 +4,9 @@ A trial's part in it, by its state:
 
 ========  ========================================================================================
 COMPLETE  an observation of all objectives, an infinite value as the best or worst finite one; but
-          one whose value is infinitely bad or far worse than usual
-          (:func:`~bbo_plugins.methods.observations.failures_with_value`) is as FAIL, unless a
+          one whose value is infinitely bad, far worse than usual
+          (:func:`~bbo_plugins.methods.observations.failures_with_value`) or below a cutoff
+          (:mod:`bbo_plugins.methods.penalties`) is as FAIL, unless a
           constraint is violated: then it is an observation of the constraints only; one with an
           outlier (:mod:`bbo_plugins.methods.outliers`) is an evaluated point without a value, whose
           constraints count
@@ -20,8 +21,8 @@ FAIL      a failed point if it asked for any parameter: no observation, but not 
 WAITING   nothing
 ========  ========================================================================================
 
-A trial that Ray Tune removed before it ran is PRUNED without a value; as nothing was evaluated, it
-is nothing.
+A trial that Ray Tune removed before it ran is PRUNED without a value, and so is one without an
+inner step to do; as nothing was evaluated, they are nothing.
 
 Of trials that continue one another (:mod:`bbo_plugins.optuna.study.continuations`) only the
 complete one with the longest training counts, as one observation; a continuation in any other state
@@ -86,6 +87,7 @@ _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
 
 _FIRST_DECISION = 12  # complete trials, about input warping, a cutoff and outliers
 _LAST_WARPING, _LAST_CUTOFF, _LAST_OUTLIERS = 120, 300, 300
+_LEAST_KEPT = 10  # values that a cutoff has to leave
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +167,7 @@ class StudyReader:
 
     Args:
         noise_func: Known noise variance of a finished trial's values; called once per trial.
-        warps_from: From how many complete trials on these decide on input warping
+        preprocessing_from: From how many complete trials on these decide on input warping
             (:mod:`bbo_plugins.methods.input_warping`) and on a cutoff
             (:mod:`bbo_plugins.methods.penalties`); never before twelve, None for never.
         outliers_from: The same for which values are outliers (:mod:`bbo_plugins.methods.outliers`).
@@ -178,7 +180,7 @@ class StudyReader:
     def __init__(
         self,
         noise_func: NoiseFunction | None = None,
-        warps_from: int | None = 0,
+        preprocessing_from: int | None = 0,
         outliers_from: int | None = 0,
     ) -> None:
         """Start with nothing read."""
@@ -189,7 +191,7 @@ class StudyReader:
         self._trials = TrialReader(noise_func)
         self._generation = 0
         self._placed = PlacedTrials({})
-        self._warps_from = warps_from
+        self._preprocessing_from = preprocessing_from
         self._outliers_from = None if self._knows_noise else outliers_from
         self._decisions: dict[str, tuple[object, Any]] = {}  # by their kind, and what made them
 
@@ -247,6 +249,8 @@ class StudyReader:
             if warps is None:
                 warps = self._decided_warps(trials, placed)
             cutoff = self._decided_cutoff(trials, placed, warps)
+            if not _is_reached(trials, placed, held, cutoff, self._preprocessing_from or 0):
+                cutoff = -math.inf
             return _snapshot(
                 trials,
                 placed,
@@ -267,7 +271,7 @@ class StudyReader:
 
     def _decided_warps(self, trials: StudyTrials, placed: PlacedTrials) -> Mapping[str, float]:
         """Return the input warping that the first complete trials decide on."""
-        least = self._warps_from
+        least = self._preprocessing_from
         deciding = () if least is None else _deciding(trials, least, _LAST_WARPING, 3)
         if least is None or not deciding:
             return {}
@@ -299,7 +303,7 @@ class StudyReader:
         self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float]
     ) -> float:
         """Return the value below which the first complete trials make others count as failures."""
-        space, least = placed.space, self._warps_from
+        space, least = placed.space, self._preprocessing_from
         if least is None or trials.n_objectives > 1 or space.is_conditional:
             return -math.inf
         deciding = _deciding(trials, least, _LAST_CUTOFF, 3)
@@ -315,9 +319,11 @@ class StudyReader:
             if usual is None:
                 return -math.inf
             space, _, X, values = usual
-            return cutoff_of(space, X, values[:, 0], least_kept=least)
+            return cutoff_of(space, X, values[:, 0], least_kept=max(least, _LEAST_KEPT))
 
-        made_of = trials.generation, [row.number for row in known], space.names, ranges, warps
+        # Not only those that have a place today: they had one at the time.
+        numbers = [row.number for row in deciding]
+        made_of = trials.generation, numbers, space.names, ranges, warps
         return self._decided("cutoff", made_of, decide)
 
     def _decided_outliers(
@@ -343,7 +349,7 @@ class StudyReader:
             found = np.flatnonzero(outliers_of(space, X, values))
             return frozenset(rows[row].number for row in found.tolist())
 
-        numbers = [row.number for row in known]
+        numbers = [row.number for row in deciding]
         made_of = (
             *(trials.generation, numbers, space.names, ranges, space.conditions),
             *(warps, cutoff),
@@ -397,6 +403,30 @@ def _deciding(trials: StudyTrials, least: int, most: int, growth: int) -> list[T
     # Not by number: a late one would change what was decided before it.
     complete.sort(key=lambda row: (finished_at(row), row.number))
     return sorted(complete[:last], key=attrgetter("number"))
+
+
+def _is_reached(
+    trials: StudyTrials, placed: PlacedTrials, held: Mapping[str, Any], cutoff: float, least: int
+) -> bool:
+    """Return whether enough values are as good as a cutoff in what is searched now.
+
+    The ranges may have moved since it was decided, or parameters may be held, to where all values
+    are below it.
+
+    Args:
+        trials: The study's trials.
+        placed: Their places in the latest ranges.
+        held: Values at which parameters are held.
+        cutoff: The value, maximized, below which others count as failures.
+        least: How many values there have to be; never fewer than ten.
+    """
+    if cutoff == -math.inf:
+        return True
+    rows = placed.place(trials.observed)[0]
+    there = [row for row in rows if row.params.items() >= held.items()]
+    if there and all(row.value < cutoff for row in there):
+        return False
+    return sum(row.value >= cutoff for row in rows) >= max(least, _LEAST_KEPT)
 
 
 def _usual(

@@ -268,7 +268,7 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     snapshot = reader.snapshot(study, nobody, distributions, {}, warps=_latest_warps(suggestions))
     placed = reader.placed(snapshot.distributions, snapshot.space.conditions)
     known, X = placed.place(finished)
-    if not known:
+    if not known or not len(snapshot.observations.valued.y):
         return None
     options = sampler.model_options if sampler else DEFAULT_OPTIONS
     model, transform = _model(snapshot.space, snapshot.observations, suggestions, options)
