@@ -7,10 +7,9 @@
 3. **Search of levels.** The points are snapped to representable ones; one discrete coordinate at a
    time, levels are tried, alternating with ascent in the continuous dimensions.
 
-At the end the best point is taken that is allowed: not one that must not be suggested again, and
-not one close to a point that another worker evaluates, or that failed by accident. Close is
-measured by the evaluated points: where they are dense, the search has narrowed down, and a fixed
-distance would stop it. With noise more distance is kept.
+The best of these points is returned that is not excluded and keeps a distance from pending points
+and accidents. The distance follows from those between evaluated points: where they are dense, the
+search has narrowed down, and a fixed distance would stop it. With noise it is longer.
 
 Over the cube, the candidates are Sobol points and perturbations of good observed points, and the
 starts are distant from each other; a small finite space is enumerated instead. Over a region, they

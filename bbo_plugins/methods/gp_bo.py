@@ -315,7 +315,7 @@ class Models:
 
         Returns:
             Those of the objectives and of the constraints, and the objectives' values (f, k) at
-            the pending points that are believed feasible.
+            the pending points that are predicted to be feasible.
         """
         bad, pending = self.training.presumed_bad, self.training.pending
         objectives = [
@@ -434,14 +434,14 @@ def fit_constraints(
 
 def _acquisition(models: Models, options: Options) -> ConstrainedAcquisition:
     """Bind the acquisition function to the posteriors after the fantasies."""
-    (process,), constraints, believed = models.with_fantasies()
+    (process,), constraints, pending_means = models.with_fantasies()
     kind, incumbent, means = None, 0.0, models.means[:, 0]
     eligible = models.eligible
     if eligible.any() or not constraints:
         kind = options.acquisition
         # Algorithm 1 of Fu et al. (2024): the best predictive mean over the points evaluated so far
         means = means[eligible] if eligible.any() else means
-        incumbent = float(np.concatenate([means, believed[:, 0]]).max())
+        incumbent = float(np.concatenate([means, pending_means[:, 0]]).max())
     return ConstrainedAcquisition(
         kind, process, incumbent, options.beta, constraints, models.weights
     )

@@ -54,7 +54,7 @@ _LEAST_GAIN = 5.0  # nats
 _N_ENDS = 8  # ends of coordinates of which all sizes are looked at
 _N_PROMISING = 3  # changes of one coordinate that are fitted in each round
 _LOOKS = (-0.7, 0.0, 0.7)  # added to the coordinate's log length-scale to look at the likelihood
-_FEW_LEVELS, _MOST_LEVELS = 16, 2**32  # a discrete parameter with no more, or more, is not warped
+_FEW_LEVELS, _MOST_LEVELS = 16, 2**32  # discrete parameters are warped with more levels up to most
 
 _LEAST_VALUES = 12  # with which a quantity takes part
 _MOST_CONSTRAINTS = 4  # which are violated most often
@@ -79,9 +79,7 @@ def warps_of(space: SearchSpace, objectives: Sequence[Observations]) -> dict[str
     may_warp = np.array(is_fine, dtype=np.bool_) & space.may_warp
     violated = sorted(known.reported_constraints, key=lambda one: -int((one > 0.0).sum()))
     targets = [np.where(np.isfinite(one), -one, np.nan) for one in violated[:_MOST_CONSTRAINTS]]
-    for one in objectives:
-        has_value = np.ones(len(one.y), np.bool_) if one.has_value is None else one.has_value
-        targets.append(np.where(has_value, one.y, np.nan))
+    targets.extend(np.where(one.is_valued, one.y, np.nan) for one in objectives)
     targets = [one for one in targets if np.isfinite(one).sum() >= _LEAST_VALUES]
     varying = [one for one in targets if np.nanmin(one) < np.nanmax(one)]
     if not may_warp.any() or not varying:
@@ -191,7 +189,7 @@ def _prior(features: FeatureMap) -> TailedPrior:
 
 
 def _targets(Z: FloatArray) -> Iterator[tuple[NDArray[np.bool_], FloatArray]]:
-    """Return for each target where it is known, and its values there."""
+    """Yield for each target where it is known, and its values there."""
     for z in Z.T:
         known = np.isfinite(z)
         yield known, z[known]

@@ -212,23 +212,23 @@ def _acquisition(
         candidates: Points (m, d) at which the front is predicted, for the reference point below
             that; None for the one below all observed points.
     """
-    processes, constraints, believed = models.with_fantasies()
+    processes, constraints, pending_means = models.with_fantasies()
     feasibility = ConstrainedAcquisition(None, processes[0], 0.0, 0.0, constraints, models.weights)
     means = models.means[models.eligible]
     if not len(means) and constraints:
         return feasibility
-    values = np.concatenate([means, believed])
+    values = np.concatenate([means, pending_means])
     reference = reference_point(values)
     if candidates is not None:
-        predicted = _believed_feasible(models, candidates)
+        predicted = _means_where_feasible(models, candidates)
         together = np.concatenate([values, predicted])
         reference = reference_point(proper_front_of(together, _AUGMENTATION))
     improvement = ExpectedHypervolumeImprovement.of(values, reference)
     return FrontAcquisition(improvement, tuple(processes), feasibility)
 
 
-def _believed_feasible(models: Models, candidates: FloatArray) -> FloatArray:
-    """Return the objectives' means (f, k) at those of the points (m, d) believed feasible."""
+def _means_where_feasible(models: Models, candidates: FloatArray) -> FloatArray:
+    """Return the objectives' means (f, k) at those of the points (m, d) predicted feasible."""
     feasible = np.ones(len(candidates), dtype=np.bool_)
     for model in models.constraints:
         feasible &= model.process.predict_mean(candidates) >= model.limit

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 NO_ARM = -1
-LATEST_FAILED: Final = 64  # failed points that a model of values has, the latest ones
+LATEST_FAILED: Final = 64  # failed points that a model of values has
 _ENOUGH_REPEATS = 3
 _N_USUAL = 10  # values that say what is usual
 _FEW_FEASIBLE = 5  # the same of feasible points, at least
 _FAR_WORSE = 30.0  # robust standard deviations below their median
-_SHARED = 3  # evaluations with the same value, from which on it is none of them
+_SHARED = 3  # a value shared by this many evaluations is not counted as usual
 _GAP = 1.0  # robust standard deviations between a shared worst value and the next better one
 
 
@@ -128,8 +128,9 @@ class Observations:
 
     @property
     def presumed_bad(self) -> FloatArray:
-        """The latest failed points (f, d), if more failed than have a value; else none.
+        """The last failed points (f, d), if more failed than have a value; else none.
 
+        Those with a value, as a penalty, come after all others.
         Then a model of the few values promises much wherever it has none, and should know them.
         """
         return self.still_failed[-LATEST_FAILED:] if self.mostly_failed else self.X[:0]
@@ -150,7 +151,7 @@ class Observations:
             return self.repeats_agreed
         if self.has_known_noise:
             return False
-        final = self.complete if self.has_value is None else self.complete & self.has_value
+        final = self.complete & self.is_valued
         keys = [row.tobytes() for row in self.X[final]]
         n_points, n_pairs = len(set(keys)), len(set(zip(keys, self.y[final], strict=True)))
         least = 1 if space.is_conditional else _ENOUGH_REPEATS
@@ -189,8 +190,8 @@ class Observations:
     def lacks_direction(self) -> bool:
         """Whether nothing tells where to look.
 
-        Each constraint has the same value everywhere, and no point is feasible, or all that have a
-        value have the same one. But where most points failed, those that did not are a direction.
+        So it is if no constraint varies, and either no point is feasible or all values are equal.
+        But if most points failed, those with a value show where to search.
         """
         columns = [column[np.isfinite(column)] for column in self.reported_constraints]
         if not len(self.y) or any(column.min() < column.max() for column in columns):
@@ -216,7 +217,13 @@ class Observations:
         """
         if self.best_feasible is None:
             return None
-        return float(min(np.median(self.valued.y), np.median(self.y[self.eligible])))
+        everywhere, feasible = self.valued.y, self.y[self.eligible & self.is_valued]
+        return float(min(np.median(y) for y in (everywhere, feasible) if len(y)))
+
+    @property
+    def is_valued(self) -> NDArray[np.bool_]:
+        """Whether the value of each evaluated point says something, shape (n,)."""
+        return np.ones(len(self.y), dtype=np.bool_) if self.has_value is None else self.has_value
 
     @property
     def valued(self) -> Observations:
@@ -526,8 +533,8 @@ class TrialHistory:
     criteria: NDArray[np.object_]
 
     def first_suggested(self, number: int) -> int:
-        """Return the first trial that a bandit or a Gaussian process suggested, or ``number``."""
-        suggested = (self.arms != NO_ARM) | ~np.isnan(self.expected_gains)
+        """Return the first trial that a bandit or a model suggested, or ``number``."""
+        suggested = (self.arms != NO_ARM) | (self.criteria != "")
         numbers: list[int] = self.numbers[suggested].tolist()
         return min([number, *numbers[:1]])
 

@@ -9,8 +9,9 @@ it is drawn from N(0, :data:`_SPREAD`²), whatever its point. The most probable 
 searched for step by step. Each step adds targets that are worse than what all others predict of
 them by :data:`_FAR` standard deviations, the worst ones first. Of these sets the most probable one
 is taken, by the log posterior of hyperparameters and outliers, if it gains :data:`_LEAST_GAIN`. A
-value that is better than expected is none: a search is after these. The first three or so values of
-a branch with parameters of its own are none either: what others predict of them is too uncertain.
+value better than predicted is never an outlier, as the search looks for such values. Neither are
+the first three or so values of a branch with parameters of its own: their predictions are too
+uncertain.
 
 Of several objectives each is looked at by itself, and a point is left out if one of its values is
 an outlier, unless no other point dominates it: what is best in one objective may be far worse in

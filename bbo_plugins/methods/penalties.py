@@ -6,12 +6,12 @@ border, where the best value often is, and the distances from the median do not 
 where half of the space has them. So whether there is a cutoff, below which values count as
 failures, is asked of the model itself.
 
-Candidates leave out the worst quarter, half or three quarters of the values. Each is fitted with
-and without them, and both fits predict each of the better half of what is kept from the other
-values. The cutoff is the one that raises the sum of the log densities of these predictions most, if
-it raises it by more than it would if all were noise, which is narrower the more of it is left out.
-At random places bad values are accidents. So the cutoff must also gain that much on a fit without
-the outliers (:mod:`bbo_plugins.methods.outliers`), if there are any.
+A candidate leaves out the worst quarter, half or three quarters of the values. One model is fitted
+to all values and one to those that are kept. Both predict the better half of these, each from the
+others. The candidate with the largest gain in the sum of log densities is the cutoff, if it gains
+more than it would in noise; that is more, the more is left out. At random places bad values are
+accidents. So the cutoff must also gain that much on a model without the outliers
+(:mod:`bbo_plugins.methods.outliers`), if there are any.
 
 ========  ==================================================================
 symbol    meaning

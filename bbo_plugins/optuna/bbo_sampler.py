@@ -199,8 +199,8 @@ class BBOSampler(ModelSampler):
             step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
         return noting_unreadable(step, fits)
 
-    def _log_snapshot(self, snapshot: Snapshot) -> None:
-        super()._log_snapshot(snapshot)
+    def _log_snapshot(self, snapshot: Snapshot, told: set[object]) -> None:
+        super()._log_snapshot(snapshot, told)
         number = snapshot.configuration
         n_suggested = number - snapshot.past.first_suggested(number)
         if n_suggested == 0 or n_suggested % _LOG_EVERY or len(snapshot.objectives) > 1:

@@ -232,7 +232,7 @@ class ObjectiveProblem:
             (t.params, t.distributions, [format(v, ".9e") for v in t.values], t.constraints)
             for t in trials
         ]
-        return digest_of(self.name, self.minimum, self.directions, seen)
+        return digest_of(self.name, format(self.minimum, ".9e"), self.directions, seen)
 
 
 StudyProblem: TypeAlias = Problem | ObjectiveProblem

@@ -246,6 +246,17 @@ def test_values_of_a_deterministic_objective_are_believed(
         assert not left_out(estimation="uhe-paper", n_trials=30)
 
 
+def test_the_log_is_of_a_study(caplog: pytest.LogCaptureFixture) -> None:
+    """One sampler names the trials of each study that it is used for."""
+    caplog.set_level(logging.INFO, "bbo_plugins")
+    sampler = BBOSampler(seed=0)
+    for _ in range(2):
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        study.add_trials(_parabola())
+        study.ask({"x": FloatDistribution(0.0, 10.0)})
+    assert sum("trial 6 is far worse than the others" in line for line in caplog.messages) == 2
+
+
 def test_a_trial_that_ends_late_changes_no_decision() -> None:
     """The first to end decide: a resumed study and other workers find the same outliers."""
     study = optuna.create_study(direction="maximize")

@@ -1,8 +1,9 @@
 """The common base of the samplers that suggest with a model.
 
-:class:`JointSampler` is the way of a suggestion: refuse the study or read it, suggest, store, look
-whether another worker was faster. :class:`ModelSampler` is the base of the samplers with start-up,
-constraints and known noise; such a sampler says how its model suggests a point of the unit cube.
+:class:`JointSampler` defines how a trial is suggested: check the study, read it, suggest, store the
+proposal, and try again if another worker has proposed the same point meanwhile.
+:class:`ModelSampler` is the base of the samplers with start-up, constraints and known noise; such a
+sampler says how its model suggests a point of the unit cube.
 
 A sampler keeps no state but its arguments: what it suggests for a trial follows from them, from the
 trial's number, and from what the storage holds. The rest are caches, which deep copies and pickles
@@ -212,7 +213,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         # One suggestion at a time: the next thread is to know where this trial will be.
         with self._readers.of(study).suggesting:
             snapshot = self._read(study, trial, search_space)
-            self._log_snapshot(snapshot)
+            self._log_snapshot(snapshot, self._readers.of(study).told)
             if self._is_left(snapshot):
                 return {}
             params = self._sample_apart(study, trial, snapshot)
@@ -232,10 +233,9 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
                 suggestion = self._suggest_apart(snapshot, rng)
             self._log_notes(suggestion.notes)
             reader = self._readers.of(study)
-            announcement = "" if reader.announced else self._announcement(snapshot, suggestion)
-            if announcement:
+            announcement = self._announcement(snapshot, suggestion)
+            if announcement and _is_news("announcement", reader.told):
                 _logger.info("%s: %s", self, announcement)
-                reader.announced = True
             params = self._params_of(snapshot, suggestion)
             proposal = Proposal.of(
                 params,
@@ -286,7 +286,9 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
             return fallback.sample_independent(study, trial, param_name, param_distribution)
         return dimension_of(param_distribution).decode(float(rng.random()))
 
-    def _log_snapshot(self, snapshot: SnapshotT) -> None:
+    def _log_snapshot(self, snapshot: SnapshotT, told: set[object]) -> None:
+        """Say what the trials tell, but of this study nothing that has been told."""
+        del told
         for kind, note in snapshot.notes.items():
             if self._once.first_time(kind):
                 _logger.warning("%s: %s", self, note)
@@ -390,10 +392,11 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         """Return whether the model takes over.
 
         It needs the points of the start-up. Failed ones count as soon as one is evaluated: they
-        teach the model where not to look, and the one where to. As long as a choice of a category,
-        or a branch of conditional parameters, has no value, twice as many points are needed: a
-        model leaves it. It waits, too, as long as all values are the same, or all points violate a
-        constraint by the same value, which says nothing of where to look.
+        teach the model where not to look, and the one where to. If they would end the start-up
+        while a choice of a category, or a branch of conditional parameters, has no value, twice as
+        many points are needed: a model leaves it. It waits, too, as long as all values are the
+        same, or all points violate a constraint by the same value, which says nothing of where to
+        look.
         """
         if _lack_direction(snapshot):
             return False
@@ -442,24 +445,24 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         is_met = space.distances(suggestion.x[None, :], appeared) <= clearance
         return now if is_met.any() else None
 
-    def _log_snapshot(self, snapshot: Snapshot) -> None:
-        super()._log_snapshot(snapshot)
+    def _log_snapshot(self, snapshot: Snapshot, told: set[object]) -> None:
+        super()._log_snapshot(snapshot, told)
         for name, w in snapshot.warps.items():
-            if self._once.first_time("warp", name):
+            if _is_news(("warp", name), told):
                 _logger.info(
                     "%s: changes gather at the %s end of %r, so the models see it stretched.",
                     self,
                     "low" if w > 0.0 else "high",
                     name,
                 )
-        if math.isfinite(snapshot.cutoff) and self._once.first_time("cutoff"):
+        if math.isfinite(snapshot.cutoff) and _is_news("cutoff", told):
             _logger.info(
                 "%s: the worst values count as failures, as the others are predicted better "
                 "without them.",
                 self,
             )
         for number in sorted(snapshot.outliers):
-            if self._once.first_time("outlier", number):
+            if _is_news(("outlier", number), told):
                 _logger.info(
                     "%s: trial %d is far worse than the others suggest, so its value is left out.",
                     self,
@@ -532,6 +535,13 @@ def _why_uncovered(known: BaseDistribution | None, distribution: BaseDistributio
     if is_modeled(distribution):
         return "trials disagree about its type"
     return f"the range of {distribution!r} overflows"
+
+
+def _is_news(what: object, told: set[object]) -> bool:
+    """Return whether something has not been told, and note that it has been now."""
+    is_news = what not in told
+    told.add(what)
+    return is_news
 
 
 def _lack_direction(snapshot: Snapshot) -> bool:

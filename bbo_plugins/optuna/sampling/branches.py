@@ -56,7 +56,7 @@ def has_choice_without_value(snapshot: Snapshot) -> bool:
 
     Not counted are those that do not exist everywhere or have more than 16 choices.
     """
-    space, X = snapshot.space, snapshot.observations.X
+    space, X = snapshot.space, snapshot.observations.valued.X
     categories = np.flatnonzero([axis.is_categorical for axis in space.dimensions]).tolist()
     return any(
         len(np.unique(space.dimensions[column].level_of(X[:, column]))) < n
@@ -113,7 +113,7 @@ def _branch_of_turn(snapshot: Snapshot, *, deterministic: bool) -> tuple[int, in
     if snapshot.configuration % _EVERY:
         return None
     X = np.concatenate([observations.X, observations.pending, observations.still_failed])
-    useful = observations.X[observations.eligible]
+    useful = observations.X[observations.eligible & observations.is_valued]
     unrepeated = deterministic or all(one.repeats_agree(space) for one in snapshot.objectives)
     least, visited = _LEAST_SHARE, None
     rate = (len(useful) + 1.0) / (len(X) + 2.0)

@@ -13,7 +13,7 @@ COMPLETE  an observation of all objectives, an infinite value as the best or wor
 PRUNED    an observation that is not complete, of the value that its training would have come to
           (:mod:`bbo_plugins.methods.learning_curves`); if the others do not tell, of the last
           report, but no better than the lower median of the complete ones; without a report or if
-          the last one is not finite, as FAIL; if the value is far worse than usual, as above
+          the last one is not finite, as FAIL; by the same rules as a complete one, too
 RUNNING   a pending point if its parameters are known: proposed, enqueued, or suggested already; no
           more once some tens of later trials have finished, as its worker is probably dead
 FAIL      a failed point if it asked for any parameter: no observation, but not a point to suggest
@@ -130,6 +130,7 @@ class Snapshot(StudySnapshot):
         fits: JSON forms of the fits to continue, by what they were fitted by: objectives
             first, then the constraints.
         past: What suggested the other configurations, and their values.
+        finished: Numbers of the configurations that have finished.
         whole: The snapshot of the study if this one has the trials of one branch only, else None.
     """
 
@@ -138,6 +139,7 @@ class Snapshot(StudySnapshot):
     objectives: tuple[Observations, ...]
     fits: Mapping[str, tuple[Any, ...]]
     past: TrialHistory
+    finished: frozenset[int]
     whole: Snapshot | None = None
 
     @property
@@ -174,7 +176,7 @@ class StudyReader:
 
     Attributes:
         suggesting: Held while a suggestion is made, from reading the trials to storing it.
-        announced: Whether the log says that start-up is over.
+        told: What the log has said of this study once for all, while ``suggesting`` is held.
     """
 
     def __init__(
@@ -185,7 +187,7 @@ class StudyReader:
     ) -> None:
         """Start with nothing read."""
         self.suggesting = threading.Lock()
-        self.announced = False
+        self.told: set[object] = set()
         self._knows_noise = noise_func is not None
         self._lock = threading.RLock()
         self._trials = TrialReader(noise_func)
@@ -294,6 +296,7 @@ class StudyReader:
             objectives = _with_values(everything, known, space)
             return warps_of(space, objectives) if len(objectives[0].valued.y) >= least else {}
 
+        # Today's ranges, as it is them that are stretched.
         numbers = [row.number for row in known]
         arrays = X.tobytes(), space.active(X).tobytes()
         made_of = trials.generation, numbers, space.names, space.conditions, *arrays
@@ -366,14 +369,16 @@ class StudyReader:
         with self._lock:
             trials = self.read(study)
             placed = self.placed(snapshot.distributions, trials.parameters.conditions)
-            _, observed = placed.place(trials.observed)
-            failed = placed.failed([row for row in trials.configurations if row.failed])
+            new = _finished(trials) - snapshot.finished
+            _, observed = placed.place(
+                [row for row in trials.observed if trials.first.get(row.number, row.number) in new]
+            )
+            failed = placed.failed(
+                [row for row in trials.configurations if row.failed and row.number in new]
+            )
             pending = placed.pending(trials.configurations, trial.number)
-        space, known = snapshot.space, snapshot.observations
-        before = known.X if known.failed is None else np.concatenate([known.X, known.failed])
-        since = added(space.stretched(np.concatenate([observed, failed])), before)
-        now = np.concatenate([space.stretched(pending), since])
-        return snapshot.with_pending(now), added(now, known.pending)
+        now = snapshot.space.stretched(np.concatenate([pending, observed, failed]))
+        return snapshot.with_pending(now), added(now, snapshot.observations.pending)
 
     def placed(
         self,
@@ -385,7 +390,12 @@ class StudyReader:
         return self._placed
 
 
-def _deciding(trials: StudyTrials, least: int, most: int, growth: int) -> list[TrialRow]:
+def _finished(trials: StudyTrials) -> frozenset[int]:
+    """Return the numbers of the configurations that have finished, those that failed included."""
+    return frozenset(row.number for row in trials.configurations if row.state.is_finished())
+
+
+def _deciding(trials: StudyTrials, least: int, most: int, divisor: int) -> list[TrialRow]:
     """Return the complete trials that decide on something, by number: the first ones to finish.
 
     How many there are grows in steps, so that decisions are few and stay for a while.
@@ -394,12 +404,12 @@ def _deciding(trials: StudyTrials, least: int, most: int, growth: int) -> list[T
         trials: The study's trials.
         least: How many there have to be.
         most: How many may decide.
-        growth: A step is the number before, divided by this.
+        divisor: A step is the number before, divided by this.
     """
     complete = [row for row in trials.observed if row.complete]
     last, step = 0, _FIRST_DECISION
     while len(complete) >= least and step <= min(len(complete), most):
-        last, step = step, step + max(step // growth, 1)
+        last, step = step, step + max(step // divisor, 1)
     # Not by number: a late one would change what was decided before it.
     complete.sort(key=lambda row: (finished_at(row), row.number))
     return sorted(complete[:last], key=attrgetter("number"))
@@ -487,7 +497,7 @@ def _snapshot(
     outliers: frozenset[int],
     knows_noise: bool,
 ) -> Snapshot:
-    """Return the snapshot for trial ``number``; of ``fixed``, values outside the space are none."""
+    """Return the snapshot for trial ``number``; fixed values outside the space are ignored."""
     fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
     known, X = placed.place(trials.observed)
     constraints, table = constraint_table(known)
@@ -522,6 +532,7 @@ def _snapshot(
             trials.rows, number, placed.space.names, constraints, n_objectives=len(objectives)
         ),
         past=trial_history(trials, number),
+        finished=_finished(trials),
         outliers=outliers,
         cutoff=cutoff,
         notes=notes_of(

@@ -71,7 +71,8 @@ class StudyLock:
             _write(study, key, 0.0)
             if claims & self._given_up:
                 return False
-            time.sleep(rng.uniform(0.0, min(_PAUSE * 2**attempt, _LONGEST_PAUSE)))
+            if attempt < _N_ATTEMPTS - 1:
+                time.sleep(rng.uniform(0.0, min(_PAUSE * 2**attempt, _LONGEST_PAUSE)))
         self._given_up = claims
         return False
 

@@ -85,14 +85,15 @@ def test_end_of_startup_is_logged_once(caplog: pytest.LogCaptureFixture) -> None
     assert not warnings_in(caplog)
 
 
+@pytest.mark.parametrize("make", [UHEBOSampler, GOUCBSampler])
 def test_a_study_that_goes_on_has_no_second_end_of_startup(
-    caplog: pytest.LogCaptureFixture,
+    make: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A new sampler, as in a script that adds trials, says that the model goes on."""
-    study = started(UHEBOSampler(n_startup_trials=3, seed=0))
+    study = started(make(n_startup_trials=3, seed=0))
     n = len(study.trials)
     caplog.set_level(logging.INFO, "bbo_plugins")
-    study.sampler = UHEBOSampler(n_startup_trials=3, seed=0)
+    study.sampler = make(n_startup_trials=3, seed=0)
     for _ in range(2):
         trial = study.ask(BOX)
         study.tell(trial, quadratic(trial.params))
@@ -184,12 +185,6 @@ def test_one_sampler_serves_two_studies() -> None:
     own = started(UHEBOSampler(n_startup_trials=3, seed=0), n=5)
     np.testing.assert_array_equal(points(boxes.trials), points(own.trials))
     assert all(set(trial.params) == set(MIXED) for trial in mixed.trials)
-
-
-# ---------------------------------------------------------------------------------- odd trials
-
-
-# ---------------------------------------------------------------------------------- equal choices
 
 
 # ------------------------------------------------------------------------------ what is not modeled

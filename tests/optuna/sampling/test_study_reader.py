@@ -132,6 +132,19 @@ def test_values_that_are_failures_have_not_appeared() -> None:
     assert not len(reader.appeared(study, asking, reader.snapshot(study, asking, SPACE, {}))[1])
 
 
+def test_a_failure_that_was_evaluated_since_has_not_appeared() -> None:
+    """Whatever else counts as a failure; one that failed again has."""
+    study, reader = study_of(finished(4.0, None, TrialState.FAIL)), StudyReader()
+    study.add_trials([finished(i / 2, float(i)) for i in range(12)])
+    study.add_trial(finished(9.0, -math.inf))
+    asking = ask(study)
+    before = reader.snapshot(study, asking, SPACE, {})
+    assert len(before.observations.still_failed) == 1
+    assert not len(reader.appeared(study, asking, before)[1])
+    study.add_trial(finished(4.0, None, TrialState.FAIL))
+    np.testing.assert_allclose(reader.appeared(study, asking, before)[1], [[0.4]])
+
+
 def test_fits_of_other_parameters_are_not_continued() -> None:
     """Hyperparameters belong to parameters: other names, other hyperparameters."""
     study = study_of(finished(1.0, 1.0))
