@@ -73,21 +73,22 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
 
     Args:
         seed: Seed of all random numbers; None for fresh randomness.
+        independent_sampler: Sampler for what the model does not suggest; None for uniform draws.
+        make_reader: Returns the reader of a new study.
     """
 
-    _noise_func: NoiseFunction | None = None
-    _preprocessing_from: int | None = None  # complete trials, that decide on warps and a cutoff
-    _outliers_from: int | None = None  # complete trials, from which on values may be left out
-    _independent_sampler: BaseSampler | None = None
-
-    def __init__(self, seed: int | None) -> None:
+    def __init__(
+        self,
+        seed: int | None,
+        *,
+        independent_sampler: BaseSampler | None = None,
+        make_reader: Callable[[], StudyReader] = StudyReader,
+    ) -> None:
         """Check the seed."""
+        self._independent_sampler = independent_sampler
         self._seed = _fresh_entropy() if seed is None else errors.check_int("seed", seed, minimum=0)
         self._draw_seed = self._seed  # of all but the start-up's design; reseed_rng changes it
-        reader = functools.partial(
-            StudyReader, self._noise_func, self._preprocessing_from, self._outliers_from
-        )
-        self._readers = PerStudy(reader)
+        self._readers = PerStudy(make_reader)
         self._once = Once()
 
     @abstractmethod
@@ -347,11 +348,14 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             "warn_independent_sampling", warn_independent_sampling
         )
         self._noise_func = noise_func
-        self._preprocessing_from = self._n_startup_trials if preprocesses else None
-        self._outliers_from = self._n_startup_trials if finds_outliers else None
         self._constraints_func = constraints_func
-        self._independent_sampler = independent_sampler
-        super().__init__(seed)
+        make_reader = functools.partial(
+            StudyReader,
+            noise_func,
+            preprocessing_from=self._n_startup_trials if preprocesses else None,
+            outliers_from=self._n_startup_trials if finds_outliers else None,
+        )
+        super().__init__(seed, independent_sampler=independent_sampler, make_reader=make_reader)
 
     @property
     @abstractmethod
