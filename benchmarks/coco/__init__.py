@@ -1,0 +1,1 @@
+"""Functions of an independent benchmark of optimizers."""
