@@ -176,14 +176,15 @@ class Observations:
     def eligible(self) -> NDArray[np.bool_]:
         """Whether each evaluated point may be the best: complete, feasible if constrained, (n,).
 
-        A trial that reports some constraints is judged by those, one that reports none is not
-        feasible.
+        As long as none is complete, others may be. A trial that reports some constraints is judged
+        by those, one that reports none is not feasible.
         """
         columns = self.reported_constraints
+        counts = self.complete if self.complete.any() else ~self.complete
         if not columns:
-            return self.complete
+            return counts
         is_unknown = np.isnan(np.column_stack(columns)).all(axis=1)
-        is_eligible: NDArray[np.bool_] = self.complete & ~is_unknown & ~self.violated
+        is_eligible: NDArray[np.bool_] = counts & ~is_unknown & ~self.violated
         return is_eligible
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
@@ -13,7 +13,8 @@ from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from tests.optuna.snapshots import Direction, finished, look, study_of
+from bbo_plugins.optuna.study.attributes import Proposal
+from tests.optuna.snapshots import Direction, X, finished, look, study_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +70,20 @@ def test_a_pruned_trial_is_never_better_than_all_that_ended() -> None:
     ended = [_trained(x, final, 1.0) for x, final in enumerate([0.0, 1.0, 2.0])]
     known = look(study_of(*ended, finished(8.0, None, TrialState.PRUNED, {1: 9.0}))).observations
     np.testing.assert_array_equal(known.y, [0.0, 1.0, 2.0, 2.0])
+
+
+@pytest.mark.parametrize("make", MAKERS.values())
+def test_reports_are_a_direction_where_a_constraint_is_met(make: Callable[..., Any]) -> None:
+    """Without a complete trial the feasible ones that were cut off may be the best."""
+    sampler = make(seed=0, n_startup_trials=4, constraints_func=lambda _: [-1.0])
+    study = optuna.create_study(sampler=sampler)
+    for _ in range(12):
+        trial = study.ask({"x": X})
+        trial.report((trial.params["x"] - 3.0) ** 2, 1)
+        study.tell(trial, state=TrialState.PRUNED)
+    proposals = [Proposal.from_attributes(trial.system_attrs) for trial in study.trials]
+    assert [bool(one and one.criterion) for one in proposals[:5]] == [False] * 4 + [True]
+    assert min(abs(trial.params["x"] - 3.0) for trial in study.trials) < 0.1
 
 
 def test_how_far_each_came() -> None:
