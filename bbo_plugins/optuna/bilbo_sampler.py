@@ -216,7 +216,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             n_initial = math.ceil(self._n_startup_trials / shared)
         return self._query(snapshot, rng, n_initial)
 
-    def _suggest_apart(self, snapshot: BilevelTrials, rng: np.random.Generator) -> Query:
+    def _suggest_by_design(self, snapshot: BilevelTrials, rng: np.random.Generator) -> Query:
         return self._query(snapshot, rng, sys.maxsize)  # the start's queries differ among trials
 
     def _query(self, trials: BilevelTrials, rng: np.random.Generator, n_initial: int) -> Query:

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
-_MAX_ATTEMPTS, _MAX_ATTEMPTS_APART = 3, 8  # by the method, then by the space-filling design
+_MAX_ATTEMPTS, _MAX_BY_DESIGN = 3, 8  # by the method, then by the space-filling design
 # What a generator is for: the same trial draws different numbers for different purposes.
 _MODEL, _INDEPENDENT, _SHIFT = range(3)
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
@@ -121,8 +121,8 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         return self._suggest(snapshot, rng)
 
     @abstractmethod
-    def _suggest_apart(self, snapshot: SnapshotT, rng: np.random.Generator) -> SuggestionT:
-        """Suggest what no other trial does, after all attempts have met those of others."""
+    def _suggest_by_design(self, snapshot: SnapshotT, rng: np.random.Generator) -> SuggestionT:
+        """Suggest a point of the start-up's design, after models came to those of other trials."""
 
     @abstractmethod
     def _params_of(self, snapshot: SnapshotT, suggestion: SuggestionT) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     def _attributes_of(self, snapshot: SnapshotT, suggestion: SuggestionT) -> Mapping[str, Any]:
         """Return the system attributes that are stored beside the proposal, if not 0 or empty."""
 
-    def _is_left(self, snapshot: SnapshotT) -> bool:
+    def _is_left_to_independent(self, snapshot: SnapshotT) -> bool:
         """Return whether the trial is left to the independent sampler."""
         del snapshot
         return False
@@ -215,23 +215,23 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         with self._readers.of(study).suggesting:
             snapshot = self._read(study, trial, search_space)
             self._log_snapshot(snapshot, self._readers.of(study).told)
-            if self._is_left(snapshot):
+            if self._is_left_to_independent(snapshot):
                 return {}
-            params = self._sample_apart(study, trial, snapshot)
+            params = self._suggest_and_store(study, trial, snapshot)
         return {name: params[name] for name in search_space if name in params}
 
-    def _sample_apart(
+    def _suggest_and_store(
         self, study: Study, trial: FrozenTrial, snapshot: SnapshotT
     ) -> dict[str, Any]:
-        """Suggest and store what no other trial does, as far as that can be known."""
+        """Suggest what no other trial does, as far as that can be known, and store it."""
         n_chunks = 0
-        for attempt in range(_MAX_ATTEMPTS + _MAX_ATTEMPTS_APART):
+        for attempt in range(_MAX_ATTEMPTS + _MAX_BY_DESIGN):
             rng = model_generator(self._draw_seed, trial.number, attempt)
             if attempt < _MAX_ATTEMPTS:
                 suggestion = self._attempt(snapshot, rng)
             else:  # workers in step come to the same points again and again
                 _logger.debug("%s: trial %d makes way for others.", self, trial.number)
-                suggestion = self._suggest_apart(snapshot, rng)
+                suggestion = self._suggest_by_design(snapshot, rng)
             self._log_notes(suggestion.notes)
             reader = self._readers.of(study)
             announcement = self._announcement(snapshot, suggestion)
@@ -379,12 +379,12 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         held = held_params(study, self)
         return self._readers.of(study).snapshot(study, trial, search_space, held)
 
-    def _is_left(self, snapshot: Snapshot) -> bool:
+    def _is_left_to_independent(self, snapshot: Snapshot) -> bool:
         return self._independent_sampler is not None and not self._is_started(snapshot)
 
     def _attempt(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         if not self._is_started(snapshot):
-            return self._suggest_apart(snapshot, rng)
+            return self._suggest_by_design(snapshot, rng)
         if not snapshot.space.is_conditional:
             return super()._attempt(snapshot, rng)
         visit = visiting(snapshot, deterministic=self.model_options.deterministic)
@@ -411,7 +411,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             n_needed *= 2
         return n > 0 and n + n_failed >= n_needed
 
-    def _suggest_apart(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+    def _suggest_by_design(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         """Suggest the trial's place in the space-filling design, which no other trial has.
 
         Once as many points have failed as the start-up has, or give no direction, the design has no

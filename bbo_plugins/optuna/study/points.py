@@ -63,7 +63,7 @@ class PlacedTrials:
         # Of trials that lack a parameter: its coordinate as proposed, NaN where none is missing.
         self._proposed: dict[int, FloatArray] = {}
         self._failed: dict[int, FloatArray | None] = {}
-        self._meant: dict[int, Mapping[str, Any]] = {}  # parameters of trials that ended early
+        self._intended: dict[int, Mapping[str, Any]] = {}  # parameters of trials that ended early
 
     def over(
         self, distributions: Mapping[str, BaseDistribution], conditions: Mapping[str, Condition]
@@ -120,7 +120,7 @@ class PlacedTrials:
                 rows.append(point)
         flat = np.concatenate(rows) if rows else np.empty(0)
         X = flat.reshape(len(rows), len(self.space))
-        early = [index for index, trial in enumerate(known) if trial.number in self._meant]
+        early = [index for index, trial in enumerate(known) if trial.number in self._intended]
         X[early] = self.space.with_inactive_set(X[early])
         lacking = [index for index, trial in enumerate(known) if trial.number in self._proposed]
         if lacking:
@@ -163,7 +163,7 @@ class PlacedTrials:
             asking: Number of the trial to leave out.
         """
         running = running_trials([trial for trial in trials if trial.number != asking])
-        params = [self._params_meant(trial) for trial in running[-_MAX_PENDING:]]
+        params = [self._intended_params(trial) for trial in running[-_MAX_PENDING:]]
         return self._present(_points(self.space, params), params)
 
     def failed(self, trials: Sequence[TrialRow]) -> FloatArray:
@@ -214,11 +214,11 @@ class PlacedTrials:
         """
         if row.complete or not row.params or row.params.keys() >= self.distributions.keys():
             return row.params
-        if row.number not in self._meant:
-            self._meant[row.number] = self._params_meant(row)
-        return self._meant[row.number]
+        if row.number not in self._intended:
+            self._intended[row.number] = self._intended_params(row)
+        return self._intended[row.number]
 
-    def _params_meant(self, row: TrialRow) -> dict[str, Any]:
+    def _intended_params(self, row: TrialRow) -> dict[str, Any]:
         """Return a trial's parameters, also the proposed ones; the later source is the surer."""
         proposal = row.proposed if row.state.is_finished() else row.proposal
         proposed = {} if proposal is None else proposal.values(self.distributions)
