@@ -54,7 +54,7 @@ _LEAST_GAIN = 5.0  # nats
 _N_ENDS = 8  # ends of coordinates of which all sizes are looked at
 _N_PROMISING = 3  # changes of one coordinate that are fitted in each round
 _LOOKS = (-0.7, 0.0, 0.7)  # added to the coordinate's log length-scale to look at the likelihood
-_FEW_LEVELS, _MOST_LEVELS = 16, 2**32  # discrete parameters are warped with more levels up to most
+_FEW_LEVELS, _MOST_LEVELS = 16, 2**32  # a discrete parameter is warped with (16, 2**32] levels
 
 _LEAST_VALUES = 12  # with which a quantity takes part
 _MOST_CONSTRAINTS = 4  # which are violated most often

@@ -130,8 +130,8 @@ class Observations:
     def presumed_bad(self) -> FloatArray:
         """The last failed points (f, d), if more failed than have a value; else none.
 
-        Those with a value, as a penalty, come after all others.
         Then a model of the few values promises much wherever it has none, and should know them.
+        Those with a value, as a penalty, come after all others.
         """
         return self.still_failed[-LATEST_FAILED:] if self.mostly_failed else self.X[:0]
 
