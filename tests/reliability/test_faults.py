@@ -385,7 +385,7 @@ def test_constraints_appear_half_way(name: str, caplog: pytest.LogCaptureFixture
 
 
 def test_thousands_of_constraints(caplog: pytest.LogCaptureFixture) -> None:
-    """Sixteen are modeled, the last of which stands for the others, violated ones among them."""
+    """64 are modeled, the last of which stands for the others, violated ones among them."""
     study = study_of("map")
     for i in range(5):
         trial = ask(study)
@@ -396,12 +396,12 @@ def test_thousands_of_constraints(caplog: pytest.LogCaptureFixture) -> None:
     assert_modeled(study, asked)
     stored = stored_of(study.trials[asked.number])
     assert stored is not None
-    assert len(stored.constraints) == 16
+    assert len(stored.constraints) == 64
     snapshot = StudyReader().snapshot(study, study.trials[-1], SPACE, {})
     assert snapshot.observations.constraints is not None
     assert snapshot.observations.constraints[:, -1].tolist() == [-0.5, -0.6, -0.7, -0.8, 1.0]
     (warning,) = warnings_in(caplog)
-    assert "more than 16 constraints" in warning
+    assert "more than 64 constraints" in warning
 
 
 # ------------------------------------------------------------------------------------- other trials

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 CONSTRAINTS_KEY = "constraints"  # Optuna's: a list here, or one value per "constraints:<name>"
 # Each constraint has a model of its own, and a storage may hold any number of them.
-MAX_CONSTRAINTS = 16
+MAX_CONSTRAINTS = 64
 OTHERS = "(others)"  # name of the last of so many, which stands for all those reported less often
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - Optuna's times have no zone
 _NEVER_RAN = "bbo_plugins:never_ran"  # system attribute
