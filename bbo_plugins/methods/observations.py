@@ -176,13 +176,13 @@ class Observations:
     def eligible(self) -> NDArray[np.bool_]:
         """Whether each evaluated point may be the best: complete, feasible if constrained, (n,).
 
-        As long as none is complete, others may be. A trial that reports some constraints is judged
-        by those, one that reports none is not feasible.
+        With constraints others may be, too, as long as none is complete. A trial that reports some
+        constraints is judged by those, one that reports none is not feasible.
         """
         columns = self.reported_constraints
-        counts = self.complete if self.complete.any() else ~self.complete
         if not columns:
-            return counts
+            return self.complete
+        counts = self.complete if self.complete.any() else ~self.complete
         is_unknown = np.isnan(np.column_stack(columns)).all(axis=1)
         is_eligible: NDArray[np.bool_] = counts & ~is_unknown & ~self.violated
         return is_eligible

@@ -61,14 +61,14 @@ def test_a_dead_worker_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(time, "sleep", pauses.append)
     study, ours, began = optuna.create_study(), StudyLock(), time.time()
     _set(study, "4711:dead", began)
-    for n_pauses in (12, 12):
+    for n_pauses in (11, 11):
         with ours.held(study) as got:
             assert not got
         assert len(pauses) == n_pauses
     _set(study, "4711:dead", began + 1.0)
     with ours.held(study) as got:
         assert not got
-    assert len(pauses) == 24
+    assert len(pauses) == 22
     _set(study, "4711:dead", 0.0)
     with ours.held(study) as got:
         assert got
