@@ -35,6 +35,7 @@ Deviations:
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
+_logger = logging.getLogger(__name__)
 _GREEDY_BETA = 0.5
 _LEAST_LOCAL = 5  # free dimensions; in fewer, a step is never local
 _NO_NOISE = NOISE_FLOOR + 0.1 * NOISE_LOCATION
@@ -146,6 +148,7 @@ def suggest(
 
 def random_point(space: SearchSpace, rng: np.random.Generator, error: Exception) -> Suggestion:
     """Return a random point of the space, and the note that a model failed by this ``error``."""
+    _logger.debug("No model could be used.", exc_info=error)
     x = space.snap(shifted_sobol(1, len(space), rng))[0]
     notes = (f"no model could be used ({errors.reason_of(error)}), so the point is random",)
     return Suggestion(x, notes=notes)

@@ -9,9 +9,13 @@ failures, is asked of the model itself.
 A candidate leaves out the worst quarter, half or three quarters of the values. One model is fitted
 to all values and one to those that are kept. Both predict the better half of these, each from the
 others. The candidate with the largest gain in the sum of log densities is the cutoff, if it gains
-more than it would in noise; that is more, the more is left out. At random places bad values are
-accidents. So the cutoff must also gain that much on a model without the outliers
-(:mod:`bbo_plugins.methods.outliers`), if there are any.
+more than it would in noise; that is more, the more is left out. Two more conditions hold:
+
+- Without noise a density also tells apart predictions that are all but exact. So the model of all
+  values must miss the better half by more than a hundredth of the spread of what is kept. A search
+  gathers its points at the best one, so only points apart from better ones count for that.
+- At random places bad values are accidents. So the cutoff must gain as much on a model without the
+  outliers (:mod:`bbo_plugins.methods.outliers`), if there are any.
 
 ========  ==================================================================
 symbol    meaning
@@ -26,10 +30,12 @@ Machine Learning", section 5.4.2.
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.linalg
 
 from bbo_plugins.errors import UNUSABLE
 from bbo_plugins.gp.blas import one_blas_thread
@@ -48,6 +54,9 @@ if TYPE_CHECKING:
 # Shares of the values that are left out, and the least gain per value, in nats. In 20, 40 and 80
 # values of normal noise the largest of 25 gains was 0.6 to 1.2, 1.0 to 1.7, and 2.0 to 2.3.
 _LEAST_GAINS = {0.25: 1.0, 0.5: 1.5, 0.75: 2.5}
+_LEAST_ERROR = 0.01  # of the model of all values, in standard deviations of the kept ones
+_LEAST_DISTANCE = 0.02  # of points that count for that, as a share of the longest one there is
+_LEAST_APART = 5  # such points
 
 
 @one_blas_thread()
@@ -61,6 +70,7 @@ def cutoff_of(space: SearchSpace, X: FloatArray, y: FloatArray, *, least_kept: i
         least_kept: How many values a cutoff has to keep, at least.
     """
     features = FeatureMap.of(space, trend=True)
+    apart = _apart(features.columns(X), y)
     best_first = np.sort(y)[::-1]
     cutoff, to_beat = -np.inf, 0.0
     everything = np.ones(len(y), dtype=np.bool_)
@@ -71,11 +81,14 @@ def cutoff_of(space: SearchSpace, X: FloatArray, y: FloatArray, *, least_kept: i
             if n_kept < least_kept:
                 break
             kept, good = y >= best_first[n_kept - 1], y >= best_first[n_kept // 2 - 1]
-            if kept.all() or y[good].min() == best_first[0]:
+            if kept.all() or y[good].min() == best_first[0] or (kept & apart).sum() < _LEAST_APART:
                 continue  # nothing to leave out, or to predict
             if by_everything is None:
-                by_everything = _log_densities(X, y, everything, features)
-            by_kept = _log_densities(X, y, kept, features)
+                by_everything, errors = _left_out(X, y, everything, features)
+            spread = _spread(y[kept & apart])
+            if not _root_mean_square(errors[good & apart]) > _LEAST_ERROR * spread:
+                continue  # there is nothing to mend
+            by_kept, _ = _left_out(X, y, kept, features)
             gain = float((by_kept - by_everything)[good].sum())
             least = least_gain * good.sum()
             if not gain > max(least, to_beat):  # nor if it is NaN
@@ -84,10 +97,20 @@ def cutoff_of(space: SearchSpace, X: FloatArray, y: FloatArray, *, least_kept: i
                 regular = ~outliers_of(space, X, y[:, None])
                 by_regular = by_everything
                 if not regular.all():
-                    by_regular = _log_densities(X, y, regular, features)
+                    by_regular, _ = _left_out(X, y, regular, features)
             if np.nansum((by_kept - by_regular)[good]) > least:  # NaN at the outliers
                 to_beat, cutoff = gain, _between(y[~kept].max(), y[kept].min())
     return cutoff
+
+
+def _apart(columns: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
+    """Return which points are not close to a better one that is among them, shape (n,)."""
+    chosen = np.zeros(len(y), dtype=np.bool_)
+    least = _LEAST_DISTANCE**2 * columns.shape[1]
+    for row in np.argsort(-y, kind="stable"):
+        gaps = np.square(columns[chosen] - columns[row]).sum(axis=1)
+        chosen[row] = not (gaps < least).any()
+    return chosen
 
 
 def _between(low: float, high: float) -> float:
@@ -95,22 +118,37 @@ def _between(low: float, high: float) -> float:
     return float(max(low / 2.0 + high / 2.0, np.nextafter(low, high)))
 
 
-def _log_densities(
+def _spread(values: FloatArray) -> float:
+    """Return the standard deviation."""
+    return _root_mean_square(values - values.mean())
+
+
+def _root_mean_square(values: FloatArray) -> float:
+    """Return the root of the mean square; squares neither overflow nor underflow."""
+    return float(scipy.linalg.norm(values)) / math.sqrt(len(values))
+
+
+def _left_out(
     X: FloatArray, y: FloatArray, kept: NDArray[np.bool_], features: FeatureMap
-) -> FloatArray:
-    """Return the log density of each value that is kept given the other ones, others NaN, (n,).
+) -> tuple[FloatArray, FloatArray]:
+    """Predict each value that is kept from the other ones.
+
+    Returns:
+        Their log densities, and the errors of the predictions in units of y. Each has the shape
+        (n,), and NaN for what is not kept.
 
     Raises:
         ValueError: A covariance matrix could not be factorized at all.
     """
     transform = OutputTransform.fit(y[kept])
-    z = transform.forward(y[kept])
+    z, slopes = transform.forward(y[kept]), transform.derivative(y[kept])
     fit = fit_map(X[kept], z, features)
     process = GaussianProcess.from_data(
         X[kept], z, fit.hyperparameters, features, cholesky=fit.cholesky
     )
     mean, variance = process.leave_one_out()
     density = np.square(z - mean) / variance + np.log(2.0 * np.pi * variance)
-    densities = np.full(len(y), np.nan)
-    densities[kept] = np.log(transform.derivative(y[kept])) - 0.5 * density
-    return densities
+    densities, errors = np.full((2, len(y)), np.nan)
+    densities[kept] = np.log(slopes) - 0.5 * density
+    errors[kept] = (z - mean) / slopes
+    return densities, errors

@@ -27,10 +27,16 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _LOG_EVERY = 10  # trials of the models
-_CYCLE = 6  # trials, by their numbers; these are places in it:
-_GREEDY = (1, 2, 4)  # the Gaussian process is greedy, if it suggests
-_NETWORK = (2, 5)  # turns of the network
-_CONTESTED = 0  # a turn of the Gaussian process that the network may take from it
+# A trial's number, modulo six, says whose turn it is and how the Gaussian process goes about it:
+#
+#   0  the Gaussian process's, by the expected improvement; the network may take it
+#   1  the Gaussian process's, greedy
+#   2  the network's; the Gaussian process may take it, greedy
+#   3  the Gaussian process's, by the expected improvement
+#   4  the Gaussian process's, greedy
+#   5  the network's; the Gaussian process may take it, by the expected improvement
+_CYCLE = 6
+_CONTESTED, _GREEDY, _NETWORK = 0, (1, 2, 4), (2, 5)
 _KEPT_EVERY = 9  # trials, of which the last one, a turn of the network, is never taken from it
 _WHOLE_EVERY = 12  # trials, in the first of which the Gaussian process searches the whole space
 _WHOLE_EVERY_OF_CATEGORIES = 2  # the same with categories and no conditions
@@ -42,31 +48,19 @@ class BBOSampler(ModelSampler):
     """One sampler for every ordinary study: a Gaussian process and a network take turns.
 
     After a space-filling start-up, two of three trials are turns of a Gaussian process, as in
-    :class:`~bbo_plugins.optuna.UHEBOSampler` with ``estimation="map"``. The third one (numbers
-    2, 5, 8, ...) is the turn of a network, as in :class:`~bbo_plugins.optuna.GOUCBSampler`. Both
-    models are fitted to all finished trials, so that each learns from what the other has found.
-    Where one of them does not suit the objective, the other one still makes progress.
+    :class:`~bbo_plugins.optuna.UHEBOSampler` with ``estimation="map"``. The third one is the turn
+    of a network, as in :class:`~bbo_plugins.optuna.GOUCBSampler`. Both models are fitted to all
+    finished trials, so that each learns from what the other has found. The one that improves on the
+    best value more often takes turns of the other, which keeps a few in order to come back.
 
-    The network keeps its turn while it improves on the best value at least as often per trial as
-    the Gaussian process, with the benefit of the doubt. Otherwise the Gaussian process suggests in
-    its place. Every third turn (numbers 8, 17, 26, ...) is always the network's.
-
-    The Gaussian process goes by the expected improvement. For the second of three trials (numbers
-    1, 4, 7, ...) it is greedy: it goes by an upper confidence bound of mean + 0.5 standard
-    deviations, close to its best mean, if there are neither constraints nor conditional parameters
-    and the values seem free of noise. So it is in the network's place in every second turn (numbers
-    2, 14, 20, ...).
-
-    The network searches a trust region around the best trial. The Gaussian process has such a
-    region, too, with conditional parameters or with five or more numeric ones, if one at least is
-    continuous. All categories are in it. Then it searches the whole space in every twelfth trial
-    (numbers 0, 12, 24, ...), with categories and no conditions in every second one (numbers 0, 2,
-    4, ...), and as long as no trial is feasible. In every sixth trial (numbers 0, 6, 12, ...) the
-    network suggests in its place while the Gaussian process improves less often, which here has the
-    benefit of the doubt. In numbers 0, 36, 72, ... the Gaussian process always suggests.
+    The Gaussian process goes by the expected improvement. In every second turn it is greedy, close
+    to its best mean, if there are neither constraints nor conditional parameters and the values
+    seem free of noise. With conditional parameters, or with five or more numeric ones of which one
+    at least is continuous, it searches a trust region around its best mean, and now and then the
+    whole space. The network always searches such a region.
 
     Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
-    how many of them improved on the best value.
+    how many of them improved on the best value. ``docs/bbo.md`` has the rules by trial number.
 
     With more than 1,000 inputs, one for each numeric parameter and for each value of a category,
     only the Gaussian process suggests.
@@ -102,9 +96,9 @@ class BBOSampler(ModelSampler):
             *variance* of its value's noise, in squared units of the objective; with several
             objectives a sequence of one for each. What is no finite non-negative number counts as
             unknown, with one warning. None and unknown noise are estimated.
-        horizon: The :class:`~bbo_plugins.InnerHorizon` by which the only objective trains. If it
-            has a ``phi``, the noise variance of a value after n steps is known to be φ² / n, unless
-            ``noise_func`` is given.
+        horizon: The :class:`~bbo_plugins.InnerHorizon` by which the objective trains. If it has a
+            ``phi``, the noise variance of a value after n steps is known to be φ² / n, unless
+            ``noise_func`` is given; then the study must have one objective.
         n_trials: Planned number of trials. Of no effect: the turns do not depend on it.
         independent_sampler: Sampler for the start-up and for parameters the models do not cover.
             None for a space-filling start-up and uniform draws.
@@ -174,7 +168,13 @@ class BBOSampler(ModelSampler):
         return self._process_arm.model_options
 
     def _check_study(self, study: Study) -> None:
-        """Take a study with any number of objectives."""
+        """Take a study with any number of objectives, with a horizon that tells the noise one."""
+        n_objectives = len(study.directions)
+        if self._process_arm._noise_is_horizons and n_objectives > 1:
+            raise ValueError(
+                "horizon must have no phi in a study with several objectives, as it tells the "
+                f"noise of one only, but the study has {n_objectives}."
+            )
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         number, several = snapshot.configuration, len(snapshot.objectives) > 1

@@ -243,6 +243,7 @@ def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
     Raises:
         TypeError: ``trial`` is not an Optuna trial or ``horizon`` not an
             :class:`~bbo_plugins.InnerHorizon`.
+        ValueError: ``trial`` continues one that never ran.
         optuna.TrialPruned: The horizon's total number of steps is spent.
     """
     errors.check_instance("trial", trial, Trial, "a running Optuna trial")
@@ -256,7 +257,9 @@ def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
         others = {*first_trials(trials), *(one.number for one in trials if never_ran(one))}
         start, goal = 0, horizon.steps(index_of(trial.number, sorted(others)))
     else:
-        row = next(row for row in _configurations(trials) if row.contains(source))
+        row = next((row for row in _configurations(trials) if row.contains(source)), None)
+        if row is None:
+            raise ValueError(f"Trial {trial.number} continues trial {source}, which never ran.")
         start = row.end_of(source, horizon)
         goal = goal or start
     spent = _spent([other for other in trials if other.number != trial.number], horizon)

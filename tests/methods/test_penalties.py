@@ -70,12 +70,12 @@ def test_a_plateau_is_no_reason_for_a_cutoff() -> None:
 
 
 def test_ordinary_values_are_kept() -> None:
-    """Of a bowl, with noise or without, of waves, of noise alone, and if all are the same."""
+    """Of a slope, a bowl with noise, of waves, of noise alone, and if all are the same."""
     for seed in range(5):
         X, y, _ = _values(seed)
-        noise = np.random.default_rng(seed).standard_normal(N)
+        noise, slope = np.random.default_rng(seed).standard_normal(N), X @ (1.0, 2.0)
         waves = np.sin(9.0 * X).sum(axis=1)
-        for values in (y + 0.02 * noise, y + 0.3 * noise, waves, noise, np.ones(N)):
+        for values in (slope, y + 0.02 * noise, y + 0.3 * noise, waves, noise, np.ones(N)):
             assert cutoff_of(SPACE, X, values) == -math.inf
 
 

@@ -18,6 +18,7 @@ from bbo_plugins.optuna.study.attributes import Proposal
 from tests.optuna.snapshots import SPACE, X, ask, finished, look, study_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from optuna.distributions import BaseDistribution
@@ -47,6 +48,24 @@ def test_the_optimum_on_the_border_is_found(make: Any) -> None:
         study.optimize(_objective, n_trials=40)
         regrets.append(study.best_value - BEST)
     assert np.median(regrets) < 5e-3
+
+
+def _bowl(trial: Trial) -> float:
+    return (trial.suggest_float("x", -3.0, 3.0) - 1.0) ** 2 + trial.suggest_float("y", -3, 3) ** 2
+
+
+def _line(trial: Trial) -> float:
+    return (trial.suggest_float("x", -3.0, 3.0) - 1.0) ** 2
+
+
+@pytest.mark.parametrize("objective", [_bowl, _line])
+def test_a_search_that_converges_cuts_nothing_off(objective: Callable[[Trial], float]) -> None:
+    """All is predicted nearly exactly, and nearly all of the best values are at one place."""
+    for seed in range(2):
+        study = optuna.create_study(sampler=BBOSampler(seed=seed))
+        study.optimize(objective, n_trials=50)
+        proposals = [Proposal.from_attributes(trial.system_attrs) for trial in study.trials]
+        assert [one.cutoff for one in proposals if one is not None and one.cutoff] == []
 
 
 def test_what_is_cut_off_has_failed() -> None:

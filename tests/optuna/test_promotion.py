@@ -25,6 +25,7 @@ from bbo_plugins.optuna.study.continuations import (
     index_of,
     steps_of,
 )
+from bbo_plugins.optuna.study.trials import mark_never_ran
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -188,6 +189,16 @@ def test_trials_without_a_step_are_no_configurations() -> None:
     _, more = _trained(training, study, n_trials=4)
     assert steps_of(more[len(trials)]) == range((n_configurations + 1) ** 2)
     assert best.number in _sources(more[len(trials) :])
+
+
+def test_what_never_ran_cannot_be_continued() -> None:
+    """The error says which trial that is."""
+    study = optuna.create_study()
+    mark_never_ran(study, study.ask())
+    study.tell(0, state=TrialState.PRUNED)
+    study.enqueue_trial({}, user_attrs={CONTINUED_FROM: 0})
+    with pytest.raises(ValueError, match="Trial 1 continues trial 0, which never ran"):
+        inner_steps(study.ask(), GROWING)
 
 
 def test_pruned_and_failed_trials_count_what_they_reported() -> None:

@@ -13,6 +13,7 @@ from optuna.distributions import FloatDistribution
 from optuna.samplers import RandomSampler
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+from bbo_plugins import InnerHorizon
 from bbo_plugins.acquisition.hypervolume import hypervolume
 from bbo_plugins.optuna import BBOSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
@@ -215,3 +216,14 @@ def test_fits_of_all_objectives_are_continued() -> None:
     )
     (kept,) = reader.snapshot(study, trial, space, {}).fits.values()
     assert kept == fits[:2]
+
+
+def test_a_horizon_that_tells_the_noise_needs_one_objective() -> None:
+    """It tells that of one; without a phi it tells nothing."""
+    n_trials = N_STARTUP + 1
+    study_of(BBOSampler(horizon=InnerHorizon(n_outer=20)), *["minimize"] * 2).optimize(
+        bowls, n_trials
+    )
+    study = study_of(BBOSampler(horizon=InnerHorizon(n_outer=20, phi=1.0)), *["minimize"] * 2)
+    with pytest.raises(ValueError, match=r"horizon must have no phi .* the study has 2"):
+        study.optimize(bowls, n_trials=1)

@@ -155,7 +155,8 @@ def test_what_a_log_axis_cannot_show_leaves_gaps() -> None:
     nothing = _study_with([_record(1, math.inf, -math.inf)], terminator)
     huge = _study_with([_record(1, 1e-3), _record(2, 1.7e308)], terminator)
     assert plot_regret_gap(huge).panels[0].y.limits[1] >= 1.7e308  # type: ignore[index]
-    for drawn in (study, nothing):
+    tiny = _study_with([_record(1, 1e-310), _record(2, 1e-3)], terminator)
+    for drawn in (study, nothing, tiny):
         _draw_plotly.draw(plot_regret_gap(drawn))
         _draw_matplotlib.draw(plot_regret_gap(drawn))
 

@@ -572,12 +572,23 @@ def noting_unreadable(step: SuggestionT, warm_starts: Iterable[object]) -> Sugge
     return step if all(warm_starts) else replace(step, notes=(*step.notes, _UNREADABLE_FIT))
 
 
+def inner_sampler(study: Study) -> BaseSampler:
+    """Return the study's sampler, out of any PartialFixedSampler around it."""
+    return _unwrapped(study)[0]
+
+
 def held_params(study: Study, sampler: BaseSampler) -> dict[str, Any]:
     """Return the values at which a PartialFixedSampler around ``sampler`` holds parameters."""
+    inner, held = _unwrapped(study)
+    return held if inner is sampler else {}
+
+
+def _unwrapped(study: Study) -> tuple[BaseSampler, dict[str, Any]]:
+    """Return the innermost sampler, and the values that those around it hold."""
     held: dict[str, Any] = {}
-    outer: Any = study.sampler
-    while isinstance(outer, PartialFixedSampler):
-        fixed = getattr(outer, "_fixed_params", None)
+    sampler: Any = study.sampler
+    while isinstance(sampler, PartialFixedSampler):
+        fixed = getattr(sampler, "_fixed_params", None)
         held = {**(fixed if isinstance(fixed, dict) else {}), **held}
-        outer = getattr(outer, "_base_sampler", None)
-    return held if outer is sampler else {}
+        sampler = getattr(sampler, "_base_sampler", None)
+    return sampler, held

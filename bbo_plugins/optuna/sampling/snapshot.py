@@ -380,6 +380,15 @@ class StudyReader:
         now = snapshot.space.stretched(np.concatenate([pending, observed, failed]))
         return snapshot.with_pending(now), added(now, snapshot.observations.pending)
 
+    def place(
+        self, snapshot: Snapshot, rows: Sequence[TrialRow]
+    ) -> tuple[list[TrialRow], FloatArray]:
+        """Return those of ``rows`` that have a place in the snapshot's space, and X (n, d)."""
+        with self._lock:
+            placed = self.placed(snapshot.distributions, snapshot.space.conditions)
+            known, X = placed.place(rows)
+        return known, snapshot.space.stretched(X)
+
     def placed(
         self,
         distributions: Mapping[str, BaseDistribution],

@@ -272,10 +272,10 @@ def store_proposal(
         study: The study.
         trial: The trial; it may have inherited a longer proposal.
         proposal: The proposal.
-        replacing: Number of chunks that have been written for this trial before.
+        replacing: Largest number of chunks that have been written for this trial before.
 
     Returns:
-        The number of chunks.
+        The largest number of chunks that have been written for this trial.
     """
     attributes = proposal.to_attributes()
     n_chunks = len(attributes)
@@ -284,4 +284,4 @@ def store_proposal(
         attributes[following] = ""  # the end
     for key, chunk in attributes.items():
         study._storage.set_trial_system_attr(trial._trial_id, key, chunk)
-    return n_chunks
+    return max(n_chunks, replacing)

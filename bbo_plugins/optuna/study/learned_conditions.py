@@ -356,7 +356,11 @@ class _Tree:
         inner = [self.grown(rows[cells == i], parents, depth - 1) for i in range(n + 1)]
         if column.n_levels:
             return column.split(name, inner[:-1], inner[-1])
-        cut = float(column.dimension.encode([threshold])[0]) if threshold < math.inf else 1.0
+        cut = 1.0
+        if threshold < math.inf:  # between the two levels beside it, not at one of them
+            values = self.values[rows, parent]
+            beside = [np.nanmax(values[values <= threshold]), np.nanmin(values[values > threshold])]
+            cut = float(np.mean(column.dimension.encode(beside)))
         return Split(name, (cut,), tuple(inner))
 
 

@@ -12,6 +12,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
+from bbo_plugins.optuna.sampling.base import inner_sampler
 from bbo_plugins.optuna.study.parameters import dimension_of
 from bbo_plugins.optuna.study.trials import check_one_objective
 from bbo_plugins.visualization._data.objective import SuggestionRecord, suggestions_of
@@ -115,7 +116,7 @@ def _arms(records: Sequence[SuggestionRecord], height: float) -> Iterator[Item]:
 def _warn(study: Study, records: Sequence[SuggestionRecord]) -> None:
     """Say why there is nothing to plot."""
     by_network = any(record.criterion == FIT_NAME for record in records)
-    if by_network or isinstance(study.sampler, GOUCBSampler):
+    if by_network or isinstance(inner_sampler(study), GOUCBSampler):
         _logger.warning(
             "There is no length-scale to plot: the model of GOUCBSampler is a network, which "
             "has none. plot_posterior(study) shows how the network's prediction varies along "

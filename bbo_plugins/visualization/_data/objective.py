@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from optuna.samplers import PartialFixedSampler
 from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
@@ -25,7 +24,7 @@ from bbo_plugins.methods import gp_bo, training_subset
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
-from bbo_plugins.optuna.sampling.base import ModelSampler
+from bbo_plugins.optuna.sampling.base import ModelSampler, inner_sampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.attributes import Proposal
 from bbo_plugins.optuna.study.trials import TrialRow, are_feasible, check_one_objective, signs_of
@@ -266,8 +265,7 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     nobody = create_trial(state=TrialState.WAITING)  # no trial is asking, so none is left out
     suggestions = _suggestions_for(distributions, study)
     snapshot = reader.snapshot(study, nobody, distributions, {}, warps=_latest_warps(suggestions))
-    placed = reader.placed(snapshot.distributions, snapshot.space.conditions)
-    known, X = placed.place(finished)
+    known, X = reader.place(snapshot, finished)
     if not known or not len(snapshot.observations.valued.y):
         return None
     options = sampler.model_options if sampler else DEFAULT_OPTIONS
@@ -280,7 +278,7 @@ def posterior_of(study: Study) -> StudyPosterior | None:
         numbers=tuple(row.number for row in known),
         params=tuple(row.params for row in known),
         values=sign * maximized,
-        X=snapshot.space.stretched(X),
+        X=X,
         order=np.lexsort((-maximized, -score)),
         model=model,
         transform=transform,
@@ -304,9 +302,7 @@ def _latest_warps(suggestions: Sequence[SuggestionRecord]) -> Mapping[str, float
 
 def _model_sampler(study: Study) -> ModelSampler | None:
     """Return the study's sampler, out of any around it; None if it is of another package."""
-    sampler: Any = study.sampler
-    while isinstance(sampler, PartialFixedSampler):
-        sampler = sampler._base_sampler
+    sampler = inner_sampler(study)
     return sampler if isinstance(sampler, ModelSampler) else None
 
 

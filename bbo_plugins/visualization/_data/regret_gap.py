@@ -160,8 +160,8 @@ def _criterion(rule: StoppingRule, records: Sequence[StoppingRecord]) -> Panel:
     logs = [math.log10(value) for value in (*criterion, *threshold) if value > 0.0] or [0.0]
     low = min(logs) - (_TERM_DECADES if terms else 0.0)
     margin = _MARGIN * max(max(logs) - low, 1.0)
-    highest = min(max(logs) + margin, 308.25)  # 10^308.26 overflows
-    limits = (10.0 ** (low - margin), 10.0**highest)
+    lowest, highest = max(low - margin, -307.0), min(max(logs) + margin, 308.25)  # else 0 or inf
+    limits = (10.0**lowest, 10.0**highest)
     title = name if rule.is_probability else f"{name} (the objective's units)"
     return Panel(Axis(whole=True), Axis(title, log=True, limits=limits), tuple(items))
 

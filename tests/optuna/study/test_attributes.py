@@ -6,12 +6,13 @@ import json
 import math
 from typing import Any
 
+import optuna
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from bbo_plugins.optuna.study.attributes import ARMS, PREFIX, Proposal
+from bbo_plugins.optuna.study.attributes import ARMS, PREFIX, Proposal, store_proposal
 
 DISTRIBUTIONS = {
     "x": FloatDistribution(0.0, 1.0),
@@ -74,6 +75,16 @@ def test_any_proposal_survives_storage(
     assert dict(back.params) == params
     assert (back.criterion, back.arm, back.expected_gain) == (loss, arm, gain)
     assert back.outliers == tuple(outliers)
+
+
+def test_a_proposal_replaces_longer_ones() -> None:
+    """A suggestion that makes way for another one is stored anew, for the same trial."""
+    study = optuna.create_study()
+    trial, n_chunks = study._storage.get_trial(study.ask()._trial_id), 0
+    for size in (9_000, 3_000, 5_000):
+        proposal = Proposal({"x": float(size)}, fits=("a" * size,))
+        n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
+        assert Proposal.from_attributes(study.trials[0].system_attrs) == proposal
 
 
 @pytest.mark.parametrize(

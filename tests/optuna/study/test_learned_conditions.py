@@ -162,6 +162,21 @@ def test_threshold_of_a_float() -> None:
     assert active.tolist() == [False, False, False, True, True, True]
 
 
+@pytest.mark.parametrize("least", range(8, 14))
+def test_threshold_of_an_integer_is_between_two_levels(least: int) -> None:
+    """Also behind another parent; each level is on the side where it was seen."""
+
+    def objective(trial: Trial) -> None:
+        is_kind = trial.suggest_categorical("kind", ["a", "b"]) == "a"
+        if trial.suggest_int("n", 0, 20) >= least and is_kind:
+            trial.suggest_float("z", 0.0, 1.0)
+
+    space = learned(rows_of(objective, 200))
+    points = space.encode([{"kind": "a", "n": n} for n in range(21)])
+    active = space.active(points)[:, space.names.index("z")]
+    assert active.tolist() == [n >= least for n in range(21)]
+
+
 def test_order_of_trials_does_not_matter() -> None:
     """One by one, all at once or backwards: the same conditions."""
     for objective in (category, nested, conjunction, large_integer, moving):
