@@ -6,9 +6,10 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
+from bbo_plugins import errors
+from bbo_plugins.optuna.go_ucb_sampler import suggest_by_network
 from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
-from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
+from bbo_plugins.optuna.study.continuations import noise_func_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -142,35 +143,32 @@ class BBOSampler(ModelSampler):
         seed: int | None = None,
     ) -> None:
         """Check and keep the arguments."""
-        self._process_arm = UHEBOSampler(
-            estimation="map",
-            horizon=horizon,
-            noise_func=noise_func,
-            n_trials=n_trials,
-            deterministic_objective=deterministic_objective,
-        )
-        self._network_arm = GOUCBSampler(
-            n_startup_trials=n_startup_trials, deterministic_objective=deterministic_objective
-        )
+        self._deterministic = errors.check_bool("deterministic_objective", deterministic_objective)
+        if n_trials is not None:
+            errors.check_int("n_trials", n_trials, minimum=1)
+        known = noise_func_with(horizon, noise_func)
+        self._noise_is_horizons = known is not noise_func
         super().__init__(
             n_startup_trials=n_startup_trials,
-            noise_func=self._process_arm._noise_func,  # the horizon's, if that knows it
+            noise_func=known,
             constraints_func=constraints_func,
             independent_sampler=independent_sampler,
             warn_independent_sampling=warn_independent_sampling,
             seed=seed,
-            finds_outliers=not deterministic_objective,
+            finds_outliers=not self._deterministic,
         )
 
     @property
     def model_options(self) -> Options:
-        """The options of the Gaussian process; the network has GO-UCB's defaults."""
-        return self._process_arm.model_options
+        """The options of the Gaussian process, but that each turn has its own."""
+        from bbo_plugins.methods.gp_bo import Options  # noqa: PLC0415 - see _suggest
+
+        return Options(deterministic=self._deterministic, trend=True)
 
     def _check_study(self, study: Study) -> None:
         """Take a study with any number of objectives, with a horizon that tells the noise one."""
         n_objectives = len(study.directions)
-        if self._process_arm._noise_is_horizons and n_objectives > 1:
+        if self._noise_is_horizons and n_objectives > 1:
             raise ValueError(
                 "horizon must have no phi in a study with several objectives, as it tells the "
                 f"noise of one only, but the study has {n_objectives}."
@@ -179,7 +177,7 @@ class BBOSampler(ModelSampler):
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         number, several = snapshot.configuration, len(snapshot.objectives) > 1
         if not several and _is_by_network(snapshot):
-            return self._network_arm._suggest(snapshot, rng)
+            return self._suggest_by_network(snapshot, rng)
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
         from bbo_plugins.gp.likelihood import MARGINAL, name_of  # noqa: PLC0415
@@ -198,6 +196,12 @@ class BBOSampler(ModelSampler):
             )
             step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
         return noting_unreadable(step, fits)
+
+    def _suggest_by_network(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
+        from bbo_plugins.methods.go_ucb.algorithm import GOUCBOptions  # noqa: PLC0415
+
+        options = GOUCBOptions(n_startup=self._n_startup_trials, deterministic=self._deterministic)
+        return suggest_by_network(snapshot, options, rng)
 
     def _log_snapshot(self, snapshot: Snapshot, told: set[object]) -> None:
         super()._log_snapshot(snapshot, told)

@@ -145,18 +145,19 @@ class GOUCBSampler(ModelSampler):
         )
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
-        from bbo_plugins.methods.go_ucb import algorithm as go_ucb  # noqa: PLC0415
-        from bbo_plugins.methods.go_ucb.surrogate import WarmNetwork  # noqa: PLC0415
+        return suggest_by_network(snapshot, self.model_options, rng)
 
-        warm_starts = [WarmNetwork.from_json(fit) for fit in snapshot.fits.get(go_ucb.FIT_NAME, ())]
-        step = go_ucb.suggest(
-            snapshot.space,
-            snapshot.observations,
-            self.model_options,
-            rng=rng,
-            warm_starts=warm_starts,
-        )
-        return noting_unreadable(step, warm_starts)
+
+def suggest_by_network(
+    snapshot: Snapshot, options: GOUCBOptions, rng: np.random.Generator
+) -> Suggestion:
+    """Return GO-UCB's next point, its fit begun from the stored one."""
+    from bbo_plugins.methods.go_ucb import algorithm as go_ucb  # noqa: PLC0415
+    from bbo_plugins.methods.go_ucb.surrogate import WarmNetwork  # noqa: PLC0415
+
+    fits = [WarmNetwork.from_json(fit) for fit in snapshot.fits.get(go_ucb.FIT_NAME, ())]
+    step = go_ucb.suggest(snapshot.space, snapshot.observations, options, rng=rng, warm_starts=fits)
+    return noting_unreadable(step, fits)
 
 
 def _default_startup(n_trials: int | None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import math
 from dataclasses import replace
@@ -12,10 +11,9 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 
 from bbo_plugins import errors
-from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
 from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
-from bbo_plugins.optuna.study.continuations import known_noise
+from bbo_plugins.optuna.study.continuations import noise_func_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
 
     from bbo_plugins.acquisition.functions import AcquisitionName
     from bbo_plugins.methods.gp_bo import Options
+    from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
     from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.methods.uhe_bo.algorithm import Variant
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
@@ -162,13 +161,8 @@ class UHEBOSampler(ModelSampler):
                 rule = f"a number or None with estimation={_PAPER!r}"
                 raise ValueError(errors.rule_message("beta", rule, beta))
             self._acquisition = "ucb"
-        self._noise_is_horizons = False
-        if horizon is not None:
-            errors.check_instance("horizon", horizon, InnerHorizon, "an InnerHorizon or None")
-            if horizon.phi is not None and noise_func is None:
-                noise_func = functools.partial(known_noise, horizon)
-                self._noise_is_horizons = True
-        self._horizon = horizon
+        self._horizon, known = horizon, noise_func_with(horizon, noise_func)
+        self._noise_is_horizons = known is not noise_func
         self._beta = _checked_beta(beta, self._acquisition, horizon)
         self._n_trials = (
             None if n_trials is None else errors.check_int("n_trials", n_trials, minimum=1)
@@ -176,7 +170,7 @@ class UHEBOSampler(ModelSampler):
         self._deterministic = errors.check_bool("deterministic_objective", deterministic_objective)
         super().__init__(
             n_startup_trials=n_startup_trials,
-            noise_func=noise_func,
+            noise_func=known,
             constraints_func=constraints_func,
             independent_sampler=independent_sampler,
             warn_independent_sampling=warn_independent_sampling,

@@ -16,23 +16,24 @@ malformed is not there.
 
 from __future__ import annotations
 
+import functools
 import math
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from optuna.trial import BaseTrial, FrozenTrial, TrialState
 
 from bbo_plugins import errors
+from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
+    from collections.abc import Callable, Iterable, Sequence
 
 CONTINUED_FROM = "bbo_plugins:continued_from"
 GOAL = "bbo_plugins:goal"
 STEPS = "bbo_plugins:steps"
 STEPS_MADE = "bbo_plugins:steps_made"
+_Noise = TypeVar("_Noise")
 _MAX_COUNT = 2**53  # beyond which integers are no exact floats; the storage may hold any
 
 
@@ -108,6 +109,21 @@ def index_of(number: int, continuations: Sequence[int]) -> int:
             index is the trial's number.
     """
     return number - bisect_left(continuations, number)
+
+
+def noise_func_with(
+    horizon: InnerHorizon | None, noise_func: Callable[[FrozenTrial], _Noise] | None
+) -> Callable[[FrozenTrial], _Noise | float] | None:
+    """Return ``noise_func``; if that is None the horizon's noise, if that knows it.
+
+    Raises:
+        TypeError: ``horizon`` is no :class:`~bbo_plugins.InnerHorizon`.
+    """
+    if horizon is not None:
+        errors.check_instance("horizon", horizon, InnerHorizon, "an InnerHorizon or None")
+        if noise_func is None and horizon.phi is not None:
+            return functools.partial(known_noise, horizon)
+    return noise_func
 
 
 def known_noise(horizon: InnerHorizon, trial: FrozenTrial) -> float:
