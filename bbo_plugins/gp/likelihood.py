@@ -270,12 +270,15 @@ class FitCriterion(Protocol):
     """The criterion that is maximized, with the log prior, to estimate the hyperparameters.
 
     Attributes:
+        name: The name under which fits by it are stored; another one would orphan those of stored
+            studies.
         covers_observations: Whether the criterion's covariance matrix is that of all observations,
             so that its Cholesky factor can serve the posterior.
         borrows_noise: Whether the unknown noise variance is estimated by the marginal likelihood
             instead, before the rest.
     """
 
+    name: ClassVar[str]
     covers_observations: ClassVar[bool]
     borrows_noise: ClassVar[bool]
 
@@ -301,15 +304,11 @@ class FitCriterion(Protocol):
         """
 
 
-def name_of(criterion: FitCriterion) -> str:
-    """Return the name of ``criterion``, under which fits by it are stored."""
-    return type(criterion).__name__
-
-
 @dataclass(frozen=True)
 class Marginal:
     """The log marginal likelihood of the observations: the ordinary MAP estimate, the default."""
 
+    name: ClassVar[str] = "Marginal"
     covers_observations: ClassVar[bool] = True
     borrows_noise: ClassVar[bool] = False
 

@@ -59,7 +59,7 @@ from bbo_plugins.acquisition.validity import Validity, fit_completion, fit_valid
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.fit import NOISE_LOCATION
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import MARGINAL, NOISE_FLOOR, FitCriterion, name_of
+from bbo_plugins.gp.likelihood import MARGINAL, NOISE_FLOOR, FitCriterion
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.gp.targets import OutputTransform
 from bbo_plugins.methods import training_subset
@@ -388,7 +388,7 @@ def maximized(
         warm_starts=models.warm_starts,
         notes=models.notes,
         expected_gain=acquisition.expected_gain(x),
-        criterion=name_of(options.criterion),
+        criterion=options.criterion.name,
     )
 
 

@@ -180,10 +180,10 @@ class BBOSampler(ModelSampler):
             return self._suggest_by_network(snapshot, rng)
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
-        from bbo_plugins.gp.likelihood import MARGINAL, name_of  # noqa: PLC0415
+        from bbo_plugins.gp.likelihood import MARGINAL  # noqa: PLC0415
         from bbo_plugins.methods import gp_bo, multi_objective  # noqa: PLC0415
 
-        stored = snapshot.fits.get(name_of(MARGINAL), ())
+        stored = snapshot.fits.get(MARGINAL.name, ())
         fits = tuple(map(WarmStart.from_json, stored))
         space, options = snapshot.space, replace(self.model_options, warm_starts=fits)
         if several:

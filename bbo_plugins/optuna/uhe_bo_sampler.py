@@ -205,14 +205,14 @@ class UHEBOSampler(ModelSampler):
     def _beta_of(self, snapshot: Snapshot) -> float:
         """Return the multiplier of the standard deviation, in a branch that of the whole study."""
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415 - see _suggest
-        from bbo_plugins.gp.likelihood import MARGINAL, name_of  # noqa: PLC0415
+        from bbo_plugins.gp.likelihood import MARGINAL  # noqa: PLC0415
 
         constant, snapshot = self.model_options.beta, snapshot.whole or snapshot
         if self._horizon is None or self._beta != _BILEVEL:
             return constant
         if self._horizon.phi is not None:
             return bilevel_beta(self._squared_errors(self._horizon, self._horizon.phi, snapshot))
-        fits = snapshot.fits.get(name_of(MARGINAL), ())
+        fits = snapshot.fits.get(MARGINAL.name, ())
         stored = WarmStart.from_json(fits[0]) if fits else None
         estimate = stored.hyperparameters(len(snapshot.space)) if stored else None
         if not estimate:
@@ -245,13 +245,13 @@ class UHEBOSampler(ModelSampler):
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
         from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
-        from bbo_plugins.gp.likelihood import MARGINAL, name_of  # noqa: PLC0415
+        from bbo_plugins.gp.likelihood import MARGINAL  # noqa: PLC0415
         from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo  # noqa: PLC0415
 
         variant = self._variant()
         fits = {
             name: tuple(map(WarmStart.from_json, snapshot.fits.get(name, ())))
-            for name in map(name_of, (MARGINAL, variant.criterion))
+            for name in (MARGINAL.name, variant.criterion.name)
         }
         step = uhe_bo.suggest(
             snapshot.space,

@@ -23,7 +23,7 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import BoundCriterion
 from bbo_plugins.methods.gp_bo import Options
 from bbo_plugins.methods.uhe_bo.algorithm import AS_IN_THE_PAPER, Variant
-from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
+from bbo_plugins.methods.uhe_bo.criteria import NearestNeighborPseudoData
 from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.space.dimension import FloatArray
 from benchmarks.common.plain_gp import GammaPrior
@@ -35,6 +35,7 @@ GAMMA_SHAPE, GAMMA_RATE = 1e-3, 10.0  # of every hyperparameter, appendix C
 class LiteralLoss:
     """The likelihood of the paper's pseudo-data times the ratio of the priors."""
 
+    name: ClassVar[str] = "LiteralLoss"
     covers_observations: ClassVar[bool] = False
     borrows_noise: ClassVar[bool] = False
 

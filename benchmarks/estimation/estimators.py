@@ -1,4 +1,4 @@
-"""Estimates of a kernel's hyperparameters that benchmarks compare, ours by their loss."""
+"""Estimates of a kernel's hyperparameters that benchmarks compare, ours by their criterion."""
 
 import warnings
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from bbo_plugins.gp import likelihood, surrogate
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import FitCriterion, Hyperparameters
-from bbo_plugins.methods.uhe_bo import losses
+from bbo_plugins.methods.uhe_bo import criteria
 from bbo_plugins.space.dimension import FloatArray
 from benchmarks.common.literal_uhe_bo import LiteralLoss
 
@@ -20,9 +20,9 @@ from benchmarks.common.literal_uhe_bo import LiteralLoss
 LOSSES: Mapping[str, FitCriterion] = MappingProxyType(
     {
         "marginal": likelihood.MARGINAL,
-        "literal": losses.NearestNeighborPseudoData(),
+        "literal": criteria.NearestNeighborPseudoData(),
         "literal-gamma": LiteralLoss(),
-        "weighted-loo": losses.WeightedLeaveOneOut(),
+        "weighted-loo": criteria.WeightedLeaveOneOut(),
     }
 )
 PEER = "scikit-learn"

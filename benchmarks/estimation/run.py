@@ -3,7 +3,7 @@
 Each estimate sees the first n observations of the same histories: n points drawn uniformly; half of
 them drawn near the path's maximum instead; real runs of our sampler (MAP estimate, log EI and
 GP-UCB) on the path.  What is reported is the estimated length-scale over the true one.  Ours are
-the losses of ``bbo_plugins.methods.uhe_bo.losses`` with the default prior and, as
+the criteria of ``bbo_plugins.methods.uhe_bo.criteria`` with the default prior and, as
 ``literal-gamma``, the paper's with its own priors; the peer is scikit-learn's maximum likelihood,
 without a prior.
 

@@ -39,7 +39,7 @@ from sklearn.preprocessing import StandardScaler
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion
 from bbo_plugins.methods.uhe_bo.algorithm import Round, replay
-from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
+from bbo_plugins.methods.uhe_bo.criteria import NearestNeighborPseudoData
 from bbo_plugins.space.dimension import FloatArray
 from benchmarks.common import keel
 from benchmarks.common.keel import Labels

@@ -6,7 +6,7 @@ from scipy.stats import gamma
 
 from bbo_plugins.gp.fit import default_prior
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
+from bbo_plugins.methods.uhe_bo.criteria import NearestNeighborPseudoData
 from benchmarks.common.literal_uhe_bo import LiteralLoss
 from benchmarks.problems.gp_samples import draw
 

@@ -20,7 +20,7 @@ from bbo_plugins.gp.likelihood import (
     MarginalLikelihood,
     noise_diagonal,
 )
-from bbo_plugins.methods.uhe_bo.losses import LeaveOneOut
+from bbo_plugins.methods.uhe_bo.criteria import LeaveOneOut
 from tests.gp.random_data import Noise, random_data, random_theta
 from tests.oracles import dense
 from tests.oracles.differences import numeric_gradient

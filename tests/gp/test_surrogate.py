@@ -12,7 +12,7 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import NOISE_FLOOR
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate
-from bbo_plugins.methods.uhe_bo.losses import WeightedLeaveOneOut
+from bbo_plugins.methods.uhe_bo.criteria import WeightedLeaveOneOut
 from tests.oracles.problems import sample_prior
 
 if TYPE_CHECKING:

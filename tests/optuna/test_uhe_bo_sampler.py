@@ -59,7 +59,7 @@ class Parent(UHEBOSampler):
     """A sampler that takes the parent method's steps."""
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
-        name = likelihood.name_of(likelihood.MARGINAL)
+        name = likelihood.MARGINAL.name
         return gp_bo.suggest(
             snapshot.space,
             snapshot.observations,
@@ -153,7 +153,7 @@ class Script:
             loss = (
                 variant.criterion if doubted or not variant.on_stagnation else likelihood.MARGINAL
             )
-            assert proposal.criterion == likelihood.name_of(loss)
+            assert proposal.criterion == loss.name
             assert (proposal.expected_gain is None) is (doubted and variant.on_stagnation)
         if second:
             assert proposal.arm is None

@@ -12,10 +12,9 @@ import pytest
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import name_of
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.targets import OutputTransform
-from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData
+from bbo_plugins.methods.uhe_bo.criteria import NearestNeighborPseudoData
 from bbo_plugins.optuna.sampling.base import model_generator
 from tests.optuna.uhe_studies import (
     MODEL,
@@ -93,7 +92,7 @@ def test_the_model_maximizes_the_papers_bound_with_the_papers_estimate(study: op
         assert proposal is not None
         if proposal.arm == RANDOM:
             continue
-        assert proposal.criterion == name_of(NearestNeighborPseudoData())
+        assert proposal.criterion == NearestNeighborPseudoData().name
         fit = WarmStart.from_json(proposal.fits[0])
         assert fit is not None
         hyperparameters = fit.hyperparameters(2)

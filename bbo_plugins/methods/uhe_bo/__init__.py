@@ -19,8 +19,8 @@ estimates the hyperparameters as if the data had been sampled uniformly.
 | Algorithm 1, line 7 | probabilities | algorithm.py |
 | Algorithm 1, lines 6-10 | suggest | algorithm.py |
 | Algorithm 1, line 12 | _random_point | algorithm.py |
-| Algorithm 1, line 14 | NearestNeighborPseudoData.bind | losses.py |
-| Eq. (2) | NearestNeighborPseudoData.bind | losses.py |
+| Algorithm 1, line 14 | NearestNeighborPseudoData.bind | criteria.py |
+| Eq. (2) | NearestNeighborPseudoData.bind | criteria.py |
 | Algorithm 1, lines 15-16 | suggest | algorithm.py |
 | Algorithm 1, line 19 | pair_rewards | algorithm.py |
 | Algorithm 1, line 20 | Bandit.after | algorithm.py |
@@ -56,7 +56,7 @@ from bbo_plugins.methods.uhe_bo.algorithm import (
     Variant,
     suggest,
 )
-from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
+from bbo_plugins.methods.uhe_bo.criteria import NearestNeighborPseudoData, WeightedLeaveOneOut
 
 __all__ = [
     "AS_IN_THE_PAPER",

@@ -38,11 +38,11 @@ import numpy as np
 
 from bbo_plugins.acquisition.maximize import keys_inside, unseen_point
 from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion, name_of
+from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion
 from bbo_plugins.gp.targets import OutputTransform
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.observations import NO_ARM, Suggestion
-from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
+from bbo_plugins.methods.uhe_bo.criteria import NearestNeighborPseudoData, WeightedLeaveOneOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -141,8 +141,8 @@ def suggest(
     options = replace(
         options,
         criterion=criterion,
-        warm_starts=fits.get(name_of(criterion), ()),
-        marginal_start=next(iter(fits.get(name_of(MARGINAL), ())), None),
+        warm_starts=fits.get(criterion.name, ()),
+        marginal_start=next(iter(fits.get(MARGINAL.name, ())), None),
     )
     step = gp_bo.suggest(space, observations, rng=rng, options=options)  # Algorithm 1, lines 15-16
     # Whether the search has stagnated is for the ordinary model to say.

@@ -91,7 +91,7 @@ def plot_lengthscales(study: Study) -> Plot:
     items: list[Item] = [Rule(1.0)]
     for index, (name, style) in enumerate(zip(names, line_styles(len(names)), strict=True)):
         items += _estimates(name, records, usual, style, index)
-    others = sorted(_in_words(loss) for loss in usages if loss != usual)
+    others = sorted(_in_words(criterion) for criterion in usages if criterion != usual)
     if others:
         label = f"hollow: by {', '.join(others)}"
         items.append(Points(label, (None,), (None,), hollow(LineStyle(GRAY))))
@@ -158,9 +158,11 @@ def _scale_limits(scales: Sequence[float], *, rugs: bool) -> tuple[float, float]
     return 10.0 ** (low - below * height), 10.0 ** (high + _MARGIN * height)
 
 
-def _in_words(loss: str | None) -> str:
-    """Return the name of a loss with spaces between its words."""
-    return "another loss" if loss is None else re.sub(r"(?<=[a-z])(?=[A-Z])", " ", loss).lower()
+def _in_words(criterion: str | None) -> str:
+    """Return the name of a fit criterion with spaces between its words."""
+    if criterion is None:
+        return "another criterion"
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", criterion).lower()
 
 
 def _label(name: str, distribution: BaseDistribution | None) -> str:

@@ -16,7 +16,7 @@ from optuna.trial import TrialState, create_trial
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import MARGINAL, name_of
+from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate, transformed_noise
 from bbo_plugins.gp.targets import OutputTransform
@@ -236,8 +236,8 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     :class:`~bbo_plugins.optuna.GOUCBSampler`, it is a network: the stored one, fitted further to
     what has finished since. In all other cases it is a Gaussian process. Its hyperparameters are
     those stored with the latest suggestion for the same parameters whose estimate is by the
-    marginal likelihood; only if there is no such suggestion, the latest one by another loss, which
-    may lack a noise variance. They were estimated on the trials finished by then; the posterior is
+    marginal likelihood; only if there is none, with the latest one by another criterion, which may
+    lack a noise variance. They were estimated on the trials finished by then; the posterior is
     conditioned on all that have finished since as well. If none are stored, as after other
     samplers, they are estimated once.
 
@@ -384,7 +384,7 @@ def _latest_estimate(suggestions: Sequence[SuggestionRecord]) -> Hyperparameters
     for record in reversed(suggestions):
         if record.hyperparameters is None:
             continue
-        if record.criterion == name_of(MARGINAL):
+        if record.criterion == MARGINAL.name:
             return record.hyperparameters
         latest = latest or record.hyperparameters
     return latest

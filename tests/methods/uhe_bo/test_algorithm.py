@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.gp.likelihood import MARGINAL, name_of
+from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo
 from bbo_plugins.methods.uhe_bo.algorithm import (
@@ -23,7 +23,7 @@ from bbo_plugins.methods.uhe_bo.algorithm import (
     RANDOM_ARM,
     Variant,
 )
-from bbo_plugins.methods.uhe_bo.losses import NearestNeighborPseudoData, WeightedLeaveOneOut
+from bbo_plugins.methods.uhe_bo.criteria import NearestNeighborPseudoData, WeightedLeaveOneOut
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles.arms import Row, first_of, past_of, random_probability
 from tests.oracles.problems import observe, unit_box
@@ -116,7 +116,7 @@ def test_without_its_parts_it_is_the_parent_method(
     step = ask(rows, FIRST + 6, MAP_ONLY, seed=3, observations=observations, options=options)
     assert state(step) == state(parent)
     assert step.arm is None
-    assert step.criterion == name_of(MARGINAL)
+    assert step.criterion == MARGINAL.name
 
 
 @pytest.mark.parametrize("variant", [EXPLORE_WHEN_STAGNATED, Variant(explores=False)])
@@ -127,7 +127,7 @@ def test_while_the_search_moves_the_default_is_the_parent_method(variant: Varian
         parent = gp_bo.suggest(unit_box(2), DATA, rng=np.random.default_rng(0))
         step = ask(rows, number, variant)
         assert state(step) == state(parent)
-        assert (step.arm, step.criterion) == (None, name_of(MARGINAL))
+        assert (step.arm, step.criterion) == (None, MARGINAL.name)
 
 
 @pytest.mark.parametrize("loss", [NearestNeighborPseudoData(), WeightedLeaveOneOut()])
@@ -142,7 +142,7 @@ def test_fits_continue_from_those_of_the_same_loss(loss: FitCriterion) -> None:
     }
 
     variant = Variant(criterion=loss, explores=False, on_stagnation=False)
-    by_name = {name_of(known): state for known, state in states.items()}
+    by_name = {known.name: state for known, state in states.items()}
     step = ask({}, 0, variant, warm_starts=by_name)
     for known, marginal, same in (
         (loss, MARGINAL, True),
@@ -217,11 +217,11 @@ def test_the_papers_loss_is_minimized_for_every_trial_that_a_model_suggests() ->
     Whichever arm the pair's first has pulled, both tell what they expect.
     """
     first = ask(stagnated(), REST, LITERAL, seed=PULLS_MODEL)
-    assert (first.arm, first.criterion) == (MODEL_ARM, name_of(LITERAL.criterion))
+    assert (first.arm, first.criterion) == (MODEL_ARM, LITERAL.criterion.name)
     assert first.expected_gain is not None
     for arm in (RANDOM_ARM, MODEL_ARM, None):
         second = ask(stagnated() | {REST: (arm, True, 0.0, None)}, REST + 1, LITERAL)
-        assert (second.arm, second.criterion) == (None, name_of(LITERAL.criterion))
+        assert (second.arm, second.criterion) == (None, LITERAL.criterion.name)
         assert second.expected_gain is not None
 
 
@@ -241,11 +241,11 @@ def by_model(seed: int, *, n_drawn: int, loss: FitCriterion = MARGINAL) -> tuple
 def test_the_models_arm_is_two_ordinary_steps(finished: bool) -> None:
     """Both are the parent's, what they expect included, but that the arm took one number."""
     first = ask(stagnated(), REST, seed=PULLS_MODEL)
-    assert (first.arm, first.criterion) == (MODEL_ARM, name_of(MARGINAL))
+    assert (first.arm, first.criterion) == (MODEL_ARM, MARGINAL.name)
     assert state(first) == by_model(PULLS_MODEL, n_drawn=1)
     rows = stagnated() | {REST: (MODEL_ARM, finished, 3.0, first.expected_gain)}
     second = ask(rows, REST + 1)
-    assert (second.arm, second.criterion) == (None, name_of(MARGINAL))
+    assert (second.arm, second.criterion) == (None, MARGINAL.name)
     assert state(second) == by_model(0, n_drawn=0)
 
 
@@ -262,7 +262,7 @@ def test_after_a_random_point_the_model_is_doubted(first: Row) -> None:
     """The second of the pair is by the variant's loss, and what it expects is nobody's business."""
     assert ask(stagnated(), REST, seed=PULLS_RANDOM).arm == RANDOM_ARM
     second = ask(stagnated() | {REST: first}, REST + 1)
-    assert (second.arm, second.criterion) == (None, name_of(WeightedLeaveOneOut()))
+    assert (second.arm, second.criterion) == (None, WeightedLeaveOneOut().name)
     point, _, *rest = by_model(0, n_drawn=0, loss=WeightedLeaveOneOut())
     assert state(second) == (point, None, *rest)
     assert point != by_model(0, n_drawn=0)[0]  # of the ordinary model

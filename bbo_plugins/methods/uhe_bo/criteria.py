@@ -104,6 +104,7 @@ _STREAM = 20231  # sets the uniform points apart from other uses of a seed
 class NearestNeighborPseudoData:
     """The paper's criterion, Eq. (2): the likelihood of uniform points with their neighbor's y."""
 
+    name: ClassVar[str] = "NearestNeighborPseudoData"
     covers_observations: ClassVar[bool] = False
     borrows_noise: ClassVar[bool] = False
 
@@ -135,6 +136,7 @@ class WeightedLeaveOneOut:
     weighted mean: the plain mean of targets that were sampled where they are large is too large.
     """
 
+    name: ClassVar[str] = "WeightedLeaveOneOut"
     covers_observations: ClassVar[bool] = True
     borrows_noise: ClassVar[bool] = True
 

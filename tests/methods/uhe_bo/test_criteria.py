@@ -1,4 +1,4 @@
-"""The losses of UHE-BO by reduction to the likelihood, duplicated data and brute force."""
+"""The fit criteria of UHE-BO by reduction to the likelihood, duplicated data and brute force."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from bbo_plugins.gp.fit import default_prior, fit_map
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import FitCriterion, Marginal, MarginalLikelihood
-from bbo_plugins.methods.uhe_bo import losses
-from bbo_plugins.methods.uhe_bo.losses import (
+from bbo_plugins.methods.uhe_bo import criteria
+from bbo_plugins.methods.uhe_bo.criteria import (
     LeaveOneOut,
     NearestNeighborPseudoData,
     WeightedLeaveOneOut,
@@ -78,10 +78,10 @@ def test_pseudo_data_carry_the_label_of_the_nearest(counts: tuple[int, ...]) -> 
     X, y = _data(25, counts)
     known = np.where(np.arange(25) % 2 == 0, np.linspace(0.01, 0.3, 25), np.nan)
     features = FeatureMap(counts)
-    points = losses._uniform_points(2 * 25, X)
+    points = criteria._uniform_points(2 * 25, X)
     nearest = _nearest(points, X, counts)
     if not features.all_numeric:  # ties in categories: any of the nearest, here the one chosen
-        chosen = losses._nearest(features.columns(points), features.columns(X))
+        chosen = criteria._nearest(features.columns(points), features.columns(X))
         unit = np.ones(len(counts))
         for u, ours, first in zip(points, chosen, nearest, strict=True):
             distances = [dense.scaled_distance(u, X[i], unit, counts) for i in (ours, first)]
@@ -95,7 +95,7 @@ def test_pseudo_data_carry_the_label_of_the_nearest(counts: tuple[int, ...]) -> 
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-10)
 
 
-def test_weighted_losses_are_bound_to_the_volumes() -> None:
+def test_weighted_criteria_are_bound_to_the_volumes() -> None:
     """Leave-one-out weighs by the Voronoi volumes of the points."""
     X, y = _data(30, (0, 3), clustered=True)
     features, theta = FeatureMap((0, 3)), np.log([0.3, 0.8, 1.2, 0.01])
@@ -113,7 +113,7 @@ def test_weighted_losses_are_bound_to_the_volumes() -> None:
 def test_volumes_are_counts_of_nearest_points(counts: tuple[int, ...], n: int) -> None:
     """Brute force over 200 or 10 n uniform points, at least half a point each, scaled to n."""
     X, _ = _data(n, counts)
-    points = losses._uniform_points(max(200, 10 * n), X)
+    points = criteria._uniform_points(max(200, 10 * n), X)
     counted = np.bincount(_nearest(points, X, counts), minlength=n).astype(np.float64)
     counted = np.maximum(counted, 0.5)
     np.testing.assert_allclose(voronoi_volumes(X, FeatureMap(counts)), counted * n / counted.sum())
