@@ -25,7 +25,7 @@ Deviations:
   conditional parameters, where it brings nothing.
 * A greedy step takes the upper confidence bound with β = 0.5, if the data speak against noise: its
   estimate is below a tenth of the prior's location. None is taken with constraints or conditional
-  parameters.
+  parameters, nor with categories: another one may be better than that of the best mean.
 * A local step searches a trust region around the best mean, with conditional parameters or with
   five or more that are free numbers, unless the space is finite or no point is feasible yet. All
   categories are in the region.
@@ -166,6 +166,11 @@ def _is_plain(space: SearchSpace, observations: Observations) -> bool:
     return not (observations.reported_constraints or space.is_conditional)
 
 
+def _can_be_greedy(space: SearchSpace, observations: Observations) -> bool:
+    """Whether there are neither constraints nor conditional parameters nor categories."""
+    return _is_plain(space, observations) and not space.n_categories.any()
+
+
 def can_be_local(space: SearchSpace) -> bool:
     """Return whether a local step searches a trust region, not the whole cube.
 
@@ -186,7 +191,7 @@ def _suggest_by_model(
     features = objective_features(space, training, options)
     models = Models.fit(space, [training], [training.center], features, options)
     region = _region(space, observations, models, options)
-    if options.greedy and _is_plain(space, training) and _is_noiseless(models):
+    if options.greedy and _can_be_greedy(space, training) and _is_noiseless(models):
         options = replace(options, acquisition="ucb", beta=_GREEDY_BETA)
     acquisition = _acquisition(models, options)
     known = models.anchors(space, models.means[:, 0], _N_ANCHORS)

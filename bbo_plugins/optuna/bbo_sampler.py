@@ -55,10 +55,10 @@ class BBOSampler(ModelSampler):
     best value more often takes turns of the other, which keeps a few in order to come back.
 
     The Gaussian process goes by the expected improvement. In every second turn it is greedy, close
-    to its best mean, if there are neither constraints nor conditional parameters and the values
-    seem free of noise. With conditional parameters, or with five or more numeric ones of which one
-    at least is continuous, it searches a trust region around its best mean, and now and then the
-    whole space. The network always searches such a region.
+    to its best mean, if there are neither constraints nor conditional parameters nor categories,
+    and the values seem free of noise. With conditional parameters, or with five or more numeric
+    ones of which one at least is continuous, it searches a trust region around its best mean, and
+    now and then the whole space. The network always searches such a region.
 
     Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
     how many of them improved on the best value. ``docs/bbo.md`` has the rules by trial number.

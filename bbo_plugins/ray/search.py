@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import warnings
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
@@ -33,8 +33,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
+    from optuna.study import Study
 
 _logger = logging.getLogger(__name__)
+
+
+class Terminator(Protocol):
+    """What ends a search: an Optuna terminator, or any object with this method."""
+
+    def should_terminate(self, study: Study) -> bool:
+        """Return whether the study is over."""
 
 
 class BBOSearch(RestoringSearch):
@@ -142,7 +150,7 @@ class BBOSearch(RestoringSearch):
         study_name: str | None = None,
         storage: BaseStorage | None = None,
         seed: int | None = None,
-        terminator: RegretGapTerminator | None = None,
+        terminator: Terminator | None = None,
     ) -> None:
         """Check and keep the arguments, and open the study if they are complete."""
         check_objectives(metric, mode)

@@ -68,6 +68,11 @@ def noisy_box(trial: optuna.Trial) -> float:
     return box(trial) + 0.3 * float(np.random.default_rng(trial.number).standard_normal())
 
 
+def categories(trial: optuna.Trial) -> float:
+    """Return :func:`box` beside a category, which adds to it."""
+    return box(trial) + 0.1 * (trial.suggest_categorical("kind", ["a", "b"]) == "a")
+
+
 def waves(trial: optuna.Trial) -> float:
     """Return a function with many local minima."""
     x, y = (trial.suggest_float(name, 0.0, 1.0) for name in "xy")
@@ -114,6 +119,7 @@ def branches(trial: optuna.Trial) -> float:
         (noisy_box, {}, False),
         (box, {"noise_func": noise}, False),
         (box, {"constraints_func": limit}, False),
+        (categories, {}, False),
     ],
 )
 def test_each_turn_is_what_a_sampler_of_its_own_suggests(
