@@ -11,7 +11,7 @@ to all values and one to those that are kept. Both predict the better half of th
 others. The candidate with the largest gain in the sum of log densities is the cutoff, if it gains
 more than it would in noise; that is more, the more is left out. Two more conditions hold:
 
-- Without noise a density also tells apart predictions that are all but exact. So the model of all
+- Without noise a density also tells apart predictions that are nearly exact. So the model of all
   values must miss the better half by more than a hundredth of the spread of what is kept. A search
   gathers its points at the best one, so only points apart from better ones count for that.
 - At random places bad values are accidents. So the cutoff must gain as much on a model without the
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 # values of normal noise the largest of 25 gains was 0.6 to 1.2, 1.0 to 1.7, and 2.0 to 2.3.
 _LEAST_GAINS = {0.25: 1.0, 0.5: 1.5, 0.75: 2.5}
 _LEAST_ERROR = 0.01  # of the model of all values, in standard deviations of the kept ones
-_LEAST_DISTANCE = 0.02  # of points that count for that, as a share of the longest one there is
+_LEAST_DISTANCE = 0.02  # of points that count for that, as a share of the unit cube's diagonal
 _LEAST_APART = 5  # such points
 
 
@@ -70,7 +70,7 @@ def cutoff_of(space: SearchSpace, X: FloatArray, y: FloatArray, *, least_kept: i
         least_kept: How many values a cutoff has to keep, at least.
     """
     features = FeatureMap.of(space, trend=True)
-    apart = _apart(features.columns(X), y)
+    apart = _apart(features.columns(X), y, _LEAST_DISTANCE * math.sqrt(len(space)))
     best_first = np.sort(y)[::-1]
     cutoff, to_beat = -np.inf, 0.0
     everything = np.ones(len(y), dtype=np.bool_)
@@ -103,13 +103,12 @@ def cutoff_of(space: SearchSpace, X: FloatArray, y: FloatArray, *, least_kept: i
     return cutoff
 
 
-def _apart(columns: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
+def _apart(columns: FloatArray, y: FloatArray, least: float) -> NDArray[np.bool_]:
     """Return which points are not close to a better one that is among them, shape (n,)."""
     chosen = np.zeros(len(y), dtype=np.bool_)
-    least = _LEAST_DISTANCE**2 * columns.shape[1]
     for row in np.argsort(-y, kind="stable"):
         gaps = np.square(columns[chosen] - columns[row]).sum(axis=1)
-        chosen[row] = not (gaps < least).any()
+        chosen[row] = not (gaps < least**2).any()
     return chosen
 
 

@@ -54,11 +54,11 @@ class BBOSampler(ModelSampler):
     finished trials, so that each learns from what the other has found. The one that improves on the
     best value more often takes turns of the other, which keeps a few in order to come back.
 
-    The Gaussian process goes by the expected improvement. In every second turn it is greedy, close
+    The Gaussian process goes by the expected improvement. In half of the trials it is greedy, close
     to its best mean, if there are neither constraints nor conditional parameters nor categories,
     and the values seem free of noise. With conditional parameters, or with five or more numeric
     ones of which one at least is continuous, it searches a trust region around its best mean, and
-    now and then the whole space. The network always searches such a region.
+    now and then the whole space. The network always searches one, around the best trial.
 
     Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
     how many of them improved on the best value. ``docs/bbo.md`` has the rules by trial number.
@@ -98,8 +98,8 @@ class BBOSampler(ModelSampler):
             objectives a sequence of one for each. What is no finite non-negative number counts as
             unknown, with one warning. None and unknown noise are estimated.
         horizon: The :class:`~bbo_plugins.InnerHorizon` by which the objective trains. If it has a
-            ``phi``, the noise variance of a value after n steps is known to be φ² / n, unless
-            ``noise_func`` is given; then the study must have one objective.
+            ``phi`` and ``noise_func`` is None, the noise variance of a value after n steps is known
+            to be φ² / n, and the study must have one objective.
         n_trials: Planned number of trials. Of no effect: the turns do not depend on it.
         independent_sampler: Sampler for the start-up and for parameters the models do not cover.
             None for a space-filling start-up and uniform draws.
@@ -160,7 +160,7 @@ class BBOSampler(ModelSampler):
 
     @property
     def model_options(self) -> Options:
-        """The options of the Gaussian process, but that each turn has its own."""
+        """The options of the Gaussian process; a turn adds whether it is greedy, and local."""
         from bbo_plugins.methods.gp_bo import Options  # noqa: PLC0415 - see _suggest
 
         return Options(deterministic=self._deterministic, trend=True)

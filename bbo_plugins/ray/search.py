@@ -39,7 +39,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Terminator(Protocol):
-    """What ends a search: an Optuna terminator, or any object with this method."""
+    """Decides when a search is over: an Optuna terminator, or any object with this method."""
 
     def should_terminate(self, study: Study) -> bool:
         """Return whether the study is over."""

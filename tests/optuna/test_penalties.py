@@ -65,7 +65,9 @@ def test_a_search_that_converges_cuts_nothing_off(objective: Callable[[Trial], f
         study = optuna.create_study(sampler=BBOSampler(seed=seed))
         study.optimize(objective, n_trials=50)
         proposals = [Proposal.from_attributes(trial.system_attrs) for trial in study.trials]
-        assert [one.cutoff for one in proposals if one is not None and one.cutoff] == []
+        cutoffs = [one.cutoff for one in proposals if one is not None]
+        assert len(cutoffs) >= 30
+        assert set(cutoffs) == {None}
 
 
 def test_what_is_cut_off_has_failed() -> None:

@@ -156,6 +156,7 @@ def test_what_a_log_axis_cannot_show_leaves_gaps() -> None:
     huge = _study_with([_record(1, 1e-3), _record(2, 1.7e308)], terminator)
     assert plot_regret_gap(huge).panels[0].y.limits[1] >= 1.7e308  # type: ignore[index]
     tiny = _study_with([_record(1, 1e-310), _record(2, 1e-3)], terminator)
+    assert plot_regret_gap(tiny).panels[0].y.limits[0] > 0.0  # type: ignore[index]
     for drawn in (study, nothing, tiny):
         _draw_plotly.draw(plot_regret_gap(drawn))
         _draw_matplotlib.draw(plot_regret_gap(drawn))

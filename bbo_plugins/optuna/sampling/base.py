@@ -572,8 +572,8 @@ def noting_unreadable(step: SuggestionT, warm_starts: Iterable[object]) -> Sugge
     return step if all(warm_starts) else replace(step, notes=(*step.notes, _UNREADABLE_FIT))
 
 
-def inner_sampler(study: Study) -> BaseSampler:
-    """Return the study's sampler, out of any PartialFixedSampler around it."""
+def inner_sampler(study: Study) -> BaseSampler | None:
+    """Return the study's sampler, out of any PartialFixedSampler around it; None if hidden."""
     return _unwrapped(study)[0]
 
 
@@ -583,7 +583,7 @@ def held_params(study: Study, sampler: BaseSampler) -> dict[str, Any]:
     return held if inner is sampler else {}
 
 
-def _unwrapped(study: Study) -> tuple[BaseSampler, dict[str, Any]]:
+def _unwrapped(study: Study) -> tuple[BaseSampler | None, dict[str, Any]]:
     """Return the innermost sampler, and the values that those around it hold."""
     held: dict[str, Any] = {}
     sampler: Any = study.sampler

@@ -79,6 +79,17 @@ class Column:
             return cls(dimension, n_levels, 0.0)
         return cls(dimension, n_levels if is_fixed and n_levels <= _MAX_TABLED else 0, 0.5)
 
+    def cut_between(self, low: float, high: float) -> float:
+        """Return the coordinate in the middle between two values; infinite if it is out of range.
+
+        Values outside of the range are encoded as its ends, which are not on their side.
+        """
+        if low >= self.dimension.high:
+            return math.inf
+        if high <= self.dimension.low:
+            return -math.inf
+        return float(np.mean(self.dimension.encode([low, high])))
+
     def split(self, name: str, cells: Sequence[Condition], absent: Condition) -> Split:
         """Return the split by levels."""
         positions = self.dimension.position_of(np.arange(self.n_levels))
@@ -256,9 +267,10 @@ class Evidence:
             ends, cells = (float(high[0]), float(low[1])), (False, True)
         else:
             ends, cells = (float(high[1]), float(low[0])), (True, False)
-        below, above = column.dimension.encode(ends).tolist()
-        cut = 0.5 * (below + above)
-        if having[0] == 1:  # active from there on only: going there again confirms or refutes it
+        cut = column.cut_between(*ends)
+        if having[0] == 1 and math.isfinite(cut):
+            # Active from there on only: going there again confirms or refutes it.
+            below, above = column.dimension.encode(ends).tolist()
             cut = above if cells[1] else math.nextafter(below, math.inf)
         return Split(name, (cut,), (*cells, bool(holds[-1])))
 
@@ -325,12 +337,12 @@ class _Tree:
         return True if split is None else self._split(*split, parents, depth)
 
     def _thresholds(self, rows: IntArray, parent: int) -> list[float]:
-        """Return the values between which a numeric parent may be cut, NaN for a split by level."""
+        """Return the values above which a numeric parent may be cut, NaN for a split by level."""
         if self.columns[parent].n_levels:
             return [math.nan]
         seen = np.unique(self.values[rows, parent])
         seen = seen[~np.isnan(seen)]
-        return [*(0.5 * seen[1:] + 0.5 * seen[:-1]).tolist()] or [math.inf]
+        return seen[:-1].tolist() or [math.inf]
 
     def _cells(self, rows: IntArray, parent: int, threshold: float) -> IntArray:
         """Return the cell (k,) of each trial, the last one where the parent is absent."""
@@ -356,11 +368,9 @@ class _Tree:
         inner = [self.grown(rows[cells == i], parents, depth - 1) for i in range(n + 1)]
         if column.n_levels:
             return column.split(name, inner[:-1], inner[-1])
-        cut = 1.0
-        if threshold < math.inf:  # between the two levels beside it, not at one of them
-            values = self.values[rows, parent]
-            beside = [np.nanmax(values[values <= threshold]), np.nanmin(values[values > threshold])]
-            cut = float(np.mean(column.dimension.encode(beside)))
+        values = self.values[rows, parent]
+        following = values[values > threshold].min(initial=math.inf)
+        cut = column.cut_between(threshold, float(following)) if threshold < math.inf else math.inf
         return Split(name, (cut,), tuple(inner))
 
 

@@ -160,7 +160,8 @@ def _criterion(rule: StoppingRule, records: Sequence[StoppingRecord]) -> Panel:
     logs = [math.log10(value) for value in (*criterion, *threshold) if value > 0.0] or [0.0]
     low = min(logs) - (_TERM_DECADES if terms else 0.0)
     margin = _MARGIN * max(max(logs) - low, 1.0)
-    lowest, highest = max(low - margin, -307.0), min(max(logs) + margin, 308.25)  # else 0 or inf
+    # Powers beyond are 0 and infinite; what is smaller than 1e-307 lies below the axis.
+    lowest, highest = max(low - margin, -307.0), min(max(logs) + margin, 308.25)
     limits = (10.0**lowest, 10.0**highest)
     title = name if rule.is_probability else f"{name} (the objective's units)"
     return Panel(Axis(whole=True), Axis(title, log=True, limits=limits), tuple(items))

@@ -162,19 +162,25 @@ def test_threshold_of_a_float() -> None:
     assert active.tolist() == [False, False, False, True, True, True]
 
 
+@pytest.mark.parametrize("latest", [(0, 20), (0, 8), (0, 5), (14, 20), (11, 20), (3, 12)])
+@pytest.mark.parametrize("has_kind", [False, True])
 @pytest.mark.parametrize("least", range(8, 14))
-def test_threshold_of_an_integer_is_between_two_levels(least: int) -> None:
-    """Also behind another parent; each level is on the side where it was seen."""
+def test_threshold_of_an_integer_is_between_two_levels(
+    least: int, has_kind: bool, latest: tuple[int, int]
+) -> None:
+    """Also behind another parent, and where the range has moved to one side of it or to both."""
 
     def objective(trial: Trial) -> None:
-        is_kind = trial.suggest_categorical("kind", ["a", "b"]) == "a"
-        if trial.suggest_int("n", 0, 20) >= least and is_kind:
+        is_kind = not has_kind or trial.suggest_categorical("kind", ["a", "b"]) == "a"
+        n = trial.suggest_int("n", *(latest if trial.number >= 200 else (0, 20)))
+        if is_kind and n >= least:
             trial.suggest_float("z", 0.0, 1.0)
 
-    space = learned(rows_of(objective, 200))
-    points = space.encode([{"kind": "a", "n": n} for n in range(21)])
+    space = learned(rows_of(objective, 220))
+    levels = range(latest[0], latest[1] + 1)
+    points = space.encode([{"kind": "a", "n": n} if has_kind else {"n": n} for n in levels])
     active = space.active(points)[:, space.names.index("z")]
-    assert active.tolist() == [n >= least for n in range(21)]
+    assert active.tolist() == [n >= least for n in levels]
 
 
 def test_order_of_trials_does_not_matter() -> None:
