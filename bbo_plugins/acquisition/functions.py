@@ -32,7 +32,7 @@ et al. (2014), "Bayesian Optimization with Inequality Constraints".
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -232,83 +232,107 @@ class ConstraintModel:
 
 
 @dataclass(frozen=True)
-class ConstrainedAcquisition:
-    """An acquisition function of the objective, weighted by the probability of feasibility.
+class Feasibility:
+    """The probability that a point is feasible and that its evaluation returns a value, in logs.
+
+    It weights other acquisition functions. By itself it is the one to maximize where no observed
+    point is feasible.
 
     Attributes:
-        kind: Which acquisition function; None for the probability of feasibility alone.
-        objective: Posterior of the transformed objective.
-        incumbent: μ⁺ in transformed units.
-        beta: Multiplier of σ, used by "ucb".
         constraints: Models of the constraints.
         weights: Probabilities that an evaluation returns a value, and that it is not cut off, where
             there is a model of it.
     """
 
-    kind: AcquisitionName | None
-    objective: Posterior
-    incumbent: float
-    beta: float
     constraints: tuple[ConstraintModel, ...] = ()
     weights: tuple[Weight, ...] = ()
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether the probability is one everywhere, as there is no model."""
+        return not (self.constraints or self.weights)
+
     def value(self, X: FloatArray) -> FloatArray:
-        """Return the acquisition values at ``X`` (m, d), shape (m,)."""
-        log_feasibility = np.zeros(len(X))
+        """Return the log probabilities at ``X`` (m, d), to the weights' powers, shape (m,)."""
+        value = self._of_constraints(X)
+        for weight in self.weights:
+            value += weight.exponent * weight.log_probability(X)
+        return value
+
+    def _of_constraints(self, X: FloatArray) -> FloatArray:
+        value = np.zeros(len(X))
         for constraint in self.constraints:
             mean, variance = constraint.process.predict(X)
-            log_feasibility += log_probability_of_feasibility(
-                mean, variance, constraint.limit
-            ).value
-        for weight in self.weights:
-            log_feasibility += weight.exponent * weight.log_probability(X)
-        if self.kind is None:
-            return log_feasibility
-        return self._combine(self._of_objective(*self.objective.predict(X)).value, log_feasibility)
+            value += log_probability_of_feasibility(mean, variance, constraint.limit).value
+        return value
 
     def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
-        log_feasibility, feasibility_gradient = np.zeros(len(X)), np.zeros(X.shape)
+        value, gradient = np.zeros(len(X)), np.zeros(X.shape)
         for constraint in self.constraints:
             mean, variance, *gradients = constraint.process.predict_with_gradients(X)
             derivatives = log_probability_of_feasibility(mean, variance, constraint.limit)
-            log_feasibility += derivatives.value
-            feasibility_gradient += chain(derivatives, *gradients)
+            value += derivatives.value
+            gradient += chain(derivatives, *gradients)
         for weight in self.weights:
-            log_probability, gradient = weight.log_probability_and_gradient(X)
-            log_feasibility += weight.exponent * log_probability
-            feasibility_gradient += weight.exponent * gradient
-        if self.kind is None:
-            return log_feasibility, feasibility_gradient
+            log_probability, slope = weight.log_probability_and_gradient(X)
+            value += weight.exponent * log_probability
+            gradient += weight.exponent * slope
+        return value, gradient
+
+    def expected_gain(self, x: FloatArray) -> float:
+        """Return the probability at ``x`` (d,); the weights' powers rank, but are no part of it."""
+        X = x[None, :]
+        log_probability = float(self._of_constraints(X)[0])
+        for weight in self.weights:
+            log_probability += float(weight.log_probability(X)[0])
+        return math.exp(log_probability)
+
+
+@dataclass(frozen=True)
+class ConstrainedAcquisition:
+    """An acquisition function of the objective, weighted by the probability of feasibility.
+
+    Attributes:
+        kind: Which acquisition function.
+        objective: Posterior of the transformed objective.
+        incumbent: μ⁺ in transformed units.
+        beta: Multiplier of σ, used by "ucb".
+        feasibility: The probability of feasibility.
+    """
+
+    kind: AcquisitionName
+    objective: Posterior
+    incumbent: float
+    beta: float
+    feasibility: Feasibility = field(default_factory=Feasibility)
+
+    def value(self, X: FloatArray) -> FloatArray:
+        """Return the acquisition values at ``X`` (m, d), shape (m,)."""
+        value = self._of_objective(*self.objective.predict(X)).value
+        return self._combine(value, self.feasibility.value(X))
+
+    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
+        log_feasibility, feasibility_gradient = self.feasibility.value_and_gradient(X)
         mean, variance, *gradients = self.objective.predict_with_gradients(X)
         derivatives = self._of_objective(mean, variance)
         gradient = chain(derivatives, *gradients)
         value = self._combine(derivatives.value, log_feasibility)
-        if self.kind == "ei" and self._is_weighted:
+        if self.kind == "ei" and not self.feasibility.is_certain:
             feasibility = np.exp(log_feasibility)[:, None]
             return value, feasibility * gradient + value[:, None] * feasibility_gradient
         return value, gradient + feasibility_gradient
 
-    @property
-    def _is_weighted(self) -> bool:
-        return bool(self.constraints or self.weights)
-
     def expected_gain(self, x: FloatArray) -> float:
-        """Return expected improvement times the probability of feasibility and the weights.
+        """Return expected improvement times the probability of feasibility.
 
-        That is what an evaluation at ``x`` (d,) can be expected to bring: the power of the
-        probability of validity ranks points, but has no part in a size. In transformed units, in
-        which good targets have a standard deviation of about one. Where no observed point is
-        feasible, so that ``kind`` is None, the probabilities alone.
+        That is what an evaluation at ``x`` (d,) can be expected to bring, in transformed units, in
+        which good targets have a standard deviation of about one.
         """
-        X = x[None, :]
-        plain = replace(self, kind=None if self.kind is None else "ei", weights=())
-        gain = float(plain.value(X)[0])
-        if self.kind is None:
-            gain = math.exp(gain)
-        for weight in self.weights:
-            gain *= math.exp(float(weight.log_probability(X)[0]))
-        return gain
+        mean, variance = self.objective.predict(x[None, :])
+        gain = expected_improvement(mean, variance, self.incumbent).value
+        return float(gain[0]) * self.feasibility.expected_gain(x)
 
     def _of_objective(self, mean: FloatArray, variance: FloatArray) -> Derivatives:
         if self.kind == "logei":
@@ -316,7 +340,7 @@ class ConstrainedAcquisition:
         if self.kind == "ei":
             return expected_improvement(mean, variance, self.incumbent)
         bound = upper_confidence_bound(mean, variance, self.beta)
-        if not self._is_weighted:
+        if self.feasibility.is_certain:
             return bound
         value, slope = log_softplus(bound.value - self.incumbent)
         return Derivatives(value, slope * bound.by_mean, slope * bound.by_variance)

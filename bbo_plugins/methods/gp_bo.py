@@ -47,6 +47,7 @@ from bbo_plugins.acquisition.functions import (
     AcquisitionName,
     ConstrainedAcquisition,
     ConstraintModel,
+    Feasibility,
 )
 from bbo_plugins.acquisition.maximize import (
     Acquisition,
@@ -440,18 +441,18 @@ def fit_constraints(
     return tuple(models)
 
 
-def _acquisition(models: Models, options: Options) -> ConstrainedAcquisition:
+def _acquisition(models: Models, options: Options) -> Feasibility | ConstrainedAcquisition:
     """Bind the acquisition function to the posteriors after the fantasies."""
     (process,), constraints, pending_means = models.with_fantasies()
-    kind, incumbent, means = None, 0.0, models.means[:, 0]
+    feasibility, means = Feasibility(constraints, models.weights), models.means[:, 0]
     eligible = models.eligible
-    if eligible.any() or not constraints:
-        kind = options.acquisition
-        # Algorithm 1 of Fu et al. (2024): the best predictive mean over the points evaluated so far
-        means = means[eligible] if eligible.any() else means
-        incumbent = float(np.concatenate([means, pending_means[:, 0]]).max())
+    if constraints and not eligible.any():
+        return feasibility
+    # Algorithm 1 of Fu et al. (2024): the best predictive mean over the points evaluated so far
+    means = means[eligible] if eligible.any() else means
+    incumbent = float(np.concatenate([means, pending_means[:, 0]]).max())
     return ConstrainedAcquisition(
-        kind, process, incumbent, options.beta, constraints, models.weights
+        options.acquisition, process, incumbent, options.beta, feasibility
     )
 
 

@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bbo_plugins.acquisition.candidates import around_anchors, shifted_sobol
-from bbo_plugins.acquisition.functions import ConstrainedAcquisition, Derivatives, chain
+from bbo_plugins.acquisition.functions import Derivatives, Feasibility, chain
 from bbo_plugins.acquisition.hypervolume import (
     ExpectedHypervolumeImprovement,
     front_of,
@@ -117,18 +117,21 @@ class FrontAcquisition:
     Attributes:
         improvement: The expected hypervolume improvement over a front.
         objectives: Posteriors of the transformed objectives.
-        feasibility: The probability of feasibility alone, and that of validity.
+        feasibility: The probability of feasibility.
     """
 
     improvement: ExpectedHypervolumeImprovement
     objectives: tuple[GaussianProcess, ...]
-    feasibility: ConstrainedAcquisition
+    feasibility: Feasibility
 
     def value(self, X: FloatArray) -> FloatArray:
         """Return the acquisition values at ``X`` (m, d), shape (m,)."""
+        return self._log_improvement(X) + self.feasibility.value(X)
+
+    def _log_improvement(self, X: FloatArray) -> FloatArray:
         predictions = [process.predict(X) for process in self.objectives]
         mean, variance = map(np.column_stack, zip(*predictions, strict=True))
-        return self.improvement.log_value(mean, variance) + self.feasibility.value(X)
+        return self.improvement.log_value(mean, variance)
 
     def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
@@ -144,9 +147,8 @@ class FrontAcquisition:
         return value + derivatives.value, gradient
 
     def expected_gain(self, x: FloatArray) -> float:
-        """Return EHVI times the probabilities of feasibility and validity at ``x`` (d,)."""
-        alone = replace(self.feasibility, constraints=(), weights=())
-        log_gain = float(replace(self, feasibility=alone).value(x[None, :])[0])
+        """Return EHVI times the probability of feasibility at ``x`` (d,)."""
+        log_gain = float(self._log_improvement(x[None, :])[0])
         return math.exp(log_gain) * self.feasibility.expected_gain(x)
 
 
@@ -202,9 +204,7 @@ def _candidates(
     return space.with_inactive_set(space.snap(np.concatenate([sobol, near])))
 
 
-def _acquisition(
-    models: Models, candidates: FloatArray | None
-) -> FrontAcquisition | ConstrainedAcquisition:
+def _acquisition(models: Models, candidates: FloatArray | None) -> FrontAcquisition | Feasibility:
     """Bind the acquisition function to the posteriors after the fantasies.
 
     Args:
@@ -213,7 +213,7 @@ def _acquisition(
             that; None for the one below all observed points.
     """
     processes, constraints, pending_means = models.with_fantasies()
-    feasibility = ConstrainedAcquisition(None, processes[0], 0.0, 0.0, constraints, models.weights)
+    feasibility = Feasibility(constraints, models.weights)
     means = models.means[models.eligible]
     if not len(means) and constraints:
         return feasibility

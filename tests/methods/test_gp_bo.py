@@ -15,6 +15,7 @@ from bbo_plugins.acquisition.functions import (
     AcquisitionName,
     ConstrainedAcquisition,
     ConstraintModel,
+    Feasibility,
 )
 from bbo_plugins.acquisition.maximize import length_after
 from bbo_plugins.gp.kernels import FeatureMap
@@ -35,19 +36,19 @@ from tests.oracles.steps import NAMES, bound_acquisition, dense_mean, smooth, st
 
 def _constrained(
     kind: AcquisitionName | None, space: SearchSpace, n_constraints: int, seed: int = 0
-) -> ConstrainedAcquisition:
+) -> Feasibility | ConstrainedAcquisition:
+    """Return an acquisition function, for None the feasibility alone."""
     processes = [random_process(space, 15, seed + i) for i in range(1 + n_constraints)]
     limits = (0.3, -0.5, 1.5)
-    return ConstrainedAcquisition(
-        kind,
-        processes[0],
-        0.8,
-        1.5,
+    feasibility = Feasibility(
         tuple(
             ConstraintModel(process, limit)
             for process, limit in zip(processes[1:], limits, strict=False)
-        ),
+        )
     )
+    if kind is None:
+        return feasibility
+    return ConstrainedAcquisition(kind, processes[0], 0.8, 1.5, feasibility)
 
 
 @pytest.mark.parametrize("kind", [*NAMES, None])
@@ -78,9 +79,14 @@ def test_value_is_the_documented_formula(kind: AcquisitionName | None, n_constra
     acquisition = _constrained(kind, unit_box(2), n_constraints)
     X = np.random.default_rng(2).random((6, 2))
     log_feasibility = np.zeros(6)
-    for model in acquisition.constraints:
+    alone = _constrained(None, unit_box(2), n_constraints)
+    assert isinstance(alone, Feasibility)
+    for model in alone.constraints:
         mean, variance = model.process.predict(X)
         log_feasibility += [normal.log_cdf(z)[0] for z in (mean - model.limit) / np.sqrt(variance)]
+    if isinstance(acquisition, Feasibility):
+        np.testing.assert_allclose(acquisition.value(X), log_feasibility, rtol=1e-9, atol=1e-12)
+        return
     mean, variance = acquisition.objective.predict(X)
     pairs = list(zip(mean.tolist(), variance.tolist(), strict=True))
     bound = mean + 1.5 * np.sqrt(variance)
@@ -91,8 +97,6 @@ def test_value_is_the_documented_formula(kind: AcquisitionName | None, n_constra
     elif kind == "ei":
         expected = np.array([normal.expected_improvement(m, v, 0.8) for m, v in pairs])
         expected *= np.exp(log_feasibility)
-    elif kind is None:
-        expected = log_feasibility
     elif n_constraints:
         expected = np.array([normal.log_softplus(value)[0] for value in bound - 0.8])
         expected += log_feasibility

@@ -12,8 +12,16 @@ from tests.oracles.problems import observe, unit_box
 
 if TYPE_CHECKING:
     from bbo_plugins.acquisition.functions import AcquisitionName
+from bbo_plugins.acquisition.functions import Feasibility
 from bbo_plugins.gp.posterior import GaussianProcess
-from tests.oracles.steps import NAMES, bound_acquisition, dense_mean, smooth, step
+from tests.oracles.steps import (
+    NAMES,
+    bound_acquisition,
+    dense_mean,
+    maximized_function,
+    smooth,
+    step,
+)
 
 # ----------------------------------------------------------------------------------- constraints
 
@@ -37,8 +45,8 @@ def test_without_any_feasible_point_feasibility_is_maximized(acquisition: Acquis
     X[:, 0] = 0.5 + 0.5 * X[:, 0]
     constraints = (X[:, 0] - 0.2)[:, None]
     observations = observe(X, 10.0 * X[:, 0], constraints=constraints)
-    bound, _ = bound_acquisition(observations, acquisition)
-    assert bound.kind is None
+    bound, _ = maximized_function(observations, acquisition)
+    assert isinstance(bound, Feasibility)
     suggestion = step(observations, acquisition=acquisition)
     assert suggestion.x[0] < 0.3
     value = bound.value(suggestion.x[None, :])[0]
@@ -53,9 +61,10 @@ def test_missing_constraint_values_are_unknown() -> None:
     constraints[::3] = math.nan
     observations = observe(X, X[:, 0], constraints=constraints)
     acquisition, _ = bound_acquisition(observations)
+    (constraint,) = acquisition.feasibility.constraints
     sizes = [
         len(process.y)
-        for process in (acquisition.objective, acquisition.constraints[0].process)
+        for process in (acquisition.objective, constraint.process)
         if isinstance(process, GaussianProcess)
     ]
     assert sizes == [20, int(np.isfinite(constraints).sum())]

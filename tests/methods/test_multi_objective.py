@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbo_plugins.acquisition.functions import ConstrainedAcquisition, ConstraintModel
+from bbo_plugins.acquisition.functions import ConstraintModel, Feasibility
 from bbo_plugins.acquisition.hypervolume import ExpectedHypervolumeImprovement, n_dominating
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import gp_bo
@@ -95,7 +95,7 @@ def test_gradients_agree_with_differences() -> None:
     front = np.column_stack([process.mean_at_observations for process in processes])
     improvement = ExpectedHypervolumeImprovement.of(front, front.min(axis=0) - 0.1)
     constraint = ConstraintModel(random_process(space, 9, 7), 0.2)
-    feasibility = ConstrainedAcquisition(None, processes[0], 0.0, 0.0, (constraint,))
+    feasibility = Feasibility((constraint,))
     acquisition = FrontAcquisition(improvement, processes, feasibility)
     X = np.random.default_rng(3).random((6, 2))
     value, gradient = acquisition.value_and_gradient(X)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from bbo_plugins.acquisition.functions import AcquisitionName, ConstrainedAcquisition
+from bbo_plugins.acquisition.functions import AcquisitionName, ConstrainedAcquisition, Feasibility
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import gp_bo
@@ -55,7 +55,16 @@ def smooth(X: FloatArray) -> FloatArray:
 def bound_acquisition(
     observations: Observations, kind: AcquisitionName = "logei"
 ) -> tuple[ConstrainedAcquisition, Surrogate]:
-    """Return the acquisition that :func:`suggest` would maximize, and its surrogate."""
+    """Return the acquisition that :func:`suggest` would maximize, with the objective in it."""
+    acquisition, surrogate = maximized_function(observations, kind)
+    assert isinstance(acquisition, ConstrainedAcquisition)
+    return acquisition, surrogate
+
+
+def maximized_function(
+    observations: Observations, kind: AcquisitionName
+) -> tuple[Feasibility | ConstrainedAcquisition, Surrogate]:
+    """Return the function that :func:`suggest` would maximize, and the objective's surrogate."""
     d = observations.X.shape[1]
     options = Options(acquisition=kind, beta=1.96)
     features = FeatureMap((0,) * d)

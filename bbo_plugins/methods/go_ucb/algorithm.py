@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bbo_plugins.acquisition.functions import (
-    AcquisitionName,
     ConstrainedAcquisition,
     ConstraintModel,
+    Feasibility,
     log_probability_of_feasibility,
 )
 from bbo_plugins.acquisition.maximize import TrustRegion, length_after, maximize_in_region
@@ -77,8 +77,6 @@ def upper_bound(
     incumbent: float,
     constraints: tuple[ConstraintModel, ...] = (),
     weights: tuple[Validity, ...] = (),
-    *,
-    only_feasibility: bool = False,
 ) -> ConstrainedAcquisition:
     """Return the acquisition function: the bound, or under constraints the expected improvement.
 
@@ -93,15 +91,14 @@ def upper_bound(
             ``weights`` only.
         constraints: Networks of the slacks, and the slack from which on a point is feasible.
         weights: Where an evaluation returns a value, and where it is not cut off.
-        only_feasibility: Whether nothing but feasibility is wanted.
     """
     if constraints:
-        kind: AcquisitionName | None = None if only_feasibility else "logei"
         objective = replace(objective, factor=multiplier**2)
-        return ConstrainedAcquisition(kind, objective, incumbent, 0.0, constraints, weights)
-    weights = tuple(replace(one, exponent=1) for one in weights)
+        feasibility = Feasibility(constraints, weights)
+        return ConstrainedAcquisition("logei", objective, incumbent, 0.0, feasibility)
+    feasibility = Feasibility(weights=tuple(replace(one, exponent=1) for one in weights))
     # Algorithm 1, line 5 (Phase II): max over w
-    return ConstrainedAcquisition("ucb", objective, incumbent, multiplier, (), weights)
+    return ConstrainedAcquisition("ucb", objective, incumbent, multiplier, feasibility)
 
 
 @one_blas_thread()
@@ -169,14 +166,12 @@ def suggest_by_model(
     validity, completion, notes = (
         (None, None, ()) if data.are_final else fit_validities(data, features)
     )
-    acquisition = upper_bound(
-        NetworkPosterior(objective, features),
-        multiplier,
-        incumbent,
-        _constraint_models(constraints, pending, features),
-        tuple(one for one in (validity, completion) if one is not None),
-        only_feasibility=not eligible.any(),
-    )
+    slacks = _constraint_models(constraints, pending, features)
+    weights = tuple(one for one in (validity, completion) if one is not None)
+    acquisition: Feasibility | ConstrainedAcquisition = Feasibility(slacks, weights)
+    if eligible.any() or not constraints:
+        posterior = NetworkPosterior(objective, features)
+        acquisition = upper_bound(posterior, multiplier, incumbent, slacks, weights)
     # Among infinitely many points, one close by teaches as much as a repeat, and more.
     unrepeated = options.deterministic or space.size is None or observations.repeats_agree(space)
     x = maximize_in_region(
