@@ -1,7 +1,7 @@
 """BILBO as an Optuna sampler: two decision-makers, one function per trial.
 
 The method is in :mod:`bbo_plugins.methods.bilbo`. Each trial stores its proposal
-(:mod:`bbo_plugins.optuna.study.attributes`) and the reason of its query
+(:mod:`bbo_plugins.optuna.study.storage`) and the reason of its query
 (:mod:`bbo_plugins.optuna.bilevel.trials`).
 """
 
@@ -29,8 +29,9 @@ from bbo_plugins.optuna.bilevel.trials import (
     names_in_complete,
     reason_of,
 )
-from bbo_plugins.optuna.sampling.base import JointSampler, held_params, noting_unreadable
+from bbo_plugins.optuna.sampling.base import JointSampler, noting_unreadable
 from bbo_plugins.optuna.study.points import fixed_params
+from bbo_plugins.optuna.study.storage import as_stored, held_params, is_stopped
 from bbo_plugins.optuna.study.trials import store_constraints
 
 if TYPE_CHECKING:
@@ -302,11 +303,8 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         """
         del values
         coupled = self._roles.is_coupled(study)
-        # The only end of `optimize` that a sampler can see: study.stop() while a trial ran. Optuna
-        # keeps the flag afterwards, when trials are asked for and told one by one.
-        is_running = getattr(study._thread_local, "in_optimize_loop", False)
-        is_stopping = is_running and getattr(study, "_stop_flag", False)
-        if is_stopping and self._once.first_time("end", study.study_name):
+        # The only end of `optimize` that a sampler can see: study.stop() while a trial ran.
+        if is_stopped(study, in_optimize=True) and self._once.first_time("end", study.study_name):
             _logger.info(
                 "%s: the study is stopped. Its result is sampler.solution(study), not %s.",
                 self,
@@ -337,7 +335,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
                 self,
                 empty,
             )
-        attributes = study._storage.get_trial_system_attrs(trial._trial_id)
+        attributes = as_stored(study, trial).system_attrs
         self._roles.check_constraints(attributes, coupled=coupled)
 
     @one_blas_thread()

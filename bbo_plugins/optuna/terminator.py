@@ -23,6 +23,7 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.regret_gap import StoppingRecord, StoppingRule, algorithm
 from bbo_plugins.optuna.stopping.progress import StoredRecords, StudyProgress
 from bbo_plugins.optuna.stopping.records import CAPACITY, Settings, StoredRecord, store_warm_start
+from bbo_plugins.optuna.study.storage import is_stopped
 from bbo_plugins.optuna.study.trials import PerStudy, check_one_objective, seconds_of
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class RegretGapTerminator:
             if final is None:
                 return
             # Several threads may each find a reason; the first one has said it.
-            is_stopping = study._stop_flag
+            is_stopping = is_stopped(study)
             study.stop()
             if not is_stopping:
                 progress.once.first_time("stop")

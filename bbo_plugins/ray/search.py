@@ -23,6 +23,7 @@ from ray.tune.utils.util import merge_dicts, unflatten_dict
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.bbo_sampler import BBOSampler
+from bbo_plugins.optuna.study.storage import begin_enqueued_trial, suggest
 from bbo_plugins.optuna.terminator import RegretGapTerminator
 from bbo_plugins.ray.tune.conversions import check_objectives, check_points, finite, listed
 from bbo_plugins.ray.tune.recording import OWNER_KEY, owner_of
@@ -339,15 +340,12 @@ class BBOSearch(RestoringSearch):
         point = self._next_point()
         if point is not None:
             trial = self._create(trial_id, system_attrs={FIXED_PARAMS: point})
-        elif (storage_id := study._pop_waiting_trial_id()) is not None:
-            owner = [self._owner, trial_id]
-            study._storage.set_trial_system_attr(storage_id, OWNER_KEY, owner)
-            trial = self._take(trial_id, storage_id)
         else:
-            trial = self._create(trial_id)
+            begun = begin_enqueued_trial(study, OWNER_KEY, [self._owner, trial_id])
+            trial = self._create(trial_id) if begun is None else self._take(trial_id, begun)
         if not callable(self._space):
             for name, distribution in self._space.items():
-                trial._suggest(name, distribution)
+                suggest(trial, name, distribution)
 
     def _next_point(self) -> dict[str, Any] | None:
         """Return the next of the points to evaluate that no other search has begun."""

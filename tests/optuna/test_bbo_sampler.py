@@ -16,7 +16,7 @@ from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.methods.observations import NO_ARM, TrialHistory
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler
 from bbo_plugins.optuna.bbo_sampler import _keeps_turn, _takes_contested
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from optuna.trial import create_trial
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.methods.bilbo.model import MAX_MODELED
 from bbo_plugins.optuna.bilevel.trials import REASON_KEY
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal
 from tests.optuna.bilevel_studies import FUNCTIONS, sampler_of
 from tests.optuna.studies import warnings_in
 

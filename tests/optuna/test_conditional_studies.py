@@ -19,7 +19,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, BILBOSampler, GOUCBSampler, UHEBOSampler
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal
 from tests.optuna.studies import params_of
 
 if TYPE_CHECKING:

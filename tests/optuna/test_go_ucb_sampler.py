@@ -9,7 +9,7 @@ import optuna
 import pytest
 
 from bbo_plugins.optuna import GOUCBSampler
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal
 from tests.optuna.studies import BOX, started
 
 

@@ -14,7 +14,7 @@ from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal
 from tests.optuna.snapshots import SPACE, X, ask, finished, look, study_of
 
 if TYPE_CHECKING:

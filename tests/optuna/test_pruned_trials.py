@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal
 from tests.optuna.snapshots import Direction, X, finished, look, study_of
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from optuna.trial import TrialState
 from bbo_plugins.methods.regret_gap.algorithm import evaluate
 from bbo_plugins.methods.regret_gap.rule import StoppingRule
 from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler, report_cross_validation_scores
-from bbo_plugins.optuna.stopping.records import attributes_of
+from bbo_plugins.optuna.study.storage import study_attributes
 from bbo_plugins.visualization._data.objective import suggestions_of
 from tests.optuna.stopping.studies import (
     PLANE,
@@ -294,7 +294,7 @@ def test_estimates_of_our_sampler_are_used(estimation: Any) -> None:
             UNIT_SQUARE, X[:n], y[:n], rule=StoppingRule(), previous=history[: n - 1], shared=shared
         )
         assert history[n - 1] == found.record
-    (warm,) = (text for key, text in attributes_of(study).items() if ":warm:" in key)
+    (warm,) = (text for key, text in study_attributes(study).items() if ":warm:" in key)
     assert warm.startswith("6:")  # the last fit of its own is that of the start-up
 
 
@@ -496,4 +496,4 @@ def test_study_without_completions() -> None:
     assert (record.n_trials, record.value, record.terminate) == (0, math.inf, False)
     assert not terminator.should_terminate(study)
     assert terminator.history(study) == []
-    assert attributes_of(study) == {}
+    assert study_attributes(study) == {}

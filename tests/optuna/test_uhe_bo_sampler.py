@@ -20,7 +20,7 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.uhe_bo.algorithm import EXPLORE_WHEN_STAGNATED, RANDOM_ARM, Variant
 from bbo_plugins.optuna.sampling.base import model_generator
-from bbo_plugins.optuna.study.attributes import ARMS
+from bbo_plugins.optuna.study.storage import ARMS
 from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
 from tests.optuna.uhe_studies import (
     EVERY_PAIR,

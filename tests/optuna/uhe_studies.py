@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 from bbo_plugins.gp import likelihood
 from bbo_plugins.methods.uhe_bo.algorithm import Variant
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.study.attributes import ARMS, Proposal
+from bbo_plugins.optuna.study.storage import ARMS, Proposal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

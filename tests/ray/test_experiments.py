@@ -353,7 +353,7 @@ def test_unusable_results_and_restart_of_failed_trials(
     } == {
         trial_id: trial.value
         for trial_id, known in search._ot_trials.items()
-        if (trial := search._stored(known)).state.name == "COMPLETE"
+        if (trial := _study(search).trials[known.number]).state.name == "COMPLETE"
     }
     repaired.touch()
     tuner = tune.Tuner.restore(

@@ -12,7 +12,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 from bbo_plugins.optuna import BILBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
 from bbo_plugins.optuna.bilevel.trials import REASON_KEY
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

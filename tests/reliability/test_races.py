@@ -10,7 +10,7 @@ from optuna.trial import TrialState
 from bbo_plugins.methods.bilbo import algorithm as bilbo
 from bbo_plugins.optuna import bilbo_sampler
 from bbo_plugins.optuna.sampling.base import ModelSampler
-from bbo_plugins.optuna.study.attributes import Proposal, store_proposal
+from bbo_plugins.optuna.study.storage import Proposal, store_proposal
 from tests.reliability.front_door import (
     BILEVEL,
     SAMPLERS,

@@ -15,7 +15,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.study.attributes import is_stored
+from bbo_plugins.optuna.study.storage import is_stored
 from tests.reliability.databases import grpc_proxy, postgresql
 from tests.reliability.front_door import (
     SAMPLERS,

@@ -12,7 +12,7 @@ import pytest
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.optuna import GOUCBSampler
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal
 from bbo_plugins.visualization._data.lengthscales import plot_lengthscales
 from bbo_plugins.visualization._data.objective import suggestions_of
 from tests.visualization.parts import labels, part, xy

@@ -20,7 +20,7 @@ from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.study.attributes import PREFIX, Proposal
+from bbo_plugins.optuna.study.storage import PREFIX, Proposal
 from bbo_plugins.visualization._data.objective import StudyPosterior, posterior_of, suggestions_of
 from tests.oracles import dense
 from tests.visualization.studies import MIXED, N_STARTUP, N_TRIALS, loss, modeled_study, sampler

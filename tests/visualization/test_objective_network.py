@@ -16,7 +16,7 @@ from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal
 from bbo_plugins.visualization._data.objective import StudyPosterior, posterior_of
 from tests.oracles.ball import jacobian
 from tests.visualization.studies import modeled_study

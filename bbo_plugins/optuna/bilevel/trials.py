@@ -38,9 +38,9 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
 from bbo_plugins.methods.observations import LATEST_FAILED
 from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, notes_of
-from bbo_plugins.optuna.study.attributes import is_finite, of_version
 from bbo_plugins.optuna.study.parameters import conditions_among
 from bbo_plugins.optuna.study.points import added
+from bbo_plugins.optuna.study.storage import is_finite, of_version
 from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
 from bbo_plugins.space import CLOSE, SearchSpace
 

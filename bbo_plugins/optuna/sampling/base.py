@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from zlib import crc32
 
 import numpy as np
-from optuna.samplers import BaseSampler, PartialFixedSampler, RandomSampler
+from optuna.samplers import BaseSampler, RandomSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
@@ -37,9 +37,16 @@ from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.sampling.branches import has_choice_without_value, visiting
 from bbo_plugins.optuna.sampling.design import SEQUENCE_LENGTH, design_point
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot
-from bbo_plugins.optuna.study.attributes import ARMS, Proposal, store_proposal
 from bbo_plugins.optuna.study.parameters import dimension_of, is_modeled, is_single
 from bbo_plugins.optuna.study.points import fixed_params
+from bbo_plugins.optuna.study.storage import (
+    ARMS,
+    Proposal,
+    end_as_failed,
+    held_params,
+    set_trial_attribute,
+    store_proposal,
+)
 from bbo_plugins.optuna.study.trials import (
     BESIDE_KEY,
     PerStudy,
@@ -178,8 +185,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         try:
             self._check_study(study)
         except ValueError:  # Optuna leaves a trial RUNNING after an error here
-            if not study._storage.get_trial(trial._trial_id).state.is_finished():
-                study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+            end_as_failed(study, trial)
             raise
         if self._independent_sampler is not None:
             self._independent_sampler.before_trial(study, trial)
@@ -253,7 +259,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
             n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
             for key, value in self._attributes_of(snapshot, suggestion).items():
                 if value or key in trial.system_attrs:  # which a retried trial inherits
-                    study._storage.set_trial_system_attr(trial._trial_id, key, value)
+                    set_trial_attribute(study, trial, key, value)
             # Another process may have been thinking at the same time and come to the same point.
             # It stores before it looks, as we do, so at least one of the two sees the other.
             seen = self._look_again(study, trial, snapshot, suggestion)
@@ -570,25 +576,3 @@ def _fresh_entropy() -> int:
 def noting_unreadable(step: SuggestionT, warm_starts: Iterable[object]) -> SuggestionT:
     """Return a suggestion with a note if a stored fit could not be read, so that it is None."""
     return step if all(warm_starts) else replace(step, notes=(*step.notes, _UNREADABLE_FIT))
-
-
-def inner_sampler(study: Study) -> BaseSampler | None:
-    """Return the study's sampler, out of any PartialFixedSampler around it; None if hidden."""
-    return _unwrapped(study)[0]
-
-
-def held_params(study: Study, sampler: BaseSampler) -> dict[str, Any]:
-    """Return the values at which a PartialFixedSampler around ``sampler`` holds parameters."""
-    inner, held = _unwrapped(study)
-    return held if inner is sampler else {}
-
-
-def _unwrapped(study: Study) -> tuple[BaseSampler | None, dict[str, Any]]:
-    """Return the innermost sampler, and the values that those around it hold."""
-    held: dict[str, Any] = {}
-    sampler: Any = study.sampler
-    while isinstance(sampler, PartialFixedSampler):
-        fixed = getattr(sampler, "_fixed_params", None)
-        held = {**(fixed if isinstance(fixed, dict) else {}), **held}
-        sampler = getattr(sampler, "_base_sampler", None)
-    return sampler, held

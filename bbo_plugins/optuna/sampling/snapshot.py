@@ -58,9 +58,9 @@ from bbo_plugins.methods.observations import (
     failures_with_value,
     with_values,
 )
-from bbo_plugins.optuna.study.attributes import ARMS
 from bbo_plugins.optuna.study.parameters import dimension_of, is_modeled, is_value_of
 from bbo_plugins.optuna.study.points import PlacedTrials, added, fixed_params
+from bbo_plugins.optuna.study.storage import ARMS
 from bbo_plugins.optuna.study.trials import (
     MAX_CONSTRAINTS,
     OTHERS,

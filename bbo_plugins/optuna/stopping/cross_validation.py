@@ -15,11 +15,12 @@ import numpy as np
 from optuna.trial import BaseTrial, FixedTrial, FrozenTrial, Trial
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.study.attributes import (
+from bbo_plugins.optuna.study.storage import (
     decoded,
     is_finite,
     joined_chunks,
     of_version,
+    set_trial_attribute,
     to_chunks,
 )
 
@@ -57,7 +58,7 @@ def report_cross_validation_scores(trial: BaseTrial, scores: Iterable[float]) ->
     chunks = to_chunks(_PREFIX, {"v": _VERSION, "scores": values})
     chunks[f"{_PREFIX}{len(chunks)}"] = ""  # the end, also if more were reported before
     for key, chunk in chunks.items():
-        trial.storage.set_trial_system_attr(trial._trial_id, key, chunk)
+        set_trial_attribute(trial.study, trial, key, chunk)
 
 
 def scores_of(attributes: Mapping[str, Any]) -> tuple[float, ...]:

@@ -24,13 +24,13 @@ from bbo_plugins.optuna.stopping.records import (
     CAPACITY,
     Settings,
     StoredRecord,
-    attributes_of,
     records_of,
     store_record,
     store_settings,
     stored_settings,
     stored_warm_start,
 )
+from bbo_plugins.optuna.study.storage import study_attributes
 from bbo_plugins.optuna.study.trials import TrialReader, finished_at, signs_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class StoredRecords:
     @classmethod
     def read_all(cls, study: Study) -> list[StoredRecords]:
         """Read the records of each terminator, those of the one that has come furthest last."""
-        found = [cls.read(study, settings) for settings in stored_settings(attributes_of(study))]
+        found = [cls.read(study, settings) for settings in stored_settings(study_attributes(study))]
         return sorted(
             (stored for stored in found if stored.records),
             key=lambda stored: (stored.records[-1].record.n_trials, len(stored.records)),
@@ -128,7 +128,7 @@ class StudyProgress:
 
     def read_records(self, study: Study) -> None:
         """Take over the records that workers have stored."""
-        attributes = attributes_of(study)
+        attributes = study_attributes(study)
         self._settings_are_stored = attributes.get(self._settings.key) == self._settings.content
         complete = {completion[0].number: completion for completion in self.order}
         self.records = records_of(attributes, self._settings, complete)

@@ -11,7 +11,7 @@ are other records.
 A record has an attribute of its own, so that workers do not overwrite each other's. The record of
 the n-th completion takes the place of that of the (n - 1024)-th, so at most 1,024 records of less
 than 1,000 characters are stored. The state from which the next fit starts exists once, in chunks
-that the completion owns (:mod:`bbo_plugins.optuna.study.attributes`). An attribute of another form
+that the completion owns (:mod:`bbo_plugins.optuna.study.storage`). An attribute of another form
 counts as missing and is made again.
 """
 
@@ -27,7 +27,13 @@ from typing import TYPE_CHECKING, Any
 from bbo_plugins import errors
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.regret_gap.rule import WITH_ETA, StoppingRecord, StoppingRule
-from bbo_plugins.optuna.study.attributes import decoded, joined_chunks, of_version, to_chunks
+from bbo_plugins.optuna.study.storage import (
+    decoded,
+    joined_chunks,
+    of_version,
+    set_study_attribute,
+    to_chunks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -131,11 +137,6 @@ class StoredRecord:
             return None
 
 
-def attributes_of(study: Study) -> dict[str, Any]:
-    """Return the study's system attributes as they are now."""
-    return dict(study._storage.get_study_system_attrs(study._study_id))
-
-
 def stored_settings(attributes: Mapping[str, Any]) -> list[Settings]:
     """Return the settings of all terminators that have left records."""
     keys = sorted(key for key in attributes if key.startswith(_PREFIX))
@@ -176,12 +177,14 @@ def stored_warm_start(attributes: Mapping[str, Any], settings: Settings) -> Warm
 
 def store_settings(study: Study, settings: Settings) -> None:
     """Write the settings, for :func:`stored_settings`."""
-    _store(study, settings.key, settings.content)
+    set_study_attribute(study, settings.key, settings.content)
 
 
 def store_record(study: Study, settings: Settings, stored: StoredRecord) -> None:
     """Write a record, for :func:`records_of`."""
-    _store(study, f"{settings.key}:{stored.record.n_trials % CAPACITY}", stored.to_json())
+    set_study_attribute(
+        study, f"{settings.key}:{stored.record.n_trials % CAPACITY}", stored.to_json()
+    )
 
 
 def store_warm_start(study: Study, settings: Settings, n: int, left: WarmStart) -> None:
@@ -195,11 +198,7 @@ def store_warm_start(study: Study, settings: Settings, n: int, left: WarmStart) 
     """
     chunks = to_chunks(f"{settings.key}:warm:", left.to_json(), owner=n)
     for key, chunk in chunks.items():
-        _store(study, key, chunk)
-
-
-def _store(study: Study, key: str, value: Any) -> None:
-    study._storage.set_study_system_attr(study._study_id, key, value)
+        set_study_attribute(study, key, chunk)
 
 
 def _or_none(number: float) -> float | None:

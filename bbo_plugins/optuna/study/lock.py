@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bbo_plugins.optuna.study.storage import set_study_attribute, study_attributes
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -59,16 +61,16 @@ class StudyLock:
                 yield held
             finally:
                 if held:
-                    _write(study, key, 0.0)
+                    set_study_attribute(study, key, 0.0)
 
     def _acquire(self, study: Study, key: str) -> bool:
         rng = np.random.default_rng()
         for attempt in range(_N_ATTEMPTS):
-            _write(study, key, time.time())
+            set_study_attribute(study, key, time.time())
             claims = _claims_of_others(study, key)
             if not claims:
                 return True
-            _write(study, key, 0.0)
+            set_study_attribute(study, key, 0.0)
             if claims & self._given_up:
                 return False
             if attempt < _N_ATTEMPTS - 1:
@@ -80,16 +82,11 @@ class StudyLock:
 def _claims_of_others(study: Study, key: str) -> set[tuple[str, float]]:
     now = time.time()
     earliest, latest = now - LIFETIME, now + LIFETIME
-    attributes = study._storage.get_study_system_attrs(study._study_id)
     return {
         (name, claimed)
-        for name, claimed in attributes.items()
+        for name, claimed in study_attributes(study).items()
         if name.startswith(PREFIX)
         and name != key
         and isinstance(claimed, int | float)
         and earliest < claimed < latest  # compared only: 10**400 is no float
     }
-
-
-def _write(study: Study, key: str, value: float) -> None:
-    study._storage.set_study_system_attr(study._study_id, key, value)

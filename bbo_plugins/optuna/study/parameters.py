@@ -16,8 +16,8 @@ from optuna.distributions import (
 )
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.study.attributes import is_finite, is_stored
 from bbo_plugins.optuna.study.learned_conditions import MAX_CHILDREN, Column, Evidence
+from bbo_plugins.optuna.study.storage import is_finite, is_stored
 from bbo_plugins.space import Condition, Dimension, SearchSpace, Split
 
 if TYPE_CHECKING:

@@ -35,9 +35,15 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from bbo_plugins import errors
 from bbo_plugins.methods.learning_curves import LearningCurve
 from bbo_plugins.optuna.messages import Once
-from bbo_plugins.optuna.study.attributes import Proposal, is_stored
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, first_trials, index_of
 from bbo_plugins.optuna.study.parameters import ParameterLearner, Parameters, is_in_range
+from bbo_plugins.optuna.study.storage import (
+    Proposal,
+    all_trials,
+    identity,
+    is_stored,
+    set_trial_attribute,
+)
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -239,7 +245,7 @@ def never_ran(trial: FrozenTrial) -> bool:
 
 def mark_never_ran(study: Study, trial: Trial | FrozenTrial) -> None:
     """Note that a running trial is about to end before its evaluation has begun."""
-    study._storage.set_trial_system_attr(trial._trial_id, _NEVER_RAN, value=True)
+    set_trial_attribute(study, trial, _NEVER_RAN, value=True)
 
 
 def running_trials(trials: Sequence[_Trial]) -> list[_Trial]:
@@ -335,7 +341,7 @@ class TrialReader:
 
     def read(self, study: Study) -> StudyTrials:
         """Return all trials of ``study``."""
-        trials = study._get_trials(deepcopy=False, use_cache=False)
+        trials = all_trials(study)
         signs = signs_of(study)
         if self._signs != signs or self._is_another_study(trials):
             self._forget(signs)
@@ -388,9 +394,10 @@ class PerStudy(Generic[_Reader]):
     def of(self, study: Study) -> _Reader:
         """Return the reader of ``study``."""
         with self._lock:
-            readers = self._of_storage.setdefault(study._storage, {})
-            reader = readers.pop(study._study_id, None) or self._make()
-            readers[study._study_id] = reader  # the most recently used one last
+            storage, study_id = identity(study)
+            readers = self._of_storage.setdefault(storage, {})
+            reader = readers.pop(study_id, None) or self._make()
+            readers[study_id] = reader  # the most recently used one last
             if len(readers) > _MAX_STUDIES:
                 del readers[next(iter(readers))]
             return reader
@@ -595,7 +602,7 @@ def _constraint_value(value: Any) -> float:
 def store_constraints(study: Study, trial: FrozenTrial, values: Sequence[float] | None) -> None:
     """Write constraint values where Optuna looks for them, None if there are none to be had."""
     stored = None if values is None else list(values)
-    study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS_KEY, stored)
+    set_trial_attribute(study, trial, CONSTRAINTS_KEY, stored)
 
 
 def finished_at(row: TrialRow) -> float:

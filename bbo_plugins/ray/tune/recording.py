@@ -46,6 +46,7 @@ from bbo_plugins.optuna.study.continuations import (
     steps_of,
     steps_taken,
 )
+from bbo_plugins.optuna.study.storage import as_stored, begin_trial, set_intermediate_value
 from bbo_plugins.optuna.study.trials import mark_never_ran, signs_of
 from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite, listed, reported
 from bbo_plugins.ray.tune.spaces import flattened
@@ -177,7 +178,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         if isinstance(self._metric, list):  # no intermediate values are kept
             return False
         value, iteration = finite(result.get(self._metric)), result.get(TRAINING_ITERATION)
-        own = self._stored(trial)
+        own = as_stored(self._ot_study, trial)
         if value is None or not isinstance(iteration, numbers.Integral) or STEPS in own.user_attrs:
             return False
         step = int(iteration)
@@ -206,7 +207,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
             return
         if trial_id in self._errored:  # a continuation that was lost with its driver
             self._begin_again(trial_id, trial_id)
-        elif self._stored(trial).state is TrialState.COMPLETE:
+        elif as_stored(self._ot_study, trial).state is TrialState.COMPLETE:
             self._begin(trial_id, trial, continued_from=trial.number)
 
     def on_trial_horizon(self, trial_id: str, start: int, stop: int) -> None:
@@ -224,7 +225,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
     def _set_attr(self, trial_id: str, key: str, value: Any) -> None:
         """Set a user attribute of a trial unless it has ended."""
         trial = self._ot_trials.get(trial_id)
-        if isinstance(trial, Trial) and not self._stored(trial).state.is_finished():
+        if isinstance(trial, Trial) and not as_stored(self._ot_study, trial).state.is_finished():
             trial.set_user_attr(key, value)
 
     def _open_trial(self, trial_id: str, result: Mapping[str, Any] | None) -> Trial | None:
@@ -232,7 +233,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         trial = self._ot_trials.get(trial_id)
         if trial is None:
             return self._restarted(trial_id, result or {})
-        if isinstance(trial, Trial) and not self._stored(trial).state.is_finished():
+        if isinstance(trial, Trial) and not as_stored(self._ot_study, trial).state.is_finished():
             return trial
         if trial_id not in self._errored or not result:
             return None
@@ -284,22 +285,15 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
 
     def _create(self, trial_id: str, **fields: Any) -> Trial:
         """Return a new running Optuna trial, which the storage never sees without its owner."""
-        study = self._ot_study
         attributes = {**fields.pop("system_attrs", {}), OWNER_KEY: [self._owner, trial_id]}
         template = create_trial(state=TrialState.RUNNING, system_attrs=attributes, **fields)
-        storage_id = study._storage.create_new_trial(study._study_id, template)
-        return self._take(trial_id, storage_id)
+        return self._take(trial_id, begin_trial(self._ot_study, template))
 
-    def _take(self, trial_id: str, storage_id: int) -> Trial:
+    def _take(self, trial_id: str, trial: Trial) -> Trial:
         """Return a running Optuna trial, which stands for Ray's trial from now on."""
-        self._ot_study._thread_local.cached_all_trials = None  # as in Study.ask
-        trial = Trial(self._ot_study, storage_id)
         self._ot_trials[trial_id] = trial
         self._open.add(trial_id)
         return trial
-
-    def _stored(self, trial: Trial | FrozenTrial) -> Any:
-        return self._ot_study._storage.get_trial(trial._trial_id)
 
     def _unknown_to_tune(self, trial_id: str, start: int, stop: int) -> Iterator[int]:
         """Yield the trials that a Ray trial has beyond the steps [start, stop) it is to make now.
@@ -355,4 +349,4 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         value, step = finite(result.get(self._metric)), result.get(TRAINING_ITERATION)
         if value is not None and isinstance(step, numbers.Integral):
             # Not by Trial.report, which would keep the first value of a step that is done again.
-            self._ot_study._storage.set_trial_intermediate_value(trial._trial_id, int(step), value)
+            set_intermediate_value(self._ot_study, trial, int(step), value)

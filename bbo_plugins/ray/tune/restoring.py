@@ -32,6 +32,7 @@ from ray.tune.experiment import Trial as RayTrial
 from ray.tune.utils.util import flatten_dict
 
 from bbo_plugins.optuna.study.continuations import continued_from
+from bbo_plugins.optuna.study.storage import as_stored
 from bbo_plugins.ray.tune.recording import NOT_COUNTED, RecordingSearch
 
 if TYPE_CHECKING:
@@ -89,12 +90,14 @@ class RestoringSearch(RecordingSearch):
             trial = trials.get(trial_id)
             if trial is None:
                 self._give_up(trial_id)
-                fixed = self._stored(self._ot_trials[trial_id]).system_attrs.get(FIXED_PARAMS)
+                fixed = as_stored(self._ot_study, self._ot_trials[trial_id]).system_attrs.get(
+                    FIXED_PARAMS
+                )
                 if fixed is not None:  # Tune will ask for it once more
                     self._points.insert(0, fixed)
             elif trial.status == RayTrial.PAUSED:
                 # One that waits may not be continued for long, and must not take a place meanwhile.
-                if continued_from(self._stored(self._ot_trials[trial_id])) is not None:
+                if continued_from(as_stored(self._ot_study, self._ot_trials[trial_id])) is not None:
                     self._give_up(trial_id)
             elif trial.status == RayTrial.ERROR:
                 self.on_trial_complete(trial_id, error=True)

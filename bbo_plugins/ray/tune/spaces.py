@@ -16,6 +16,7 @@ tells the dicts apart: their only keys, or the values of a constant; else their 
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from ray.tune.utils.util import unflatten_dict
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.study.parameters import dimension_of, is_value_of
+from bbo_plugins.optuna.study.storage import suggest
 
 SEPARATOR = "/"
 _DOMAIN = "a domain that can be searched"
@@ -189,7 +191,7 @@ class Tree:
 
     def __call__(self, trial: Any) -> dict[str, Any]:
         """Return the same for an Optuna trial: a define-by-run function."""
-        return self.values_by(trial._suggest)
+        return self.values_by(functools.partial(suggest, trial))
 
     def find(self, value: Any) -> Found | None:
         """Return what a config's value says of the parameters; None if it is not of this form."""

@@ -12,8 +12,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
-from bbo_plugins.optuna.sampling.base import inner_sampler
 from bbo_plugins.optuna.study.parameters import dimension_of
+from bbo_plugins.optuna.study.storage import inner_sampler
 from bbo_plugins.optuna.study.trials import check_one_objective
 from bbo_plugins.visualization._data.objective import SuggestionRecord, suggestions_of
 from bbo_plugins.visualization._data.panels import Axis, Item, Line, Panel, Plot, Points, Rule

@@ -24,9 +24,9 @@ from bbo_plugins.methods import gp_bo, training_subset
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
-from bbo_plugins.optuna.sampling.base import ModelSampler, inner_sampler
+from bbo_plugins.optuna.sampling.base import ModelSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal, inner_sampler
 from bbo_plugins.optuna.study.trials import TrialRow, are_feasible, check_one_objective, signs_of
 from bbo_plugins.visualization._data.panels import QUANTILE
 

@@ -17,7 +17,7 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal
 from tests.optuna.studies import BOX, MIXED, points, quadratic, started, warnings_in
 
 if TYPE_CHECKING:

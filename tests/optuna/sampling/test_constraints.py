@@ -12,7 +12,7 @@ import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal
 from tests.optuna.studies import BOX, add_begun, constrained, started, violation
 
 if TYPE_CHECKING:

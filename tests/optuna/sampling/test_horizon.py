@@ -16,8 +16,8 @@ from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import UHEBOSampler
 from bbo_plugins.optuna.sampling.branches import visiting
-from bbo_plugins.optuna.study.attributes import Proposal
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, STEPS, STEPS_MADE
+from bbo_plugins.optuna.study.storage import Proposal
 from tests.optuna.snapshots import ask
 from tests.optuna.studies import BOX, points, quadratic, started
 

@@ -12,7 +12,7 @@ from optuna.distributions import IntDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
-from bbo_plugins.optuna.study.attributes import Proposal, store_proposal
+from bbo_plugins.optuna.study.storage import Proposal, store_proposal
 from tests.optuna.studies import BOX, points, quadratic, started
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna import GOUCBSampler, UHEBOSampler
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal
 from tests.optuna.studies import MIXED, quadratic, warnings_in
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import UHEBOSampler
-from bbo_plugins.optuna.sampling.base import held_params
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from bbo_plugins.optuna.study.attributes import Proposal, store_proposal
+from bbo_plugins.optuna.study.storage import Proposal, held_params, store_proposal
 from bbo_plugins.optuna.study.trials import BESIDE_KEY, PerStudy
 from tests.optuna.snapshots import SPACE, X, ask, finished, look, study_of
 

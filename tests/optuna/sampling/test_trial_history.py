@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 
 from bbo_plugins.methods.observations import NO_ARM
 from bbo_plugins.optuna.sampling.snapshot import StudyReader, stored_fits, trial_history
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal
 from bbo_plugins.optuna.study.trials import TrialReader, store_constraints
 
 if TYPE_CHECKING:

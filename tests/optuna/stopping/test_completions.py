@@ -11,7 +11,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.optuna.stopping.completions import completions_of, in_order
-from bbo_plugins.optuna.study.attributes import Proposal
+from bbo_plugins.optuna.study.storage import Proposal
 from bbo_plugins.optuna.study.trials import TrialReader
 from tests.optuna.stopping.studies import add, completed_in, new_study
 

@@ -14,13 +14,8 @@ from optuna.storages.journal import JournalFileBackend
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 from bbo_plugins.optuna import RegretGapTerminator
 from bbo_plugins.optuna.stopping.progress import StoredRecords
-from bbo_plugins.optuna.stopping.records import (
-    CAPACITY,
-    Settings,
-    StoredRecord,
-    attributes_of,
-    store_record,
-)
+from bbo_plugins.optuna.stopping.records import CAPACITY, Settings, StoredRecord, store_record
+from bbo_plugins.optuna.study.storage import study_attributes
 from tests.optuna.stopping.studies import (
     PLANE,
     add_all,
@@ -79,7 +74,7 @@ def test_size_is_bounded(threshold: Any) -> None:
         store_record(study, terminator.settings, StoredRecord(n - 1, StoppingRecord(n_trials=n)))
     assert terminator.evaluate(study).n_trials == 1_030
     assert [record.n_trials for record in terminator.history(study)] == list(range(7, 1_031))
-    attributes = attributes_of(study)
+    attributes = study_attributes(study)
     assert len(attributes) == CAPACITY + 1
     assert max(len(json.dumps(value)) for value in attributes.values()) < 1_000
 

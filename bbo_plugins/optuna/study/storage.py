@@ -1,6 +1,11 @@
-"""What samplers and terminators store in attributes of a trial or a study: JSON, cut into chunks.
+"""Optuna's storage: all that is not public of Optuna, and what is kept in attributes.
 
-A storage is shared and may hold anything under a name, so reading never raises, and reads no more
+No other file knows private names of Optuna's studies and trials, so a release that renames one
+changes this file only. What they are needed for has no public name: system attributes, a trial as
+it is now, a trial that has its attributes from the start, and whether a study is being stopped.
+
+What samplers and terminators store in attributes of a trial or a study is JSON, cut into chunks. A
+storage is shared and may hold anything under a name, so reading never raises, and reads no more
 than half a megabyte. One attribute can be too short for a text. An empty chunk ends it, so that a
 shorter one can replace a longer one. Where several workers replace a text, each chunk begins with
 its owner, and the next owner's chunk ends it too:
@@ -29,10 +34,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.samplers import PartialFixedSampler
+from optuna.trial import Trial, TrialState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
@@ -42,6 +51,102 @@ _VERSION = 1
 _MAX_CACHED = 128  # texts that were read lately: those of running trials are read again and again
 _MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
 MAX_CHUNKS = 256
+
+
+def identity(study: Study) -> tuple[BaseStorage, int]:
+    """Return a study's storage and its number there."""
+    return study._storage, study._study_id
+
+
+def all_trials(study: Study) -> list[FrozenTrial]:
+    """Return all trials as they are now, by number; they are not copies."""
+    return study._get_trials(deepcopy=False, use_cache=False)
+
+
+def as_stored(study: Study, trial: Trial | FrozenTrial) -> FrozenTrial:
+    """Return a trial as it is now."""
+    return study._storage.get_trial(trial._trial_id)
+
+
+def study_attributes(study: Study) -> dict[str, Any]:
+    """Return a study's system attributes as they are now."""
+    return dict(study._storage.get_study_system_attrs(study._study_id))
+
+
+def set_study_attribute(study: Study, key: str, value: Any) -> None:
+    """Write a system attribute of a study."""
+    study._storage.set_study_system_attr(study._study_id, key, value)
+
+
+def set_trial_attribute(study: Study, trial: Trial | FrozenTrial, key: str, value: Any) -> None:
+    """Write a system attribute of a running trial."""
+    study._storage.set_trial_system_attr(trial._trial_id, key, value)
+
+
+def set_intermediate_value(study: Study, trial: Trial, step: int, value: float) -> None:
+    """Write what a running trial reports, also if it has reported this step before."""
+    study._storage.set_trial_intermediate_value(trial._trial_id, step, value)
+
+
+def end_as_failed(study: Study, trial: FrozenTrial) -> None:
+    """End a trial as failed, without asking the sampler, unless it has ended."""
+    if not as_stored(study, trial).state.is_finished():
+        study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+
+
+def begin_trial(study: Study, template: FrozenTrial) -> Trial:
+    """Begin a trial that the storage never has without the attributes of ``template``."""
+    return _begun(study, study._storage.create_new_trial(study._study_id, template))
+
+
+def begin_enqueued_trial(study: Study, key: str, value: Any) -> Trial | None:
+    """Begin the next trial that was enqueued, with a system attribute; None if there is none."""
+    storage_id = study._pop_waiting_trial_id()
+    if storage_id is None:
+        return None
+    study._storage.set_trial_system_attr(storage_id, key, value)
+    return _begun(study, storage_id)
+
+
+def _begun(study: Study, storage_id: int) -> Trial:
+    study._thread_local.cached_all_trials = None  # as in Study.ask
+    return Trial(study, storage_id)
+
+
+def suggest(trial: Trial, name: str, distribution: BaseDistribution) -> Any:
+    """Suggest a value of a distribution, as ``trial.suggest_float`` and its like do."""
+    return trial._suggest(name, distribution)
+
+
+def is_stopped(study: Study, *, in_optimize: bool = False) -> bool:
+    """Return whether ``study.stop()`` was called; with ``in_optimize``, only while it runs.
+
+    Optuna keeps the flag afterwards, when trials are asked for and told one by one.
+    """
+    is_running = not in_optimize or getattr(study._thread_local, "in_optimize_loop", False)
+    return bool(is_running and study._stop_flag)
+
+
+def inner_sampler(study: Study) -> BaseSampler | None:
+    """Return the study's sampler, out of any PartialFixedSampler around it; None if hidden."""
+    return _unwrapped(study)[0]
+
+
+def held_params(study: Study, sampler: BaseSampler) -> dict[str, Any]:
+    """Return the values at which a PartialFixedSampler around ``sampler`` holds parameters."""
+    inner, held = _unwrapped(study)
+    return held if inner is sampler else {}
+
+
+def _unwrapped(study: Study) -> tuple[BaseSampler | None, dict[str, Any]]:
+    """Return the innermost sampler, and the values that those around it hold."""
+    held: dict[str, Any] = {}
+    sampler: Any = study.sampler
+    while isinstance(sampler, PartialFixedSampler):
+        fixed = getattr(sampler, "_fixed_params", None)
+        held = {**(fixed if isinstance(fixed, dict) else {}), **held}
+        sampler = getattr(sampler, "_base_sampler", None)
+    return sampler, held
 
 
 def to_chunks(prefix: str, content: Mapping[str, Any], owner: int | None = None) -> dict[str, str]:
@@ -283,5 +388,5 @@ def store_proposal(
     if n_chunks < replacing or following in trial.system_attrs:
         attributes[following] = ""  # the end
     for key, chunk in attributes.items():
-        study._storage.set_trial_system_attr(trial._trial_id, key, chunk)
+        set_trial_attribute(study, trial, key, chunk)
     return max(n_chunks, replacing)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from bbo_plugins.optuna.study.attributes import ARMS, PREFIX, Proposal, store_proposal
+from bbo_plugins.optuna.study.storage import ARMS, PREFIX, Proposal, store_proposal
 
 DISTRIBUTIONS = {
     "x": FloatDistribution(0.0, 1.0),
