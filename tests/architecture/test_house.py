@@ -73,32 +73,6 @@ def test_no_module_imports_itself_by_a_detour() -> None:
     assert _circle(graph) == []
 
 
-def _private_names(tree: ast.Module) -> Iterator[str]:
-    """List the private attributes that a module reads of anything but its own classes."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            owner, name = ast.unparse(node.value), node.attr
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"getattr", "setattr"}:
-            owner, name = ast.unparse(node.args[0]), ast.unparse(node.args[1]).strip("'")
-        else:
-            continue
-        is_own = owner in {"self", "cls", "super()"}
-        if name.startswith("_") and not name.startswith("__") and not is_own:
-            yield name
-
-
-def test_private_names_of_optuna_are_in_one_file() -> None:
-    """A release of Optuna that renames one is met in one place. Ray's are in its own room."""
-    files = {module: set(_private_names(tree)) - {"_make"} for module, tree in MODULES.items()}
-    having = {module for module, names in files.items() if names}
-    assert {module for module in having if not module.startswith("bbo_plugins.ray.")} == {
-        "bbo_plugins.optuna.study.storage"
-    }
-    of_optuna = files["bbo_plugins.optuna.study.storage"]
-    assert "_storage" in of_optuna
-    assert not any(files[module] & of_optuna for module in having if ".ray." in module)
-
-
 def test_no_function_is_longer_than_a_page() -> None:
     """Sixty lines at most, the docstring included."""
     functions = [
