@@ -144,7 +144,8 @@ class Fit:
     Attributes:
         hyperparameters: The estimate, in natural units.
         warm_start: State from which the next fit may start.
-        log_posterior: Log marginal likelihood, or other criterion, plus log prior at the estimate.
+        log_posterior: Log marginal likelihood, or other criterion, plus log prior at the estimate;
+            -inf if it is nowhere finite.
         n_evaluations: Evaluations of it on all observations.
         cholesky: Lower Cholesky factor of the observations' covariance matrix at the estimate,
             shape (n, n), if the last evaluation was there and the criterion has that matrix, or
@@ -214,10 +215,11 @@ def fit_map(
     note = None
     if not math.isfinite(best.value):
         note = "no kernel hyperparameters gave a finite likelihood, so the prior's were used"
-        best = _Optimum(np.array(prior.location[:p]), _prior_covariance(prior, p), 0.0, 0)
+        best = _Optimum(np.array(prior.location[:p]), _prior_covariance(prior, p), -math.inf, 0)
+    per_point = best.value / n if note is None else 0.0
     return Fit(
         hyperparameters=Hyperparameters.from_theta(best.theta, d),
-        warm_start=WarmStart(best.theta, best.inverse_hessian, best.value / n, n),
+        warm_start=WarmStart(best.theta, best.inverse_hessian, per_point, n),
         log_posterior=best.value,
         n_evaluations=sum(optimum.n_evaluations for optimum in candidates),
         cholesky=bound.factor_at(best.theta) if criterion.covers_observations else None,

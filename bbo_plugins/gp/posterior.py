@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _VARIANCE_FLOOR = 1e-12  # relative to the prior's: below it a variance is rounding error
-# Forming L⁻¹ pays for so many observations at most, and for so many columns at least.
-_MAX_INVERTED, _MIN_COLUMNS = 500, 64
+_MAX_INVERTED = 500  # observations up to which forming L⁻¹ pays
 _BLOCK = 256  # points predicted at a time: their n columns should stay in the processor's cache
 _JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # relative to s², tried in turn
 
@@ -274,8 +273,7 @@ class GaussianProcess:
 
     def _multiply_inverse(self, B: FloatArray, *, transposed: bool = False) -> FloatArray:
         """Return L⁻¹ B, or L⁻ᵀ B, for Fortran-ordered ``B`` (n, m), which is left intact."""
-        known = "_inverse_factor" in self.__dict__
-        invert = known or (len(self.y) <= _MAX_INVERTED and B.shape[1] >= _MIN_COLUMNS)
+        invert = len(self.y) <= _MAX_INVERTED
         multiply, factor = (blas.dtrmm, self._inverse_factor) if invert else (blas.dtrsm, self.L)
         product: FloatArray = multiply(1.0, factor, B, lower=1, trans_a=int(transposed))
         return product

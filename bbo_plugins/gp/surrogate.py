@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bbo_plugins.gp.fit import Fit, WarmStart, fit_map
-from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion, is_noise_estimated, noise_diagonal
+from bbo_plugins.gp.likelihood import (
+    MARGINAL,
+    STATED_NOISE_FLOOR,
+    FitCriterion,
+    is_noise_estimated,
+    noise_diagonal,
+)
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.targets import OutputTransform
 
@@ -130,7 +136,8 @@ def estimate(
             criterion=criterion,
         )
     marginal = fit_map(X, z, features, known_noise=known_noise, warm_start=marginal_start)
-    noise = marginal.hyperparameters.noise_variance
+    # What is settled counts as known to the second fit, which knows no noise below this floor.
+    noise = max(marginal.hyperparameters.noise_variance, STATED_NOISE_FLOOR)
     settled = noise_diagonal(len(z), noise, known_noise)
     fit = fit_map(X, z, features, known_noise=settled, warm_start=warm_start, criterion=criterion)
     return replace(

@@ -252,3 +252,17 @@ def test_singular_covariance_gets_jitter(signal: float) -> None:
     np.testing.assert_allclose(child.noise[10:], 1e-6 + child.jitter, rtol=1.0)
     assert (child.noise[10:] >= process.noise[0]).all()
     assert np.isfinite(child.predict_mean(X)).all()
+
+
+@pytest.mark.parametrize("n", [60, 520])
+def test_a_prediction_does_not_depend_on_earlier_ones(n: int) -> None:
+    """To the last bit, also where the covariance is close to singular."""
+    rng = np.random.default_rng(0)
+    X, few, many = rng.random((n, 2)), rng.random((2, 2)), rng.random((100, 2))
+    parameters = Hyperparameters(np.full(2, 2.0), 1.0, 1e-9)
+    process = GaussianProcess.from_data(X, X.sum(axis=1), parameters, FeatureMap((0, 0)))
+    before = process.predict(few)
+    process.predict(many)
+    process.leave_one_out()
+    for earlier, later in zip(before, process.predict(few), strict=True):
+        np.testing.assert_array_equal(earlier, later)

@@ -124,3 +124,16 @@ def test_a_smooth_objective_has_next_to_no_noise(
     y = -np.square(X - 0.4).sum(axis=1)
     process = Surrogate.fit(X, y, NUMERIC, deterministic=deterministic).process
     assert least <= process.hyperparameters.noise_variance <= most
+
+
+def test_borrowed_noise_below_the_floor_of_what_is_stated() -> None:
+    """It is raised for the fit, so the posterior says so too: its factor is of that matrix."""
+    X = np.random.default_rng(0).random((150, 2))
+    y = X[:, 0] ** 2 + 0.5 * X[:, 1] - X[:, 0] * X[:, 1]
+    features = FeatureMap((0, 0), trend=True)
+    assert Surrogate.fit(X, y, features).process.hyperparameters.noise_variance < 1e-8
+    process = Surrogate.fit(X, y, features, criterion=LEAVE_ONE_OUT).process
+    fresh = GaussianProcess.from_data(X, process.y, process.hyperparameters, features)
+    np.testing.assert_allclose(process.L, fresh.L, rtol=0.0, atol=1e-9)
+    means = process.predict_mean(X)
+    np.testing.assert_allclose(process.mean_at_observations, means, rtol=0.0, atol=1e-8)
