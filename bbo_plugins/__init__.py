@@ -76,7 +76,8 @@ def _is_installed(package: str) -> bool:
         return package in sys.modules
 
 
-if not all(map(_is_installed, _NEEDED_BY_TUNE)):
+_HAS_TUNE: Final = all(map(_is_installed, _NEEDED_BY_TUNE))
+if not _HAS_TUNE:
     # Left out, as `import *` would raise for the other names too.
     __all__ = [name for name in __all__ if name not in _RAY]
 
@@ -92,4 +93,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULE_OF, *_FRONT_DOORS})
+    doors = {*_FRONT_DOORS} if _HAS_TUNE else {*_FRONT_DOORS} - {"ray"}
+    return sorted({*globals(), *__all__, *doors})

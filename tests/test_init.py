@@ -58,6 +58,8 @@ names = {name for name in dir() if not name.startswith("_")} - {"sys", "Refusing
 import bbo_plugins
 print(*sorted(names))
 assert names == set(bbo_plugins.__all__) - {"__version__"}, bbo_plugins.__all__
+import inspect
+inspect.getmembers(bbo_plugins)  # of names that cannot be had it would raise
 try:
     bbo_plugins.BBOSearch
 except ImportError as error:

@@ -21,6 +21,7 @@ Tune does not save schedulers, so each trial keeps its own state
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 from pathlib import Path
@@ -32,7 +33,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
-from bbo_plugins.optuna.messages import Once
+from bbo_plugins.optuna.study.trials import Once
 from bbo_plugins.ray.tune.conversions import STOPPED_EARLY, check_objective, finite, maximized
 from bbo_plugins.ray.tune.horizons import (
     ControllerView,
@@ -150,6 +151,10 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
     ) -> None:
         """Check and keep the arguments."""
         super().__init__()
+        unknown = inner_horizon_kwargs.keys() - inspect.signature(InnerHorizon).parameters.keys()
+        if unknown:
+            rule = "keyword arguments of InnerHorizon (metric and mode belong to tune.TuneConfig)"
+            raise TypeError(errors.rule_message("inner_horizon_kwargs", rule, sorted(unknown)))
         if horizon is not None:
             errors.check_instance("horizon", horizon, InnerHorizon, "an InnerHorizon")
             if inner_horizon_kwargs:

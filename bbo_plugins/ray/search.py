@@ -23,11 +23,11 @@ from ray.tune.utils.util import merge_dicts, unflatten_dict
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.bbo_sampler import BBOSampler
-from bbo_plugins.optuna.study.storage import begin_enqueued_trial, suggest
+from bbo_plugins.optuna.study.storage import FIXED_PARAMS, begin_enqueued_trial, suggest
 from bbo_plugins.optuna.terminator import RegretGapTerminator
 from bbo_plugins.ray.tune.conversions import check_objectives, check_points, finite, listed
 from bbo_plugins.ray.tune.recording import OWNER_KEY, owner_of
-from bbo_plugins.ray.tune.restoring import FIXED_PARAMS, RestoringSearch
+from bbo_plugins.ray.tune.restoring import RestoringSearch
 from bbo_plugins.ray.tune.spaces import example_of_domain, flattened, read_space, replayed
 
 if TYPE_CHECKING:
@@ -271,6 +271,10 @@ class BBOSearch(RestoringSearch):
         for index, (point, reward) in enumerate(zip(points, rewards, strict=False)):
             argument = f"points_to_evaluate[{index}]"
             if reward is not None:
+                if len(listed(reward)) != len(wanted):
+                    rule = "a number for each metric"
+                    name = f"evaluated_rewards[{index}]"
+                    raise ValueError(errors.rule_message(name, rule, reward))
                 params, _ = self._params_of(argument, point, exact=True)
                 if is_new or not self._has_result(params, reward):
                     self.add_evaluated_point(params, reward)
@@ -299,9 +303,13 @@ class BBOSearch(RestoringSearch):
         return self._tree.params_of(argument, config, known), self._tree.distributions
 
     def _has_result(self, params: dict[str, Any], reward: float | Sequence[float]) -> bool:
-        complete = self._ot_study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
         values = listed(reward)
-        return any(trial.params == params and trial.values == values for trial in complete)
+        if None in map(finite, values):  # it was added as failed
+            state, stored = TrialState.FAIL, None
+        else:
+            state, stored = TrialState.COMPLETE, values
+        trials = self._ot_study.get_trials(deepcopy=False, states=[state])
+        return any(trial.params == params and trial.values == stored for trial in trials)
 
     # ------------------------------------------------------------------------- suggestions
 

@@ -20,10 +20,9 @@ from ray.tune.stopper import Stopper
 from bbo_plugins import errors
 from bbo_plugins.methods.regret_gap import algorithm as stopping
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
-from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.stopping.completions import CompletedTrials, LearnedSpace
 from bbo_plugins.optuna.study.parameters import is_single
-from bbo_plugins.optuna.study.trials import TrialRow
+from bbo_plugins.optuna.study.trials import Once, TrialRow
 from bbo_plugins.ray.tune.conversions import MODES, STOPPED_EARLY, check_objective, maximized
 from bbo_plugins.ray.tune.conversions import field as field_of
 from bbo_plugins.ray.tune.spaces import example_of_domain, read_space, replayed

@@ -41,6 +41,11 @@ if TYPE_CHECKING:
             ValueError,
             "horizon must be None with n_outer",
         ),
+        (
+            {"horizon": InnerHorizon(n_outer=3), "metric": "loss", "mode": "min"},
+            TypeError,
+            "metric and mode belong to tune.TuneConfig",
+        ),
         ({"loss": "flat"}, ValueError, "loss must be one of"),
         ({"n_inner": 3}, TypeError, "n_inner"),
         ({"time_attr": 3}, TypeError, "time_attr must be a name, but got 3"),

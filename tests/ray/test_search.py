@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import optuna
@@ -31,6 +33,8 @@ from tests.ray.searches import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from optuna.trial import Trial
+
 
 @pytest.mark.parametrize(
     "arguments, error, message",
@@ -52,6 +56,11 @@ if TYPE_CHECKING:
         ({"evaluated_rewards": 1.0}, TypeError, "evaluated_rewards must be a list of numbers"),
         ({"points_to_evaluate": [1]}, TypeError, r"points_to_evaluate\[0\] must be a dict"),
         ({"evaluated_rewards": [1.0]}, ValueError, "as long as points_to_evaluate, which has 0"),
+        (
+            {"points_to_evaluate": [{"x": 1}], "evaluated_rewards": ["0.3"]},
+            TypeError,
+            r"evaluated_rewards\[0\] must be None, a number, or a list .* got '0.3'",
+        ),
     ],
 )
 def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -178,6 +187,42 @@ def test_nested_points_and_their_rewards(tmp_path: Path) -> None:
     assert trials_of(again)[-1].params == {"model": "forest", "model/forest/depth": 3, "rate": 0.5}
     with pytest.raises(ValueError, match=r"points_to_evaluate\[0\]\['model'\] must be one of"):
         make_search(MODELS, points_to_evaluate=[{"model": {"kind": "tree"}}])
+
+
+def test_a_reward_for_each_metric() -> None:
+    """Another number of them is refused by name."""
+    with pytest.raises(
+        ValueError, match=r"evaluated_rewards\[0\] must be a number for each metric"
+    ):
+        make_search(points_to_evaluate=[{"x": 0.5}], evaluated_rewards=[[1.0, 2.0]])
+
+
+def test_a_point_that_has_failed_stays_once(tmp_path: Path) -> None:
+    """Also where a study is continued."""
+    for _ in range(3):
+        search = make_search(
+            storage=stored_in(tmp_path),
+            points_to_evaluate=[{"x": 0.5}],
+            evaluated_rewards=[math.nan],
+        )
+        assert states_of(search) == ["FAIL"]
+
+
+def test_warnings_of_a_define_by_run_function_are_its_users() -> None:
+    """Only Optuna's, of a value out of its range, is left out: that value is refused."""
+
+    def space(trial: Trial) -> None:
+        warnings.warn("mine", UserWarning, stacklevel=2)
+        trial.suggest_float("x", 0.0, 1.0)
+
+    search = BBOSearch(space, metric="loss", mode="min")
+    with pytest.warns(UserWarning, match="mine"):
+        search.add_evaluated_point({"x": 0.5}, 1.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(ValueError, match="'x'"):
+            search.add_evaluated_point({"x": 2.0}, 1.0)
+    assert [str(warning.message) for warning in caught] == ["mine"]
 
 
 def test_hyperband_for_bohb_is_refused_by_name() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -76,7 +77,7 @@ def check_points(points: object, rewards: object) -> None:
     """Check that points and their rewards are lists, as many of one as of the other.
 
     Raises:
-        TypeError: One is no list, or a point is no dict.
+        TypeError: One is no list, a point is no dict, or a reward is no number.
         ValueError: There are not as many rewards as points.
     """
     if points is not None and not isinstance(points, list | tuple):
@@ -90,6 +91,11 @@ def check_points(points: object, rewards: object) -> None:
     if len(rewards) != len(points or ()):
         rule = f"as long as points_to_evaluate, which has {len(points or ())} entries"
         raise ValueError(errors.rule_message("evaluated_rewards", rule, rewards))
+    for index, reward in enumerate(rewards):
+        values = listed(reward)
+        if any(isinstance(v, bool) or not isinstance(v, numbers.Real) for v in values):
+            rule = "None, a number, or a list with one for each metric"
+            raise TypeError(errors.rule_message(f"evaluated_rewards[{index}]", rule, reward))
 
 
 def field(result: Mapping[str, Any], path: str) -> Any:

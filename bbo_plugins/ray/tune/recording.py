@@ -37,7 +37,6 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from ray.tune.result import TRAINING_ITERATION
 from ray.tune.search.optuna import OptunaSearch
 
-from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.study.continuations import (
     CONTINUED_FROM,
     STEPS,
@@ -47,7 +46,7 @@ from bbo_plugins.optuna.study.continuations import (
     steps_taken,
 )
 from bbo_plugins.optuna.study.storage import as_stored, begin_trial, set_intermediate_value
-from bbo_plugins.optuna.study.trials import mark_never_ran, signs_of
+from bbo_plugins.optuna.study.trials import Once, mark_never_ran, signs_of
 from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite, listed, reported
 from bbo_plugins.ray.tune.spaces import flattened
 

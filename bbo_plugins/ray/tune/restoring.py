@@ -32,7 +32,7 @@ from ray.tune.experiment import Trial as RayTrial
 from ray.tune.utils.util import flatten_dict
 
 from bbo_plugins.optuna.study.continuations import continued_from
-from bbo_plugins.optuna.study.storage import as_stored
+from bbo_plugins.optuna.study.storage import FIXED_PARAMS, as_stored
 from bbo_plugins.ray.tune.recording import NOT_COUNTED, RecordingSearch
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
 _logger = logging.getLogger(__name__)
-
-FIXED_PARAMS = "fixed_params"  # Optuna's system attribute of a trial whose parameters are given
 
 
 class RestoringSearch(RecordingSearch):

@@ -307,7 +307,8 @@ def replayed(
     """
     trial = FixedTrial(flattened(config, ()))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a value out of range is refused below
+        # It is refused below.
+        warnings.filterwarnings("ignore", "The value .* is out of the range", UserWarning)
         function(trial)
     for name, value in trial.params.items():
         if not is_value_of(dimension_of(trial.distributions[name]), value):
