@@ -33,7 +33,6 @@ import numpy as np
 
 from bbo_plugins.acquisition.ascent import ascend
 from bbo_plugins.acquisition.candidates import around_anchors, shifted_sobol, toward
-from bbo_plugins.space import CLOSE, SearchSpace
 from bbo_plugins.space.search_space import keys_of, rounded
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 _MAX_ENUMERATED = 1024  # finite spaces up to this size are searched exhaustively
@@ -64,6 +64,7 @@ _N_SUCCESSES, _N_FAILURES = 2, 5  # in a row, before the length doubles or halve
 _ROUNDING = 1e-9
 _LEAST_RISE = 1e-3  # of the best value's distance from the median, to be an improvement
 
+CLOSE: Final = 0.05  # distance in the unit cube below which concurrent trials are too close
 # Kept from a point to avoid, of its distance to the nearest evaluated one, by whether there is
 # noise: without it, points close to one another tell the slope.
 _KEPT = {False: 0.1, True: 0.5}

@@ -281,12 +281,18 @@ def combine(objectives: Sequence[Observations], rng: np.random.Generator) -> Obs
     shortfall = scale * (front.max(axis=0) - Z)
     largest = shortfall.max(axis=1)
     y = -largest - _AUGMENTATION * shortfall.sum(axis=1)
-    known = [one.noise_variance for one in objectives if one.noise_variance is not None]
-    noise = None
-    if known:
+    noise, variances = None, [one.noise_variance for one in objectives]
+    if any(known is not None for known in variances):
+        unknown = np.full(len(y), np.nan)
         slopes = scale * (_AUGMENTATION + (shortfall == largest[:, None]))
         slopes *= np.column_stack([transform.derivative(one.y) for transform, one in of_objective])
-        noise = np.sum([*map(transformed_noise, known, slopes.T)], axis=0)
+        noise = np.sum(
+            [
+                transformed_noise(unknown if known is None else known, slope)
+                for known, slope in zip(variances, slopes.T, strict=True)
+            ],
+            axis=0,
+        )
     agreed = [one.repeats_agreed for one in objectives if one.repeats_agreed is not None]
     repeats_agreed = all(agreed) if agreed else None
     return replace(objectives[0], y=y, noise_variance=noise, repeats_agreed=repeats_agreed)

@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bbo_plugins.acquisition.hypervolume import n_dominating
 from bbo_plugins.errors import UNUSABLE
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.fit import fit_map
@@ -75,9 +76,7 @@ def outliers_of(space: SearchSpace, X: FloatArray, Y: FloatArray) -> NDArray[np.
     for y in Y.T:
         with suppress(*UNUSABLE):
             of_each.append(_most_probable(X, OutputTransform.fit(y).forward(y), features))
-    others, own = Y[None, :], Y[:, None]
-    dominates = np.all(others >= own, axis=2) & np.any(others > own, axis=2)
-    is_dominated = np.any(dominates, axis=1)
+    is_dominated = n_dominating(Y) > 0
     of_each = [one & is_dominated for one in of_each]
     found = np.zeros(len(Y), dtype=np.bool_)
     for one in sorted(of_each, key=np.count_nonzero):

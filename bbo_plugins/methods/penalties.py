@@ -118,8 +118,10 @@ def _between(low: float, high: float) -> float:
 
 
 def _spread(values: FloatArray) -> float:
-    """Return the standard deviation."""
-    return _root_mean_square(values - values.mean())
+    """Return the standard deviation, also of values whose sum would overflow."""
+    largest = float(np.abs(values).max()) or 1.0
+    scaled = values / largest
+    return largest * _root_mean_square(scaled - scaled.mean())
 
 
 def _root_mean_square(values: FloatArray) -> float:

@@ -33,6 +33,6 @@ Shapes: X (n, d) points, x (d,) one point, u any shape (coordinates of one dimen
 
 from bbo_plugins.space.conditions import Condition, Split
 from bbo_plugins.space.dimension import Dimension
-from bbo_plugins.space.search_space import CLOSE, SearchSpace
+from bbo_plugins.space.search_space import SearchSpace
 
-__all__ = ["CLOSE", "Condition", "Dimension", "SearchSpace", "Split"]
+__all__ = ["Condition", "Dimension", "SearchSpace", "Split"]

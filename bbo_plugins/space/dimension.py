@@ -176,7 +176,6 @@ class Dimension:
                 half_gap = Fraction(math.ulp(self.high)) / 2
                 steps += low + (steps + 1) * step < Fraction(self.high) + half_gap
             few = steps < _MAX_LEVELS
-            self._set(_steps=steps)
             self._set(high=self._value_of_level(steps))
         self._set(_steps=steps, n_levels=steps + 1 if few else None)
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _MAX_ENUMERATED = 10**6
 _N_AVERAGED = 256
 _MATCH_DECIMALS = 10  # coordinates that agree to this many digits are the same point
-CLOSE = 0.05  # distance in the unit cube below which concurrent trials are too close together
 
 
 class SearchSpace:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from bbo_plugins.acquisition import maximize as module
 from bbo_plugins.acquisition.functions import AcquisitionName, ConstrainedAcquisition
 from bbo_plugins.acquisition.maximize import (
+    CLOSE,
     Exclusions,
     TrustRegion,
     clearance_of,
@@ -21,7 +22,7 @@ from bbo_plugins.acquisition.maximize import (
     maximize_in_region,
 )
 from bbo_plugins.gp.posterior import GaussianProcess
-from bbo_plugins.space import CLOSE, Dimension, SearchSpace, Split
+from bbo_plugins.space import Dimension, SearchSpace, Split
 from tests.oracles.problems import mixed_space, random_process, unit_box
 from tests.oracles.search import Hill, multi_start_maximum
 

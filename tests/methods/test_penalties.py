@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -121,3 +122,13 @@ def test_values_that_are_shared_stay_together() -> None:
     cutoff = cutoff_of(SPACE, X, y)
     assert y.min() < cutoff < y.max()
     assert cutoff not in y
+
+
+def test_values_near_the_largest_float_are_no_error() -> None:
+    """Sums of them would overflow, which a program may have made an error."""
+    X, _, _ = _values(2)
+    y = np.sign(X[:, 0] - 0.5) * np.linspace(1e307, 1e308, len(X))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cutoff = cutoff_of(SPACE, X, y)
+    assert cutoff == -math.inf or cutoff in {*y}

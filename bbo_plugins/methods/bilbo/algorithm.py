@@ -18,6 +18,7 @@ import numpy as np
 
 from bbo_plugins import errors
 from bbo_plugins.acquisition.candidates import shifted_sobol
+from bbo_plugins.acquisition.maximize import CLOSE
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.methods.bilbo.model import (
     BilevelModel,
@@ -29,7 +30,6 @@ from bbo_plugins.methods.bilbo.search import anchors_of, best_pair, best_respons
 from bbo_plugins.methods.bilbo.solution import TOLERANCE, solve, verification
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets, smallest_bound
 from bbo_plugins.methods.observations import Suggestion
-from bbo_plugins.space import CLOSE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

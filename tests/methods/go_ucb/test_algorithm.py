@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from bbo_plugins.acquisition.functions import ConstrainedAcquisition, ConstraintModel
-from bbo_plugins.acquisition.maximize import clearance_of, maximize_in_region
+from bbo_plugins.acquisition.maximize import CLOSE, clearance_of, maximize_in_region
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods.go_ucb.algorithm import GOUCBOptions, _fit, suggest, upper_bound
 from bbo_plugins.methods.go_ucb.surrogate import NetworkPosterior, NetworkSurrogate, WarmNetwork
-from bbo_plugins.space import CLOSE, Dimension, SearchSpace
+from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles import normal
 from tests.oracles.differences import numeric_gradients
 from tests.oracles.problems import mixed_space, observe, random_points, unit_box
