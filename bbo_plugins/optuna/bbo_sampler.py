@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
     from bbo_plugins.methods.observations import Suggestion, TrialHistory
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
-    from bbo_plugins.optuna.study.trials import NoiseFunction
+    from bbo_plugins.optuna.study.trials import NoiseFunction, Once
     from bbo_plugins.space import SearchSpace
 
 _logger = logging.getLogger(__name__)
@@ -203,8 +203,8 @@ class BBOSampler(ModelSampler):
         options = GOUCBOptions(n_startup=self._n_startup_trials, deterministic=self._deterministic)
         return suggest_by_network(snapshot, options, rng)
 
-    def _log_snapshot(self, snapshot: Snapshot, told: set[object]) -> None:
-        super()._log_snapshot(snapshot, told)
+    def _log_snapshot(self, snapshot: Snapshot, once: Once) -> None:
+        super()._log_snapshot(snapshot, once)
         number = snapshot.configuration
         n_suggested = number - snapshot.past.first_suggested(number)
         if n_suggested == 0 or n_suggested % _LOG_EVERY or len(snapshot.objectives) > 1:

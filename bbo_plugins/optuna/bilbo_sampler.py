@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.study import Study
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _N_INITIAL = 3  # space-filling queries of each function
+_INFEASIBLE = (
+    "as of trial {} the problem looks infeasible: no point satisfies all constraints, with "
+    "confidence. Further trials look for what would refute that."
+)
 _WITHOUT_MODEL = ("start", "fallback")  # reasons of queries that no model has made
 
 # What is no solution, by whether a trial observes all functions.
@@ -230,13 +235,8 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             coupled=trials.coupled,
             warm_starts=trials.warm_starts,
         )
-        if query.infeasible and self._once.first_time("infeasible"):
-            _logger.warning(
-                "%s: as of trial %d the problem looks infeasible: no point satisfies all "
-                "constraints, with confidence. Further trials look for what would refute that.",
-                self,
-                trials.number,
-            )
+        if query.infeasible:
+            query = replace(query, notes=(*query.notes, _INFEASIBLE.format(trials.number)))
         return noting_unreadable(query, trials.warm_starts)
 
     def _params_of(self, snapshot: BilevelTrials, suggestion: Query) -> dict[str, Any]:
@@ -283,7 +283,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution
     ) -> None:
         has_changed = self._modeled_distributions(study).get(name, distribution) != distribution
-        if has_changed and self._once.first_time("range", name):
+        if has_changed and self._readers.of(study).once.first_time("range", name):
             _logger.warning(
                 "Parameter %r of trial %d is sampled by a uniform draw, not by the models of %s: "
                 "its range has changed. They take the new one from the next complete trial on.",
@@ -302,9 +302,9 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
                 or there is one that does not belong.
         """
         del values
-        coupled = self._roles.is_coupled(study)
+        coupled, once = self._roles.is_coupled(study), self._readers.of(study).once
         # The only end of `optimize` that a sampler can see: study.stop() while a trial ran.
-        if is_stopped(study, in_optimize=True) and self._once.first_time("end", study.study_name):
+        if is_stopped(study, in_optimize=True) and once.first_time("end"):
             _logger.info(
                 "%s: the study is stopped. Its result is sampler.solution(study), not %s.",
                 self,
@@ -313,7 +313,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         if state is TrialState.FAIL:
             everything = "all functions" if coupled else "not chosen yet"
             asked = trial.params.get(self._roles.query_param, everything)
-            if self._once.first_time("failed", asked):
+            if once.first_time("failed", asked):
                 _logger.warning(
                     "%s: trial %d failed or returned NaN for the query %r; there is nothing to "
                     "learn from it.",
@@ -328,7 +328,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         self._roles.check(trial.distributions, coupled=coupled)
         known = names_in_complete(self._readers.of(study).read(study).rows)
         empty = self._roles.empty_level({*known, *trial.distributions})
-        if empty and self._once.first_time("empty", empty):
+        if empty and once.first_time("empty", empty):
             _logger.warning(
                 "%s: no trial has had a parameter of %s by now. All parameters are drawn at random "
                 "until one has.",
@@ -353,7 +353,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             ValueError: A function has no observation yet, or the study does not fit.
         """
         errors.check_instance("study", study, Study, "an Optuna study")
-        return BilevelPosterior.fit(study, self._roles, self._options, self._draw_seed)
+        return BilevelPosterior.fit(study, self._roles, self._options, self._seed)
 
     @one_blas_thread()
     def solution(self, study: Study) -> BilevelSolution:

@@ -9,8 +9,7 @@ not through it, and to the handlers of the root logger after
 from __future__ import annotations
 
 import logging
-import threading
-from typing import Any, Final
+from typing import Final
 
 import optuna
 
@@ -40,31 +39,3 @@ def follow_optuna() -> None:
     logger.addHandler(_ToOptuna())
     logger.setLevel(logging.DEBUG)  # Optuna's verbosity decides
     logger.propagate = False
-
-
-class Once:
-    """A set that answers, safely among threads, whether something happens for the first time.
-
-    A deep copy or a pickle starts with nothing seen.
-    """
-
-    def __init__(self) -> None:
-        """Start with nothing seen."""
-        self._lock = threading.Lock()
-        self._seen: set[Any] = set()
-
-    def __reduce__(self) -> tuple[type[Once], tuple[()]]:
-        """Leave everything out."""
-        return Once, ()
-
-    def first_time(self, *key: Any) -> bool:
-        """Return True the first time it is called with these arguments, False ever after."""
-        with self._lock:
-            first = key not in self._seen
-            self._seen.add(key)
-            return first
-
-    def __contains__(self, key: tuple[Any, ...]) -> bool:
-        """Return whether this has happened."""
-        with self._lock:
-            return key in self._seen

@@ -334,3 +334,14 @@ def test_the_horizon_tells_the_noise() -> None:
     study.optimize(box, n_trials=1)
     assert sampler._noise_func is not None
     assert sampler._noise_func(study.trials[0]) == pytest.approx(0.25 / horizon.n_inner)
+
+
+def test_a_program_may_make_floating_point_errors_exceptions() -> None:
+    """The models look for overflow themselves, and let small numbers underflow."""
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=5, seed=0))
+    with np.errstate(all="raise"):
+        study.optimize(
+            lambda trial: sum(trial.suggest_float(f"x{i}", 0.0, 1.0) ** 2 for i in range(20)),
+            n_trials=20,
+        )
+    assert len(study.trials) == 20

@@ -330,3 +330,13 @@ def test_infeasibility_is_declared_in_log_and_storage(caplog: pytest.LogCaptureF
     assert declared[-1]
     assert sum("looks infeasible" in record.message for record in caplog.records) == 1
     assert not sampler.solution(study).feasible
+
+
+def test_the_solution_does_not_depend_on_reseeding() -> None:
+    """Optuna reseeds a sampler for n_jobs > 1; only what is drawn for trials may change by that."""
+    sampler = sampler_of()
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(decoupled(sampler), n_trials=16)
+    before = sampler.solution(study)
+    sampler.reseed_rng()
+    assert sampler.solution(study) == before

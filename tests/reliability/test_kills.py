@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
 _N_WORKERS = 3
-_MAX_PENDING = 64
+_MAX_PENDING = 512
 KINDS = ("sqlite", "journal")
 _FEW, _MANY = 3, 20
 QUICK_CASES = {("uhe", "sqlite"), ("go-ucb", "journal")}

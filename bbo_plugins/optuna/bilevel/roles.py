@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from bbo_plugins import errors
-from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
+from bbo_plugins.optuna.study.storage import CONSTRAINTS_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -34,15 +34,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
+from bbo_plugins.acquisition.maximize import CLOSE
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
-from bbo_plugins.methods.observations import LATEST_FAILED
+from bbo_plugins.methods.observations import LATEST_FAILED, finite
 from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, notes_of
 from bbo_plugins.optuna.study.parameters import conditions_among
 from bbo_plugins.optuna.study.points import added
-from bbo_plugins.optuna.study.storage import is_finite, of_version
-from bbo_plugins.optuna.study.trials import CONSTRAINTS_KEY
-from bbo_plugins.space import CLOSE, SearchSpace
+from bbo_plugins.optuna.study.storage import CONSTRAINTS_KEY, is_finite, of_version
+from bbo_plugins.space import SearchSpace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -227,12 +227,13 @@ class _Reader:
         for name in self.roles.functions:
             values = [self._value(row, name) for row in known]
             column = np.array(values, dtype=np.float64)
-            has_value = ~np.isnan(column)
-            y, n_clipped = _finite(column[has_value])
-            n_infinite += n_clipped
+            is_infinite = np.isinf(column)
+            n_infinite += int(is_infinite.sum())
+            is_usable = ~np.isnan(column) & np.isfinite(column).any()
+            y = column[is_usable]
             data[name] = FunctionData(
-                X=X[has_value][: len(y), self.columns],
-                y=y,
+                X=X[is_usable][:, self.columns],
+                y=finite(y) if is_infinite.any() else y,
                 pending=pending[self._asks_for(pending, name)][:, self.columns],
                 failed=failed[self._asks_for(failed, name)][:, self.columns],
                 failed_order=np.flatnonzero(self._asks_for(failed, name)),
@@ -255,14 +256,6 @@ class _Reader:
             return -row.constraints.get(name, math.nan)
         index = 1 if self.coupled and name == roles.lower else 0
         return roles.sign(name) * float(row.trial.values[index])
-
-
-def _finite(y: FloatArray) -> tuple[FloatArray, int]:
-    """Return ``y`` with infinite values as the largest or smallest finite one; none without one."""
-    finite = np.isfinite(y)
-    if not finite.any():
-        return y[:0], len(y)
-    return np.clip(y, y[finite].min(), y[finite].max()), int((~finite).sum())
 
 
 def _warm_starts(latest: Sequence[TrialRow], n_functions: int) -> tuple[WarmStart | None, ...]:

@@ -33,7 +33,6 @@ from optuna.trial import FrozenTrial, TrialState
 from bbo_plugins import errors
 from bbo_plugins.acquisition.maximize import clearance_of
 from bbo_plugins.methods.observations import Suggestion
-from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.sampling.branches import has_choice_without_value, visiting
 from bbo_plugins.optuna.sampling.design import SEQUENCE_LENGTH, design_point
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
 
     from bbo_plugins.methods.go_ucb import GOUCBOptions
     from bbo_plugins.methods.gp_bo import Options
-    from bbo_plugins.optuna.study.trials import NoiseFunction
+    from bbo_plugins.optuna.study.trials import NoiseFunction, Once
 
 _logger = logging.getLogger(__name__)
 _UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
@@ -96,7 +95,6 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         self._seed = _fresh_entropy() if seed is None else errors.check_int("seed", seed, minimum=0)
         self._draw_seed = self._seed  # of all but the start-up's design; reseed_rng changes it
         self._readers = PerStudy(make_reader)
-        self._once = Once()
 
     @abstractmethod
     def _check_study(self, study: Study) -> None:
@@ -218,9 +216,11 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         if len(fixed_params(trial, search_space)) == len(search_space):
             return {}
         # One suggestion at a time: the next thread is to know where this trial will be.
-        with self._readers.of(study).suggesting:
+        # NumPy's defaults, whatever the program has set: overflow is looked for afterwards.
+        numpy_defaults = np.errstate(divide="warn", over="warn", invalid="warn", under="ignore")
+        with self._readers.of(study).suggesting, numpy_defaults:
             snapshot = self._read(study, trial, search_space)
-            self._log_snapshot(snapshot, self._readers.of(study).told)
+            self._log_snapshot(snapshot, self._readers.of(study).once)
             if self._is_left_to_independent(snapshot):
                 return {}
             params = self._suggest_and_store(study, trial, snapshot)
@@ -238,10 +238,10 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
             else:  # workers in step come to the same points again and again
                 _logger.debug("%s: trial %d makes way for others.", self, trial.number)
                 suggestion = self._suggest_by_design(snapshot, rng)
-            self._log_notes(suggestion.notes)
-            reader = self._readers.of(study)
+            once = self._readers.of(study).once
+            self._log_notes(suggestion.notes, once)
             announcement = self._announcement(snapshot, suggestion)
-            if announcement and _is_news("announcement", reader.told):
+            if announcement and once.first_time("announcement"):
                 _logger.info("%s: %s", self, announcement)
             params = self._params_of(snapshot, suggestion)
             proposal = Proposal.of(
@@ -293,17 +293,16 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
             return fallback.sample_independent(study, trial, param_name, param_distribution)
         return dimension_of(param_distribution).decode(float(rng.random()))
 
-    def _log_snapshot(self, snapshot: SnapshotT, told: set[object]) -> None:
-        """Say what the trials tell, but of this study nothing that has been told."""
-        del told
+    def _log_snapshot(self, snapshot: SnapshotT, once: Once) -> None:
+        """Say what the trials tell, each thing once in this study."""
         for kind, note in snapshot.notes.items():
-            if self._once.first_time(kind):
+            if once.first_time(kind):
                 _logger.warning("%s: %s", self, note)
 
-    def _log_notes(self, notes: Sequence[str]) -> None:
+    def _log_notes(self, notes: Sequence[str], once: Once) -> None:
         for note in notes:
             kind = _NUMBER.sub("#", note)  # the same note with other figures is the same kind
-            if self._once.first_time("note", kind):
+            if once.first_time("note", kind):
                 _logger.warning("%s: %s", self, note)
 
 
@@ -455,29 +454,30 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         is_met = space.distances(suggestion.x[None, :], appeared) <= clearance
         return now if is_met.any() else None
 
-    def _log_snapshot(self, snapshot: Snapshot, told: set[object]) -> None:
-        super()._log_snapshot(snapshot, told)
+    def _log_snapshot(self, snapshot: Snapshot, once: Once) -> None:
+        super()._log_snapshot(snapshot, once)
         for name, w in snapshot.warps.items():
-            if _is_news(("warp", name), told):
+            if once.first_time("warp", name):
                 _logger.info(
                     "%s: changes gather at the %s end of %r, so the models see it stretched.",
                     self,
                     "low" if w > 0.0 else "high",
                     name,
                 )
-        if math.isfinite(snapshot.cutoff) and _is_news("cutoff", told):
+        if math.isfinite(snapshot.cutoff) and once.first_time("cutoff"):
             _logger.info(
                 "%s: the worst values count as failures, as the others are predicted better "
                 "without them.",
                 self,
             )
-        for number in sorted(snapshot.outliers):
-            if _is_news(("outlier", number), told):
-                _logger.info(
-                    "%s: trial %d is far worse than the others suggest, so its value is left out.",
-                    self,
-                    number,
-                )
+        left_out = [n for n in sorted(snapshot.outliers) if once.first_time("outlier", n)]
+        if left_out:
+            _logger.info(
+                "%s: left out of the models are values far worse than the others suggest, of "
+                "trials %s.",
+                self,
+                ", ".join(map(str, left_out)),
+            )
 
     def _announcement(self, snapshot: Snapshot, suggestion: Suggestion) -> str:
         del suggestion
@@ -511,11 +511,11 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
     def _warn_if_uncovered(
         self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution
     ) -> None:
-        if not self._warn_independent_sampling or ("uncovered", name) in self._once:
+        reader = self._readers.of(study)
+        if not self._warn_independent_sampling or ("uncovered", name) in reader.once:
             return
         if is_single(distribution):  # nothing for a model to suggest
             return
-        reader = self._readers.of(study)
         known = reader.distributions(study).get(name)
         had = (row.trial.distributions.get(name) for row in reader.read(study).observed)
         if known == distribution or not any(had):  # the next model knows of it
@@ -525,7 +525,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         n_failed = sum(row.failed for row in trials.configurations)
         if n_observed == 0 or n_observed + n_failed < self._n_startup_trials:
             return
-        if self._once.first_time("uncovered", name):
+        if reader.once.first_time("uncovered", name):
             _logger.warning(
                 "Parameter %r of trial %d is sampled by %s, not by the model of %s: %s. Pass "
                 "warn_independent_sampling=False to %s to silence this warning.",
@@ -545,13 +545,6 @@ def _why_uncovered(known: BaseDistribution | None, distribution: BaseDistributio
     if is_modeled(distribution):
         return "trials disagree about its type"
     return f"the range of {distribution!r} overflows"
-
-
-def _is_news(what: object, told: set[object]) -> bool:
-    """Return whether something has not been told, and note that it has been now."""
-    is_news = what not in told
-    told.add(what)
-    return is_news
 
 
 def _lack_direction(snapshot: Snapshot) -> bool:

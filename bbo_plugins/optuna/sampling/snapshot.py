@@ -65,6 +65,7 @@ from bbo_plugins.optuna.study.trials import (
     MAX_CONSTRAINTS,
     OTHERS,
     NoiseFunction,
+    Once,
     StudyTrials,
     TrialReader,
     TrialRow,
@@ -176,7 +177,7 @@ class StudyReader:
 
     Attributes:
         suggesting: Held while a suggestion is made, from reading the trials to storing it.
-        told: What the log has said of this study once for all, while ``suggesting`` is held.
+        once: What the log has said of this study.
     """
 
     def __init__(
@@ -187,7 +188,7 @@ class StudyReader:
     ) -> None:
         """Start with nothing read."""
         self.suggesting = threading.Lock()
-        self.told: set[object] = set()
+        self.once = Once()
         self._knows_noise = noise_func is not None
         self._lock = threading.RLock()
         self._trials = TrialReader(noise_func)

@@ -16,6 +16,7 @@ from optuna.trial import BaseTrial, FixedTrial, FrozenTrial, Trial
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.study.storage import (
+    CV_SCORES_KEY,
     decoded,
     is_finite,
     joined_chunks,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _PREFIX = "bbo_plugins:cv_scores:"
-_OPTUNA_KEY = "terminator:cv_scores"
 _VERSION = 1
 _MAX_SCORES = 4_096
 _RULE = f"two to {_MAX_SCORES} finite numbers"
@@ -64,7 +64,7 @@ def report_cross_validation_scores(trial: BaseTrial, scores: Iterable[float]) ->
 def scores_of(attributes: Mapping[str, Any]) -> tuple[float, ...]:
     """Return the scores in a trial's system attributes, empty if there are none to be read."""
     if f"{_PREFIX}0" not in attributes:
-        return _usable(attributes.get(_OPTUNA_KEY))
+        return _usable(attributes.get(CV_SCORES_KEY))
     content = of_version(decoded(joined_chunks(_PREFIX, attributes)), _VERSION)
     return _usable(content.get("scores")) if content else ()
 

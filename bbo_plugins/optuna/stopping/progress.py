@@ -11,7 +11,6 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.stopping.completions import (
     CompletedTrials,
     Completion,
@@ -31,7 +30,7 @@ from bbo_plugins.optuna.stopping.records import (
     stored_warm_start,
 )
 from bbo_plugins.optuna.study.storage import study_attributes
-from bbo_plugins.optuna.study.trials import TrialReader, finished_at, signs_of
+from bbo_plugins.optuna.study.trials import Once, TrialReader, finished_at, signs_of
 
 if TYPE_CHECKING:
     from optuna.study import Study

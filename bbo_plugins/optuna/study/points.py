@@ -16,6 +16,7 @@ from bbo_plugins.optuna.study.parameters import (
     is_value_of,
     space_of,
 )
+from bbo_plugins.optuna.study.storage import enqueued_params
 from bbo_plugins.optuna.study.trials import running_trials
 from bbo_plugins.space.search_space import keys_of
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space import Condition, SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-_MAX_PENDING = 64  # only so many running trials, the latest ones: older ones are probably dead
+_MAX_PENDING = 512  # running trials, the latest ones: their covariance is factorized
 
 
 class PlacedTrials:
@@ -233,8 +234,7 @@ def fixed_params(
     Those are the ones that ``enqueue_trial`` fixed, and those that a trial has from the start: one
     that repeats a trial whose worker died has what was suggested before.
     """
-    enqueued = trial.system_attrs.get("fixed_params")
-    fixed = {**(enqueued if isinstance(enqueued, dict) else {}), **trial.params}
+    fixed = {**enqueued_params(trial), **trial.params}
     return {name: fixed[name] for name in distributions if name in fixed}
 
 

@@ -1,8 +1,9 @@
 """Optuna's storage: all that is not public of Optuna, and what is kept in attributes.
 
-No other file knows private names of Optuna's studies and trials, so a release that renames one
-changes this file only. What they are needed for has no public name: system attributes, a trial as
-it is now, a trial that has its attributes from the start, and whether a study is being stopped.
+No other file knows private names of Optuna's studies and trials, or the names of its system
+attributes, so a release that renames one changes this file only. They are needed for what has no
+public name: system attributes, a trial as it is now, a trial that has its attributes from the
+start, and whether a study is being stopped.
 
 What samplers and terminators store in attributes of a trial or a study is JSON, cut into chunks. A
 storage is shared and may hold anything under a name, so reading never raises, and reads no more
@@ -48,6 +49,11 @@ if TYPE_CHECKING:
 PREFIX = "bbo_plugins:proposal:"
 ARMS = ("random", "model")  # in the order of the bandit's arms
 _VERSION = 1
+# Optuna's own system attributes, which it does not document.
+CONSTRAINTS_KEY = "constraints"  # a list here, or one value per "constraints:<name>"
+FIXED_PARAMS = "fixed_params"  # parameters that enqueue_trial gave the trial
+RETRY_HISTORY = "retry_history"  # numbers of the failed trials that the trial repeats
+CV_SCORES_KEY = "terminator:cv_scores"
 _MAX_CACHED = 128  # texts that were read lately: those of running trials are read again and again
 _MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
 MAX_CHUNKS = 256
@@ -66,6 +72,12 @@ def all_trials(study: Study) -> list[FrozenTrial]:
 def as_stored(study: Study, trial: Trial | FrozenTrial) -> FrozenTrial:
     """Return a trial as it is now."""
     return study._storage.get_trial(trial._trial_id)
+
+
+def enqueued_params(trial: FrozenTrial) -> dict[str, Any]:
+    """Return the parameters that ``enqueue_trial`` gave a trial."""
+    params = trial.system_attrs.get(FIXED_PARAMS)
+    return params if isinstance(params, dict) else {}
 
 
 def study_attributes(study: Study) -> dict[str, Any]:

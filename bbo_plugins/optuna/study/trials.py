@@ -34,10 +34,11 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.methods.learning_curves import LearningCurve
-from bbo_plugins.optuna.messages import Once
 from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, first_trials, index_of
 from bbo_plugins.optuna.study.parameters import ParameterLearner, Parameters, is_in_range
 from bbo_plugins.optuna.study.storage import (
+    CONSTRAINTS_KEY,
+    RETRY_HISTORY,
     Proposal,
     all_trials,
     identity,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 _logger = logging.getLogger(__name__)
-CONSTRAINTS_KEY = "constraints"  # Optuna's: a list here, or one value per "constraints:<name>"
 # Each constraint has a model of its own, and a storage may hold any number of them.
 MAX_CONSTRAINTS = 64
 OTHERS = "(others)"  # name of the last of so many, which stands for all those reported less often
@@ -177,7 +177,7 @@ class TrialRow:
     @property
     def is_retry(self) -> bool:
         """Whether it repeats a failed trial; its proposal is that one's, which counts already."""
-        return "retry_history" in self.trial.system_attrs
+        return RETRY_HISTORY in self.trial.system_attrs
 
     @property
     def n_beside(self) -> int:
@@ -369,6 +369,34 @@ class TrialReader:
             self._finished[row.number] = row
             self._parameters.add(trial)
         return row
+
+
+class Once:
+    """A set that answers, safely among threads, whether something happens for the first time.
+
+    A deep copy or a pickle starts with nothing seen.
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing seen."""
+        self._lock = threading.Lock()
+        self._seen: set[Any] = set()
+
+    def __reduce__(self) -> tuple[type[Once], tuple[()]]:
+        """Leave everything out."""
+        return Once, ()
+
+    def first_time(self, *key: Any) -> bool:
+        """Return True the first time it is called with these arguments, False ever after."""
+        with self._lock:
+            first = key not in self._seen
+            self._seen.add(key)
+            return first
+
+    def __contains__(self, key: tuple[Any, ...]) -> bool:
+        """Return whether this has happened."""
+        with self._lock:
+            return key in self._seen
 
 
 class PerStudy(Generic[_Reader]):

@@ -26,7 +26,7 @@ from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, 
 from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
 from bbo_plugins.optuna.sampling.base import ModelSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
-from bbo_plugins.optuna.study.storage import Proposal, inner_sampler
+from bbo_plugins.optuna.study.storage import Proposal, enqueued_params, inner_sampler
 from bbo_plugins.optuna.study.trials import TrialRow, are_feasible, check_one_objective, signs_of
 from bbo_plugins.visualization._data.panels import QUANTILE
 
@@ -95,7 +95,7 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
         proposal = Proposal.from_attributes(trial.system_attrs)
         if proposal is None or TrialRow.read(trial).is_retry:
             continue
-        if proposal.params.keys() <= trial.system_attrs.get("fixed_params", {}).keys():
+        if proposal.params.keys() <= enqueued_params(trial).keys():
             continue
         names = proposal.names
         fit = proposal.fits[0] if proposal.fits else None

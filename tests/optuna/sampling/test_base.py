@@ -18,6 +18,7 @@ from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
 from bbo_plugins.optuna.study.storage import Proposal
+from bbo_plugins.optuna.study.trials import Once
 from tests.optuna.studies import BOX, MIXED, points, quadratic, started, warnings_in
 
 if TYPE_CHECKING:
@@ -289,9 +290,9 @@ def test_start_up_goes_on_while_all_values_are_the_same(
 
 def test_notes_of_the_model_are_logged_once_per_kind(caplog: pytest.LogCaptureFixture) -> None:
     """A fallback is told at WARNING, and again only if it is of another kind."""
-    sampler = UHEBOSampler(seed=0)
+    sampler, once = UHEBOSampler(seed=0), Once()
     for note in ("fit failed after 3 steps", "fit failed after 14 steps", "no fit at 1e-3"):
-        sampler._log_notes([note])
+        sampler._log_notes([note], once)
     assert warnings_in(caplog) == [
         "UHEBOSampler: fit failed after 3 steps",
         "UHEBOSampler: no fit at 1e-3",
@@ -310,3 +311,17 @@ def test_import_is_light() -> None:
     loaded = set(run.stdout.split())
     assert "bbo_plugins.optuna.uhe_bo_sampler" in loaded
     assert not loaded & {"scipy", "sqlalchemy", "pandas", "torch"}
+
+
+def test_each_study_of_a_sampler_has_its_own_messages(caplog: pytest.LogCaptureFixture) -> None:
+    """What was said of one is said of the next, too, and once of each."""
+    sampler = BBOSampler(n_startup_trials=3, seed=0)
+    for _ in range(2):
+        caplog.clear()
+        study = optuna.create_study(sampler=sampler)
+        with caplog.at_level(logging.WARNING, "bbo_plugins"):
+            study.optimize(
+                lambda trial: math.inf if trial.number == 1 else trial.suggest_float("x", 0.0, 1.0),
+                n_trials=6,
+            )
+        assert sum("1 infinite value" in record.message for record in caplog.records) == 1

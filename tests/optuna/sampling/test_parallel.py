@@ -139,3 +139,10 @@ def test_hyperband_works() -> None:
     study.optimize(objective, n_trials=15)
     assert all(trial.state.is_finished() for trial in study.trials)
     assert any(trial.state == TrialState.COMPLETE for trial in study.trials)
+
+
+def test_more_than_a_hundred_trials_at_once_are_different() -> None:
+    """A cluster asks for all its trials before the first one ends."""
+    study = started(BBOSampler(n_startup_trials=4, seed=4), n=8)
+    asked = points([study.ask(BOX) for _ in range(110)])
+    assert len(np.unique(asked, axis=0)) == 110

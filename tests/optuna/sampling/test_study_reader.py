@@ -40,10 +40,10 @@ def test_running_trials_are_pending_where_they_are_known_to_be() -> None:
 def test_only_the_latest_running_trials_are_pending() -> None:
     """Trials of workers that died long ago stay RUNNING; their number does not grow for ever."""
     study = study_of(finished(1.0, 1.0))
-    for i in range(70):
-        store_proposal(study, ask(study), Proposal.of({"x": i / 10.0}, SPACE))
+    for i in range(520):
+        store_proposal(study, ask(study), Proposal.of({"x": i / 100.0}, SPACE))
     pending = look(study).observations.pending
-    np.testing.assert_allclose(pending[:, 0], np.arange(6, 70) / 100.0)
+    np.testing.assert_allclose(pending[:, 0], np.arange(8, 520) / 1000.0)
 
 
 @pytest.mark.parametrize(
