@@ -13,6 +13,11 @@ the best value b, where this is larger than m: losses that are far off, and ther
 little of those that matter. The prediction has a variance: that of what follows, and of a and c. So
 a model of the final values trusts a report after one step less than one shortly before the end.
 
+Trials that were cut off at one step share the errors of a and c, which a model that takes errors
+for independent would average out: of many such trials it would trust what none of them tells. So
+this part of the variance is multiplied by their number. Then their mean has the variance that they
+share.
+
 Steps are taken from the last to the first. A trial that was cut off later then counts as one whose
 final value is known with the variance of its prediction: it says what follows an early report among
 trials that a pruner does not keep.
@@ -248,4 +253,5 @@ class _Regression:
         """Return mean and variance of the final values after ``reports`` (q,), (q,) each."""
         x = reports - self.center
         mean = reports + self.rise + self.slope * x
-        return mean, self.variance * (1.0 + 1.0 / self.n + np.square(x) / self.precision)
+        shared = 1.0 / self.n + np.square(x) / self.precision
+        return mean, self.variance * (1.0 + len(reports) * shared)

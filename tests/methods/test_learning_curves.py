@@ -59,7 +59,7 @@ def _oracle(
         variance = (residuals @ residuals + follows.var()) / (len(reports) - 1)
     rows = np.column_stack([np.ones(len(new)), new - reports.mean()])
     spread = np.einsum("ij,jk,ik->i", rows, np.linalg.inv(information), rows)
-    return new + rows @ weights, variance * (1.0 + spread)
+    return new + rows @ weights, variance * (1.0 + len(new) * spread)
 
 
 def test_the_prediction_is_that_of_a_regression() -> None:
@@ -136,6 +136,20 @@ def test_a_late_report_says_more_than_an_early_one() -> None:
     assert means[11] == pytest.approx(1.0, abs=0.3)
 
 
+def test_what_many_predictions_share_does_not_average_out() -> None:
+    """The mean of many trials that were cut off is as uncertain as the regression itself."""
+    rng = np.random.default_rng(3)
+    reports = rng.normal(size=10)
+    finals = reports + 1.0 + 0.3 * rng.normal(size=10)
+    sds = []
+    for n in (1, 10, 1000):
+        known = np.append(finals, np.full(n, math.nan))
+        _, variances = _at_one_step(np.append(reports, np.full(n, -2.0)), known)
+        sds.append(math.sqrt(variances[10:].sum()) / n)
+    assert sds[0] > 1.5 * sds[1]
+    assert sds[1] < 1.5 * sds[2]
+
+
 def test_trials_that_were_cut_off_later_teach_about_those_cut_off_earlier() -> None:
     """All that ended rose by 5 after step 1; those that a pruner stopped at step 2, not."""
     ended = [_curve(x, x + 4.0, x + 5.0) for x in (0.0, 0.1, 0.2, 0.3, 0.4)]
@@ -143,7 +157,7 @@ def test_trials_that_were_cut_off_later_teach_about_those_cut_off_earlier() -> N
     finals = np.array([curve.values[-1] for curve in ended] + [math.nan] * 6)
     means, _ = predict_finals([*ended, *stopped, _curve(-2.2)], finals)
     alone, _ = predict_finals([*ended, _curve(-2.2)], finals[[0, 1, 2, 3, 4, 10]])
-    assert means[10] < alone[5] - 0.5
+    assert means[10] < alone[5] - 0.2
 
 
 def test_a_report_counts_until_the_next_one() -> None:
