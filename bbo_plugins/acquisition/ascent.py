@@ -24,6 +24,7 @@ _FIRST_STEP = 0.2  # longest first step of a start, in units of `scale`
 _ARMIJO = 1e-4
 _SHORTEN = 0.3
 _TOLERANCE = 1e-4  # predicted gain at convergence, see _unit
+_LEAST_CURVATURE = 1e-9  # cosine of a step and the change of the gradient
 _SHORTEST_STEP = 1e-7  # in units of `scale`
 _LEARNING = 4  # iterations before predicted gains are trusted to drop a start
 _OPTIMISM = 5.0  # predicted gains a start must need to reach the best value to be dropped
@@ -172,7 +173,7 @@ def _update_inverse_hessians(
     """Apply the BFGS update to ``H`` of ``rows``, except for pairs without positive curvature."""
     curvature = (s * y).sum(axis=1)
     y_squared = (y * y).sum(axis=1)
-    useful = curvature > 1e-9 * np.sqrt((s * s).sum(axis=1) * y_squared)
+    useful = curvature > _LEAST_CURVATURE * np.sqrt((s * s).sum(axis=1) * y_squared)
     if not useful.all():
         rows, s, y = rows[useful], s[useful], y[useful]
         curvature, y_squared = curvature[useful], y_squared[useful]

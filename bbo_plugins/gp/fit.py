@@ -59,7 +59,9 @@ TREND_LOCATION = 0.1
 _MAX_EVALUATIONS = 100
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale
 _TOLERANCE = 5e-4  # predicted gain in nats below which the search ends
+_SHORTEST_LOG_STEP = 1e-8
 _ARMIJO = 1e-4
+_LEAST_CURVATURE = 1e-10  # cosine of a step and the change of the gradient
 _MAX_DROP = 0.1  # nats per observation by which a warm fit may fall behind the earlier one
 _COARSE_SIZE = 100  # observations on which the starts of a cold fit are compared
 _MAX_POINTS = 10**9  # more observations than a stored fit can have come from
@@ -334,7 +336,7 @@ def _maximize(objective: _Objective, theta: FloatArray, inverse_hessian: FloatAr
                 accepted = True
                 break
             t *= _backtrack(value, gain * t, new_value)
-            if t * longest < 1e-8:
+            if t * longest < _SHORTEST_LOG_STEP:
                 break
         if not accepted:
             break
@@ -357,7 +359,7 @@ def _bfgs_update(H: FloatArray, s: FloatArray, y: FloatArray) -> FloatArray:
     A pair without positive curvature is skipped, which keeps ``H`` positive definite.
     """
     curvature = float(s @ y)
-    if curvature <= 1e-10 * float(np.linalg.norm(s) * np.linalg.norm(y)):
+    if curvature <= _LEAST_CURVATURE * float(np.linalg.norm(s) * np.linalg.norm(y)):
         return H
     rho = 1.0 / curvature
     Hy = H @ y

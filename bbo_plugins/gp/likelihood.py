@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 NOISE_FLOOR = 1e-10  # of an estimate
+_LARGEST_LOG = 700.0  # whose exponential does not overflow
 STATED_NOISE_FLOOR = 1e-8  # of noise that is stated, which cannot rise where the model is inexact
 _SQRT_5 = math.sqrt(5.0)
 LOG_2PI = math.log(2.0 * math.pi)
@@ -169,8 +170,8 @@ class BoundCriterion(ABC):
         d, n = self.n_dimensions, len(self._y)
         self._factorized = None  # what it refers to is about to be overwritten
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            signal = math.exp(min(float(theta[d]), 700.0))
-            excess_noise = math.exp(min(float(theta[-1]), 700.0)) if self.fit_noise else 0.0
+            signal = math.exp(min(float(theta[d]), _LARGEST_LOG))
+            excess_noise = math.exp(min(float(theta[-1]), _LARGEST_LOG)) if self.fit_noise else 0.0
             floor = NOISE_FLOOR if self.fit_noise else STATED_NOISE_FLOOR
             A = self._columns * (_SQRT_5 * np.exp(-theta[:d]))[self._features.dimension_of_column]
             variances = np.exp(theta[d + 1 : d + 1 + len(self._trend_matrices)])

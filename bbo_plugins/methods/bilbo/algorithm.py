@@ -139,7 +139,7 @@ def suggest(
     Returns:
         The query; a space-filling one with a note where no model can be fitted.
     """
-    counts = {name: len(of.y) + len(of.pending) for name, of in data.items()}
+    counts = {name: len(one.y) + len(one.pending) for name, one in data.items()}
     rarest = min(problem.functions, key=counts.__getitem__)
     unseen = [name for name in problem.functions if not len(data[name].y)]
     if counts[rarest] < n_initial or unseen:
@@ -184,7 +184,7 @@ def query(
         The query.
     """
     trusted = trusted_sets(model, options)
-    make = partial(Query, warm_starts=tuple(of.warm_start for of in model.functions))
+    make = partial(Query, warm_starts=tuple(one.warm_start for one in model.functions))
     anchors = anchors_of(trusted, model.observed)
     pair = None
     if not feasibility_is_open(model):

@@ -443,10 +443,10 @@ def failed_points(data: Mapping[str, FunctionData]) -> FloatArray:
     In the order of the failures, of all functions together, as far as it is known.
     """
     rows: list[tuple[int, FloatArray]] = []
-    for of in data.values():
-        known = {row.tobytes() for row in of.X}
-        failed = of.X[:0] if of.failed is None else of.failed
-        order = np.arange(len(failed)) if of.failed_order is None else of.failed_order
+    for one in data.values():
+        known = {row.tobytes() for row in one.X}
+        failed = one.X[:0] if one.failed is None else one.failed
+        order = np.arange(len(failed)) if one.failed_order is None else one.failed_order
         rows += [
             (place, row)
             for place, row in zip(order.tolist(), failed, strict=True)
@@ -465,5 +465,5 @@ def _validity(
     if not len(failed):
         return None, ()
     keys = {row.tobytes() for row in failed}
-    X = np.unique(np.concatenate([of.X for of in data.values()]), axis=0)
+    X = np.unique(np.concatenate([one.X for one in data.values()]), axis=0)
     return fit_validity(X[[row.tobytes() not in keys for row in X]], failed, features)

@@ -52,6 +52,7 @@ _N_PARENTS, _N_CHILDREN, _N_RESPONSES = 6, 8, 6
 _FEW_LEVELS = 16  # numeric dimensions with more levels climb as if they were continuous
 _FIRST_STEP, _LONGEST_STEP = 0.1, 0.3  # of an ascent, in units of the cube
 _SHORTEN = 0.25
+_BEHIND_ALL = -1e6  # standardized values are above it
 _KEEP = 0.5  # chance that a perturbation keeps a coordinate
 
 
@@ -428,7 +429,7 @@ class _Search:
 
 def _penalized(lower: LowerLevel) -> FloatArray:
     """Return values (n,) that rank infeasible responses behind all others."""
-    return np.where(lower.slack >= 0.0, lower.value, -1e6 + np.minimum(lower.slack, 0.0))
+    return np.where(lower.slack >= 0.0, lower.value, _BEHIND_ALL + np.minimum(lower.slack, 0.0))
 
 
 def _is_small(space: SearchSpace) -> bool:

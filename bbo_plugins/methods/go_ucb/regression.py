@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 _SMALLEST_DAMPING, _FIRST_DAMPING, _LARGEST_DAMPING = 1e-6, 1e-2, 1e12
+_WEAKER, _STRONGER, _AT_LEAST = 10.0, 8.0, 0.1  # how damping changes with success, and without
 _TOLERANCE = 1e-3
 _VARIANCE_FLOOR = 1e-12  # relative to the prior's: below it a variance is rounding error
 
@@ -89,7 +90,11 @@ def fit(
             f_moved = network.at(moved).outputs(U)
             loss_moved = _loss(moved, y - f_moved, noise)
             accepted = loss_moved <= loss
-            damping = max(damping / 10.0, _SMALLEST_DAMPING) if accepted else damping * 8.0 + 0.1
+            damping = (
+                max(damping / _WEAKER, _SMALLEST_DAMPING)
+                if accepted
+                else damping * _STRONGER + _AT_LEAST
+            )
         if not accepted:
             break
         decrease = loss - loss_moved

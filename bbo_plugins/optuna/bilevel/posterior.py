@@ -137,7 +137,7 @@ class BilevelPosterior:
             raise ValueError("study must have a complete trial to have a solution, but has none.")
         conditions = conditions_of(stored, roles, coupled=coupled)
         trials = BilevelTrials.read(stored, roles, PlacedTrials(distributions, conditions))
-        missing = [name for name, of in trials.data.items() if not len(of.y)]
+        missing = [name for name, one in trials.data.items() if not len(one.y)]
         if missing:
             raise ValueError(
                 f"study must have a value of every function to have a solution, but has none of "
