@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 NOISE_FLOOR = 1e-10  # of an estimate
-_LARGEST_LOG = 700.0  # whose exponential does not overflow
 STATED_NOISE_FLOOR = 1e-8  # of noise that is stated, which cannot rise where the model is inexact
+_LARGEST_LOG = 700.0  # whose exponential does not overflow
 _SQRT_5 = math.sqrt(5.0)
 LOG_2PI = math.log(2.0 * math.pi)
 _N_TREND = 2  # hyperparameters of a trend

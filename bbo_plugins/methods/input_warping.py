@@ -121,6 +121,8 @@ def _fit_warps(
     """
     w = np.zeros(X.shape[1])
     fits = _fits(X, Z, features, ())
+    if any(fit.note is not None for fit in fits):  # there is nothing to be compared with
+        return w
     for _ in range(min(int(may_warp.sum()), _MOST_ROUNDS)):
         best, least = None, _LEAST_GAIN
         for change in _promising(X, Z, features, w, may_warp, active, fits):

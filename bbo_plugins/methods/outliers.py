@@ -94,6 +94,8 @@ def _most_probable(X: FloatArray, z: FloatArray, features: FeatureMap) -> NDArra
     n = len(z)
     found = taken = np.zeros(n, dtype=np.bool_)
     fit = fit_map(X, z, features)
+    if fit.note is not None:  # there is nothing to be compared with
+        return taken
     to_beat = fit.log_posterior + _LEAST_GAIN
     # The log of the odds that a target is an outlier, without the density of one that is none.
     odds = math.log(_SHARE / (1.0 - _SHARE)) - math.log(_SPREAD * math.sqrt(2.0 * math.pi))

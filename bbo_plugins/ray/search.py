@@ -252,6 +252,10 @@ class BBOSearch(RestoringSearch):
 
     def _setup_study(self, mode: str | list[str]) -> None:
         """Open the study as Ray does; check its directions; take the points to evaluate."""
+        for index, reward in enumerate(self._evaluated_rewards or ()):
+            if reward is not None and len(listed(reward)) != len(listed(mode)):
+                rule = "a number for each metric"
+                raise ValueError(errors.rule_message(f"evaluated_rewards[{index}]", rule, reward))
         points, self._points_to_evaluate = self._points_to_evaluate, []
         super()._setup_study(mode)
         self._points_to_evaluate = points
@@ -271,10 +275,6 @@ class BBOSearch(RestoringSearch):
         for index, (point, reward) in enumerate(zip(points, rewards, strict=False)):
             argument = f"points_to_evaluate[{index}]"
             if reward is not None:
-                if len(listed(reward)) != len(wanted):
-                    rule = "a number for each metric"
-                    name = f"evaluated_rewards[{index}]"
-                    raise ValueError(errors.rule_message(name, rule, reward))
                 params, _ = self._params_of(argument, point, exact=True)
                 if is_new or not self._has_result(params, reward):
                     self.add_evaluated_point(params, reward)

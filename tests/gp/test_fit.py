@@ -221,7 +221,6 @@ def test_fit_without_any_finite_likelihood_is_reported(damage: float) -> None:
         assert "prior" in fit.note
         np.testing.assert_allclose(fit.warm_start.theta, default_prior(2).location)
         assert fit.log_posterior == -math.inf  # no other fit is worse
-        assert WarmStart.from_json(fit.warm_start.to_json()) is not None
         assert np.isfinite(fit.warm_start.inverse_hessian).all()
         stored = json.dumps(fit.warm_start.to_json())
         assert WarmStart.from_json(json.loads(stored)) is not None

@@ -189,12 +189,17 @@ def test_nested_points_and_their_rewards(tmp_path: Path) -> None:
         make_search(MODELS, points_to_evaluate=[{"model": {"kind": "tree"}}])
 
 
-def test_a_reward_for_each_metric() -> None:
-    """Another number of them is refused by name."""
+def test_a_reward_for_each_metric(tmp_path: Path) -> None:
+    """Another number of them is refused by name, before anything is stored."""
     with pytest.raises(
-        ValueError, match=r"evaluated_rewards\[0\] must be a number for each metric"
+        ValueError, match=r"evaluated_rewards\[1\] must be a number for each metric"
     ):
-        make_search(points_to_evaluate=[{"x": 0.5}], evaluated_rewards=[[1.0, 2.0]])
+        make_search(
+            storage=stored_in(tmp_path),
+            points_to_evaluate=[{"x": 0.5}, {"x": 0.6}],
+            evaluated_rewards=[1.0, [1.0, 2.0]],
+        )
+    assert not optuna.get_all_study_names(stored_in(tmp_path))
 
 
 def test_a_point_that_has_failed_stays_once(tmp_path: Path) -> None:

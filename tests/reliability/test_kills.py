@@ -13,6 +13,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from bbo_plugins.optuna.study.points import _MAX_PENDING
 from tests.reliability.cases import QUICK
 from tests.reliability.front_door import (
     SAMPLERS,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
 _N_WORKERS = 3
-_MAX_PENDING = 512
 KINDS = ("sqlite", "journal")
 _FEW, _MANY = 3, 20
 QUICK_CASES = {("uhe", "sqlite"), ("go-ucb", "journal")}

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 N_THETA = 8  # six scales in the order of :class:`Scales`, log λ, q
-CONSTANT, HILL_SCALE, HIDDEN, LOG_NOISE, GROWTH = 0, 3, 5, 6, 7  # places in θ
+LOG_NOISE, GROWTH = 6, 7
+_CONSTANT, _HILL_SCALE, _HIDDEN = 0, 3, 5  # places of scales in θ
 # Mean and standard deviation of a normal prior on θ; the constant's scale is fixed.
 TYPICAL = np.array([*np.log([1.0, 1.0, 1.0, 1.0, 3.0, 2.0, 1e-3]), 0.5])
 _PRIOR_SD = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 2.0, 0.5])
@@ -157,8 +158,8 @@ class ScaleEvidence:
         """Compute what does not change with θ."""
         s, rows = np.exp(theta), linear.rows(U)
         T = U @ U.T / U.shape[1]
-        P = rows.P / s[HIDDEN]
-        self._t = rows.t / s[HILL_SCALE]
+        P = rows.P / s[_HIDDEN]
+        self._t = rows.t / s[_HILL_SCALE]
         self._parts = np.stack(
             [
                 np.ones_like(T),
@@ -181,7 +182,7 @@ class ScaleEvidence:
             L = factorize((squares @ self._parts).reshape(len(N), len(N)), N)
         except ValueError:
             return -math.inf, np.zeros(N_THETA)
-        mean = HILL * math.exp(theta[HILL_SCALE]) * self._t
+        mean = HILL * math.exp(theta[_HILL_SCALE]) * self._t
         z = self._z + mean
         alpha = solve(L, z)
         value = -0.5 * float(z @ alpha) - float(np.log(L.diagonal()).sum())
@@ -194,9 +195,9 @@ class ScaleEvidence:
         gradient = (TYPICAL - theta) / _PRIOR_SD**2
         # Eq. (5.9) of Rasmussen & Williams (2006)
         gradient[:LOG_NOISE] += squares * (self._parts @ M.ravel())
-        gradient[HILL_SCALE] -= float(mean @ alpha)
+        gradient[_HILL_SCALE] -= float(mean @ alpha)
         gradient[LOG_NOISE:] += self._noise.gradient(N, 0.5 * M.diagonal())
-        gradient[CONSTANT] = 0.0  # fixed
+        gradient[_CONSTANT] = 0.0  # fixed
         return value, gradient
 
 

@@ -473,10 +473,12 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         left_out = [n for n in sorted(snapshot.outliers) if once.first_time("outlier", n)]
         if left_out:
             _logger.info(
-                "%s: left out of the models are values far worse than the others suggest, of "
-                "trials %s.",
+                "%s: %s far worse than the others suggest, so the models leave %s out.",
                 self,
-                ", ".join(map(str, left_out)),
+                f"trial {left_out[0]} is"
+                if len(left_out) == 1
+                else f"trials {', '.join(map(str, left_out))} are",
+                "it" if len(left_out) == 1 else "them",
             )
 
     def _announcement(self, snapshot: Snapshot, suggestion: Suggestion) -> str:

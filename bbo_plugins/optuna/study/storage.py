@@ -131,12 +131,12 @@ def suggest(trial: Trial, name: str, distribution: BaseDistribution) -> Any:
 
 
 def is_stopped(study: Study, *, in_optimize: bool = False) -> bool:
-    """Return whether ``study.stop()`` was called; with ``in_optimize``, only while it runs.
+    """Return whether ``study.stop()`` was called, with ``in_optimize`` by the present optimize.
 
-    Optuna keeps the flag afterwards, when trials are asked for and told one by one.
+    Optuna keeps the flag after ``study.optimize``, when trials are asked for and told one by one.
     """
     is_running = not in_optimize or getattr(study._thread_local, "in_optimize_loop", False)
-    return bool(is_running and study._stop_flag)
+    return bool(is_running and getattr(study, "_stop_flag", False))  # Hyperband's has none
 
 
 def inner_sampler(study: Study) -> BaseSampler | None:

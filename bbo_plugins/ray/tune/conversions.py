@@ -94,7 +94,7 @@ def check_points(points: object, rewards: object) -> None:
     for index, reward in enumerate(rewards):
         values = listed(reward)
         if any(isinstance(v, bool) or not isinstance(v, numbers.Real) for v in values):
-            rule = "None, a number, or a list with one for each metric"
+            rule = "None, a number, or a list with a number for each metric"
             raise TypeError(errors.rule_message(f"evaluated_rewards[{index}]", rule, reward))
 
 
