@@ -15,12 +15,15 @@ prior's location and says so in :attr:`Fit.note`; nothing here raises.
 The default prior is an independent normal distribution of each log hyperparameter,
 
     log ℓ_i ~ N(log(0.35 √d), 1),    log s² ~ N(0, 1),    log σ_n² ~ N(log 1e-3, 3²),
-    log τ₁², log τ₂² ~ N(log 0.1, 1.5²),
+    log τ₁² ~ N(log 3·0.1/c, 1.5²),    log τ₂² ~ N(log 9·0.1/c², 1.5²),
+    log τ₃² ~ N(log 45/4c, 1.5²),
 
-for standardized targets and inputs in the unit cube. The location of the length-scales grows with
-√d, as distances in the cube do (Hvarfner, Hellsten & Nardi 2024, "Vanilla Bayesian Optimization
-Performs Great in High Dimensions"). For a parameter that exists at some points only, d is the mean
-number of parameters that do. The constants are a choice of this project.
+for standardized targets and inputs in the unit cube, with c dimensions in the trend. The location
+of the length-scales grows with √d, as distances in the cube do (Hvarfner, Hellsten & Nardi 2024,
+"Vanilla Bayesian Optimization Performs Great in High Dimensions"). For a parameter that exists at
+some points only, d is the mean number of parameters that do. Over the cube |t|² is c/3 on average
+and |q|² is 4c/45, so that the parts of the trend have about 0.1, 0.1 and 1 times the variance s²,
+however many dimensions there are. The constants are a choice of this project.
 
 Beside a trend, parameters may be without effect: above its mode, the log density of log ℓ_i is that
 of a Cauchy distribution of scale 1, up to a constant, so that the far longer length-scale of such a
@@ -41,6 +44,7 @@ import numpy as np
 
 from bbo_plugins.gp.likelihood import (
     MARGINAL,
+    N_TREND,
     BoundCriterion,
     FitCriterion,
     Hyperparameters,
@@ -55,7 +59,8 @@ if TYPE_CHECKING:
 
 LENGTH_SCALE_LOCATION = 0.35
 NOISE_LOCATION = 1e-3
-TREND_LOCATION = 0.1
+_TREND_VARIANCES = (0.1, 0.1, 1.0)  # of the parts of the trend, on average over the cube, by s²
+_TREND_SCALE = 1.5
 _MAX_EVALUATIONS = 100
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale
 _TOLERANCE = 5e-4  # predicted gain in nats below which the search ends
@@ -92,17 +97,19 @@ class WarmStart:
 
     def hyperparameters(self, d: int) -> Hyperparameters | None:
         """Return the estimate, None if it is not one of ``d`` length-scales."""
-        is_fit = d + 1 <= len(self.theta) <= d + 4  # with or without trend and noise
+        n_others = len(self.theta) - d - 1  # with or without trend and noise
+        is_fit = n_others in {0, 1, N_TREND, N_TREND + 1}
         return Hyperparameters.from_theta(self.theta, d) if is_fit else None
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready form; the inverse Hessian is packed as base64 of float32.
 
-        Longer length-scales than any that is read back are as flat as the longest of these.
+        Longer length-scales than any that is read back are as flat as the longest of these. The key
+        of θ names its layout: earlier versions, whose trend had two entries, wrote "theta".
         """
         triangle = self.inverse_hessian[np.tril_indices(len(self.theta))]
         return {
-            "theta": np.clip(self.theta, -_MAX_ABS_THETA, _MAX_ABS_THETA).tolist(),
+            "log_hyperparameters": np.clip(self.theta, -_MAX_ABS_THETA, _MAX_ABS_THETA).tolist(),
             "inverse_hessian": base64.b64encode(triangle.astype("<f4").tobytes()).decode("ascii"),
             "log_posterior_per_point": self.log_posterior_per_point,
             "n_points": self.n_points,
@@ -114,7 +121,7 @@ class WarmStart:
         if not isinstance(stored, Mapping):
             return None
         try:
-            theta = np.array(stored["theta"], dtype=np.float64)
+            theta = np.array(stored["log_hyperparameters"], dtype=np.float64)
             per_point = float(stored["log_posterior_per_point"])
             n_points = int(stored["n_points"])
             packed = np.frombuffer(
@@ -197,7 +204,7 @@ def fit_map(
     Returns:
         The estimate, and the state from which the next fit starts.
     """
-    prior = prior or default_prior(X.shape[1], features.n_together, trend=features.trend)
+    prior = prior or default_prior(X.shape[1], features.n_together, n_in_trend=features.n_in_trend)
     n, d = X.shape
     p = len(prior.location) - int(not is_noise_estimated(known_noise, fit_noise=fit_noise))
     bound = criterion.bind(X, y, features, known_noise=known_noise, fit_noise=fit_noise)
@@ -374,7 +381,7 @@ def _bfgs_update(H: FloatArray, s: FloatArray, y: FloatArray) -> FloatArray:
 class LogPrior(Protocol):
     """A log density over the q log hyperparameters θ of :mod:`bbo_plugins.gp.likelihood`.
 
-    The noise is always among them, so that q = d + 2, and d + 4 with a trend.
+    The noise is always among them, so that q = d + 2, and d + 5 with a trend.
     """
 
     @property
@@ -414,7 +421,7 @@ class TailedPrior:
 
 
 def default_prior(
-    n_dimensions: int, n_together: Sequence[float] | None = None, *, trend: bool = False
+    n_dimensions: int, n_together: Sequence[float] | None = None, *, n_in_trend: int | None = None
 ) -> TailedPrior:
     """Return the prior of this module's docstring.
 
@@ -422,14 +429,18 @@ def default_prior(
         n_dimensions: Number of length-scales d.
         n_together: In place of d for each length-scale, how many dimensions vary together with it,
             shape (d,); None for d.
-        trend: Whether the kernel has a trend.
+        n_in_trend: Number of dimensions c in the kernel's trend, None without a trend.
     """
+    has_trend = n_in_trend is not None
     together = [n_dimensions] * n_dimensions if n_together is None else n_together
-    relevant = [min(n, 2.0 * math.sqrt(n)) if trend else n for n in together]
+    relevant = [min(n, 2.0 * math.sqrt(n)) if has_trend else n for n in together]
     length_scales = [math.log(LENGTH_SCALE_LOCATION * math.sqrt(n)) for n in relevant]
-    n_trend = 2 if trend else 0
-    trends = [math.log(TREND_LOCATION)] * n_trend
-    location = np.array([*length_scales, 0.0, *trends, math.log(NOISE_LOCATION)])
-    scale = np.array([1.0] * (n_dimensions + 1) + [1.5] * n_trend + [3.0])
-    has_tail = np.array([trend] * n_dimensions + [False] * (n_trend + 2))
+    trend = []
+    if n_in_trend is not None:
+        c = max(n_in_trend, 1)
+        norms = (c / 3.0, (c / 3.0) ** 2, 4.0 * c / 45.0)  # t·t', (t·t')² and q·q' at t = t'
+        trend = [math.log(v / norm) for v, norm in zip(_TREND_VARIANCES, norms, strict=True)]
+    location = np.array([*length_scales, 0.0, *trend, math.log(NOISE_LOCATION)])
+    scale = np.array([1.0] * (n_dimensions + 1) + [_TREND_SCALE] * len(trend) + [3.0])
+    has_tail = np.array([has_trend] * n_dimensions + [False] * (len(trend) + 2))
     return TailedPrior(location, scale, has_tail)

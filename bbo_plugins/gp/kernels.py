@@ -12,12 +12,14 @@ distance into a Euclidean one. Every R² is then a single matrix product in scal
 whatever the kinds of the dimensions.
 
 The trend is a polynomial of the second degree in the numeric dimensions with a random weight of
-each term, with t = 2x - 1 there:
+each term, with t = 2x - 1 there, and squares have a second weight of their own:
 
-    k(x, x') = s² · (Matérn + τ₁² t·t' + τ₂² (t·t')²)
+    k(x, x') = s² · (Matérn + τ₁² t·t' + τ₂² (t·t')² + τ₃² q·q'),      q_i = t_i² - 1/3
 
-It reaches as far as the space does, where the Matérn part forgets beyond a length-scale. A
-categorical dimension has no part in it, nor has an inactive parameter, imputed at t = 0.
+It reaches as far as the space does, where the Matérn part forgets beyond a length-scale. (t·t')²
+has a term for each pair of dimensions: many to be learned, where few terms of q·q' say what each
+dimension does by itself. q_i has mean 0 over the range. A categorical dimension has no part in the
+trend.
 
 | symbol | shape   | meaning                                                       |
 |--------|---------|---------------------------------------------------------------|
@@ -25,7 +27,8 @@ categorical dimension has no part in it, nor has an inactive parameter, imputed 
 | F      | (n, D)  | their feature columns; D = d when no dimension is categorical |
 | T      | (n, c)  | t of the c numeric dimensions, in [-1, 1]                     |
 | P      | (n, m)  | t·t'                                                          |
-| τ₁, τ₂ | -       | scales of the trend's linear and quadratic part               |
+| Q      | (n, c)  | q of the c numeric dimensions                                 |
+| τ      | (3,)    | scales of the trend's linear, quadratic and separable part    |
 | ℓ      | (d,)    | length-scales, in units of the unit cube                      |
 | r²     | (n, m)  | scaled squared distances                                      |
 
@@ -105,6 +108,11 @@ class FeatureMap:
         return [*zip(indices.tolist(), firsts.tolist(), strict=True)]
 
     @property
+    def n_in_trend(self) -> int | None:
+        """Number of dimensions that have a part in the trend, None without a trend."""
+        return len(self.numeric) if self.trend else None
+
+    @property
     def all_numeric(self) -> bool:
         """Whether no dimension is categorical."""
         return not any(self.n_categories)
@@ -146,28 +154,67 @@ class FeatureMap:
 
 @dataclass(frozen=True)
 class Trend:
-    """The trend's kernel relative to s².
+    """The trend's kernel relative to s², between points that are given by their t.
 
     Attributes:
         linear: τ₁².
         quadratic: τ₂².
+        separable: τ₃².
     """
 
     linear: float
     quadratic: float
+    separable: float
 
-    def kernel(self, P: FloatArray) -> FloatArray:
-        """Return τ₁² P + τ₂² P² at the inner products ``P`` (any shape)."""
+    def kernel(self, T: FloatArray, S: FloatArray) -> FloatArray:
+        """Return the kernel between ``T`` (n, c) and ``S`` (m, c), shape (n, m)."""
+        P = T @ S.T
         K = self.quadratic * P
         K += self.linear
         K *= P
+        K += (self.separable * centered_squares(T)) @ centered_squares(S).T
         return K
 
-    def slope(self, P: FloatArray) -> FloatArray:
-        """Return the derivative of :meth:`kernel` with respect to ``P`` (any shape)."""
-        slope = (2.0 * self.quadratic) * P
+    def kernel_of_pairs(self, T: FloatArray, S: FloatArray) -> FloatArray:
+        """Return the kernel between each row of ``T`` (n, c) and that of ``S`` (n, c), (n,)."""
+        p = np.einsum("ij,ij->i", T, S)
+        separable = np.einsum("ij,ij->i", centered_squares(T), centered_squares(S))
+        kernel: FloatArray = (self.quadratic * p + self.linear) * p + self.separable * separable
+        return kernel
+
+    def variance(self, T: FloatArray) -> FloatArray:
+        """Return k(t, t) of each row of ``T`` (n, c), shape (n,)."""
+        return self.kernel_of_pairs(T, T)
+
+    def gradient(self, T: FloatArray, S: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return Σ_j w_ij ∂k(t_i, s_j)/∂t_i for each row of ``T`` (n, c), shape (n, c).
+
+        Args:
+            T: The points t, shape (n, c).
+            S: The points s, shape (m, c).
+            weights: w, shape (n, m), or (m,) for the same ones in every row.
+        """
+        slope = T @ S.T
+        slope *= 2.0 * self.quadratic
         slope += self.linear
-        return slope
+        slope *= weights
+        gradient: FloatArray = slope @ S
+        gradient += (2.0 * self.separable) * T * (weights @ centered_squares(S))
+        return gradient
+
+    def variance_gradient(self, T: FloatArray) -> FloatArray:
+        """Return ∂k(t, t)/∂t for each row of ``T`` (n, c), shape (n, c)."""
+        p = np.einsum("ij,ij->i", T, T)[:, None]
+        along_t = 2.0 * self.quadratic * p + self.linear
+        gradient: FloatArray = 2.0 * T * (along_t + 2.0 * self.separable * centered_squares(T))
+        return gradient
+
+
+def centered_squares(T: FloatArray) -> FloatArray:
+    """Return t² - 1/3, whose mean over the range is 0, for t of any shape."""
+    squares: FloatArray = np.square(T)
+    squares -= 1.0 / 3.0
+    return squares
 
 
 def left_factor(A: FloatArray) -> FloatArray:

@@ -6,15 +6,15 @@ r"""Log marginal likelihood of a Gaussian process and its gradient in log hyperp
 with K = s² C(ℓ) + diag(σ²). One Cholesky factorization (dpotrf) and one inversion from it (dpotri)
 per evaluation; everything else is O(n² D): with M = K⁻¹ - αα^T restricted to its lower triangle, G
 = M ∘ slope, the derivative by log ℓ_i is a difference of two quadratic forms in G (one dsymm), and
-those by log s² and the noise need only tr M and αᵀK α = αᵀy. A trend's matrices P and P∘P do not
-depend on θ and are formed once; its two derivatives are their inner products with M. No array
+those by log s² and the noise need only tr M and αᵀK α = αᵀy. A trend's matrices P, P∘P and Q Qᵀ do
+not depend on θ and are formed once; its three derivatives are their inner products with M. No array
 larger than n × n is formed and the n × n ones are allocated once. Other functions of K differ in
 the two formulas only; what is left is in the common base, :class:`BoundCriterion`.
 
-θ = (log ℓ_1, ..., log ℓ_d, log s², log τ₁², log τ₂², log ν) where the noise variance is σ_n² =
-floor + ν: the floor bounds σ_n² from below without a constraint for the optimizer. Without a trend
-its two entries are absent; with ``fit_noise=False`` the last one is, and σ_n² is the floor of
-stated noise, which is larger.
+θ = (log ℓ_1, ..., log ℓ_d, log s², log τ₁², log τ₂², log τ₃², log ν) where the noise variance is
+σ_n² = floor + ν: the floor bounds σ_n² from below without a constraint for the optimizer. Without a
+trend its three entries are absent; with ``fit_noise=False`` the last one is, and σ_n² is the floor
+of stated noise, which is larger.
 
 Source: Rasmussen & Williams (2006), "Gaussian Processes for Machine Learning", section 5.4.1.
 """
@@ -32,6 +32,7 @@ from scipy.linalg import blas, lapack
 from bbo_plugins.gp.kernels import (
     FeatureMap,
     Trend,
+    centered_squares,
     left_factor,
     matern52_and_slope,
     right_factor,
@@ -46,7 +47,7 @@ STATED_NOISE_FLOOR = 1e-8  # of noise that is stated, which cannot rise where th
 _LARGEST_LOG = 700.0  # whose exponential does not overflow
 _SQRT_5 = math.sqrt(5.0)
 LOG_2PI = math.log(2.0 * math.pi)
-_N_TREND = 2  # hyperparameters of a trend
+N_TREND: Final = 3  # hyperparameters of a trend
 
 
 @dataclass(frozen=True)
@@ -70,24 +71,19 @@ class Hyperparameters:
         """Return the hyperparameters whose logarithms are given.
 
         Args:
-            theta: Log hyperparameters, shape (d + 2,), or (d + 1,) for noise at the floor; with two
-                more of a trend.
+            theta: Log hyperparameters, shape (d + 2,), or (d + 1,) for noise at the floor; with
+                three more of a trend.
             n_dimensions: d.
         """
-        d, n_others = n_dimensions, len(theta) - n_dimensions
+        d, n_others = n_dimensions, len(theta) - n_dimensions - 1
+        has_trend = n_others >= N_TREND
+        has_noise = n_others > N_TREND * has_trend
         return cls(
             length_scales=np.exp(theta[:d]),
             signal_variance=math.exp(theta[d]),
-            noise_variance=STATED_NOISE_FLOOR
-            if n_others % 2
-            else NOISE_FLOOR + math.exp(theta[-1]),
-            trend=_trend_at(theta, d) if n_others > _N_TREND else None,
+            noise_variance=NOISE_FLOOR + math.exp(theta[-1]) if has_noise else STATED_NOISE_FLOOR,
+            trend=Trend(*np.exp(theta[d + 1 : d + 1 + N_TREND]).tolist()) if has_trend else None,
         )
-
-
-def _trend_at(theta: FloatArray, n_dimensions: int) -> Trend:
-    linear, quadratic = theta[n_dimensions + 1 : n_dimensions + 1 + _N_TREND]
-    return Trend(math.exp(linear), math.exp(quadratic))
 
 
 def noise_diagonal(n: int, noise_variance: float, known: FloatArray | None) -> FloatArray:
@@ -151,11 +147,11 @@ class BoundCriterion(ABC):
         self.fit_noise = fit_noise and bool(self._noise_is_fitted.any())
         self._factorized: tuple[FloatArray, FloatArray] | None = None
         self._R2, *self._buffers = (np.empty((n, n)) for _ in range(3))
-        self._trend_matrices: tuple[FloatArray, ...] = ()  # ∂(K/s²)/∂τ₁² and ∂(K/s²)/∂τ₂²
+        self._trend_matrices: tuple[FloatArray, ...] = ()  # ∂(K/s²)/∂τ² of each of its parts
         if features.trend:
             T = features.trend_columns(X)
-            P = T @ T.T
-            self._trend_matrices = (P, P * P)
+            P, Q = T @ T.T, centered_squares(T)
+            self._trend_matrices = (P, P * P, Q @ Q.T)
 
     @property
     def n_parameters(self) -> int:

@@ -3,7 +3,7 @@ r"""The posterior of a Gaussian process, already factorized and immutable.
     mean(x) = k(x, X) α,                 α = K⁻¹ y                  R&W Eq. (2.25)
     var(x)  = k(x, x) - |L⁻¹ k(X, x)|²,  L Lᵀ = K = s² C + diag σ²  R&W Eq. (2.26)
 
-The prior variance k(x, x) is s², and more with a trend: s² (1 + τ₁² q + τ₂² q²) with q = |t|².
+The prior variance k(x, x) is s², and more with a trend.
 All values are those of the latent function (no observation noise added), in the units of ``y``.
 Up to a few hundred observations L⁻¹ is formed once, on first use: multiplying by it is about twice
 as fast as solving with L, and a search multiplies many times. Its error grows with the condition of
@@ -118,7 +118,7 @@ class GaussianProcess:
             np.matmul(C, self.alpha, out=mean[block])
             V = self._multiply_inverse(C.T)
             squared_norms[block] = np.einsum("ij,ij->j", V, V)
-        return self._signal * mean, self._variance(squared_norms, _squared_norms(T))
+        return self._signal * mean, self._variance(squared_norms, T)
 
     def predict_mean(self, X: FloatArray) -> FloatArray:
         """Return the posterior mean at ``X`` (m, d), shape (m,)."""
@@ -130,7 +130,7 @@ class GaussianProcess:
         C = self.correlations(X)
         V = self._multiply_inverse(C.T)
         covariance = _prior_covariance(A, T, self.hyperparameters) - self._signal**2 * (V.T @ V)
-        np.fill_diagonal(covariance, self._variance(np.einsum("ij,ij->j", V, V), _squared_norms(T)))
+        np.fill_diagonal(covariance, self._variance(np.einsum("ij,ij->j", V, V), T))
         return self._signal * (C @ self.alpha), covariance
 
     def predict_with_gradients(
@@ -145,8 +145,7 @@ class GaussianProcess:
         B, T = self._scaled(X), self.features.trend_columns(X)
         C, slope = matern52_and_slope(self._squared_distances(B))
         if trend is not None:
-            P = T @ self._trend_columns.T
-            C += trend.kernel(P)
+            C += trend.kernel(T, self._trend_columns)
         V = self._multiply_inverse(C.T)
         W = self._multiply_inverse(V, transposed=True)  # K⁻¹ k / s², shape (n, m)
         mean_gradient, variance_gradient = np.zeros((2, *X.shape))
@@ -160,17 +159,14 @@ class GaussianProcess:
         variance_gradient[:, numeric] = (-2.0 * signal * scale) * (
             weights.sum(axis=1)[:, None] * B - weights @ A
         )
-        q = _squared_norms(T)
         if trend is not None:  # dt/dx = 2
-            slope = trend.slope(P)
-            mean_gradient[:, numeric] += (2.0 * signal) * (
-                (slope * self.alpha) @ self._trend_columns
+            S = self._trend_columns
+            mean_gradient[:, numeric] += (2.0 * signal) * trend.gradient(T, S, self.alpha)
+            of_prior = trend.variance_gradient(T)
+            variance_gradient[:, numeric] += (2.0 * signal) * (
+                of_prior - (2.0 * signal) * trend.gradient(T, S, W.T)
             )
-            of_prior = trend.slope(q)[:, None] * T
-            variance_gradient[:, numeric] += (4.0 * signal) * (
-                of_prior - signal * ((slope * W.T) @ self._trend_columns)
-            )
-        variance = self._variance(np.einsum("ij,ij->j", V, V), q)
+        variance = self._variance(np.einsum("ij,ij->j", V, V), T)
         return signal * (C @ self.alpha), variance, mean_gradient, variance_gradient
 
     def condition_on(
@@ -221,7 +217,7 @@ class GaussianProcess:
 
     def prior_variance(self, X: FloatArray) -> FloatArray:
         """Return k(x, x) at ``X`` (m, d), shape (m,)."""
-        return _prior_variance(_squared_norms(self.features.trend_columns(X)), self.hyperparameters)
+        return _prior_variance(self.features.trend_columns(X), self.hyperparameters)
 
     def prior_correlation(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Return the correlation before any data of each point of ``X`` with that of ``Y``.
@@ -237,7 +233,7 @@ class GaussianProcess:
         trend = self.hyperparameters.trend
         if trend is not None:
             T, S = map(self.features.trend_columns, (X, Y))
-            correlation += trend.kernel(np.einsum("ij,ij->i", T, S))
+            correlation += trend.kernel_of_pairs(T, S)
             variances = self.prior_variance(X) * self.prior_variance(Y)
             correlation *= self._signal / np.sqrt(variances)
         return np.minimum(correlation, 1.0, out=correlation)
@@ -268,7 +264,7 @@ class GaussianProcess:
     def _with_trend(self, C: FloatArray, T: FloatArray) -> FloatArray:
         """Add the trend, if there is one, between ``T`` (m, c) and the observations to C (m, n)."""
         if self.hyperparameters.trend is not None:
-            C += self.hyperparameters.trend.kernel(T @ self._trend_columns.T)
+            C += self.hyperparameters.trend.kernel(T, self._trend_columns)
         return C
 
     def _multiply_inverse(self, B: FloatArray, *, transposed: bool = False) -> FloatArray:
@@ -278,26 +274,20 @@ class GaussianProcess:
         product: FloatArray = multiply(1.0, factor, B, lower=1, trans_a=int(transposed))
         return product
 
-    def _variance(self, squared_norms: FloatArray, q: FloatArray) -> FloatArray:
-        """Return the posterior variances (m,) from |L⁻¹ k(X, x) / s²|² (m,) and ``q`` (m,)."""
-        of_prior = _prior_variance(q, self.hyperparameters)
+    def _variance(self, squared_norms: FloatArray, T: FloatArray) -> FloatArray:
+        """Return the posterior variances (m,) from |L⁻¹ k(X, x) / s²|² (m,) and ``T`` (m, c)."""
+        of_prior = _prior_variance(T, self.hyperparameters)
         variance: FloatArray = of_prior - self._signal**2 * squared_norms
         np.maximum(variance, _VARIANCE_FLOOR * of_prior, out=variance)
         return variance
 
 
-def _squared_norms(T: FloatArray) -> FloatArray:
-    """Return |t|² of each row of ``T`` (m, c), shape (m,)."""
-    norms: FloatArray = np.einsum("ij,ij->i", T, T)
-    return norms
-
-
-def _prior_variance(q: FloatArray, hyperparameters: Hyperparameters) -> FloatArray:
-    """Return k(x, x) at points where |t|² is ``q`` (m,), shape (m,)."""
+def _prior_variance(T: FloatArray, hyperparameters: Hyperparameters) -> FloatArray:
+    """Return k(x, x) of points, from their trend's columns ``T`` (m, c), shape (m,)."""
     signal, trend = hyperparameters.signal_variance, hyperparameters.trend
     if trend is None:
-        return np.full(len(q), signal)
-    variance: FloatArray = signal * (1.0 + trend.kernel(q))
+        return np.full(len(T), signal)
+    variance: FloatArray = signal * (1.0 + trend.variance(T))
     return variance
 
 
@@ -305,9 +295,9 @@ def _prior_covariance(A: FloatArray, T: FloatArray, hyperparameters: Hyperparame
     """Return k(x, x') of points, from their scaled (n, D) and trend's (n, c) columns, (n, n)."""
     K = matern52(squared_distances(left_factor(A), right_factor(A)))
     if hyperparameters.trend is not None:
-        K += hyperparameters.trend.kernel(T @ T.T)
+        K += hyperparameters.trend.kernel(T, T)
     K *= hyperparameters.signal_variance
-    np.fill_diagonal(K, _prior_variance(_squared_norms(T), hyperparameters))
+    np.fill_diagonal(K, _prior_variance(T, hyperparameters))
     return K
 
 

@@ -15,10 +15,10 @@ Noise: TypeAlias = Literal["fitted", "floor", "partly known", "known"]
 
 
 def random_theta(rng: np.random.Generator, d: int, *, trend: bool = False) -> FloatArray:
-    """Return random logs of length-scales, signal variance, trend and noise, (d + 2 or d + 4,)."""
+    """Return random logs of length-scales, signal variance, trend and noise, (d + 2 or d + 5,)."""
     scales = rng.uniform(math.log(0.1), math.log(3.0), size=d)
     others = [rng.uniform(-1.0, 2.0), rng.uniform(-6.0, 0.0)]
-    return np.concatenate([scales, others[:1], rng.uniform(-5.0, 1.0, 2 * trend), others[1:]])
+    return np.concatenate([scales, others[:1], rng.uniform(-5.0, 1.0, 3 * trend), others[1:]])
 
 
 def random_data(

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from bbo_plugins.gp.fit import TailedPrior, WarmStart, default_prior, fit_map
-from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.kernels import FeatureMap, Trend
 from bbo_plugins.gp.likelihood import MarginalLikelihood
 from tests.oracles.differences import numeric_gradient
 from tests.oracles.problems import branin, sample_prior
@@ -72,7 +72,7 @@ def _log_posterior(
     """Return likelihood plus prior, each with an oracle of its own elsewhere."""
     likelihood = MarginalLikelihood(X, y, FeatureMap(counts, trend=trend), fit_noise=fit_noise)
     p = likelihood.n_parameters
-    prior = default_prior(len(counts), trend=trend)
+    prior = default_prior(len(counts), n_in_trend=counts.count(0) if trend else None)
     truncated = TailedPrior(prior.location[:p], prior.scale[:p], prior.has_tail[:p])
 
     def value_and_gradient(theta: FloatArray) -> tuple[float, FloatArray]:
@@ -92,13 +92,13 @@ PROBLEMS = [
 
 def _best_of_many_starts(
     objective: Callable[[FloatArray], tuple[float, FloatArray]],
-    d: int,
+    counts: tuple[int, ...],
     p: int,
     *,
     trend: bool = False,
 ) -> float:
     """Return what L-BFGS-B finds from the prior's location and five draws from the prior."""
-    prior = default_prior(d, trend=trend)
+    prior = default_prior(len(counts), n_in_trend=counts.count(0) if trend else None)
     location, scale = prior.location[:p], prior.scale[:p]
     rng = np.random.default_rng(1)
     starts = [location, *(location + scale * rng.standard_normal((5, p)))]
@@ -122,8 +122,8 @@ def test_fit_reaches_the_optimum_of_many_starts(
     objective = _log_posterior(X, y, counts, fit_noise=fit_noise, trend=trend)
     assert fit.log_posterior == pytest.approx(objective(fit.warm_start.theta)[0], rel=1e-10)
     p = len(fit.warm_start.theta)
-    assert p == d + 1 + 2 * trend + int(fit_noise)
-    assert fit.log_posterior > _best_of_many_starts(objective, d, p, trend=trend) - 1e-3
+    assert p == d + 1 + 3 * trend + int(fit_noise)
+    assert fit.log_posterior > _best_of_many_starts(objective, counts, p, trend=trend) - 1e-3
     assert fit.note is None
     stored = WarmStart.from_json(json.loads(json.dumps(fit.warm_start.to_json())))
     assert stored is not None
@@ -235,12 +235,32 @@ def test_length_scales_of_any_size_are_read_back() -> None:
 
 
 def test_prior_of_a_trend_has_the_documented_constants() -> None:
-    """As decided: log τ₁², log τ₂² ~ N(log 0.1, 1.5²), before the noise, all else as without."""
-    prior, plain = default_prior(2, trend=True), default_prior(2)
-    np.testing.assert_allclose(prior.location[3:5], math.log(0.1))
-    np.testing.assert_allclose(prior.scale[3:5], 1.5)
-    np.testing.assert_array_equal(np.delete(prior.location, [3, 4]), plain.location)  # d < 5
-    np.testing.assert_array_equal(np.delete(prior.scale, [3, 4]), plain.scale)
+    """As decided: weights of 0.3/c, 0.9/c² and 45/4c, before the noise, all else as without."""
+    prior, plain = default_prior(4, n_in_trend=3), default_prior(4)
+    np.testing.assert_allclose(np.exp(prior.location[5:8]), [0.1, 0.1, 3.75])
+    np.testing.assert_allclose(prior.scale[5:8], 1.5)
+    np.testing.assert_array_equal(np.delete(prior.location, [5, 6, 7]), plain.location)  # d < 5
+    np.testing.assert_array_equal(np.delete(prior.scale, [5, 6, 7]), plain.scale)
+
+
+@pytest.mark.parametrize("c", [1, 7, 60])
+def test_parts_of_a_trend_keep_their_size_in_any_number_of_dimensions(c: int) -> None:
+    """At the prior's location, over the cube: 0.1 and 1 times s² where each part is a mean."""
+    weights = np.exp(default_prior(c, n_in_trend=c).location[c + 1 : c + 4])
+    T = np.random.default_rng(c).uniform(-1.0, 1.0, (20_000, c))
+    parts = [float(Trend(*row).variance(T).mean()) for row in np.diag(weights)]
+    assert parts[0] == pytest.approx(0.1, rel=0.05)
+    assert 0.1 * 0.95 < parts[1] < 0.2  # E|t|⁴ is 9/5 of (E|t|²)² at most
+    assert parts[2] == pytest.approx(1.0, rel=0.05)
+
+
+def test_prior_of_a_trend_without_numeric_dimensions_is_proper() -> None:
+    """A space of categories only: the trend is 0, and its weights stay where the prior has them."""
+    X = np.array([[0.1, 0.9], [0.4, 0.2], [0.8, 0.6]])
+    fit = fit_map(X, np.array([-1.0, 0.0, 1.0]), FeatureMap((3, 2), trend=True))
+    expected = default_prior(2, n_in_trend=0).location[3:6]
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(fit.warm_start.theta[3:6], expected, atol=1e-6)
 
 
 def test_many_observations_are_fitted_through_a_subset() -> None:
@@ -257,8 +277,8 @@ def test_many_observations_are_fitted_through_a_subset() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"theta": [0.1, -0.2]},
-        {"theta": [0.1, 1e3, -3.0]},
+        {"log_hyperparameters": [0.1, -0.2]},
+        {"log_hyperparameters": [0.1, 1e3, -3.0]},
         {"inverse_hessian": "not base64!"},
         {"inverse_hessian": base64.b64encode(np.full(6, math.nan, "<f4").tobytes()).decode()},
         {"log_posterior_per_point": math.nan},
@@ -285,9 +305,9 @@ def test_default_prior_has_the_documented_constants(d: int) -> None:
 @pytest.mark.parametrize("d, relevant", [(1, 1.0), (4, 4.0), (25, 10.0)])
 def test_prior_beside_a_trend_has_tails_and_fewer_that_matter(d: int, relevant: float) -> None:
     """The mode is that of 2 √d parameters, at most d; only length-scales have a tail."""
-    prior = default_prior(d, trend=True)
+    prior = default_prior(d, n_in_trend=d)
     np.testing.assert_allclose(prior.location[:d], math.log(0.35 * math.sqrt(relevant)))
-    np.testing.assert_array_equal(prior.has_tail, [True] * d + [False] * 4)
+    np.testing.assert_array_equal(prior.has_tail, [True] * d + [False] * 5)
 
 
 def test_prior_of_conditional_parameters_goes_by_the_number_that_exist_together() -> None:

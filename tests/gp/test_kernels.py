@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +22,7 @@ from bbo_plugins.gp.kernels import (
     squared_distances,
 )
 from tests.oracles import dense
+from tests.oracles.differences import numeric_gradients
 
 if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
@@ -91,11 +94,46 @@ def test_trend_columns_are_those_of_numeric_dimensions() -> None:
     np.testing.assert_allclose(columns, [[-1.0, 1.0], [0.0, -0.5]])
 
 
-def test_trend_is_a_polynomial_and_its_slope_the_derivative() -> None:
-    """τ₁² P + τ₂² P², entry by entry; the argument is left alone."""
-    trend, P = Trend(0.3, 0.7), np.array([[-2.0, 0.0], [0.5, 3.0]])
-    before = P.copy()
-    np.testing.assert_allclose(trend.kernel(P), 0.3 * P + 0.7 * P**2)
-    numeric = (trend.kernel(P + 1e-6) - trend.kernel(P - 1e-6)) / 2e-6
-    np.testing.assert_allclose(trend.slope(P), numeric, rtol=1e-8)
-    assert np.array_equal(P, before)
+@given(
+    n=st.integers(1, 4), m=st.integers(1, 4), c=st.integers(0, 5), seed=st.integers(0, 2**32 - 1)
+)
+def test_trend_is_that_of_its_terms(n: int, m: int, c: int, seed: int) -> None:
+    """The inner product of t_i, of all t_i t_j and of t_i² - 1/3, each by its weight."""
+    rng = np.random.default_rng(seed)
+    linear, quadratic, separable = weights = rng.uniform(0.1, 2.0, 3)
+    T, S = rng.uniform(-1.0, 1.0, (n, c)), rng.uniform(-1.0, 1.0, (m, c))
+
+    def terms(t: FloatArray) -> FloatArray:
+        parts = (
+            math.sqrt(linear) * t,
+            math.sqrt(quadratic) * np.outer(t, t).ravel(),
+            math.sqrt(separable) * (t**2 - 1.0 / 3.0),
+        )
+        return np.concatenate(parts)
+
+    trend = Trend(*weights.tolist())
+    expected = np.array([[terms(t) @ terms(s) for s in S] for t in T])
+    np.testing.assert_allclose(trend.kernel(T, S), expected, atol=1e-12)
+    k = min(n, m)
+    np.testing.assert_allclose(trend.kernel_of_pairs(T[:k], S[:k]), np.diag(expected), atol=1e-12)
+    np.testing.assert_allclose(trend.variance(T), [terms(t) @ terms(t) for t in T], atol=1e-12)
+
+
+def _weighted_sum(trend: Trend, S: FloatArray, weights: FloatArray, T: FloatArray) -> FloatArray:
+    return trend.kernel(T, S) @ weights
+
+
+def test_gradients_of_a_trend_agree_with_differences() -> None:
+    """Of a weighted sum over other points, with one row of weights or one for all; of k(t, t)."""
+    rng = np.random.default_rng(0)
+    trend, T, S = Trend(0.3, 0.7, 1.9), rng.uniform(-1.0, 1.0, (4, 3)), rng.normal(size=(5, 3))
+    W = rng.normal(size=(4, 5))
+    by_row = trend.gradient(T, S, W)
+    for i, weights in enumerate(W):
+        numeric = numeric_gradients(partial(_weighted_sum, trend, S, weights), T[i : i + 1])
+        np.testing.assert_allclose(by_row[i : i + 1], numeric, atol=1e-8)
+        one_for_all = trend.gradient(T, S, weights)
+        np.testing.assert_allclose(one_for_all[i : i + 1], numeric, atol=1e-8)
+    np.testing.assert_allclose(
+        trend.variance_gradient(T), numeric_gradients(trend.variance, T), atol=1e-8
+    )

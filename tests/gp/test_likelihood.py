@@ -80,7 +80,7 @@ def test_value_and_gradient_agree_with_the_dense_formula(
     X, y, known = random_data(rng, features, n, noise)
     likelihood = MarginalLikelihood(X, y, features, known_noise=known, fit_noise=noise != "floor")
     has_noise_parameter = noise in {"fitted", "partly known"}
-    assert likelihood.n_parameters == d + 1 + 2 * trend + int(has_noise_parameter)
+    assert likelihood.n_parameters == d + 1 + 3 * trend + int(has_noise_parameter)
     theta = random_theta(rng, d, trend=trend)[: likelihood.n_parameters]
     value, gradient = likelihood(theta)
     K = dense.noisy_covariance(X, theta, counts, known)

@@ -27,7 +27,7 @@ def _hyperparameters(
     rng: np.random.Generator, d: int, noise: float | None = None, *, trend: bool = False
 ) -> Hyperparameters:
     return Hyperparameters(
-        trend=Trend(*np.exp(rng.uniform(-4.0, 1.0, 2))) if trend else None,
+        trend=Trend(*np.exp(rng.uniform(-4.0, 1.0, 3))) if trend else None,
         length_scales=10.0 ** rng.uniform(-0.7, 0.5, size=d),
         signal_variance=float(rng.uniform(0.3, 3.0)),
         noise_variance=float(rng.uniform(1e-3, 0.1)) if noise is None else noise,
@@ -37,14 +37,14 @@ def _hyperparameters(
 def _dense_covariance(
     X: FloatArray, Z: FloatArray, parameters: Hyperparameters, counts: tuple[int, ...]
 ) -> FloatArray:
-    trend = parameters.trend or Trend(0.0, 0.0)
+    trend = parameters.trend or Trend(0.0, 0.0, 0.0)
     return dense.covariance(
         X,
         Z,
         parameters.length_scales,
         parameters.signal_variance,
         counts,
-        (trend.linear, trend.quadratic),
+        (trend.linear, trend.quadratic, trend.separable),
     )
 
 

@@ -229,12 +229,12 @@ def test_the_best_point_of_each_branch_is_an_anchor() -> None:
 
 
 def test_trend_is_a_choice_and_needs_an_objective_without_constraints() -> None:
-    """Two more hyperparameters where it is asked for; under constraints all is as without."""
+    """Three more hyperparameters where it is asked for; under constraints all is as without."""
     X = np.random.default_rng(5).random((20, 3))
     free = observe(X, smooth(X))
     plain, trend = step(free), step(free, trend=True)
     assert [len(fit.theta) for fit in plain.warm_starts] == [5]
-    assert [len(fit.theta) for fit in trend.warm_starts] == [7]
+    assert [len(fit.theta) for fit in trend.warm_starts] == [8]
     again = step(free, trend=True, warm_starts=trend.warm_starts)
     np.testing.assert_allclose(again.x, trend.x, atol=1e-2)
     bounded = observe(X, smooth(X), constraints=X[:, :1] - 0.5)

@@ -46,19 +46,21 @@ def covariance(
     length_scales: FloatArray,
     signal_variance: float,
     n_categories: Sequence[int] | None = None,
-    trend: Sequence[float] = (0.0, 0.0),
+    trend: Sequence[float] = (0.0, 0.0, 0.0),
 ) -> FloatArray:
     """Return the kernel matrix between ``X`` (n, d) and ``Z`` (m, d), entry by entry, (n, m).
 
-    ``trend`` has the weights τ₁² and τ₂² of its linear and its quadratic part.
+    ``trend`` has the weights τ₁², τ₂² and τ₃² of its linear, quadratic and separable part.
     """
     counts = [0] * X.shape[1] if n_categories is None else n_categories
 
     def kernel(x: FloatArray, z: FloatArray) -> float:
-        product = 0.0
+        product = separable = 0.0
         for a, b, count in zip(x, z, counts, strict=True):
-            product += 0.0 if count else (2.0 * a - 1.0) * (2.0 * b - 1.0)
-        polynomial = trend[0] * product + trend[1] * product**2
+            t, s = 2.0 * a - 1.0, 2.0 * b - 1.0
+            product += 0.0 if count else t * s
+            separable += 0.0 if count else (t**2 - 1.0 / 3.0) * (s**2 - 1.0 / 3.0)
+        polynomial = trend[0] * product + trend[1] * product**2 + trend[2] * separable
         return signal_variance * (matern(scaled_distance(x, z, length_scales, counts)) + polynomial)
 
     return np.array([[kernel(x, z) for z in Z] for x in X]).reshape(len(X), len(Z))
@@ -72,13 +74,13 @@ def noisy_covariance(
 ) -> FloatArray:
     """Return the covariance matrix (n, n) of noisy targets at ``X`` (n, d).
 
-    ``theta`` has log length-scales, log signal variance, with a trend the logarithms of its two
+    ``theta`` has log length-scales, log signal variance, with a trend the logarithms of its three
     weights and, if noise is estimated, log excess noise; ``known_noise`` (n,) is NaN where it is
     unknown.
     """
     n, d = X.shape
-    is_estimated = len(theta) in {d + 2, d + 4}
-    trend = np.exp(theta[d + 1 : d + 3]).tolist() if len(theta) >= d + 3 else (0.0, 0.0)
+    is_estimated = len(theta) in {d + 2, d + 5}
+    trend = np.exp(theta[d + 1 : d + 4]).tolist() if len(theta) >= d + 4 else (0.0, 0.0, 0.0)
     noise = np.full(n, NOISE_FLOOR + math.exp(theta[-1]) if is_estimated else STATED_NOISE_FLOOR)
     if known_noise is not None:
         known = np.maximum(np.nan_to_num(known_noise), STATED_NOISE_FLOOR)

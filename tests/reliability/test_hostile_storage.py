@@ -140,7 +140,7 @@ def test_damaged_fits_are_made_again(caplog: pytest.LogCaptureFixture) -> None:
     for trial in study.trials[1:]:  # of the first one no parameters were known beforehand
         stored = stored_of(trial)
         assert stored is not None
-        damaged = replace(stored, fits=tuple({"theta": []} for _ in stored.fits))
+        damaged = replace(stored, fits=tuple({"log_hyperparameters": []} for _ in stored.fits))
         attributes[trial.number] = {**without(trial.system_attrs), **damaged.to_attributes()}
     made = copy_of(study, "uhe", attributes, {})
     caplog.clear()

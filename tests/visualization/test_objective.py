@@ -39,7 +39,7 @@ PLANE: dict[str, BaseDistribution] = {
 def _stored_theta(trial: FrozenTrial) -> list[float]:
     """Return the log hyperparameters in the attributes of ``trial``, read by hand."""
     chunks = [trial.system_attrs[key] for key in sorted(trial.system_attrs) if PREFIX in key]
-    theta: list[float] = json.loads("".join(chunks))["fits"][0]["theta"]
+    theta: list[float] = json.loads("".join(chunks))["fits"][0]["log_hyperparameters"]
     return theta
 
 
@@ -104,7 +104,7 @@ def test_posterior_is_that_of_the_stored_estimate() -> None:
     counts = [int(n) for n in posterior.space.n_categories]
     z = posterior.transform.forward(-np.array([trial.value for trial in study.trials]))
     scales, signal, noise = np.exp(theta[:d]), math.exp(theta[d]), NOISE_FLOOR + math.exp(theta[-1])
-    trend = np.exp(theta[d + 1 : d + 3]).tolist()
+    trend = np.exp(theta[d + 1 : d + 4]).tolist()
     X = posterior.space.encode([trial.params for trial in study.trials])
     new = posterior.space.snap(np.random.default_rng(0).random((20, d)))
     mean, covariance = dense.posterior(
@@ -121,7 +121,7 @@ def test_posterior_is_that_of_the_stored_estimate() -> None:
     np.testing.assert_allclose(forward(-high), mean - stats.norm.ppf(0.975) * sd, atol=1e-8)
 
 
-@pytest.mark.parametrize("stored", [(), (_fit([0.0] * 3),), ({"theta": "?"},)])
+@pytest.mark.parametrize("stored", [(), (_fit([0.0] * 3),), ({"log_hyperparameters": "?"},)])
 def test_one_fit_where_none_is_stored(stored: tuple[Any, ...]) -> None:
     """Without a θ that can be read, a fit to the same data; one without a noise entry is used."""
     study = _plane()
@@ -166,7 +166,8 @@ def test_closeness_is_the_share_of_uncertainty_removed() -> None:
     posterior = _posterior(modeled_study())
     estimate = _process(posterior).hyperparameters
     assert estimate.trend is not None
-    trend = (estimate.trend.linear, estimate.trend.quadratic)
+    parts = estimate.trend
+    trend = (parts.linear, parts.quadratic, parts.separable)
     counts = [int(n) for n in posterior.space.n_categories]
     x = posterior.X[posterior.best]
     for column in range(len(MIXED)):

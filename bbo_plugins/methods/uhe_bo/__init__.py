@@ -11,7 +11,7 @@ estimates the hyperparameters as if the data had been sampled uniformly.
 | γ       | -      | exploration rate of the bandit                                              |
 | ω, p, r | (2,)   | weights, probabilities of the two arms; r: reward of a round in [0, 1]      |
 | X', ŷ'  | (M, d) | uniform points and the labels of their nearest observations, ŷ' (M,)        |
-| θ       | (d+4,) | log hyperparameters: length-scales, signal variance, trend, noise variance  |
+| θ       | (d+5,) | log hyperparameters: length-scales, signal variance, trend, noise variance  |
 
 | equation or step | function | file |
 |---|---|---|

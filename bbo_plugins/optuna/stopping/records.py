@@ -6,7 +6,7 @@ are other records.
 
     bbo_plugins:stopping:3f2a91c05b7de846          {"v": 7, "criterion": "regret-gap", ...}
     bbo_plugins:stopping:3f2a91c05b7de846:17       {"n": 17, "trial": 16, "value": 0.25, ...}
-    bbo_plugins:stopping:3f2a91c05b7de846:warm:0   "17:{"theta": [...], ..."
+    bbo_plugins:stopping:3f2a91c05b7de846:warm:0   "17:{"log_hyperparameters": [...], ..."
 
 A record has an attribute of its own, so that workers do not overwrite each other's. The record of
 the n-th completion takes the place of that of the (n - 1024)-th, so at most 1,024 records of less

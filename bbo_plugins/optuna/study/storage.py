@@ -11,7 +11,7 @@ than half a megabyte. One attribute can be too short for a text. An empty chunk 
 shorter one can replace a longer one. Where several workers replace a text, each chunk begins with
 its owner, and the next owner's chunk ends it too:
 
-    bbo_plugins:stopping:3f2a91c05b7de846:warm:0 = '17:{"theta": [...], ...'
+    bbo_plugins:stopping:3f2a91c05b7de846:warm:0 = '17:{"log_hyperparameters": [...], ...'
 
 A sampler stores its *proposal* with each trial: the point, the arm pulled, the state of the fits.
 Optuna writes a parameter to the storage only when the objective asks for it, so other workers could

@@ -104,7 +104,7 @@ def test_posterior_before_is_a_refit_without_the_newest_observation() -> None:
 
 
 @pytest.mark.parametrize("noise", [1e-6, 0.1])
-@pytest.mark.parametrize("trend", [None, Trend(0.2, 0.1)])
+@pytest.mark.parametrize("trend", [None, Trend(0.2, 0.1, 0.4)])
 def test_prediction_covers_observed_and_new_points(noise: float, trend: Trend | None) -> None:
     """Mean and variance equal those of the plain prediction, the observed points first."""
     space = mixed_space()
