@@ -21,8 +21,8 @@ Deviations:
 * Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`, under constraints with the
   median of the feasible ones where that is worse; slacks are linear around their border.
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
-* The kernel has no trend with constraints, as it leads out of what is feasible; nor with
-  conditional parameters, where it brings nothing.
+* The kernels of constraints have no trend, nor has that of the objective with conditional
+  parameters: it brings nothing there.
 * A greedy step takes the upper confidence bound with β = 0.5, if the data speak against noise: its
   estimate is below a tenth of the prior's location. None is taken with constraints or conditional
   parameters, nor with categories: another one may be better than that of the best mean.
@@ -97,8 +97,7 @@ class Options:
             not change the length of the region. None for a step in the whole cube.
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted. Nor is one if enough repeats agree.
-        trend: Whether the objective's kernel has a trend, if there are neither constraints nor
-            conditions.
+        trend: Whether the objective's kernel has a trend, if no parameter is conditional.
         criterion: What the objective's kernel hyperparameters are estimated by.
         warm_starts: The :attr:`Suggestion.warm_starts` of the latest step with this criterion.
         marginal_start: The first one of the latest step with the marginal likelihood, for a
@@ -155,21 +154,15 @@ def random_point(space: SearchSpace, rng: np.random.Generator, error: Exception)
     return Suggestion(x, notes=notes)
 
 
-def objective_features(
-    space: SearchSpace, observations: Observations, options: Options
-) -> FeatureMap:
+def objective_features(space: SearchSpace, options: Options) -> FeatureMap:
     """Return the feature map of the objective's kernel, which says whether it has a trend."""
-    return FeatureMap.of(space, trend=options.trend and _is_plain(space, observations))
-
-
-def _is_plain(space: SearchSpace, observations: Observations) -> bool:
-    """Whether there are neither constraints nor conditional parameters."""
-    return not (observations.reported_constraints or space.is_conditional)
+    return FeatureMap.of(space, trend=options.trend and not space.is_conditional)
 
 
 def _can_be_greedy(space: SearchSpace, observations: Observations) -> bool:
     """Whether there are neither constraints nor conditional parameters nor categories."""
-    return _is_plain(space, observations) and not space.n_categories.any()
+    is_plain = not (observations.reported_constraints or space.is_conditional)
+    return is_plain and not space.n_categories.any()
 
 
 def can_be_local(space: SearchSpace) -> bool:
@@ -189,7 +182,7 @@ def _suggest_by_model(
     training = observations
     if len(observations.y) > training_subset.MAX_MODELED:
         training = training_subset.modeled(observations, FeatureMap.of(space))
-    features = objective_features(space, training, options)
+    features = objective_features(space, options)
     models = Models.fit(space, [training], [training.center], features, options)
     region = _region(space, observations, models, options)
     if options.greedy and _can_be_greedy(space, training) and _is_noiseless(models):

@@ -325,7 +325,7 @@ def _model(
         return network, network.transform
     estimate = _latest_estimate([record for record in fitted if record.warps == space.warps])
     if not isinstance(options, GOUCBOptions):
-        features = gp_bo.objective_features(space, training, options)
+        features = gp_bo.objective_features(space, options)
     return _process(training, features, estimate, deterministic=options.deterministic)
 
 
