@@ -15,15 +15,15 @@ prior's location and says so in :attr:`Fit.note`; nothing here raises.
 The default prior is an independent normal distribution of each log hyperparameter,
 
     log ℓ_i ~ N(log(0.35 √d), 1),    log s² ~ N(0, 1),    log σ_n² ~ N(log 1e-3, 3²),
-    log τ₁² ~ N(log 3·0.1/c, 1.5²),    log τ₂² ~ N(log 9·0.1/c², 1.5²),
-    log τ₃² ~ N(log 45/4c, 1.5²),
+    log τ₁² ~ N(log(0.3/c), 1.5²),    log τ₂² ~ N(log(0.9/c²), 1.5²),
+    log τ₃² ~ N(log(11.25/c), 1.5²),
 
 for standardized targets and inputs in the unit cube, with c dimensions in the trend. The location
 of the length-scales grows with √d, as distances in the cube do (Hvarfner, Hellsten & Nardi 2024,
 "Vanilla Bayesian Optimization Performs Great in High Dimensions"). For a parameter that exists at
 some points only, d is the mean number of parameters that do. Over the cube |t|² is c/3 on average
-and |q|² is 4c/45, so that the parts of the trend have about 0.1, 0.1 and 1 times the variance s²,
-however many dimensions there are. The constants are a choice of this project.
+and |q|² is 4c/45, so that at the modes the parts of the trend have about 0.1, 0.1 and 1 times the
+variance s², however many dimensions there are. The constants are a choice of this project.
 
 Beside a trend, parameters may be without effect: above its mode, the log density of log ℓ_i is that
 of a Cauchy distribution of scale 1, up to a constant, so that the far longer length-scale of such a
@@ -432,15 +432,14 @@ def default_prior(
         n_in_trend: Number of dimensions c in the kernel's trend, None without a trend.
     """
     has_trend = n_in_trend is not None
+    c = max(n_in_trend or 0, 1)  # without a numeric dimension the trend is 0, whatever its weights
+    norms = (c / 3.0, (c / 3.0) ** 2, 4.0 * c / 45.0)  # t·t', (t·t')² and q·q' at t = t'
+    weights = [v / norm for v, norm in zip(_TREND_VARIANCES, norms, strict=True)]
+    trend_locations = [math.log(weight) for weight in weights] if has_trend else []
     together = [n_dimensions] * n_dimensions if n_together is None else n_together
     relevant = [min(n, 2.0 * math.sqrt(n)) if has_trend else n for n in together]
     length_scales = [math.log(LENGTH_SCALE_LOCATION * math.sqrt(n)) for n in relevant]
-    trend = []
-    if n_in_trend is not None:
-        c = max(n_in_trend, 1)
-        norms = (c / 3.0, (c / 3.0) ** 2, 4.0 * c / 45.0)  # t·t', (t·t')² and q·q' at t = t'
-        trend = [math.log(v / norm) for v, norm in zip(_TREND_VARIANCES, norms, strict=True)]
-    location = np.array([*length_scales, 0.0, *trend, math.log(NOISE_LOCATION)])
-    scale = np.array([1.0] * (n_dimensions + 1) + [_TREND_SCALE] * len(trend) + [3.0])
-    has_tail = np.array([has_trend] * n_dimensions + [False] * (len(trend) + 2))
+    location = np.array([*length_scales, 0.0, *trend_locations, math.log(NOISE_LOCATION)])
+    scale = np.array([1.0] * (n_dimensions + 1) + [_TREND_SCALE] * len(trend_locations) + [3.0])
+    has_tail = np.array([has_trend] * n_dimensions + [False] * (len(trend_locations) + 2))
     return TailedPrior(location, scale, has_tail)

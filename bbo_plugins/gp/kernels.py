@@ -17,9 +17,9 @@ each term, with t = 2x - 1 there, and squares have a second weight of their own:
     k(x, x') = s² · (Matérn + τ₁² t·t' + τ₂² (t·t')² + τ₃² q·q'),      q_i = t_i² - 1/3
 
 It reaches as far as the space does, where the Matérn part forgets beyond a length-scale. (t·t')²
-has a term for each pair of dimensions: many to be learned, where few terms of q·q' say what each
-dimension does by itself. q_i has mean 0 over the range. A categorical dimension has no part in the
-trend.
+has a term for each pair of dimensions, q·q' one for each dimension: few observations teach those.
+q_i has mean 0 over the range. A categorical dimension has no part in the trend. A conditional space
+has none: q would not be 0 where a parameter is inactive.
 
 | symbol | shape   | meaning                                                       |
 |--------|---------|---------------------------------------------------------------|

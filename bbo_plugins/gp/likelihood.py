@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import numpy as np
@@ -47,7 +47,7 @@ STATED_NOISE_FLOOR = 1e-8  # of noise that is stated, which cannot rise where th
 _LARGEST_LOG = 700.0  # whose exponential does not overflow
 _SQRT_5 = math.sqrt(5.0)
 LOG_2PI = math.log(2.0 * math.pi)
-N_TREND: Final = 3  # hyperparameters of a trend
+N_TREND: Final = len(fields(Trend))  # hyperparameters of a trend
 
 
 @dataclass(frozen=True)

@@ -208,6 +208,21 @@ def test_a_poor_warm_start_is_found_out(promised: float | None, n_points: int) -
 VALID = WarmStart(np.array([0.1, -0.2, -3.0]), np.eye(3), -100.0, 9).to_json()
 
 
+@pytest.mark.parametrize("n_entries", range(2, 10))
+def test_a_stored_fit_is_an_estimate_of_as_many_dimensions_as_it_has(n_entries: int) -> None:
+    """Of two: 3 and 4 entries without a trend, 6 and 7 with one; others are of another space."""
+    fit = WarmStart(np.zeros(n_entries), np.eye(n_entries), -1.0, 9)
+    assert (fit.hyperparameters(2) is not None) == (n_entries in {3, 4, 6, 7})
+
+
+def test_a_fit_of_an_earlier_layout_is_not_read() -> None:
+    """Its trend had two entries, so it might be taken for one of today without noise."""
+    stored = VALID | {"theta": VALID["log_hyperparameters"]}
+    del stored["log_hyperparameters"]
+    assert WarmStart.from_json(VALID) is not None
+    assert WarmStart.from_json(stored) is None
+
+
 @pytest.mark.parametrize("damage", [math.nan, math.inf])
 def test_fit_without_any_finite_likelihood_is_reported(damage: float) -> None:
     """The prior's location is used, the note says so, and nothing is raised."""

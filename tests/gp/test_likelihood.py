@@ -104,6 +104,18 @@ def test_theta_is_read_as_documented() -> None:
     assert Hyperparameters.from_theta(theta[:3], 2).noise_variance == STATED_NOISE_FLOOR
 
 
+def test_theta_with_a_trend_is_read_as_documented() -> None:
+    """Its three weights follow the signal variance; the noise is last, or at its floor."""
+    theta = np.log([0.2, 0.4, 3.0, 0.5, 0.6, 0.7, 0.05])
+    for entries, noise in ((7, 0.05 + NOISE_FLOOR), (6, STATED_NOISE_FLOOR)):
+        read = Hyperparameters.from_theta(theta[:entries], 2)
+        assert read.trend is not None
+        parts = (read.trend.linear, read.trend.quadratic, read.trend.separable)
+        assert parts == pytest.approx((0.5, 0.6, 0.7))
+        assert read.signal_variance == pytest.approx(3.0)
+        assert read.noise_variance == pytest.approx(noise, rel=1e-12)
+
+
 def test_known_noise_takes_the_place_of_the_fitted() -> None:
     """NaN means unknown; a known variance is never below the floor, not even when it is zero."""
     known = np.array([np.nan, 0.5, 0.0, np.nan])

@@ -229,7 +229,7 @@ def test_the_best_point_of_each_branch_is_an_anchor() -> None:
 
 
 def test_trend_is_a_choice_and_the_objective_s() -> None:
-    """Three more hyperparameters where it is asked for; the kernels of constraints have none."""
+    """Three more hyperparameters where it is asked for; constraints and conditions have none."""
     X = np.random.default_rng(5).random((20, 3))
     free = observe(X, smooth(X))
     plain, trend = step(free), step(free, trend=True)
@@ -239,6 +239,13 @@ def test_trend_is_a_choice_and_the_objective_s() -> None:
     np.testing.assert_allclose(again.x, trend.x, atol=1e-2)
     bounded = observe(X, smooth(X), constraints=X[:, :1] - 0.5)
     assert [len(fit.theta) for fit in step(bounded, trend=True).warm_starts] == [8, 5]
+    unit = Dimension.float(0.0, 1.0)
+    branch = SearchSpace(
+        {"kind": Dimension.categorical(["a", "b"]), "x": unit, "z": unit},
+        {"x": Split("kind", (0.5,), (False, True))},
+    )
+    conditional = step(observe(branch.snap(X), smooth(X)), branch, trend=True)
+    assert [len(fit.theta) for fit in conditional.warm_starts] == [5]
 
 
 def test_a_local_step_stays_around_the_best_mean() -> None:

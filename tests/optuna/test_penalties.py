@@ -239,12 +239,16 @@ def test_a_resumed_study_is_the_same(tmp_path: Path) -> None:
     assert any(one is not None and one.cutoff is not None for one in proposals)
 
 
-def test_such_a_study_is_stopped() -> None:
-    """The terminator leaves out what the sampler does."""
-    study = optuna.create_study(sampler=BBOSampler(seed=4))
-    study.optimize(_objective, n_trials=80, callbacks=[RegretGapTerminator(patience=2)])
-    assert len(study.trials) < 80
-    assert study.best_value - BEST < 1e-3
+def test_such_studies_are_stopped() -> None:
+    """The terminator leaves out what the sampler does; with all values it stops one of these."""
+    stopped = []
+    for seed in range(5):
+        study = optuna.create_study(sampler=BBOSampler(seed=seed))
+        study.optimize(_objective, n_trials=60, callbacks=[RegretGapTerminator()])
+        if len(study.trials) < 60:
+            stopped.append(study.best_value - BEST)
+    assert len(stopped) >= 2
+    assert max(stopped) < 1e-2
 
 
 def test_a_trial_outside_of_its_own_range_changes_nothing() -> None:

@@ -265,7 +265,8 @@ def test_a_range_may_be_narrowed(name: str) -> None:
     study.optimize(lambda trial: objective(trial, -10.0, 10.0), n_trials=30)
     study.sampler = sampler
     study.optimize(lambda trial: objective(trial, -1.0, 0.5), n_trials=15)
-    assert min(trial.values[0] for trial in study.trials[30:]) < 1e-4
+    least = min(trial.values[0] for trial in study.trials[30:])
+    assert least < (1e-4 if name == "uhe" else 1e-5)
 
 
 @pytest.mark.parametrize(
