@@ -21,8 +21,8 @@ Deviations:
 * Targets go through :class:`bbo_plugins.gp.targets.OutputTransform`, under constraints with the
   median of the feasible ones where that is worse; slacks are linear around their border.
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
-* The kernels of constraints have no trend, as results were no better. Nor has that of the
-  objective with conditional parameters, where one with other parts brought nothing.
+* The kernels of constraints have no trend, nor has that of the objective with conditional
+  parameters: neither made results better.
 * A greedy step takes the upper confidence bound with β = 0.5, if the data speak against noise: its
   estimate is below a tenth of the prior's location. None is taken with constraints or conditional
   parameters, nor with categories: another one may be better than that of the best mean.
