@@ -19,7 +19,7 @@ each term, with t = 2x - 1 there, and squares have a second weight of their own:
 It reaches as far as the space does, where the Matérn part forgets beyond a length-scale. (t·t')²
 has a term for each pair of dimensions, q·q' one for each dimension: few observations teach those.
 q_i has mean 0 over the range. A categorical dimension has no part in the trend. A conditional space
-has none: q would not be 0 where a parameter is inactive.
+has no trend: one made results no better there.
 
 | symbol | shape   | meaning                                                       |
 |--------|---------|---------------------------------------------------------------|
@@ -74,7 +74,7 @@ class FeatureMap:
         """Return the feature map of a search space.
 
         With a parameter that has a condition vary those that are active beside it, on average over
-        the space.
+        the space. In a space with conditions there is no trend, also if one is asked for.
         """
         n_categories = tuple(space.n_categories.tolist())
         if not space.is_conditional:
@@ -82,7 +82,7 @@ class FeatureMap:
         together = (
             space.mean_n_active if n in space.conditions else len(space) for n in space.names
         )
-        return cls(n_categories, tuple(map(float, together)), trend)
+        return cls(n_categories, tuple(map(float, together)))
 
     @cached_property
     def dimension_of_column(self) -> IntArray:

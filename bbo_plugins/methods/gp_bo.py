@@ -154,11 +154,6 @@ def random_point(space: SearchSpace, rng: np.random.Generator, error: Exception)
     return Suggestion(x, notes=notes)
 
 
-def objective_features(space: SearchSpace, options: Options) -> FeatureMap:
-    """Return the feature map of the objective's kernel, which says whether it has a trend."""
-    return FeatureMap.of(space, trend=options.trend and not space.is_conditional)
-
-
 def _can_be_greedy(space: SearchSpace, observations: Observations) -> bool:
     """Whether there are neither constraints nor conditional parameters nor categories."""
     is_plain = not (observations.reported_constraints or space.is_conditional)
@@ -182,7 +177,7 @@ def _suggest_by_model(
     training = observations
     if len(observations.y) > training_subset.MAX_MODELED:
         training = training_subset.modeled(observations, FeatureMap.of(space))
-    features = objective_features(space, options)
+    features = FeatureMap.of(space, trend=options.trend)
     models = Models.fit(space, [training], [training.center], features, options)
     region = _region(space, observations, models, options)
     if options.greedy and _can_be_greedy(space, training) and _is_noiseless(models):

@@ -180,7 +180,7 @@ def _suggest_by_models(
 ) -> Suggestion:
     """Fit the surrogates and maximize the acquisition function; may raise on unusable data."""
     training = _modeled(objectives, FeatureMap.of(space))
-    features = gp_bo.objective_features(space, options)
+    features = FeatureMap.of(space, trend=options.trend)
     models = Models.fit(space, training, _centers(training), features, options)
     models = replace(
         models,

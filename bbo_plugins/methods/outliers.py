@@ -71,7 +71,7 @@ def outliers_of(space: SearchSpace, X: FloatArray, Y: FloatArray) -> NDArray[np.
         X: The points, shape (n, d).
         Y: Their values of k objectives, maximized, finite, shape (n, k).
     """
-    features = FeatureMap.of(space, trend=not space.is_conditional)
+    features = FeatureMap.of(space, trend=True)
     of_each = []
     for y in Y.T:
         with suppress(*UNUSABLE):

@@ -20,7 +20,7 @@ from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate, transformed_noise
 from bbo_plugins.gp.targets import OutputTransform
-from bbo_plugins.methods import gp_bo, training_subset
+from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
@@ -325,7 +325,7 @@ def _model(
         return network, network.transform
     estimate = _latest_estimate([record for record in fitted if record.warps == space.warps])
     if not isinstance(options, GOUCBOptions):
-        features = gp_bo.objective_features(space, options)
+        features = FeatureMap.of(space, trend=options.trend)
     return _process(training, features, estimate, deterministic=options.deterministic)
 
 
