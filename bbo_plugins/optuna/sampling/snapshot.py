@@ -71,7 +71,6 @@ from bbo_plugins.optuna.study.trials import (
     TrialRow,
     are_feasible,
     constraint_table,
-    finished_at,
 )
 
 if TYPE_CHECKING:
@@ -416,12 +415,10 @@ def _deciding(trials: StudyTrials, least: int, most: int, divisor: int) -> list[
         most: How many may decide.
         divisor: A step is the number before, divided by this.
     """
-    complete = [row for row in trials.observed if row.complete]
+    complete = trials.by_completion  # by number a late one would change what was decided before it
     last, step = 0, _FIRST_DECISION
     while len(complete) >= least and step <= min(len(complete), most):
         last, step = step, step + max(step // divisor, 1)
-    # Not by number: a late one would change what was decided before it.
-    complete.sort(key=lambda row: (finished_at(row), row.number))
     return sorted(complete[:last], key=attrgetter("number"))
 
 

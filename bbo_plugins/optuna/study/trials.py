@@ -316,6 +316,12 @@ class StudyTrials:
             if latest.get(beginning, beginning) == row.number
         ]
 
+    @cached_property
+    def by_completion(self) -> list[TrialRow]:
+        """The complete ones among the observed trials, the first to finish first."""
+        complete = [row for row in self.observed if row.complete]
+        return sorted(complete, key=lambda row: (finished_at(row), row.number))
+
 
 class TrialReader:
     """Reads the trials of one study, each finished one once.
