@@ -140,7 +140,7 @@ class Exclusions:
 
     known: FloatArray
     avoided: FloatArray
-    clearance: FloatArray | float = CLOSE
+    clearance: FloatArray
 
 
 def length_after(y: FloatArray, n_startup: int, n_beside: IntArray | None = None) -> float:
@@ -537,7 +537,7 @@ def unseen_point(
 ) -> FloatArray | None:
     """Return a random point (d,) with a key that is not ``taken``, None if there is none.
 
-    Neither is one found in a large finite space of which nearly all is taken.
+    None may also be returned in a large finite space of which nearly all is taken.
     """
     if space.size is not None and len(taken) >= space.size:
         return None

@@ -155,9 +155,7 @@ class Validity:
         """
         mean = float(labels.sum()) / (len(labels) + _PRIOR_POINTS)
         fit = fit_map(X, labels - mean, features)
-        process = GaussianProcess.from_data(
-            X, labels - mean, fit.hyperparameters, features, cholesky=fit.cholesky
-        )
+        process = GaussianProcess.of_fit(X, labels - mean, fit, features)
         variance = fit.hyperparameters.noise_variance + _LABEL_VARIANCE
         return cls(process, mean, variance, exponent)
 

@@ -56,8 +56,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bbo_plugins.gp.kernels import FeatureMap
+    from bbo_plugins.space.dimension import IntArray
 
-LENGTH_SCALE_LOCATION = 0.35
+_LENGTH_SCALE_LOCATION = 0.35
 NOISE_LOCATION = 1e-3
 _TREND_VARIANCES = (0.1, 0.1, 1.0)  # of the parts of the trend, on average over the cube, by s²
 _TREND_SCALE = 1.5
@@ -206,17 +207,20 @@ def fit_map(
     """
     prior = prior or default_prior(X.shape[1], features.n_together, n_in_trend=features.n_in_trend)
     n, d = X.shape
+
+    def bind(rows: slice | IntArray) -> BoundCriterion:
+        known = None if known_noise is None else known_noise[rows]
+        return criterion.bind(X[rows], y[rows], features, known_noise=known, fit_noise=fit_noise)
+
+    bound = bind(slice(None))
     p = len(prior.location) - int(not is_noise_estimated(known_noise, fit_noise=fit_noise))
-    bound = criterion.bind(X, y, features, known_noise=known_noise, fit_noise=fit_noise)
     objective = _log_posterior(bound, prior, p)
     candidates = []
     if warm_start is not None and len(warm_start.theta) == p:
         candidates.append(_maximize(objective, warm_start.theta, warm_start.inverse_hessian))
     if not candidates or warm_start is None or _is_poor(candidates[0].value, warm_start, n):
         if n > _COARSE_SIZE:
-            start = _coarse_optimum(
-                X, y, features, known_noise, fit_noise=fit_noise, prior=prior, criterion=criterion
-            )
+            start = _coarse_optimum(bind, prior, n, p, d)
             candidates.append(_maximize(objective, start.theta, start.inverse_hessian))
         if n <= _COARSE_SIZE or not math.isfinite(candidates[-1].value):  # singular with all points
             candidates += _cold_optima(objective, prior, p, d)
@@ -224,7 +228,8 @@ def fit_map(
     note = None
     if not math.isfinite(best.value):
         note = "no kernel hyperparameters gave a finite likelihood, so the prior's were used"
-        best = _Optimum(np.array(prior.location[:p]), _prior_covariance(prior, p), -math.inf, 0)
+        location, H = np.array(prior.location[:p]), _first_inverse_hessian(prior, p)
+        best = _Optimum(location, H, -math.inf, 0)
     per_point = best.value / n if note is None else 0.0
     return Fit(
         hyperparameters=Hyperparameters.from_theta(best.theta, d),
@@ -251,22 +256,11 @@ def log_posterior(
 
 
 def _coarse_optimum(
-    X: FloatArray,
-    y: FloatArray,
-    features: FeatureMap,
-    known_noise: FloatArray | None,
-    *,
-    fit_noise: bool,
-    prior: LogPrior,
-    criterion: FitCriterion,
+    bind: Callable[[IntArray], BoundCriterion], prior: LogPrior, n: int, p: int, d: int
 ) -> _Optimum:
-    """Return the best cold optimum of a subset of the observations, to start from with all."""
-    n, d = X.shape
-    p = len(prior.location) - int(not is_noise_estimated(known_noise, fit_noise=fit_noise))
+    """Return the best cold optimum of a subset of the n observations, to start from with all."""
     subset = np.linspace(0, n - 1, _COARSE_SIZE).astype(np.int64)
-    known = None if known_noise is None else known_noise[subset]
-    coarse = criterion.bind(X[subset], y[subset], features, known_noise=known, fit_noise=fit_noise)
-    rough = _cold_optima(_log_posterior(coarse, prior, p), prior, p, d)
+    rough = _cold_optima(_log_posterior(bind(subset), prior, p), prior, p, d)
     best = max(rough, key=lambda optimum: optimum.value)
     # the Hessian grows with the number of observations
     return replace(best, inverse_hessian=best.inverse_hessian * (_COARSE_SIZE / n))
@@ -293,7 +287,8 @@ def _log_posterior(bound: BoundCriterion, prior: LogPrior, p: int) -> _Objective
     return value_and_gradient
 
 
-def _prior_covariance(prior: LogPrior, p: int) -> FloatArray:
+def _first_inverse_hessian(prior: LogPrior, p: int) -> FloatArray:
+    """Return the inverse Hessian (p, p) that a search begins with: that of the prior alone."""
     return np.diag(np.square(prior.scale[:p]))
 
 
@@ -304,7 +299,7 @@ def _cold_optima(objective: _Objective, prior: LogPrior, p: int, d: int) -> list
         start = np.array(prior.location)
         start[:d] += length_scale_shift * prior.scale[:d]
         start[-1] += noise_shift * prior.scale[-1]
-        optima.append(_maximize(objective, start[:p], _prior_covariance(prior, p)))
+        optima.append(_maximize(objective, start[:p], _first_inverse_hessian(prior, p)))
     return optima
 
 
@@ -438,7 +433,7 @@ def default_prior(
     trend_locations = [math.log(weight) for weight in weights] if has_trend else []
     together = [n_dimensions] * n_dimensions if n_together is None else n_together
     relevant = [min(n, 2.0 * math.sqrt(n)) if has_trend else n for n in together]
-    length_scales = [math.log(LENGTH_SCALE_LOCATION * math.sqrt(n)) for n in relevant]
+    length_scales = [math.log(_LENGTH_SCALE_LOCATION * math.sqrt(n)) for n in relevant]
     location = np.array([*length_scales, 0.0, *trend_locations, math.log(NOISE_LOCATION)])
     scale = np.array([1.0] * (n_dimensions + 1) + [_TREND_SCALE] * len(trend_locations) + [3.0])
     has_tail = np.array([has_trend] * n_dimensions + [False] * (len(trend_locations) + 2))

@@ -49,9 +49,8 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 _SQRT_5 = math.sqrt(5.0)
-_CENTER = (
-    0.5  # distances are computed from centered columns: less cancellation in |a|² + |b|² - 2ab
-)
+# Distances are computed from centered columns: less cancellation in |a|² + |b|² - 2ab.
+_CENTER = 0.5
 
 
 @dataclass(frozen=True)

@@ -141,10 +141,10 @@ class BoundCriterion(ABC):
         self._features = features
         self._columns = features.columns(X)
         self._known_noise = known_noise
-        self._noise_is_fitted = (
+        self._noise_is_unknown = (
             np.ones(n, dtype=bool) if known_noise is None else np.isnan(known_noise)
         )
-        self.fit_noise = fit_noise and bool(self._noise_is_fitted.any())
+        self.fit_noise = is_noise_estimated(known_noise, fit_noise=fit_noise)
         self._factorized: tuple[FloatArray, FloatArray] | None = None
         self._R2, *self._buffers = (np.empty((n, n)) for _ in range(3))
         self._trend_matrices: tuple[FloatArray, ...] = ()  # ∂(K/s²)/∂τ² of each of its parts
@@ -193,7 +193,7 @@ class BoundCriterion(ABC):
         gradient[:d] = self._length_scale_gradient(M, slope, A, signal)
         gradient[d] = -0.5 * (trace - float(M_diagonal @ noise))  # tr(M (K - diag σ²))
         if self.fit_noise:
-            gradient[-1] = -0.5 * excess_noise * float(M_diagonal[self._noise_is_fitted].sum())
+            gradient[-1] = -0.5 * excess_noise * float(M_diagonal[self._noise_is_unknown].sum())
         return value, gradient
 
     @abstractmethod

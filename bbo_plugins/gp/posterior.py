@@ -33,6 +33,7 @@ from bbo_plugins.gp.kernels import (
 from bbo_plugins.gp.likelihood import Hyperparameters, noise_diagonal
 
 if TYPE_CHECKING:
+    from bbo_plugins.gp.fit import Fit
     from bbo_plugins.space.dimension import FloatArray
 
 _VARIANCE_FLOOR = 1e-12  # relative to the prior's: below it a variance is rounding error
@@ -100,6 +101,32 @@ class GaussianProcess:
             L, jitter = _factorize(K, noise, hyperparameters.signal_variance)
         alpha = lapack.dpotrs(L, y, lower=1)[0]
         return cls(X, y, hyperparameters, features, A, noise + jitter, L, alpha, jitter)
+
+    @classmethod
+    def of_fit(
+        cls,
+        X: FloatArray,
+        y: FloatArray,
+        fit: Fit,
+        features: FeatureMap,
+        *,
+        known_noise: FloatArray | None = None,
+    ) -> GaussianProcess:
+        """Condition the prior process on the observations that its hyperparameters were fitted to.
+
+        Args:
+            X: Points of the unit cube, shape (n, d).
+            y: Targets, shape (n,).
+            fit: The fit to exactly these.
+            features: The kernel's feature map.
+            known_noise: Known noise variances, NaN where unknown, shape (n,), or None.
+
+        Raises:
+            ValueError: As :meth:`from_data`.
+        """
+        return cls.from_data(
+            X, y, fit.hyperparameters, features, known_noise=known_noise, cholesky=fit.cholesky
+        )
 
     @property
     def mean_at_observations(self) -> FloatArray:
@@ -204,6 +231,16 @@ class GaussianProcess:
             alpha=lapack.dpotrs(L, targets, lower=1)[0],
             jitter=max(self.jitter, extra),
         )
+
+    def condition_on_means(self, X: FloatArray) -> GaussianProcess:
+        """Return the posterior given its own mean at each pending point ("Kriging believer").
+
+        The variance shrinks around these points, the mean stays.
+
+        Args:
+            X: The pending points, shape (p, d).
+        """
+        return self.condition_on(X, self.predict_mean(X)) if len(X) else self
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance, noise included, of each target given the others, (n,) each."""

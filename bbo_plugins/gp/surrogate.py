@@ -87,9 +87,7 @@ class Surrogate:
             criterion=criterion,
             marginal_start=marginal_start,
         )
-        process = GaussianProcess.from_data(
-            X, z, fit.hyperparameters, features, known_noise=known, cholesky=fit.cholesky
-        )
+        process = GaussianProcess.of_fit(X, z, fit, features, known_noise=known)
         return cls(process, transform, fit.warm_start, (fit.note,) if fit.note else ())
 
     @property

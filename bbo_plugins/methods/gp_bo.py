@@ -260,15 +260,15 @@ class Models:
         ]
         together = (*fitted, *constraints)
         return cls(
-            fitted,
-            constraints,
-            validity,
-            completion,
-            training,
-            known,
-            np.column_stack(means),
-            tuple(model.warm_start for model in together),
-            (*(note for model in together for note in model.notes), *notes),
+            objectives=fitted,
+            constraints=constraints,
+            validity=validity,
+            completion=completion,
+            training=training,
+            known=known,
+            means=np.column_stack(means),
+            warm_starts=tuple(model.warm_start for model in together),
+            notes=(*(note for model in together for note in model.notes), *notes),
         )
 
     @property
@@ -316,12 +316,12 @@ class Models:
         """
         bad, pending = self.training.presumed_bad, self.training.pending
         objectives = [
-            condition_on_pending(penalize_failures(one.process, bad), pending)
+            penalize_failures(one.process, bad).condition_on_means(pending)
             for one in self.objectives
         ]
         feasible, constraints = np.ones(len(pending), dtype=bool), []
         for model in self.constraints:
-            process, limit = condition_on_pending(model.process, pending), model.limit
+            process, limit = model.process.condition_on_means(pending), model.limit
             feasible &= pending_values(process, pending) >= limit
             constraints.append(ConstraintModel(process, limit))
         values = np.column_stack([pending_values(one, pending) for one in objectives])
@@ -475,16 +475,6 @@ def penalize_failures(process: GaussianProcess, failed: FloatArray) -> GaussianP
     return process.condition_on(
         failed, np.minimum(mean, np.median(process.y)), known_noise=variance
     )
-
-
-def condition_on_pending(process: GaussianProcess, pending: FloatArray) -> GaussianProcess:
-    """Return the posterior given its own mean at each pending point (p, d) ("Kriging believer").
-
-    The variance shrinks around these points, the mean stays.
-    """
-    if not len(pending):
-        return process
-    return process.condition_on(pending, process.predict_mean(pending))
 
 
 def pending_values(process: GaussianProcess, pending: FloatArray) -> FloatArray:

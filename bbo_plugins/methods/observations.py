@@ -81,25 +81,13 @@ class Observations:
     def __post_init__(self) -> None:
         """Check shapes and finiteness."""
         n, d = self.X.shape
-        expected: dict[str, tuple[NDArray[Any], tuple[int, ...]]] = {
-            "y": (self.y, (n,)),
-            "complete": (self.complete, (n,)),
-            "pending": (self.pending, (len(self.pending), d)),
-        }
-        if self.failed is not None:
-            expected["failed"] = (self.failed, (len(self.failed), d))
-        if self.progress is not None:
-            expected["progress"] = (self.progress, (n,))
-        if self.n_beside is not None:
-            expected["n_beside"] = (self.n_beside, (n,))
-        if self.has_value is not None:
-            expected["has_value"] = (self.has_value, (n,))
-        if self.noise_variance is not None:
-            expected["noise_variance"] = (self.noise_variance, (n,))
-        if self.constraints is not None:
-            columns = self.constraints.shape[1] if self.constraints.ndim > 1 else 1
-            expected["constraints"] = (self.constraints, (n, columns))
-        for name, (array, shape) in expected.items():
+        arrays = {**self._by_point(), "pending": self.pending, "failed": self.all_failed}
+        for name, array in arrays.items():
+            shape: tuple[int, ...] = (n,)
+            if name in {"pending", "failed"}:
+                shape = (len(array), d)
+            elif name == "constraints":
+                shape = (n, array.shape[1] if array.ndim > 1 else 1)
             if array.shape != shape:
                 message = f"{name} must have shape {shape}, but got {array.shape}."
                 raise ValueError(message)
@@ -107,13 +95,38 @@ class Observations:
             message = f"y must be finite, but got {self.y}."
             raise ValueError(message)
 
+    @classmethod
+    def of_complete(
+        cls, X: FloatArray, y: FloatArray, constraints: FloatArray | None = None
+    ) -> Observations:
+        """Return observations of complete evaluations only, of which nothing more is known.
+
+        Args:
+            X: Evaluated points of the unit cube, shape (n, d).
+            y: Their objective values, maximized, finite, shape (n,).
+            constraints: Constraint values, shape (n, m), or None.
+        """
+        complete = np.ones(len(y), dtype=np.bool_)
+        return cls(X=X, y=y, complete=complete, pending=X[:0], constraints=constraints)
+
+    def _by_point(self) -> dict[str, Any]:
+        """Return the fields, but X, that have an entry for each evaluated point."""
+        names = ("y", "complete", "noise_variance", "constraints", "has_value")
+        values = {name: getattr(self, name) for name in (*names, "progress", "n_beside")}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def all_failed(self) -> FloatArray:
+        """The points (f, d) that failed, those evaluated since among them."""
+        return self.X[:0] if self.failed is None else self.failed
+
     @property
     def still_failed(self) -> FloatArray:
         """The points (f, d) that failed and have not been evaluated since."""
-        if self.failed is None or not len(self.failed):
+        if not len(self.all_failed):
             return self.X[:0]
         evaluated = {row.tobytes() for row in self.X}
-        still = [row for row in self.failed if row.tobytes() not in evaluated]
+        still = [row for row in self.all_failed if row.tobytes() not in evaluated]
         return np.array(still).reshape(len(still), self.X.shape[1])
 
     @property
@@ -191,7 +204,7 @@ class Observations:
     def lacks_direction(self) -> bool:
         """Whether nothing tells where to look.
 
-        So it is if no constraint varies, and either no point is feasible or all values are equal.
+        This holds if no constraint varies, and either no point is feasible or all values are equal.
         But if most points failed, those with a value show where to search.
         """
         columns = [column[np.isfinite(column)] for column in self.reported_constraints]
@@ -261,18 +274,12 @@ class Observations:
 
         Failed points that have been evaluated since are left out, as :attr:`still_failed` does.
         """
-        noise, constraints = self.noise_variance, self.constraints
+        by_point = {name: values[rows] for name, values in self._by_point().items()}
         return replace(
             self,
+            **by_point,
             X=self.X[rows],
-            y=self.y[rows],
-            complete=self.complete[rows],
-            noise_variance=None if noise is None else noise[rows],
-            constraints=None if constraints is None else constraints[rows],
-            has_value=None if self.has_value is None else self.has_value[rows],
             failed=self.still_failed,
-            progress=None if self.progress is None else self.progress[rows],
-            n_beside=None if self.n_beside is None else self.n_beside[rows],
             n_left_out=self.n_left_out + len(self.y) - len(rows),
         )
 

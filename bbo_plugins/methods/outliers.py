@@ -101,9 +101,7 @@ def _most_probable(X: FloatArray, z: FloatArray, features: FeatureMap) -> NDArra
     odds = math.log(_SHARE / (1.0 - _SHARE)) - math.log(_SPREAD * math.sqrt(2.0 * math.pi))
     while True:
         rest = np.flatnonzero(~found)
-        process = GaussianProcess.from_data(
-            X[rest], z[rest], fit.hyperparameters, features, cholesky=fit.cholesky
-        )
+        process = GaussianProcess.of_fit(X[rest], z[rest], fit, features)
         mean, variance = process.leave_one_out()
         errors = process.y - mean
         scores = errors / np.sqrt(variance)

@@ -144,10 +144,7 @@ def _left_out(
     transform = OutputTransform.fit(y[kept])
     z, slopes = transform.forward(y[kept]), transform.derivative(y[kept])
     fit = fit_map(X[kept], z, features)
-    process = GaussianProcess.from_data(
-        X[kept], z, fit.hyperparameters, features, cholesky=fit.cholesky
-    )
-    mean, variance = process.leave_one_out()
+    mean, variance = GaussianProcess.of_fit(X[kept], z, fit, features).leave_one_out()
     density = np.square(z - mean) / variance + np.log(2.0 * np.pi * variance)
     densities, errors = np.full((2, len(y)), np.nan)
     densities[kept] = np.log(slopes) - 0.5 * density

@@ -143,7 +143,6 @@ class BBOSampler(ModelSampler):
         seed: int | None = None,
     ) -> None:
         """Check and keep the arguments."""
-        self._deterministic = errors.check_bool("deterministic_objective", deterministic_objective)
         if n_trials is not None:
             errors.check_int("n_trials", n_trials, minimum=1)
         known = noise_func_with(horizon, noise_func)
@@ -155,7 +154,7 @@ class BBOSampler(ModelSampler):
             independent_sampler=independent_sampler,
             warn_independent_sampling=warn_independent_sampling,
             seed=seed,
-            finds_outliers=not self._deterministic,
+            deterministic_objective=deterministic_objective,
         )
 
     @property

@@ -53,7 +53,8 @@ class GOUCBSampler(ModelSampler):
         beta: Squared radius of the ball, in posterior standard deviations of the model: the bound
             is the mean plus √beta of them. None for the default, 1.
         regularization: Weight λ of the penalty on the network's parameters, which is the noise
-            variance of the standardized objective. None to choose it by marginal likelihood.
+            variance of the standardized objective, also with ``deterministic_objective``. None to
+            choose it by marginal likelihood.
         noise_func: Takes a finished :class:`~optuna.trial.FrozenTrial` and returns the known
             *variance* of its value's noise, in squared units of the objective. What is no finite
             non-negative number counts as unknown, with one warning. None and unknown noise are
@@ -115,7 +116,6 @@ class GOUCBSampler(ModelSampler):
             if regularization is None
             else errors.check_positive("regularization", regularization)
         )
-        self._deterministic = errors.check_bool("deterministic_objective", deterministic_objective)
         if n_trials is not None:
             n_trials = errors.check_int("n_trials", n_trials, minimum=1)
         if n_startup_trials is None:
@@ -127,7 +127,7 @@ class GOUCBSampler(ModelSampler):
             independent_sampler=independent_sampler,
             warn_independent_sampling=warn_independent_sampling,
             seed=seed,
-            finds_outliers=not self._deterministic,
+            deterministic_objective=deterministic_objective,
         )
 
     @property

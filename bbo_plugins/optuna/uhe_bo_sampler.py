@@ -167,7 +167,6 @@ class UHEBOSampler(ModelSampler):
         self._n_trials = (
             None if n_trials is None else errors.check_int("n_trials", n_trials, minimum=1)
         )
-        self._deterministic = errors.check_bool("deterministic_objective", deterministic_objective)
         super().__init__(
             n_startup_trials=n_startup_trials,
             noise_func=known,
@@ -175,8 +174,8 @@ class UHEBOSampler(ModelSampler):
             independent_sampler=independent_sampler,
             warn_independent_sampling=warn_independent_sampling,
             seed=seed,
+            deterministic_objective=deterministic_objective,
             preprocesses=self._estimation != _PAPER,
-            finds_outliers=self._estimation != _PAPER and not self._deterministic,
         )
 
     def _variant(self) -> Variant:
@@ -267,7 +266,7 @@ class UHEBOSampler(ModelSampler):
         if step.arm == uhe_bo.RANDOM_ARM:
             number = snapshot.configuration
             n_random = 1 + snapshot.past.before(number).count(uhe_bo.RANDOM_ARM)
-            n_suggested = 1 + number - snapshot.past.first_suggested(number)
+            n_suggested = 1 + number - uhe_bo.first_of_process(snapshot.past, number)
             _logger.info(
                 "%s: trial %d explores at random, as %s; so have "
                 "%d of %d trials since start-up (%.0f%%).",
@@ -286,15 +285,15 @@ def _checked_beta(
 ) -> float | str | None:
     if beta is None:
         return None
-    number: float | str
+    checked: float | str
     if isinstance(beta, str):
-        number = errors.check_word("beta", beta, (_BILEVEL,))
+        checked = errors.check_word("beta", beta, (_BILEVEL,))
         if horizon is None:
             rule = "a number or None without a horizon"
             raise ValueError(errors.rule_message("beta", rule, beta))
     else:
-        number = errors.check_positive("beta", beta)
+        checked = errors.check_positive("beta", beta)
     if acquisition != "ucb":
         rule = f"None with acquisition={acquisition!r}, as only 'ucb' has a beta"
         raise ValueError(errors.rule_message("beta", rule, beta))
-    return number
+    return checked

@@ -46,8 +46,11 @@ def _exclusions(
     clearance: FloatArray | float = CLOSE,
 ) -> Exclusions:
     nothing = np.empty((0, len(space)))
+    avoided = nothing if avoided is None else avoided
     return Exclusions(
-        nothing if known is None else known, nothing if avoided is None else avoided, clearance
+        known=nothing if known is None else known,
+        avoided=avoided,
+        clearance=np.broadcast_to(clearance, len(avoided)),
     )
 
 

@@ -51,11 +51,11 @@ def test_believed_points_shrink_the_variance_and_keep_the_mean() -> None:
     """Conditioning on the own mean (Kriging believer) leaves the mean where it was, everywhere."""
     process = random_process(unit_box(2), 12, seed=0)
     pending, new = np.random.default_rng(1).random((3, 2)), np.random.default_rng(2).random((30, 2))
-    believed = gp_bo.condition_on_pending(process, pending)
+    believed = process.condition_on_means(pending)
     np.testing.assert_allclose(believed.predict_mean(new), process.predict_mean(new), atol=1e-8)
     assert (believed.predict(new)[1] <= process.predict(new)[1] + 1e-12).all()
     assert (believed.predict(pending)[1] < process.predict(pending)[1]).all()
-    assert gp_bo.condition_on_pending(process, np.empty((0, 2))) is process
+    assert process.condition_on_means(np.empty((0, 2))) is process
 
 
 @pytest.mark.parametrize("deterministic", [True, False])

@@ -154,9 +154,7 @@ def training_data(
     n = len(data.y)
     if n <= MAX_MODELED:
         return data, None
-    observations = Observations(
-        X=data.X, y=data.y, complete=np.ones(n, dtype=np.bool_), pending=data.pending
-    )
+    observations = Observations.of_complete(data.X, data.y)
     rows = training_subset.indices(observations, features, limit=MAX_MODELED, shares=SHARES)
     return replace(data, X=data.X[rows], y=data.y[rows]), np.delete(data.X, rows, axis=0)
 
@@ -254,23 +252,18 @@ class FunctionModel:
         transform, fit = _likeliest_fit(
             data, features, warm_start, everywhere=everywhere, is_constraint=is_constraint
         )
-        process = GaussianProcess.from_data(
-            data.X, transform.forward(data.y), fit.hyperparameters, features, cholesky=fit.cholesky
-        )
-        function = cls(
-            name,
-            process,
-            transform,
-            fit.warm_start,
-            len(data.y),
-            _scale(process, everywhere, centered=not is_constraint),
+        process = GaussianProcess.of_fit(data.X, transform.forward(data.y), fit, features)
+        return cls(
+            name=name,
+            process=process.condition_on_means(data.pending),
+            transform=transform,
+            warm_start=fit.warm_start,
+            n_observed=len(data.y),
+            scale=_scale(process, everywhere, centered=not is_constraint),
+            observations_only=process if len(data.pending) else None,
             failed=data.failed,
             left_out=None if left_out is None else KDTree(features.columns(left_out)),
         )
-        if not len(data.pending):
-            return function
-        expected = process.condition_on(data.pending, process.predict_mean(data.pending))
-        return replace(function, process=expected, observations_only=process)
 
     @property
     def without_pending(self) -> FunctionModel:
@@ -384,12 +377,14 @@ class BilevelModel:
             )
             for name in problem.functions  # Algorithm 1, line 1
         }
+        validity, notes = _validity(data, problem.features)
         return cls(
-            models[problem.upper],
-            models[problem.lower],
-            tuple(models[name] for name in problem.upper_constraints),
-            tuple(models[name] for name in problem.lower_constraints),
-            *_validity(data, problem.features),
+            upper=models[problem.upper],
+            lower=models[problem.lower],
+            upper_constraints=tuple(models[name] for name in problem.upper_constraints),
+            lower_constraints=tuple(models[name] for name in problem.lower_constraints),
+            validity=validity,
+            notes=notes,
         )
 
     @property

@@ -26,13 +26,13 @@ Start with :func:`~bbo_plugins.methods.go_ucb.algorithm.suggest`.
 | equation or step | function | file |
 |---|---|---|
 | Algorithm 1, lines 2-4 (Phase II) | NetworkSurrogate.fit | surrogate.py |
-| Algorithm 1, line 5 (Phase II) | upper_bound | algorithm.py |
+| Algorithm 1, line 5 (Phase II) | acquisition_of | algorithm.py |
 | Eq. (2) | fit | regression.py |
 | Eq. (3) | NetworkBall.from_data | regression.py |
 | Eq. (4) | NetworkBall.from_data | regression.py |
 | Eq. (5) | NetworkBall.from_data | regression.py |
 | Eq. (6) | NetworkBall.variance | regression.py |
-| Eq. (7) | suggest_by_model | algorithm.py |
+| Eq. (7) | _suggest_by_model | algorithm.py |
 | Section 3 of Eriksson et al. (2019) | length_after | ../../acquisition/maximize.py |
 | Eq. (5.9) of Rasmussen & Williams (2006) | ScaleEvidence.__call__ | evidence.py |
 

@@ -23,12 +23,7 @@ from bbo_plugins.errors import UNUSABLE
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import training_subset
-from bbo_plugins.methods.go_ucb.surrogate import (
-    NetworkPosterior,
-    NetworkSurrogate,
-    WarmNetwork,
-    inputs,
-)
+from bbo_plugins.methods.go_ucb.surrogate import NetworkPosterior, NetworkSurrogate, WarmNetwork
 from bbo_plugins.methods.gp_bo import fit_validities, random_point
 from bbo_plugins.methods.observations import Suggestion
 
@@ -40,7 +35,6 @@ if TYPE_CHECKING:
     from bbo_plugins.acquisition.validity import Validity
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
-    from bbo_plugins.space.dimension import FloatArray
 
 FIT_NAME = "GO-UCB"  # under which the networks are stored with a trial
 DEFAULT_BETA = 1.0
@@ -71,7 +65,7 @@ class GOUCBOptions:
     deterministic: bool = False
 
 
-def upper_bound(
+def acquisition_of(
     objective: NetworkPosterior,
     multiplier: float,
     incumbent: float,
@@ -126,12 +120,12 @@ def suggest(
         The point, the state of the fits and the fallbacks taken.
     """
     try:
-        return suggest_by_model(space, observations, options, rng=rng, warm_starts=warm_starts)
+        return _suggest_by_model(space, observations, options, rng=rng, warm_starts=warm_starts)
     except UNUSABLE as error:
         return random_point(space, rng, error)
 
 
-def suggest_by_model(
+def _suggest_by_model(
     space: SearchSpace,
     observations: Observations,
     options: GOUCBOptions,
@@ -154,10 +148,7 @@ def suggest_by_model(
     region, incumbent = _region(
         space, observations, surrogate, constraints, eligible, options.n_startup
     )
-    pending = inputs(observations.pending, features)
-    objective = surrogate.condition_on_pending(
-        pending, surrogate.penalize_failures(data.presumed_bad)
-    )
+    pending = observations.pending
     multiplier = math.sqrt(options.beta)  # Eq. (7), a constant here
     is_noisy = data.has_known_noise or surrogate.noise_variance >= _NOISE
     if len(pending):
@@ -166,12 +157,14 @@ def suggest_by_model(
     validity, completion, notes = (
         (None, None, ()) if data.are_final else fit_validities(data, features)
     )
-    slacks = _constraint_models(constraints, pending, features)
+    slacks = tuple(
+        ConstraintModel(one.posterior_after(pending, data.X[:0]), one.limit) for one in constraints
+    )
     weights = tuple(one for one in (validity, completion) if one is not None)
     acquisition: Feasibility | ConstrainedAcquisition = Feasibility(slacks, weights)
     if eligible.any() or not constraints:
-        posterior = NetworkPosterior(objective, features)
-        acquisition = upper_bound(posterior, multiplier, incumbent, slacks, weights)
+        objective = surrogate.posterior_after(pending, data.presumed_bad)
+        acquisition = acquisition_of(objective, multiplier, incumbent, slacks, weights)
     # Among infinitely many points, one close by teaches as much as a repeat, and more.
     unrepeated = options.deterministic or space.size is None or observations.repeats_agree(space)
     x = maximize_in_region(
@@ -185,18 +178,6 @@ def suggest_by_model(
     )
     warm_starts = tuple(model.warm_start for model in (surrogate, *constraints))
     return Suggestion(x, warm_starts, notes=notes, criterion=FIT_NAME)
-
-
-def _constraint_models(
-    constraints: Sequence[NetworkSurrogate], pending: FloatArray, features: FeatureMap
-) -> tuple[ConstraintModel, ...]:
-    """Return the constraints' posteriors after the inputs ``pending`` (q, u)."""
-    return tuple(
-        ConstraintModel(
-            NetworkPosterior(one.condition_on_pending(pending, one.ball), features), one.limit
-        )
-        for one in constraints
-    )
 
 
 def _fit(

@@ -156,9 +156,9 @@ class NetworkSurrogate:
         Raises:
             ValueError: A Gram matrix could not be factorized.
         """
-        fixed = math.log(STATED_NOISE_FLOOR) if deterministic else None
-        if regularization is not None:
-            fixed = math.log(regularization)
+        stated = STATED_NOISE_FLOOR if deterministic else None
+        stated = stated if regularization is None else regularization
+        fixed = None if stated is None else math.log(stated)
         U = inputs(X, features)
         best_one = int(np.argmax(y)) if best is None else best
         by_power = {power: _Targets.of(U, y, power, noise_variance, best_one) for power in powers}
@@ -195,14 +195,16 @@ class NetworkSurrogate:
             np.concatenate([self.ball.noise, variance]),
         )
 
-    def condition_on_pending(self, pending: FloatArray, ball: NetworkBall) -> NetworkBall:
-        """Return a ball after pending points, as if observed at their means.
+    def posterior_after(self, pending: FloatArray, failed: FloatArray) -> NetworkPosterior:
+        """Return the posterior given pending points, as if observed at their means, and failures.
 
         Args:
-            pending: Inputs of the pending points, shape (p, D).
-            ball: The ball.
+            pending: The pending points, shape (p, d).
+            failed: Points at which an evaluation failed, shape (f, d).
         """
-        return ball.condition_on(pending, np.full(len(pending), self.noise_variance))
+        noise = np.full(len(pending), self.noise_variance)
+        ball = self.penalize_failures(failed).condition_on(inputs(pending, self.features), noise)
+        return NetworkPosterior(ball, self.features)
 
     @property
     def limit(self) -> float:

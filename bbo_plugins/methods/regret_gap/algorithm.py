@@ -153,9 +153,7 @@ def _model(
 
 def _training_subset(X: FloatArray, y: FloatArray, features: FeatureMap) -> IntArray:
     """Return which completions are modeled; the newest is the last of them."""
-    complete = np.ones(len(y), dtype=np.bool_)
-    everything = Observations(X=X, y=y, complete=complete, pending=X[:0])
-    return training_subset.indices(everything, features)
+    return training_subset.indices(Observations.of_complete(X, y), features)
 
 
 def _criterion(

@@ -124,7 +124,7 @@ def suggest(
         The point, of shape (d,), with the arm that was pulled (None if the bandit was not asked)
         and the criterion that was used (None for a random point).
     """
-    first = _first_of_process(history, number)
+    first = first_of_process(history, number)
     _, place = pair_of(number, first)
     arm = None
     if variant.explores and place == 0 and _is_asked(variant, history, number):
@@ -172,7 +172,7 @@ def _is_stagnated(history: TrialHistory) -> bool:
     return bool(z.max() - z[:-_N_RECENT].max() < _SMALL_RISE)
 
 
-def _first_of_process(history: TrialHistory, number: int) -> int:
+def first_of_process(history: TrialHistory, number: int) -> int:
     """Return the first trial that the bandit or a Gaussian process suggested, or ``number``."""
     suggested = (history.arms != NO_ARM) | ~np.isnan(history.expected_gains)
     numbers: list[int] = history.numbers[suggested].tolist()
@@ -189,10 +189,7 @@ def _random_point(
     a point that is known is returned only if all are, or if there are too many to look through.
     """
     draws: FloatArray = space.snap(rng.random((n_draws, len(space))))  # Algorithm 1, line 12
-    known = [observations.X, observations.pending]
-    if observations.failed is not None:
-        known.append(observations.failed)
-    points = np.concatenate(known)
+    points = np.concatenate([observations.X, observations.pending, observations.all_failed])
     gaps = space.distances(draws, points).min(axis=1, initial=np.inf)
     if gaps.max() < _SAME and space.size is not None:
         found = unseen_point(space, keys_inside(points, space), rng)

@@ -114,7 +114,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     def _suggest(self, snapshot: SnapshotT, rng: np.random.Generator) -> SuggestionT:
         """Suggest the next trial.
 
-        Must not depend on anything but the arguments and the sampler's own arguments.
+        It depends on these arguments and those of the constructor only.
 
         Args:
             snapshot: The study.
@@ -127,7 +127,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
 
     @abstractmethod
     def _suggest_by_design(self, snapshot: SnapshotT, rng: np.random.Generator) -> SuggestionT:
-        """Suggest a point of the start-up's design, after models came to those of other trials."""
+        """Suggest a point of the start-up's design, as models came to others' points."""
 
     @abstractmethod
     def _params_of(self, snapshot: SnapshotT, suggestion: SuggestionT) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     def _look_again(
         self, study: Study, trial: FrozenTrial, snapshot: SnapshotT, suggestion: SuggestionT
     ) -> SnapshotT | None:
-        """Return None if nobody else has come to the same trial since, else what is known now."""
+        """Return None if no other worker has come to the same trial, else what is known now."""
 
     @abstractmethod
     def _warn_if_uncovered(
@@ -218,16 +218,17 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         # One suggestion at a time: the next thread is to know where this trial will be.
         # NumPy's defaults, whatever the program has set: overflow is looked for afterwards.
         numpy_defaults = np.errstate(divide="warn", over="warn", invalid="warn", under="ignore")
-        with self._readers.of(study).suggesting, numpy_defaults:
+        reader = self._readers.of(study)
+        with reader.suggesting, numpy_defaults:
             snapshot = self._read(study, trial, search_space)
-            self._log_snapshot(snapshot, self._readers.of(study).once)
+            self._log_snapshot(snapshot, reader.once)
             if self._is_left_to_independent(snapshot):
                 return {}
-            params = self._suggest_and_store(study, trial, snapshot)
+            params = self._suggest_and_store(study, trial, snapshot, reader.once)
         return {name: params[name] for name in search_space if name in params}
 
     def _suggest_and_store(
-        self, study: Study, trial: FrozenTrial, snapshot: SnapshotT
+        self, study: Study, trial: FrozenTrial, snapshot: SnapshotT, once: Once
     ) -> dict[str, Any]:
         """Suggest what no other trial does, as far as that can be known, and store it."""
         n_chunks = 0
@@ -238,24 +239,12 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
             else:  # workers in step come to the same points again and again
                 _logger.debug("%s: trial %d makes way for others.", self, trial.number)
                 suggestion = self._suggest_by_design(snapshot, rng)
-            once = self._readers.of(study).once
             self._log_notes(suggestion.notes, once)
             announcement = self._announcement(snapshot, suggestion)
             if announcement and once.first_time("announcement"):
                 _logger.info("%s: %s", self, announcement)
             params = self._params_of(snapshot, suggestion)
-            proposal = Proposal.of(
-                params,
-                snapshot.distributions,
-                fits=tuple(warm_start.to_json() for warm_start in suggestion.warm_starts),
-                constraints=snapshot.constraints,
-                criterion=suggestion.criterion,
-                arm=None if suggestion.arm is None else ARMS[suggestion.arm],
-                expected_gain=suggestion.expected_gain,
-                warps=snapshot.warps,
-                outliers=tuple(sorted(snapshot.outliers)),
-                cutoff=snapshot.cutoff if math.isfinite(snapshot.cutoff) else None,
-            )
+            proposal = self._proposal_of(snapshot, suggestion, params)
             n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
             for key, value in self._attributes_of(snapshot, suggestion).items():
                 if value or key in trial.system_attrs:  # which a retried trial inherits
@@ -267,6 +256,19 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
                 break
             snapshot = seen
         return params
+
+    def _proposal_of(
+        self, snapshot: SnapshotT, suggestion: SuggestionT, params: Mapping[str, Any]
+    ) -> Proposal:
+        """Return what is stored of a suggestion of these parameters."""
+        return Proposal.of(
+            params,
+            snapshot.distributions,
+            fits=tuple(warm_start.to_json() for warm_start in suggestion.warm_starts),
+            criterion=suggestion.criterion,
+            arm=None if suggestion.arm is None else ARMS[suggestion.arm],
+            expected_gain=suggestion.expected_gain,
+        )
 
     def sample_independent(
         self,
@@ -317,9 +319,10 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         independent_sampler: Sampler for the start-up and for parameters the model does not cover;
             None for a space-filling start-up and uniform draws.
         warn_independent_sampling: Whether to warn when the model does not cover a parameter.
-        preprocesses: Whether input warping follows from the trials, and a cutoff, below which
-            values count as failures.
-        finds_outliers: Whether values far worse than the others suggest are left out.
+        deterministic_objective: Whether the same parameters always give the same value; then none
+            is an outlier.
+        preprocesses: Whether the trials decide on input warping, on a cutoff, below which values
+            count as failures, and on outliers, which are left out.
         seed: Seed of all random numbers; None for fresh randomness.
 
     Raises:
@@ -336,8 +339,8 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         independent_sampler: BaseSampler | None,
         warn_independent_sampling: bool,
         seed: int | None,
+        deterministic_objective: bool,
         preprocesses: bool = True,
-        finds_outliers: bool = True,
     ) -> None:
         """Check and keep the arguments."""
         trial_function = "a function of a FrozenTrial or None"
@@ -352,13 +355,15 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         self._warn_independent_sampling = errors.check_bool(
             "warn_independent_sampling", warn_independent_sampling
         )
+        self._deterministic = errors.check_bool("deterministic_objective", deterministic_objective)
         self._noise_func = noise_func
         self._constraints_func = constraints_func
+        preprocessing_from = self._n_startup_trials if preprocesses else None
         make_reader = functools.partial(
             StudyReader,
             noise_func,
-            preprocessing_from=self._n_startup_trials if preprocesses else None,
-            outliers_from=self._n_startup_trials if finds_outliers else None,
+            preprocessing_from=preprocessing_from,
+            outliers_from=None if self._deterministic else preprocessing_from,
         )
         super().__init__(seed, independent_sampler=independent_sampler, make_reader=make_reader)
 
@@ -410,7 +415,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         if _lack_direction(snapshot):
             return False
         observations = snapshot.observations
-        n_failed = 0 if observations.failed is None else len(observations.failed)
+        n_failed = len(observations.all_failed)
         n, n_needed = len(observations.y), self._n_startup_trials
         if n < n_needed and has_choice_without_value(snapshot):
             n_needed *= 2
@@ -423,7 +428,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         order.
         """
         observations = snapshot.observations
-        failed = () if observations.failed is None else observations.failed
+        failed = observations.all_failed
         n_useless = len(failed) + (len(observations.y) if _lack_direction(snapshot) else 0)
         sequence, index = divmod(snapshot.configuration, SEQUENCE_LENGTH)
         x = design_point(
@@ -438,6 +443,17 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
 
     def _params_of(self, snapshot: Snapshot, suggestion: Suggestion) -> dict[str, Any]:
         return snapshot.params_at(suggestion.x)
+
+    def _proposal_of(
+        self, snapshot: Snapshot, suggestion: Suggestion, params: Mapping[str, Any]
+    ) -> Proposal:
+        return replace(
+            super()._proposal_of(snapshot, suggestion, params),
+            constraints=snapshot.constraints,
+            warps=snapshot.space.warps,
+            outliers=tuple(sorted(snapshot.outliers)),
+            cutoff=snapshot.cutoff if math.isfinite(snapshot.cutoff) else None,
+        )
 
     def _attributes_of(self, snapshot: Snapshot, suggestion: Suggestion) -> Mapping[str, Any]:
         del suggestion
@@ -456,7 +472,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
 
     def _log_snapshot(self, snapshot: Snapshot, once: Once) -> None:
         super()._log_snapshot(snapshot, once)
-        for name, w in snapshot.warps.items():
+        for name, w in snapshot.space.warps.items():
             if once.first_time("warp", name):
                 _logger.info(
                     "%s: changes gather at the %s end of %r, so the models see it stretched.",

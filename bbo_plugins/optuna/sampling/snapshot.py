@@ -98,24 +98,13 @@ class StudySnapshot:
         number: The trial's number.
         distributions: Distributions of all parameters that the model suggests or knows to be fixed.
         fixed: The fixed values.
-        constraints: Names of the constraints whose fits are stored behind the objective's.
-        outliers: Numbers of the trials whose values are left out.
-        cutoff: The value, maximized, below which others count as failures.
         notes: What the user should know of the trials, by the kind of news.
     """
 
     number: int
     distributions: Mapping[str, BaseDistribution]
     fixed: Mapping[str, Any]
-    constraints: tuple[str, ...] = ()
-    outliers: frozenset[int] = frozenset()
-    cutoff: float = -math.inf
     notes: Mapping[str, str]
-
-    @property
-    def warps(self) -> Mapping[str, float]:
-        """Input warping of the parameters that have one."""
-        return {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +116,9 @@ class Snapshot(StudySnapshot):
         space: The parameters of the model, those held whose values are fixed for this trial.
         objectives: Finished and pending trials in the unit cube, maximized, once per objective:
             they differ in values and known noise.
+        constraints: Names of the constraints whose fits are stored behind the objective's.
+        outliers: Numbers of the trials whose values are left out.
+        cutoff: The value, maximized, below which others count as failures.
         fits: JSON forms of the fits to continue, by what they were fitted by: objectives
             first, then the constraints.
         past: What suggested the other configurations, and their values.
@@ -137,15 +129,13 @@ class Snapshot(StudySnapshot):
     configuration: int
     space: SearchSpace
     objectives: tuple[Observations, ...]
+    constraints: tuple[str, ...]
+    outliers: frozenset[int]
+    cutoff: float
     fits: Mapping[str, tuple[Any, ...]]
     past: TrialHistory
     finished: frozenset[int]
     whole: Snapshot | None = None
-
-    @property
-    def warps(self) -> Mapping[str, float]:
-        """Input warping of the parameters that have one."""
-        return self.space.warps
 
     @property
     def observations(self) -> Observations:
@@ -202,7 +192,8 @@ class StudyReader:
         with self._lock:
             trials = self._trials.read(study)
             if trials.generation != self._generation:
-                self._generation, self._placed = trials.generation, PlacedTrials({})
+                self._generation = trials.generation
+                self._placed, self._decisions = PlacedTrials({}), {}
             return trials
 
     def distributions(self, study: Study) -> dict[str, BaseDistribution]:
@@ -274,8 +265,10 @@ class StudyReader:
     def _decided_warps(self, trials: StudyTrials, placed: PlacedTrials) -> Mapping[str, float]:
         """Return the input warping that the first complete trials decide on."""
         least = self._preprocessing_from
-        deciding = () if least is None else _deciding(trials, least, _LAST_WARPING, 3)
-        if least is None or not deciding:
+        if least is None:
+            return {}
+        deciding = _deciding(trials, least, _LAST_WARPING, 3)
+        if not deciding:
             return {}
         known, X = placed.place(deciding)
         space = placed.space
@@ -285,12 +278,8 @@ class StudyReader:
             from bbo_plugins.methods.input_warping import warps_of  # noqa: PLC0415
 
             constraints, table = constraint_table(known)
-            observations = Observations(
-                X=X,
-                y=np.zeros(len(known)),
-                complete=np.ones(len(known), dtype=np.bool_),
-                constraints=table if constraints else None,
-                pending=X[:0],
+            observations = Observations.of_complete(
+                X, np.zeros(len(known)), table if constraints else None
             )
             everything = [observations] * trials.n_objectives
             objectives = _with_values(everything, known, space)
@@ -299,7 +288,7 @@ class StudyReader:
         # Today's ranges, as it is them that are stretched.
         numbers = [row.number for row in known]
         arrays = X.tobytes(), space.active(X).tobytes()
-        made_of = trials.generation, numbers, space.names, space.conditions, *arrays
+        made_of = numbers, space.names, space.conditions, *arrays
         return self._decided("warps", made_of, decide)
 
     def _decided_cutoff(
@@ -326,7 +315,7 @@ class StudyReader:
 
         # Not only those that have a place today: they had one at the time.
         numbers = [row.number for row in deciding]
-        made_of = trials.generation, numbers, space.names, ranges, warps
+        made_of = numbers, space.names, ranges, warps
         return self._decided("cutoff", made_of, decide)
 
     def _decided_outliers(
@@ -353,10 +342,7 @@ class StudyReader:
             return frozenset(rows[row].number for row in found.tolist())
 
         numbers = [row.number for row in deciding]
-        made_of = (
-            *(trials.generation, numbers, space.names, ranges, space.conditions),
-            *(warps, cutoff),
-        )
+        made_of = numbers, space.names, ranges, space.conditions, warps, cutoff
         return self._decided("outliers", made_of, decide)
 
     def appeared(
@@ -364,14 +350,14 @@ class StudyReader:
     ) -> tuple[Snapshot, FloatArray]:
         """Return ``snapshot`` with what is pending now, and the points (p, d) that are new in that.
 
-        Those of trials that have finished since count as pending.
+        Points of trials that have finished since the snapshot count as pending.
         """
         with self._lock:
             trials = self.read(study)
             placed = self.placed(snapshot.distributions, trials.parameters.conditions)
             new = _finished(trials) - snapshot.finished
             _, observed = placed.place(
-                [row for row in trials.observed if trials.first.get(row.number, row.number) in new]
+                [row for row in trials.observed if trials.first_of(row.number) in new]
             )
             failed = placed.failed(
                 [row for row in trials.configurations if row.failed and row.number in new]
@@ -394,7 +380,10 @@ class StudyReader:
         distributions: Mapping[str, BaseDistribution],
         conditions: Mapping[str, Condition] = MappingProxyType({}),
     ) -> PlacedTrials:
-        """Return the space of these parameters, which remembers where the trials are."""
+        """Return the trials placed by these parameters.
+
+        Not to be called by two threads at once: one that suggests has :attr:`suggesting`.
+        """
         self._placed = self._placed.over(distributions, conditions)
         return self._placed
 
@@ -639,9 +628,9 @@ def trial_history(trials: StudyTrials, asking: int) -> TrialHistory:
         trials: The study's trials.
         asking: Number of the trial to leave out.
     """
-    first, observed = trials.first, trials.observed
+    observed = trials.observed
     value_of = {
-        first.get(row.number, row.number): row.value
+        trials.first_of(row.number): row.value
         for row, counts in zip(observed, are_feasible(observed), strict=True)
         if counts
     }

@@ -32,7 +32,7 @@ from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
 from bbo_plugins.optuna.study.parameters import ParameterLearner
 from bbo_plugins.optuna.study.points import PlacedTrials
-from bbo_plugins.optuna.study.trials import TrialRow, finished_at
+from bbo_plugins.optuna.study.trials import TrialRow, completion_order, finished_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -158,14 +158,13 @@ class CompletedTrials:
 
 def completions_of(trials: StudyTrials) -> dict[int, Completion]:
     """Return the completions of a study, each by the number of the trial that completed first."""
-    first = trials.first
     found: dict[int, Completion] = {}
     for row in trials.rows:
         if row.complete and not math.isnan(row.value) and row.is_inside:
-            found.setdefault(first.get(row.number, row.number), []).append(row)
+            found.setdefault(trials.first_of(row.number), []).append(row)
     for rows in found.values():
         if len(rows) > 1:
-            rows.sort(key=_by_completion)
+            rows.sort(key=completion_order)
     return {rows[0].number: rows for rows in found.values()}
 
 
@@ -184,7 +183,7 @@ def in_order(
     rest = iter(
         sorted(
             (rows for number, rows in complete.items() if number not in taken),
-            key=lambda rows: _by_completion(rows[0]),
+            key=lambda rows: completion_order(rows[0]),
         )
     )
     places = range(1, len(complete) + 1)
@@ -199,10 +198,6 @@ def latest_of(completion: Completion, until: float = math.inf) -> TrialRow:
     if len(completion) == 1:
         return completion[0]
     return max((row for row in completion if finished_at(row) <= until), key=attrgetter("number"))
-
-
-def _by_completion(row: TrialRow) -> tuple[float, int]:
-    return finished_at(row), row.number
 
 
 def _latest_estimate(

@@ -129,8 +129,8 @@ def noise_func_with(
 def known_noise(horizon: InnerHorizon, trial: FrozenTrial) -> float:
     """Return the noise variance that ``horizon`` knows of the value of a finished trial.
 
-    That after the steps it has had in all; by the horizon where they are not recorded. NaN if the
-    horizon knows of none.
+    It follows from all steps that its configuration has had, or from the horizon's if they are not
+    recorded. NaN if the horizon knows of none.
     """
     steps = steps_of(trial)
     n = horizon.steps(trial.number) if steps is None else steps.start + steps_taken(trial)

@@ -108,7 +108,7 @@ class PlacedTrials:
         new = [trial for trial in trials if trial.number not in self._points]
         if new:
             ranges = [trial.trial.distributions if self._clips else {} for trial in new]
-            points = _points(self.space, [self._params_of(trial) for trial in new], ranges)
+            points = _encoded(self.space, [self._params_of(trial) for trial in new], ranges)
             self._points.update(zip([trial.number for trial in new], points, strict=True))
             self._note_proposed(new)
         known, rows = [], []
@@ -147,7 +147,7 @@ class PlacedTrials:
                 self._proposed[trial.number] = row
 
     def n_unplaced(self, trials: Sequence[TrialRow]) -> int:
-        """Return how many complete ones of these trials, placed before, have no place.
+        """Return how many of these trials, given to :meth:`place` before, are complete but nowhere.
 
         Not counted are those that left the range that they gave themselves.
         """
@@ -165,7 +165,7 @@ class PlacedTrials:
         """
         running = running_trials([trial for trial in trials if trial.number != asking])
         params = [self._intended_params(trial) for trial in running[-_MAX_PENDING:]]
-        return self._present(_points(self.space, params), params)
+        return self._present(_encoded(self.space, params), params)
 
     def failed(self, trials: Sequence[TrialRow]) -> FloatArray:
         """Return the points (f, d) of these failed trials that have a place, in their order.
@@ -174,7 +174,7 @@ class PlacedTrials:
         be what failed, and the point must remain for others.
         """
         new = [row for row in trials if row.number not in self._failed]
-        points = _points(self.space, [self._params_of(row) for row in new])
+        points = _encoded(self.space, [self._params_of(row) for row in new])
         for row, point in zip(new, points, strict=True):
             self._failed[row.number] = None if self._lacks_parameters_of(row.trial) else point
         found = [self._failed[row.number] for row in trials]
@@ -238,7 +238,7 @@ def fixed_params(
     return {name: fixed[name] for name in distributions if name in fixed}
 
 
-def _points(
+def _encoded(
     space: SearchSpace,
     params: Sequence[Mapping[str, Any]],
     ranges: Sequence[Mapping[str, BaseDistribution]] | None = None,
@@ -266,7 +266,7 @@ def _points(
         if len(params) <= 1:
             return [None] * len(params)
         rows = zip(params, ranges, strict=True)
-        return [point for row, own in rows for point in _points(space, [row], [own])]
+        return [point for row, own in rows for point in _encoded(space, [row], [own])]
     return [point if ok else None for point, ok in zip(X, inside, strict=True)]
 
 

@@ -107,7 +107,7 @@ def end_as_failed(study: Study, trial: FrozenTrial) -> None:
 
 
 def begin_trial(study: Study, template: FrozenTrial) -> Trial:
-    """Begin a trial that the storage never has without the attributes of ``template``."""
+    """Begin a trial that has the attributes of ``template`` from the moment it is stored."""
     return _begun(study, study._storage.create_new_trial(study._study_id, template))
 
 
@@ -355,16 +355,16 @@ class Proposal:
         if not well_formed:
             return None
         return cls(
-            params,
-            tuple(fits),
-            tuple(constraints),
-            criterion,
-            arm,
-            gain,
-            tuple(inactive),
-            warps,
-            tuple(outliers),
-            cutoff,
+            params=params,
+            fits=tuple(fits),
+            constraints=tuple(constraints),
+            criterion=criterion,
+            arm=arm,
+            expected_gain=gain,
+            inactive=tuple(inactive),
+            warps=warps,
+            outliers=tuple(outliers),
+            cutoff=cutoff,
         )
 
 

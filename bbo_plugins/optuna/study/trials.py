@@ -283,6 +283,10 @@ class StudyTrials:
         continuing = [row.trial for row in self.rows if CONTINUED_FROM in row.trial.user_attrs]
         return first_trials(continuing) if continuing else {}
 
+    def first_of(self, number: int) -> int:
+        """Return the number of the first trial of the configuration of trial ``number``."""
+        return self.first.get(number, number)
+
     @cached_property
     def configurations(self) -> Sequence[TrialRow]:
         """The trials that continue no other one."""
@@ -309,18 +313,16 @@ class StudyTrials:
         latest = {
             first[row.number]: row.number for row in rows if row.complete and row.number in first
         }
-        beginnings = (first.get(row.number, row.number) for row in rows)
         return [
             row
-            for row, beginning in zip(rows, beginnings, strict=True)
-            if latest.get(beginning, beginning) == row.number
+            for row in rows
+            if latest.get(self.first_of(row.number), self.first_of(row.number)) == row.number
         ]
 
     @cached_property
     def by_completion(self) -> list[TrialRow]:
         """The complete ones among the observed trials, the first to finish first."""
-        complete = [row for row in self.observed if row.complete]
-        return sorted(complete, key=lambda row: (finished_at(row), row.number))
+        return sorted((row for row in self.observed if row.complete), key=completion_order)
 
 
 class TrialReader:
@@ -642,6 +644,11 @@ def store_constraints(study: Study, trial: FrozenTrial, values: Sequence[float] 
 def finished_at(row: TrialRow) -> float:
     """Return when a trial finished, in seconds; infinity if that is not known."""
     return seconds_of(row.trial.datetime_complete, unknown=math.inf)
+
+
+def completion_order(row: TrialRow) -> tuple[float, int]:
+    """Return by what trials are put in the order in which they finished."""
+    return finished_at(row), row.number
 
 
 def seconds_of(time: datetime | None, *, unknown: float) -> float:

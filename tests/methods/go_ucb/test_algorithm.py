@@ -11,7 +11,7 @@ import pytest
 from bbo_plugins.acquisition.functions import ConstrainedAcquisition, ConstraintModel
 from bbo_plugins.acquisition.maximize import CLOSE, clearance_of, maximize_in_region
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.methods.go_ucb.algorithm import GOUCBOptions, _fit, suggest, upper_bound
+from bbo_plugins.methods.go_ucb.algorithm import GOUCBOptions, _fit, acquisition_of, suggest
 from bbo_plugins.methods.go_ucb.surrogate import NetworkPosterior, NetworkSurrogate, WarmNetwork
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles import normal
@@ -73,7 +73,7 @@ def _bound(space: SearchSpace, n_constraints: int) -> ConstrainedAcquisition:
     first, *others = (NetworkPosterior(model.ball, features) for model in models)
     limits = zip(others, (0.2, -0.4), strict=False)
     constraints = tuple(ConstraintModel(model, limit) for model, limit in limits)
-    return upper_bound(first, 1.5, 0.3, constraints)
+    return acquisition_of(first, 1.5, 0.3, constraints)
 
 
 @pytest.mark.parametrize("alone", [True, False])
