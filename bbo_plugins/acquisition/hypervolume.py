@@ -62,8 +62,8 @@ def n_dominating(Y: FloatArray) -> IntArray:
     n = len(Y)
     counts = np.empty(n, dtype=np.int64)
     for rows in _blocks(n, n):
-        at_least, larger = np.ones((2, len(Y[rows]), n), dtype=np.bool_)
-        larger[:] = False
+        at_least = np.ones((len(Y[rows]), n), dtype=np.bool_)
+        larger = np.zeros_like(at_least)
         for column in Y.T:
             at_least &= column >= column[rows, None]
             larger |= column > column[rows, None]

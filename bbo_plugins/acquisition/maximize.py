@@ -303,11 +303,11 @@ def maximize(
     Returns:
         The point, shape (d,).
     """
-    d, size = len(space), space.size
+    d = len(space)
     scale = np.minimum(length_scales, 1.0)
     function = _on_active(acquisition, space)
     box = _Box(function, space, np.zeros(d), np.ones(d), scale, _CUBE_BUDGET)
-    if size is not None and size <= _MAX_ENUMERATED:
+    if space.has_at_most(_MAX_ENUMERATED):
         points = space.enumerate()
         return best_allowed(points, box.value(points), exclusions, space, rng)
     sobol = shifted_sobol(_N_CANDIDATES, d, rng)
@@ -543,7 +543,7 @@ def unseen_point(
         return None
     drawn = space.snap(rng.random((_N_UNSEEN_DRAWS, len(space))))
     found = _first_unseen(drawn, taken)
-    if found is None and space.size is not None and space.size <= _MAX_LISTED:
+    if found is None and space.has_at_most(_MAX_LISTED):
         points = space.enumerate()
         found = _first_unseen(points[rng.permutation(len(points))], taken)
     return found

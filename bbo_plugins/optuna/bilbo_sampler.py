@@ -25,8 +25,8 @@ from bbo_plugins.optuna.bilevel.trials import (
     REASON_KEY,
     BilevelTrials,
     conditions_of,
+    constraint_of,
     distributions_of,
-    doubt,
     names_in_complete,
     reason_of,
 )
@@ -324,7 +324,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         if state is not TrialState.COMPLETE:
             return
         if not coupled:
-            store_constraints(study, trial, [doubt(trial, self._roles)])
+            store_constraints(study, trial, [constraint_of(trial, self._roles)])
         self._roles.check(trial.distributions, coupled=coupled)
         known = names_in_complete(self._readers.of(study).read(study).rows)
         empty = self._roles.empty_level({*known, *trial.distributions})

@@ -22,6 +22,7 @@ from bbo_plugins.optuna.study.continuations import (
     GOAL,
     STEPS,
     continued_from,
+    end_of,
     first_trials,
     goal_of,
     index_of,
@@ -30,6 +31,7 @@ from bbo_plugins.optuna.study.continuations import (
 )
 from bbo_plugins.optuna.study.lock import StudyLock
 from bbo_plugins.optuna.study.trials import (
+    Once,
     TrialRow,
     check_one_objective,
     mark_never_ran,
@@ -136,7 +138,7 @@ class PromotionCallback:
         errors.check_instance("horizon", horizon, InnerHorizon, _RULE)
         self._horizon = horizon
         self._lock = StudyLock()
-        self._has_warned = False
+        self._once = Once()
 
     def __call__(self, study: Study, trial: FrozenTrial) -> None:
         """Enqueue what is due, and stop ``study`` if its steps are spent.
@@ -188,11 +190,8 @@ class PromotionCallback:
         """Say once that steps are guessed, if the horizon's total depends on them."""
         horizon = self._horizon
         has_total = isinstance(horizon, GrowingHorizon) and horizon.total_steps is not None
-        if self._has_warned or not has_total:
-            return
-        unrecorded = next(filter(_is_unrecorded, trials), None)
-        if unrecorded is not None:
-            self._has_warned = True
+        unrecorded = next(filter(_is_unrecorded, trials), None) if has_total else None
+        if unrecorded is not None and self._once.first_time("unrecorded"):
             _logger.warning(
                 "Trial %d has no number of steps recorded, nor perhaps have others: they count as "
                 "trained by range(horizon.steps(trial.number)). Take the steps from "
@@ -203,25 +202,25 @@ class PromotionCallback:
     def _due(self, study: Study) -> list[tuple[FrozenTrial, int]]:
         """Return the trials to be continued now, each with the steps to be reached."""
         trials = study.get_trials(deepcopy=False)
-        table = _configurations(trials)
-        if not table:
+        configurations = _configurations(trials)
+        if not configurations:
             return []
         is_maximized = study.direction is StudyDirection.MAXIMIZE
-        goal = self._horizon.steps(len(table) - 1)
-        planned = sum(row.planned(self._horizon) for row in table)
+        goal = self._horizon.steps(len(configurations) - 1)
+        planned = sum(one.planned(self._horizon) for one in configurations)
         spent = _spent(trials, self._horizon) + planned
         alive = {trial.number for trial in running_trials(trials)}
         due = []
-        steps = [row.steps(self._horizon) for row in table]
+        steps = [one.steps(self._horizon) for one in configurations]
         for index in self._horizon.promotions(
-            [row.value for row in table],
+            [one.value for one in configurations],
             steps,
             direction="maximize" if is_maximized else "minimize",
         ):
-            row = table[index]
+            one = configurations[index]
             more = self._horizon.within_budget(goal - steps[index], spent=spent)
-            if row.trained is not None and not row.is_busy(alive) and more > 0:
-                due.append((row.trained, goal))
+            if one.trained is not None and not one.is_busy(alive) and more > 0:
+                due.append((one.trained, goal))
                 spent += more
         return due
 
@@ -257,10 +256,10 @@ def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
         others = {*first_trials(trials), *(one.number for one in trials if never_ran(one))}
         start, goal = 0, horizon.steps(index_of(trial.number, sorted(others)))
     else:
-        row = next((row for row in _configurations(trials) if row.contains(source)), None)
-        if row is None:
+        begun = {one.number: one for row in _configurations(trials) for one in row.trials}
+        if source not in begun:
             raise ValueError(f"Trial {trial.number} continues trial {source}, which never ran.")
-        start = row.end_of(source, horizon)
+        start = end_of(begun[source], horizon)
         goal = goal or start
     spent = _spent([other for other in trials if other.number != trial.number], horizon)
     stop = start + horizon.within_budget(max(goal - start, 0), spent=spent)
@@ -290,7 +289,7 @@ class _Configuration:
         if self.trained is None or pruned:
             return math.nan
         read = TrialRow.read(self.trained)
-        return math.nan if any(c > 0.0 for c in read.constraints.values()) else read.value
+        return math.nan if read.violates else read.value
 
     def is_busy(self, alive: Collection[int]) -> bool:
         """Return whether it is being trained, or about to be.
@@ -307,22 +306,13 @@ class _Configuration:
         waiting = [goal_of(t) or 0 for t in self.trials[1:] if t.state is TrialState.WAITING]
         if not waiting or self.trained is None:
             return 0
-        return max(waiting[-1] - self.end_of(self.trained.number, horizon), 0)
-
-    def contains(self, number: int) -> bool:
-        """Return whether the trial of this number is one of its trials."""
-        return any(trial.number == number for trial in self.trials)
-
-    def end_of(self, number: int, horizon: InnerHorizon) -> int:
-        """Return the steps it had had after trial ``number``; by the horizon if not recorded."""
-        steps = steps_of(next(trial for trial in self.trials if trial.number == number))
-        return horizon.steps(number) if steps is None else steps.stop
+        return max(waiting[-1] - end_of(self.trained, horizon), 0)
 
     def steps(self, horizon: InnerHorizon) -> int:
         """Return the largest number of steps it has had or was meant to have."""
         goals = [goal_of(trial) or 0 for trial in self.trials]
         trained = self.trained
-        return max(*goals, 0 if trained is None else self.end_of(trained.number, horizon), 0)
+        return max(*goals, 0 if trained is None else end_of(trained, horizon), 0)
 
 
 def _configurations(trials: Sequence[FrozenTrial]) -> list[_Configuration]:
@@ -336,10 +326,10 @@ def _configurations(trials: Sequence[FrozenTrial]) -> list[_Configuration]:
         if never_ran(trial):
             continue
         members.setdefault(first.get(trial.number, trial.number), []).append(trial)
-    rows = [_Configuration(tuple(row)) for row in members.values()]
-    while rows and rows[-1].trials[0].state is TrialState.WAITING:
-        rows.pop()
-    return rows
+    configurations = [_Configuration(tuple(one)) for one in members.values()]
+    while configurations and configurations[-1].trials[0].state is TrialState.WAITING:
+        configurations.pop()
+    return configurations
 
 
 def _spent(trials: Sequence[FrozenTrial], horizon: InnerHorizon) -> int:

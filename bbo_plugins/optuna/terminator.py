@@ -332,7 +332,7 @@ class RegretGapTerminator:
 
 def _reason(rule: StoppingRule, final: StoredRecord) -> str:
     """Return why the study ends, in words and numbers."""
-    record, criterion = final.record, rule.criterion.replace("-", " ")
+    record, criterion = final.record, rule.criterion_in_words
     unit = "" if rule.is_probability else ", in the objective's units"
     return (
         f"RegretGapTerminator stops the study after {record.n_trials} complete trials (the latest "
@@ -344,7 +344,7 @@ def _reason(rule: StoppingRule, final: StoredRecord) -> str:
 
 def _progress_of(rule: StoppingRule, made: StoredRecord, agreeing: int) -> str:
     """Return how far the study is from its end, in words and numbers."""
-    record, criterion = made.record, rule.criterion.replace("-", " ")
+    record, criterion = made.record, rule.criterion_in_words
     value = f"{record.value:.4g}" if record.value < math.inf else "not known yet"
     threshold = f"{record.threshold:.4g}" if record.threshold > -math.inf else "not known yet"
     earliest = (

@@ -175,7 +175,6 @@ class BBOSearch(RestoringSearch):
                 raise ValueError(errors.rule_message("terminator", rule, terminator))
         self._terminator = terminator
         self._constants: dict[str, Any] = {}  # of ``space``, to be added to each suggestion
-        self._points: list[dict[str, Any]] = []
         self._max_concurrent: int | None = None
         super().__init__(
             metric=metric if metric is None or isinstance(metric, str) else [*metric],

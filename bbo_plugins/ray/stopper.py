@@ -23,8 +23,13 @@ from bbo_plugins.methods.regret_gap.rule import StoppingRecord, StoppingRule
 from bbo_plugins.optuna.stopping.completions import CompletedTrials, LearnedSpace
 from bbo_plugins.optuna.study.parameters import is_single
 from bbo_plugins.optuna.study.trials import Once, TrialRow
-from bbo_plugins.ray.tune.conversions import MODES, STOPPED_EARLY, check_objective, maximized
-from bbo_plugins.ray.tune.conversions import field as field_of
+from bbo_plugins.ray.tune.conversions import (
+    MODES,
+    STOPPED_EARLY,
+    check_objective,
+    entry_of,
+    maximized,
+)
 from bbo_plugins.ray.tune.spaces import example_of_domain, read_space, replayed
 
 if TYPE_CHECKING:
@@ -58,11 +63,6 @@ class LiveTrials:
     def ids(self) -> list[str]:
         """The trials that have been heard of and not ended since."""
         return list(self._live)
-
-    @property
-    def width(self) -> int:
-        """The largest number of trials that were seen to run side by side."""
-        return self._width
 
     def hear(self, trial_id: str, *, done: bool) -> list[str]:
         """Take notice of a result, and return which trials have ended.
@@ -252,8 +252,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         self._ended[trial_id] = observed, observed.as_row(self._n_rows)
         self._n_rows += 1
         n = len(self._ended)
-        if n <= len(self._records):  # a trial was taken for ended and was heard of again
-            del self._records[n - 1 :]
+        del self._records[n - 1 :]  # if a trial was taken for ended and was heard of again
         completed = CompletedTrials.of([[row] for _, row in self._ended.values()], self._space)
         if completed is None:  # a define-by-run function may ask for a single value at first
             self._records.append(StoppingRecord(n_trials=n))
@@ -276,7 +275,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
                 "RegretGapStopper ends the experiment after %d finished trials: the %s is %.4g, "
                 "and its threshold %.4g%s.",
                 n,
-                self._rule.criterion.replace("-", " "),
+                self._rule.criterion_in_words,
                 found.record.value,
                 found.record.threshold,
                 f"; {len(self._finishing)} trials are finished" if self._finishing else "",
@@ -286,7 +285,7 @@ class RegretGapStopper(Stopper):  # type: ignore[misc,unused-ignore] # Any witho
         """Return the parameters and the maximized value of a result; None unless it has both."""
         value = maximized(result, self._metric, self._mode)
         if value is None:
-            is_missing = field_of(result, self._metric) is None and bool(result.get(DONE))
+            is_missing = entry_of(result, self._metric) is None and bool(result.get(DONE))
             if is_missing and not self._ended and self._once.first_time("metric"):
                 _logger.warning(
                     "RegretGapStopper cannot stop the experiment yet: no trial has ended with a "

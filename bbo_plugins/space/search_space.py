@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from bbo_plugins.space.dimension import Dimension, FloatArray, IntArray
 
-_MAX_ENUMERATED = 10**6
+_LARGEST_LISTING = 10**6  # points of a finite space: what memory and time allow
 _N_AVERAGED = 256
 _MATCH_DECIMALS = 10  # coordinates that agree to this many digits are the same point
 
@@ -224,14 +224,18 @@ class SearchSpace:
             squares += gaps != 0.0 if n_categories else np.square(gaps, out=gaps)
         return np.sqrt(squares)
 
+    def has_at_most(self, n: int) -> bool:
+        """Return whether the space is finite, with no more than n points."""
+        return self.size is not None and self.size <= n
+
     def enumerate(self) -> FloatArray:
         """Return every point of a finite space, (size, d), the last dimension varying fastest.
 
         Raises:
             ValueError: The space is infinite or has more than a million points.
         """
-        if self.size is None or self.size > _MAX_ENUMERATED:
-            rule = f"a space of at most {_MAX_ENUMERATED} points to be enumerated"
+        if not self.has_at_most(_LARGEST_LISTING):
+            rule = f"a space of at most {_LARGEST_LISTING} points to be enumerated"
             raise ValueError(errors.rule_message("space", rule, self.size))
         axes = [
             dimension.position_of(np.arange(dimension.n_levels or 0)).tolist()

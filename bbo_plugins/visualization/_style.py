@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -117,6 +119,15 @@ def marked(n: int, line: int) -> slice:
     """Return which of the ``n`` points of a line get a marker; lines take turns in long ones."""
     step = 1 if n <= _MAX_MARKED else 2 * n // _MAX_MARKED
     return slice(line * max(step // 4, 1) % step, None, step)
+
+
+def closeness_of(correlation: FloatArray) -> FloatArray:
+    """Return the share of the standard deviation at one point that a value at another one removes.
+
+    It is 1 - √(1 - ρ²) with their correlation ρ before any data, of any shape.
+    """
+    closeness: FloatArray = 1.0 - np.sqrt(1.0 - np.square(correlation))
+    return closeness
 
 
 def opacity(closeness: FloatArray) -> FloatArray:

@@ -128,6 +128,18 @@ def test_trials_without_recorded_steps_need_the_horizon() -> None:
     np.testing.assert_array_equal(xy(part(above, HORIZON)), [[0, 10], [1, 10]])
 
 
+def test_unrecorded_steps_are_those_of_the_trial_number_beside_continuations() -> None:
+    """As :class:`PromotionCallback` counts them: ``horizon.steps(trial.number)``."""
+    study = optuna.create_study()
+    study.add_trial(create_trial(params={"x": 0.1}, distributions=SPACE, value=3.0))
+    _add(study, (1, 4), 2.0, source=0)
+    study.add_trial(create_trial(params={"x": 0.2}, distributions=SPACE, value=2.5))
+    horizon = InnerHorizon.growing(constant=1.0)
+    above, _ = plot_horizon(study, horizon=horizon).panels
+    np.testing.assert_array_equal(xy(part(above, BEST))[:-1], [[0, 1], [0, 4]])
+    np.testing.assert_array_equal(xy(part(above, SINGLE))[:-1], [[1, horizon.steps(2)]])
+
+
 # --- results of Ray Tune --------------------------------------------------------------------------
 
 

@@ -170,7 +170,7 @@ def best_pair(
         The pair; its tier says whether it is in S and P.
     """
     score, space = _on_active(score, problem), problem.space
-    if _can_enumerate(problem):
+    if problem.space.has_at_most(MAX_ENUMERATED):
         pairs = _enumerated(score, problem.upper_space.enumerate(), problem.lower_space.enumerate())
     else:
         pairs = _Search(score, problem, rng, budget).run(anchors)
@@ -224,7 +224,7 @@ def best_pairs(
         One pair for each x.
     """
     score = _on_active(score, problem)
-    if _can_enumerate(problem):
+    if problem.space.has_at_most(MAX_ENUMERATED):
         return _enumerated(score, X, problem.lower_space.enumerate())
     search = _Search(score, problem, rng, SOLUTION)
     Z = search.lower_candidates(anchors)
@@ -246,7 +246,7 @@ def most_feasible(
         The point, shape (d,), and its smallest u_c; S is empty if that is negative.
     """
     space = problem.space
-    if _can_enumerate(problem):
+    if problem.space.has_at_most(MAX_ENUMERATED):
         points = space.enumerate()
         slack = trusted.feasibility(points)
         best = int(np.argmax(slack + trusted.log_validity(points)))
@@ -323,10 +323,6 @@ def best_of_table(
     return Pairs(X, Z[rows, members[chosen] % k], Z[rows, best], tier[chosen], key[chosen])
 
 
-def _can_enumerate(problem: BilevelProblem) -> bool:
-    return problem.space.size is not None and problem.space.size <= MAX_ENUMERATED
-
-
 def _enumerated(score: PairScore, X: FloatArray, Z: FloatArray) -> Pairs:
     """Return the best pair of each of ``X`` (m, d_x) with all of ``Z`` (k, d_z), in blocks."""
     rows = max(1, _BLOCK // len(Z))
@@ -348,7 +344,7 @@ class _Search:
         self.score, self.rng, self.budget = score, rng, budget
         self.upper, self.lower = problem.upper_space, problem.lower_space
         self.n_upper = problem.n_upper
-        self.lower_is_listed = _is_small(self.lower)
+        self.lower_is_listed = self.lower.has_at_most(_MAX_LISTED)
         self.climbing = np.array(
             [
                 dimension.n_levels is None
@@ -421,7 +417,7 @@ class _Search:
         return self.best_of(X, np.concatenate([Z, inherited, near], axis=1))
 
     def _level_candidates(self, space: SearchSpace, anchors: FloatArray, n: int) -> FloatArray:
-        if _is_small(space):
+        if space.has_at_most(_MAX_LISTED):
             return space.enumerate()
         points = np.concatenate([shifted_sobol(n, len(space), self.rng), anchors])
         return np.unique(space.snap(points), axis=0)
@@ -430,10 +426,6 @@ class _Search:
 def _penalized(lower: LowerLevel) -> FloatArray:
     """Return values (n,) that rank infeasible responses behind all others."""
     return np.where(lower.slack >= 0.0, lower.value, _BEHIND_ALL + np.minimum(lower.slack, 0.0))
-
-
-def _is_small(space: SearchSpace) -> bool:
-    return space.size is not None and space.size <= _MAX_LISTED
 
 
 def climb(

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from bbo_plugins.gp.likelihood import Hyperparameters
     from bbo_plugins.gp.posterior import GaussianProcess
     from bbo_plugins.space import SearchSpace
-    from bbo_plugins.space.dimension import FloatArray, IntArray
+    from bbo_plugins.space.dimension import FloatArray
 
 
 @dataclass(frozen=True)
@@ -106,21 +106,22 @@ def evaluate(
     previous = _without_mistaken(previous, failed)
     X, y = X[~failed], y[~failed]
     targets = StandardizedTargets.of(y)
-    value, terms, left, notes = math.inf, dict[str, float](), None, tuple[str, ...]()
+    value, terms, next_start = math.inf, dict[str, float](), None
+    notes: tuple[str, ...] = ()
     if len(y) > 1 and targets.std > 0.0:
         try:
             features = FeatureMap.of(space)
-            subset = _training_subset(X, y, features)
+            subset = training_subset.indices(Observations.of_complete(X, y), features)
             X, y, z = X[subset], y[subset], targets.z[subset]
             model = _model(X, z, features, rule, shared, warm_start)
-            left, notes = model.warm_start, model.notes
+            next_start, notes = model.warm_start, model.notes
             value, terms = _criterion(space, X, y, model, targets.std, rule, seed)
         except errors.UNUSABLE as error:
             notes = (f"no model could be used ({errors.reason_of(error)}), so there is no signal",)
     threshold = rule.threshold_of(value, terms, targets.std, previous, fold_scores)
     record = replace(made, value=value, threshold=threshold, terms=terms)
     terminate = rule.decides(record, previous)  # Algorithm 1, the end of one iteration
-    return Evaluation(replace(record, terminate=terminate), left, notes)
+    return Evaluation(replace(record, terminate=terminate), next_start, notes)
 
 
 def _without_mistaken(
@@ -149,11 +150,6 @@ def _model(
         shared=shared,
         warm_start=warm_start,
     )
-
-
-def _training_subset(X: FloatArray, y: FloatArray, features: FeatureMap) -> IntArray:
-    """Return which completions are modeled; the newest is the last of them."""
-    return training_subset.indices(Observations.of_complete(X, y), features)
 
 
 def _criterion(

@@ -214,7 +214,7 @@ def candidates(
         length_scales: Those of the model, shape (d,).
         rng: Source of the candidates.
     """
-    if space.size is not None and space.size <= _MAX_ENUMERATED:
+    if space.has_at_most(_MAX_ENUMERATED):
         observed = {row.tobytes() for row in X}
         unseen = [row for row in space.enumerate() if row.tobytes() not in observed]
         return np.array(unseen).reshape(len(unseen), len(space))

@@ -103,6 +103,11 @@ class StoppingRule:
             raise ValueError(errors.rule_message("threshold", rule, self.threshold))
 
     @property
+    def criterion_in_words(self) -> str:
+        """The name of the criterion in words."""
+        return self.criterion.replace("-", " ")
+
+    @property
     def is_probability(self) -> bool:
         """Whether the criterion is one, and has no unit."""
         return self.criterion == "probability-of-improvement"

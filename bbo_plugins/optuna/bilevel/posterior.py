@@ -10,7 +10,7 @@ import numpy as np
 
 from bbo_plugins.methods.bilbo.algorithm import Options, trusted_sets
 from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel, training_data
-from bbo_plugins.methods.bilbo.search import Pair, Pairs, anchors_of, best_pair, best_pairs
+from bbo_plugins.methods.bilbo.search import Pair, anchors_of, best_pair, best_pairs
 from bbo_plugins.methods.bilbo.solution import SolutionCriterion, solve
 from bbo_plugins.optuna.bilevel.trials import (
     BilevelTrials,
@@ -132,8 +132,9 @@ class BilevelPosterior:
                     f"study must have a complete trial with at least one parameter of {empty} to "
                     "have a solution, but has none."
                 )
-            for row in [row for row in stored.rows if row.complete][-1:]:  # of other parameters
-                roles.check(row.trial.distributions, coupled=coupled)
+            latest = next((row for row in reversed(stored.rows) if row.complete), None)
+            if latest is not None:  # it has other parameters
+                roles.check(latest.trial.distributions, coupled=coupled)
             raise ValueError("study must have a complete trial to have a solution, but has none.")
         conditions = conditions_of(stored, roles, coupled=coupled)
         trials = BilevelTrials.read(stored, roles, PlacedTrials(distributions, conditions))
@@ -212,18 +213,10 @@ class BilevelPosterior:
         for start in range(0, len(X), _BLOCK):
             rng = model_generator(self.seed, self.trials.n_trials, 2)
             block = X[start : start + _BLOCK]
-            pairs: Pairs = best_pairs(
-                criterion, self.trials.problem, block, rng=rng, anchors=anchors
-            )
+            pairs = best_pairs(criterion, self.trials.problem, block, rng=rng, anchors=anchors)
             points.append(np.concatenate([pairs.X, pairs.Z], axis=1))
         return np.concatenate(points)
 
-    def closeness(self, name: str, P: FloatArray, Q: FloatArray) -> FloatArray:
-        """Return how closely a function's values at ``P`` (n, d) and ``Q`` (n, d) are related.
-
-        That is, row by row, the share of the standard deviation at one point, before any data,
-        that the value at the other removes: 1 - √(1 - ρ²) with their correlation ρ, shape (n,).
-        """
-        correlation = self._by_name[name].process.prior_correlation(P, Q)
-        closeness: FloatArray = 1.0 - np.sqrt(1.0 - np.square(correlation))
-        return closeness
+    def prior_correlation(self, name: str, P: FloatArray, Q: FloatArray) -> FloatArray:
+        """Return the correlation of a function's values at each row of ``P`` and ``Q`` (n, d)."""
+        return self._by_name[name].process.prior_correlation(P, Q)

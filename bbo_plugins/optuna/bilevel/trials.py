@@ -80,7 +80,7 @@ def reason_of(query: Query, *, answer_is_given: bool) -> dict[str, Any]:
     }
 
 
-def doubt(trial: FrozenTrial, roles: Roles) -> float:
+def constraint_of(trial: FrozenTrial, roles: Roles) -> float:
     """Return the constraint value by which ``study.best_trial`` takes or leaves a trial.
 
     Args:

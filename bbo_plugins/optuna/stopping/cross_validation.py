@@ -2,9 +2,8 @@
 
     bbo_plugins:cv_scores:0 = '{"v":1,"scores":[0.91,0.93,0.9,0.95,0.92]}'
 
-Scores reported by
-``optuna.terminator.report_cross_validation_scores`` are read as well. The storage is shared and may
-hold anything under these keys: malformed scores count as not reported.
+Scores reported by ``optuna.terminator.report_cross_validation_scores`` are read as well. The
+storage is shared and may hold anything under these keys: malformed scores count as not reported.
 """
 
 from __future__ import annotations

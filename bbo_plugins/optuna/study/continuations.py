@@ -66,6 +66,12 @@ def goal_of(trial: BaseTrial) -> int | None:
     return goal if _is_count(goal) else None
 
 
+def end_of(trial: FrozenTrial, horizon: InnerHorizon) -> int:
+    """Return the steps that a configuration has had after ``trial``; else by ``horizon``."""
+    steps = steps_of(trial)
+    return horizon.steps(trial.number) if steps is None else steps.stop
+
+
 def steps_taken(trial: FrozenTrial) -> int:
     """Return how many steps ``trial`` has made, or will have if it is running.
 

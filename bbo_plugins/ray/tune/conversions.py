@@ -98,7 +98,7 @@ def check_points(points: object, rewards: object) -> None:
             raise TypeError(errors.rule_message(f"evaluated_rewards[{index}]", rule, reward))
 
 
-def field(result: Mapping[str, Any], path: str) -> Any:
+def entry_of(result: Mapping[str, Any], path: str) -> Any:
     """Return an entry of a result, nested or flattened, by its path; None if it is not there."""
     if path in result:
         return result[path]
@@ -116,7 +116,7 @@ def maximized(result: Mapping[str, Any], metric: str, mode: str) -> float | None
         metric: Path of the objective.
         mode: "min" or "max".
     """
-    value = finite(field(result, metric))
+    value = finite(entry_of(result, metric))
     return value if value is None or mode == "max" else -value
 
 

@@ -90,6 +90,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         self._completed_at: dict[str, int] = {}  # the iteration at which those that completed did
         self._latest: dict[str, dict[str, Any]] = {}  # the last result of those that are open
         self._longest = 0  # the largest iteration that any trial has reported
+        self._points: list[dict[str, Any]] = []  # by path, to be run before anything is suggested
         super().__init__(**arguments)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
@@ -122,19 +123,20 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
             result, was_dropped = self._ended_without_result(trial, latest)
         else:
             was_dropped = self._ended_where_a_better_one_went_on(trial, result or {})
+        result = result or {}
         was_stopped = was_stopped or was_dropped
         metrics = listed(self._metric)
-        found = [(result or {}).get(name) for name in metrics]
+        found = [result.get(name) for name in metrics]
         values, state = [*map(finite, found)], TrialState.FAIL
         is_finite = None not in values
         if error:
             self._errored.add(trial_id)
         elif any(one is None for one in found) or (was_stopped and is_finite):
             state = TrialState.PRUNED
-            self._report(trial, result or {})
+            self._report(trial, result)
         elif is_finite:
             state = TrialState.COMPLETE
-            self._completed_at[trial_id] = (result or {}).get(TRAINING_ITERATION, -1)
+            self._completed_at[trial_id] = result.get(TRAINING_ITERATION, -1)
         elif self._once.first_time("value"):
             index = values.index(None)
             _logger.warning(
@@ -144,7 +146,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
                 metrics[index],
                 found[index],
             )
-        for name, field in reported(result or {}):
+        for name, field in reported(result):
             if name not in metrics:
                 trial.set_user_attr(name, field)
         told = values if state is TrialState.COMPLETE else None
@@ -325,8 +327,8 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         """List trials whose steps Tune counts in another trial, or not at all."""
         added, key = set(trial_numbers), NOT_COUNTED + self._owner
         if added:
-            listed = self._ot_study.user_attrs.get(key)
-            known = listed if isinstance(listed, list) else []
+            stored = self._ot_study.user_attrs.get(key)
+            known = stored if isinstance(stored, list) else []
             added.update(number for number in known if isinstance(number, int))
             self._ot_study.set_user_attr(key, sorted(added))
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from optuna.trial import TrialState
 from ray import cloudpickle
@@ -48,8 +48,6 @@ class RestoringSearch(RecordingSearch):
 
     # What is used of OptunaSearch beside its public methods; a test pins each.
     _storage: BaseStorage | None
-    # Our own, set up by BBOSearch.
-    _points: list[dict[str, Any]]  # by path, to be run before anything is suggested
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state, a function that is defined within another one included."""

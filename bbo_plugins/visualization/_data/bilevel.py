@@ -37,6 +37,7 @@ from bbo_plugins.visualization._style import (
     STAR,
     VIOLATED,
     LineStyle,
+    closeness_of,
     opacity,
     query_style,
 )
@@ -309,7 +310,7 @@ class _View:
             drawn[0],
             drawn[1] if len(drawn) > 1 else values,
             query_style(self.roles.functions.index(name)),
-            opacity(self.posterior.closeness(name, X, on_panel)),
+            opacity(closeness_of(self.posterior.prior_correlation(name, X, on_panel))),
             clip=False,
             hover=f"{name} = %{{customdata:.4g}}<extra></extra>",
             custom=values,

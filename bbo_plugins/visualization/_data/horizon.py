@@ -17,7 +17,7 @@ from optuna.trial import TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
-from bbo_plugins.optuna.study.continuations import first_trials, index_of, steps_of
+from bbo_plugins.optuna.study.continuations import end_of, first_trials, index_of, steps_of
 from bbo_plugins.optuna.study.trials import TrialRow, check_one_objective
 from bbo_plugins.visualization._data.panels import (
     Axis,
@@ -161,11 +161,14 @@ def _of_study(study: Study, horizon: InnerHorizon | None) -> tuple[Courses, dict
     recorded: dict[int, int] = {}
     for trial in trials:
         first = first_of.get(trial.number, trial.number)
-        index, made = index_of(first, continuations), steps_of(trial)
-        n_steps = None if made is None else made.stop
-        if n_steps is None and horizon is not None:
-            n_steps = horizon.steps(index)
-        if n_steps is None or trial.state is not TrialState.COMPLETE:
+        index, recorded_steps = index_of(first, continuations), steps_of(trial)
+        if trial.state is not TrialState.COMPLETE:
+            continue
+        if horizon is not None:
+            n_steps = end_of(trial, horizon)
+        elif recorded_steps is not None:
+            n_steps = recorded_steps.stop
+        else:
             continue
         if first == trial.number:
             recorded[index] = n_steps

@@ -16,7 +16,16 @@ from bbo_plugins.optuna.study.parameters import dimension_of
 from bbo_plugins.optuna.study.storage import inner_sampler
 from bbo_plugins.optuna.study.trials import check_one_objective
 from bbo_plugins.visualization._data.objective import SuggestionRecord, suggestions_of
-from bbo_plugins.visualization._data.panels import Axis, Item, Line, Panel, Plot, Points, Rule
+from bbo_plugins.visualization._data.panels import (
+    MARGIN,
+    Axis,
+    Item,
+    Line,
+    Panel,
+    Plot,
+    Points,
+    Rule,
+)
 from bbo_plugins.visualization._style import (
     DOT,
     GRAY,
@@ -42,7 +51,6 @@ _RUGS = {
 }
 _AT = 0.02  # of the panel's height, where the marks of the bandit's arms are
 _RUG_SHARE = 0.08  # of the axis, kept free for these marks
-_MARGIN = 0.05
 _LONGEST = 2.0  # power of ten at which the axis ends: that parameter does not matter
 _HOVER = "trial %{x}: %{y:.3g}"
 _logger = logging.getLogger(__name__)
@@ -154,8 +162,8 @@ def _scale_limits(scales: Sequence[float], *, rugs: bool) -> tuple[float, float]
     logs = [min(math.log10(scale), _LONGEST) for scale in scales]
     low, high = min(0.0, *logs), max(0.0, *logs)
     height = max(high - low, 1.0)
-    below = _RUG_SHARE if rugs else _MARGIN
-    return 10.0 ** (low - below * height), 10.0 ** (high + _MARGIN * height)
+    below = _RUG_SHARE if rugs else MARGIN
+    return 10.0 ** (low - below * height), 10.0 ** (high + MARGIN * height)
 
 
 def _in_words(criterion: str | None) -> str:

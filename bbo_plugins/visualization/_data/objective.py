@@ -29,6 +29,7 @@ from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.storage import Proposal, enqueued_params, inner_sampler
 from bbo_plugins.optuna.study.trials import TrialRow, are_feasible, check_one_objective, signs_of
 from bbo_plugins.visualization._data.panels import QUANTILE
+from bbo_plugins.visualization._style import closeness_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,17 +166,15 @@ class StudyPosterior:
     def closeness(self, x: FloatArray, column: int) -> FloatArray:
         """Return how much each trial tells about the slice through ``x`` (d,) along ``column``.
 
-        That is the share (n,), before any data, of the standard deviation of the objective at the
-        trial's point moved onto the slice that its value at the point itself removes: 1 - √(1 - ρ²)
-        with their correlation ρ. It is 1 on the slice and 0 far away from it.
+        That is :func:`closeness_of` the objective at the trial's point and at that point moved onto
+        the slice, shape (n,): 1 on the slice and 0 far away from it.
         """
         moved = self.slice_at(x, column, self.X[:, column])
         if isinstance(self.model, GaussianProcess):
             correlation = self.model.prior_correlation(self.X, moved)
         else:
             correlation = _correlation(self.model, self.space, self.X, moved)
-        closeness: FloatArray = 1.0 - np.sqrt(1.0 - np.square(correlation))
-        return closeness
+        return closeness_of(correlation)
 
     def slice_at(self, x: FloatArray, column: int, positions: FloatArray) -> FloatArray:
         """Return points (m, d) like x (d,) but with coordinates (m,) in one column.
@@ -263,13 +262,14 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     if not finished or not distributions:
         return None
     nobody = create_trial(state=TrialState.WAITING)  # no trial is asking, so none is left out
-    suggestions = _suggestions_for(distributions, study)
-    snapshot = reader.snapshot(study, nobody, distributions, {}, warps=_latest_warps(suggestions))
+    fitted = _fitted_for(distributions, study)
+    warps = fitted[-1].warps if fitted else None
+    snapshot = reader.snapshot(study, nobody, distributions, {}, warps=warps)
     known, X = reader.place(snapshot, finished)
     if not known or not len(snapshot.observations.valued.y):
         return None
     options = sampler.model_options if sampler else DEFAULT_OPTIONS
-    model, transform = _model(snapshot.space, snapshot.observations, suggestions, options)
+    model, transform = _model(snapshot.space, snapshot.observations, fitted, options)
     maximized = np.array([row.value for row in known])
     (sign,) = signs_of(study)
     score = np.where(are_feasible(known), maximized, -math.inf)
@@ -286,18 +286,12 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     )
 
 
-def _suggestions_for(
+def _fitted_for(
     distributions: Mapping[str, BaseDistribution], study: Study
 ) -> list[SuggestionRecord]:
-    """Return what is stored with suggestions of exactly these parameters."""
+    """Return what is stored of the suggestions by a model of exactly these parameters."""
     names = tuple(sorted(distributions))
-    return [record for record in suggestions_of(study) if record.names == names]
-
-
-def _latest_warps(suggestions: Sequence[SuggestionRecord]) -> Mapping[str, float] | None:
-    """Return the input warping of the model that is drawn; None if there was no model yet."""
-    fitted = [record for record in suggestions if record.fit is not None]
-    return fitted[-1].warps if fitted else None
+    return [one for one in suggestions_of(study) if one.names == names and one.fit is not None]
 
 
 def _model_sampler(study: Study) -> ModelSampler | None:
@@ -309,13 +303,12 @@ def _model_sampler(study: Study) -> ModelSampler | None:
 def _model(
     space: SearchSpace,
     observations: Observations,
-    suggestions: Sequence[SuggestionRecord],
+    fitted: Sequence[SuggestionRecord],
     options: Options | GOUCBOptions,
 ) -> tuple[GaussianProcess, OutputTransform] | tuple[NetworkSurrogate, BoxCoxTransform]:
     """Return the posterior of the latest suggestion's kind, and the map to its units."""
     features = FeatureMap.of(space)
     training = training_subset.modeled(observations, features).valued  # as the sampler's model
-    fitted = [record for record in suggestions if record.fit is not None]
     latest = fitted[-1].criterion if fitted else None
     if latest == FIT_NAME or (not fitted and isinstance(options, GOUCBOptions)):
         warm_start = WarmNetwork.from_json(fitted[-1].fit) if fitted else None

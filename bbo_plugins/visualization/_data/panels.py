@@ -26,7 +26,7 @@ INTERVAL = 0.95  # probability that the interval around an estimate holds
 QUANTILE = float(ndtri(0.5 + 0.5 * INTERVAL))
 _PLAIN = LineStyle()
 _FENCE = 1.5  # interquartile ranges beyond the quartiles, as in a box plot
-_MARGIN = 0.05
+MARGIN = 0.05  # of what is shown, beyond its ends on either side
 
 
 @dataclass(frozen=True)
@@ -225,5 +225,5 @@ def limits_without_outliers(values: Sequence[float], *, maximize: bool) -> tuple
         low = max(low, first - fence)
     else:
         high = min(high, third + fence)
-    margin = _MARGIN * ((high - low) or 1.0)
+    margin = MARGIN * ((high - low) or 1.0)
     return low - margin, high + margin

@@ -15,6 +15,7 @@ from bbo_plugins.space import Split
 from bbo_plugins.visualization._data.axes import ParameterAxis, coordinates, labels
 from bbo_plugins.visualization._data.objective import StudyPosterior, posterior_of
 from bbo_plugins.visualization._data.panels import (
+    MARGIN,
     Axis,
     Panel,
     Plot,
@@ -36,7 +37,6 @@ _MEDIAN = "posterior median"
 _TRIALS_LABEL = "other trials, fainter off the slice"
 _SEVERAL = "trial that the slice goes through"
 _MAX_SLICES = 9
-_MARGIN = 0.05
 _logger = logging.getLogger(__name__)
 
 
@@ -270,5 +270,5 @@ def _limits(posterior: StudyPosterior, slices: Sequence[_Slice]) -> tuple[float,
         low = max(low, posterior.outlier_limit)
     else:
         high = min(high, posterior.outlier_limit)
-    margin = _MARGIN * (high - low)
+    margin = MARGIN * (high - low)
     return low - margin, high + margin

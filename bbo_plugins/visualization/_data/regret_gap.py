@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 from dataclasses import replace
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from optuna.study import StudyDirection
@@ -16,6 +15,7 @@ from bbo_plugins.optuna.stopping.progress import StoredRecords
 from bbo_plugins.optuna.study.trials import check_one_objective
 from bbo_plugins.optuna.terminator import RegretGapTerminator
 from bbo_plugins.visualization._data.panels import (
+    MARGIN,
     Axis,
     Item,
     Line,
@@ -52,7 +52,6 @@ _TERMS = {
 
 
 _HOVER = "%{x}: %{y:.4g}"
-_MARGIN = 0.05
 _TERM_DECADES = 2.0  # that terms are shown below criterion and threshold
 _logger = logging.getLogger(__name__)
 
@@ -114,7 +113,7 @@ def plot_regret_gap(study: Study, terminator: RegretGapTerminator | None = None)
         above = _with_stop(above, stop, f"stop after {stop}")
         below = _with_stop(below, stop, "")
     threshold = rule.threshold if isinstance(rule.threshold, str) else f"{float(rule.threshold):g}"
-    title = f"{_name(rule)} and its threshold ({threshold})"
+    title = f"{rule.criterion_in_words.capitalize()} and its threshold ({threshold})"
     return Plot(title, (above, below), SHARED_STACK)
 
 
@@ -137,13 +136,9 @@ def _history(study: Study, terminator: RegretGapTerminator | None) -> StoredReco
     return histories[-1] if histories else None
 
 
-def _name(rule: StoppingRule) -> str:
-    return rule.criterion.replace("-", " ").capitalize()
-
-
 def _criterion(rule: StoppingRule, records: Sequence[StoppingRecord]) -> Panel:
     """Return the criterion, the terms of one that is a sum, and the threshold."""
-    n, name = [record.n_trials for record in records], _name(rule)
+    n, name = [record.n_trials for record in records], rule.criterion_in_words
     terms = _TERMS if rule.criterion == "regret-gap" else {}
     styles = [
         replace(style, width=1.0, marker=DOT, size=(4, 6.0))
@@ -155,15 +150,15 @@ def _criterion(rule: StoppingRule, records: Sequence[StoppingRecord]) -> Panel:
         Line(label, n, _on_log_axis([r.terms.get(term, 0.0) for r in records]), style, hover=_HOVER)
         for (term, label), style in zip(terms.items(), styles, strict=True)
     ]
-    items.append(Line(name.lower(), n, criterion, LineStyle(width=2.5), hover=_HOVER))
+    items.append(Line(name, n, criterion, LineStyle(width=2.5), hover=_HOVER))
     items.append(Line("threshold", n, threshold, LineStyle(RED, DASHED), hover=_HOVER))
     logs = [math.log10(value) for value in (*criterion, *threshold) if value > 0.0] or [0.0]
     low = min(logs) - (_TERM_DECADES if terms else 0.0)
-    margin = _MARGIN * max(max(logs) - low, 1.0)
+    margin = MARGIN * max(max(logs) - low, 1.0)
     # Powers beyond are 0 and infinite; what is smaller than 1e-307 lies below the axis.
     lowest, highest = max(low - margin, -307.0), min(max(logs) + margin, 308.25)
     limits = (10.0**lowest, 10.0**highest)
-    title = name if rule.is_probability else f"{name} (the objective's units)"
+    title = name.capitalize() + ("" if rule.is_probability else " (the objective's units)")
     return Panel(Axis(whole=True), Axis(title, log=True, limits=limits), tuple(items))
 
 
@@ -172,7 +167,7 @@ def _objective(values: Sequence[float], *, maximize: bool) -> Panel:
     n = list(range(1, len(values) + 1))
     good = math.inf if maximize else -math.inf  # counts as the best finite one so far
     counted = (-good if value == good else value for value in values)
-    best = tuple(itertools.accumulate(counted, max if maximize else min))
+    best = tuple(accumulate(counted, max if maximize else min))
     trials = MarkerStyle(DOT, (5, 6.0), GRAY, opacity=0.6)
     items = (
         Points("trials", n, values, trials, hover=_HOVER),
