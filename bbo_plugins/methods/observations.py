@@ -540,10 +540,15 @@ class TrialHistory:
     expected_gains: FloatArray
     criteria: NDArray[np.object_]
 
-    def first_suggested(self, number: int) -> int:
-        """Return the first trial that a bandit or a model suggested, or ``number``."""
-        suggested = (self.arms != NO_ARM) | (self.criteria != "")
-        numbers: list[int] = self.numbers[suggested].tolist()
+    def first_suggested(self, number: int, *, with_gain: bool = False) -> int:
+        """Return the first trial that a bandit or a model suggested, or ``number``.
+
+        Args:
+            number: The trial to suggest.
+            with_gain: Only count models that expect a gain, as a Gaussian process does.
+        """
+        by_model = ~np.isnan(self.expected_gains) if with_gain else self.criteria != ""
+        numbers: list[int] = self.numbers[by_model | (self.arms != NO_ARM)].tolist()
         return min([number, *numbers[:1]])
 
     def before(self, number: int) -> TrialHistory:
@@ -592,3 +597,8 @@ class Suggestion:
     expected_gain: float | None = None
     criterion: str | None = None
     arm: int | None = None
+
+    @property
+    def is_by_model(self) -> bool:
+        """Whether a model or the bandit made it, not the start-up's design or a fallback."""
+        return self.criterion is not None or self.arm is not None

@@ -266,7 +266,7 @@ class UHEBOSampler(ModelSampler):
         if step.arm == uhe_bo.RANDOM_ARM:
             number = snapshot.configuration
             n_random = 1 + snapshot.past.before(number).count(uhe_bo.RANDOM_ARM)
-            n_suggested = 1 + number - uhe_bo.first_of_process(snapshot.past, number)
+            n_suggested = 1 + number - snapshot.past.first_suggested(number, with_gain=True)
             _logger.info(
                 "%s: trial %d explores at random, as %s; so have "
                 "%d of %d trials since start-up (%.0f%%).",

@@ -72,7 +72,7 @@ def test_an_outlier_teaches_nothing_but_stays_known() -> None:
     """Its point is an evaluated one without a value, and no value in the study is changed."""
     study = study_of(*_parabola())
     snapshot = look(study)
-    assert snapshot.outliers == {6}
+    assert snapshot.preprocessing.outliers == {6}
     seen = snapshot.observations
     assert seen.has_value is not None
     assert np.flatnonzero(~seen.has_value).tolist() == [6]
@@ -84,18 +84,20 @@ def test_an_outlier_teaches_nothing_but_stays_known() -> None:
 
 def test_where_values_are_not_looked_at() -> None:
     """Too few of them, none that is wrong, or stated noise."""
-    assert not look(study_of(*_parabola(11))).outliers
-    assert not look(study_of(*_parabola(wrong=None))).outliers
+    assert not look(study_of(*_parabola(11))).preprocessing.outliers
+    assert not look(study_of(*_parabola(wrong=None))).preprocessing.outliers
     for reader in (StudyReader(lambda _: 0.01), StudyReader(outliers_from=None)):
-        assert not look(study_of(*_parabola()), reader=reader).outliers
-    assert look(study_of(*_parabola()), reader=StudyReader(outliers_from=14)).outliers
-    assert not look(study_of(*_parabola()), reader=StudyReader(outliers_from=15)).outliers
+        assert not look(study_of(*_parabola()), reader=reader).preprocessing.outliers
+    assert look(study_of(*_parabola()), reader=StudyReader(outliers_from=14)).preprocessing.outliers
+    assert not look(
+        study_of(*_parabola()), reader=StudyReader(outliers_from=15)
+    ).preprocessing.outliers
 
 
 def test_an_outlier_still_teaches_the_constraints() -> None:
     """Its value is what went wrong."""
     seen = look(study_of(*_parabola(attributes={"constraints": [0.5]})))
-    assert seen.outliers == {6}
+    assert seen.preprocessing.outliers == {6}
     assert seen.observations.constraints is not None
     assert seen.observations.constraints.shape == (14, 1)
     assert len(seen.observations.valued.y) == 13
@@ -108,7 +110,7 @@ def test_one_of_several_objectives_is_enough() -> None:
         trial.values = [*trial.values, trial.params["x"]]
         study.add_trial(trial)
     seen = look(study)
-    assert seen.outliers == {6}
+    assert seen.preprocessing.outliers == {6}
     assert [len(one.valued.y) for one in seen.objectives] == [13, 13]
 
 
@@ -162,17 +164,19 @@ def test_twelve_values_in_the_space_of_today_decide() -> None:
         seen = reader.snapshot(study, ask(study), distributions, {})
         assert seen.space.is_conditional == (n < 9)  # until then it may be a parameter of a branch
         if n in (9, 10):
-            assert not seen.outliers
-    assert seen.outliers == {trial.number for trial in study.trials if trial.values == [-2.0]}
+            assert not seen.preprocessing.outliers
+    assert seen.preprocessing.outliers == {
+        trial.number for trial in study.trials if trial.values == [-2.0]
+    }
     infinite = [finished(9.9, -math.inf) for _ in range(3)]
-    assert not look(study_of(*_parabola(11), *infinite)).outliers
-    assert look(study_of(*_parabola(12), *infinite)).outliers == {6}
+    assert not look(study_of(*_parabola(11), *infinite)).preprocessing.outliers
+    assert look(study_of(*_parabola(12), *infinite)).preprocessing.outliers == {6}
 
 
 def test_what_is_a_failure_is_no_outlier() -> None:
     """A penalty stays a failed point."""
     seen = look(study_of(*_parabola(), finished(9.9, -1e9), finished(9.8, -math.inf)))
-    assert seen.outliers == {6}
+    assert seen.preprocessing.outliers == {6}
     assert len(seen.observations.still_failed) == 2
     assert len(seen.observations.valued.y) == 13
 
@@ -189,7 +193,7 @@ def test_an_outlier_does_not_teach_what_pruned_trials_would_have_come_to() -> No
         reports = {1: reported[1]} if value is None else reported
         trials.append(finished(trial.params["x"], value, state, reports))
     seen = look(study_of(*trials))
-    assert seen.outliers == {8}
+    assert seen.preprocessing.outliers == {8}
     without = look(study_of(*trials[:8], *trials[9:])).observations
     np.testing.assert_allclose(seen.observations.valued.y, without.y, rtol=1e-12)
 
@@ -206,7 +210,7 @@ def test_a_range_that_moves_on_changes_no_decision(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(outliers, "outliers_of", counted)
     seen = [
-        look(study, {"x": FloatDistribution(0.0, high)}, reader=reader).outliers
+        look(study, {"x": FloatDistribution(0.0, high)}, reader=reader).preprocessing.outliers
         for high in (10.0, 11.0, 12.0)
     ]
     assert 6 in seen[0] == seen[1] == seen[2]
@@ -219,9 +223,9 @@ def test_ranges_of_the_time_may_be_odd() -> None:
     odd = finished(5.0, 0.0)
     odd.distributions = {"x": FloatDistribution(-1e308, 1e308)}
     study.add_trial(odd)
-    assert look(study, reader=StudyReader()).outliers == set()
+    assert look(study, reader=StudyReader()).preprocessing.outliers == set()
     study.add_trials(_parabola(1, wrong=None))
-    assert look(study).outliers == {6}
+    assert look(study).preprocessing.outliers == {6}
 
 
 @pytest.mark.parametrize("make", [BBOSampler, UHEBOSampler, GOUCBSampler])
@@ -258,17 +262,36 @@ def test_the_log_is_of_a_study(caplog: pytest.LogCaptureFixture) -> None:
     assert sum(told in line for line in caplog.messages) == 2
 
 
+def test_a_study_under_the_same_id_decides_anew(tmp_path: Path) -> None:
+    """SQLite gives a new study the number of a deleted one; trials have the same numbers, too."""
+    url, reader = f"sqlite:///{tmp_path}/study.db", StudyReader()
+
+    def outliers_of(trials: list[FrozenTrial]) -> frozenset[int]:
+        study = optuna.create_study(study_name="one", storage=url, direction="maximize")
+        study.add_trials(trials)
+        found = look(study, reader=reader).preprocessing.outliers
+        optuna.delete_study(study_name="one", storage=url)
+        return found
+
+    assert outliers_of(_parabola()) == {6}
+    assert outliers_of(_parabola(wrong=None)) == frozenset()
+
+
 def test_a_trial_that_ends_late_changes_no_decision() -> None:
     """The first to end decide: a resumed study and other workers find the same outliers."""
     study = optuna.create_study(direction="maximize")
     late = [study.ask({"x": FloatDistribution(0.0, 10.0)}) for _ in range(2)]
     study.add_trials(_parabola(15))
     reader = StudyReader()
-    before = look(study, reader=reader).outliers
+    before = look(study, reader=reader).preprocessing.outliers
     assert before == {8}
     study.tell(late[0], -1e3)
     study.tell(late[1], state=TrialState.FAIL)
-    assert look(study, reader=reader).outliers == look(study).outliers == before
+    assert (
+        look(study, reader=reader).preprocessing.outliers
+        == look(study).preprocessing.outliers
+        == before
+    )
 
 
 def test_a_resumed_study_is_the_same(tmp_path: Path) -> None:

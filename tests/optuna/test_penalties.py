@@ -74,9 +74,11 @@ def test_what_is_cut_off_has_failed() -> None:
     """The values in the study stay as they are."""
     study = study_of(*_slope())
     seen = look(study)
-    assert -50.0 < seen.cutoff < -1.0  # the best values are from 0 to -2.5, then from -100
+    assert (
+        -50.0 < seen.preprocessing.cutoff < -1.0
+    )  # the best values are from 0 to -2.5, then from -100
     values = np.array([trial.value for trial in study.trials[:24]])
-    is_below = values < seen.cutoff
+    is_below = values < seen.preprocessing.cutoff
     assert seen.observations.failed is not None
     assert len(seen.observations.failed) == is_below.sum() >= 12
     np.testing.assert_allclose(seen.observations.y, values[~is_below])
@@ -84,23 +86,27 @@ def test_what_is_cut_off_has_failed() -> None:
 
 def test_where_values_are_not_looked_at() -> None:
     """Too few of them, constraints, several objectives, conditions, or UHE-BO to the letter."""
-    assert look(study_of(*_slope(11))).cutoff == -math.inf
+    assert look(study_of(*_slope(11))).preprocessing.cutoff == -math.inf
     assert (
-        look(study_of(*_slope()), reader=StudyReader(preprocessing_from=None)).cutoff == -math.inf
+        look(study_of(*_slope()), reader=StudyReader(preprocessing_from=None)).preprocessing.cutoff
+        == -math.inf
     )
-    assert look(study_of(*_slope(attributes={"constraints": [-1.0]}))).cutoff == -math.inf
+    assert (
+        look(study_of(*_slope(attributes={"constraints": [-1.0]}))).preprocessing.cutoff
+        == -math.inf
+    )
     several = optuna.create_study(directions=["maximize", "maximize"])
     for trial in _slope():
         trial.values = [*trial.values, *trial.values]
         several.add_trial(trial)
-    assert look(several).cutoff == -math.inf
+    assert look(several).preprocessing.cutoff == -math.inf
     space = {"k": CategoricalDistribution(["a", "b"]), "x": X}
     branched = study_of(*_slope())
     for x, k in ((1.0, "a"), (2.0, "b")) * 12:
         params: dict[str, Any] = {"x": x, "k": k} if k == "a" else {"k": k}
         own = {name: space[name] for name in params}
         branched.add_trial(optuna.create_trial(value=-x, params=params, distributions=own))
-    assert look(branched, space).cutoff == -math.inf
+    assert look(branched, space).preprocessing.cutoff == -math.inf
     paper = UHEBOSampler(estimation="uhe-paper", seed=0)
     study = study_of(*_slope())
     study.sampler = paper
@@ -123,7 +129,7 @@ def test_a_range_may_move_to_where_all_is_below_it() -> None:
     study = study_of(*_slope())
     bad = FloatDistribution(6.0, 10.0)
     seen = look(study, {"x": bad})
-    assert seen.cutoff == -math.inf
+    assert seen.preprocessing.cutoff == -math.inf
     assert len(seen.observations.y) == 10
     study.sampler = BBOSampler(seed=0)
     study.ask({"x": bad})
@@ -131,7 +137,7 @@ def test_a_range_may_move_to_where_all_is_below_it() -> None:
     assert proposal is not None
     assert proposal.criterion
     study.add_trials([finished(6.1, -0.1), finished(6.2, -0.2)])  # with fewer than ten still
-    assert look(study, {"x": bad}).cutoff == -math.inf
+    assert look(study, {"x": bad}).preprocessing.cutoff == -math.inf
 
 
 def test_a_parameter_may_be_held_where_all_is_below_it() -> None:
@@ -139,12 +145,12 @@ def test_a_parameter_may_be_held_where_all_is_below_it() -> None:
     study, reader, held = study_of(*_slope()), StudyReader(), {"x": 7.0}
 
     def cutoff() -> float:
-        return reader.snapshot(study, ask(study), SPACE, held).cutoff
+        return reader.snapshot(study, ask(study), SPACE, held).preprocessing.cutoff
 
     assert cutoff() > -math.inf
     study.add_trial(finished(7.0, -2000.0))
     assert cutoff() == -math.inf
-    assert look(study, reader=reader).cutoff > -math.inf
+    assert look(study, reader=reader).preprocessing.cutoff > -math.inf
     study.add_trial(finished(7.0, -0.5))
     assert cutoff() > -math.inf
 
@@ -152,9 +158,9 @@ def test_a_parameter_may_be_held_where_all_is_below_it() -> None:
 def test_it_is_decided_by_the_ranges_of_the_time() -> None:
     """And by all trials of that time, which may have no place by now."""
     study = study_of(*_slope())
-    decided = look(study).cutoff
+    decided = look(study).preprocessing.cutoff
     for high in (7.0, 20.0):
-        assert look(study, {"x": FloatDistribution(0.0, high)}).cutoff == decided
+        assert look(study, {"x": FloatDistribution(0.0, high)}).preprocessing.cutoff == decided
 
 
 def test_a_worker_that_has_looked_before_decides_as_a_new_one() -> None:
@@ -162,10 +168,10 @@ def test_a_worker_that_has_looked_before_decides_as_a_new_one() -> None:
     narrow, trials = {"x": FloatDistribution(0.0, 6.3)}, _slope(33)
     rng = np.random.default_rng(0)
     study, reader = study_of(*(trials[i] for i in rng.permutation(21))), StudyReader()
-    before = look(study, narrow, reader=reader).cutoff
+    before = look(study, narrow, reader=reader).preprocessing.cutoff
     study.add_trials(trials[i] for i in 21 + rng.permutation(12))
-    after = look(study, narrow, reader=reader).cutoff
-    assert before != after == look(study, narrow).cutoff
+    after = look(study, narrow, reader=reader).preprocessing.cutoff
+    assert before != after == look(study, narrow).preprocessing.cutoff
 
 
 def test_a_range_is_stretched_first() -> None:
@@ -175,7 +181,7 @@ def test_a_range_is_stretched_first() -> None:
     reader = StudyReader()
 
     def cutoff(**warps: Any) -> float:
-        return reader.snapshot(study, ask(study), SPACE, {}, **warps).cutoff
+        return reader.snapshot(study, ask(study), SPACE, {}, **warps).preprocessing.cutoff
 
     assert cutoff(warps={}) > -math.inf
     assert cutoff() == -math.inf
@@ -194,9 +200,11 @@ def test_outliers_are_looked_for_among_the_rest() -> None:
         params = {"x": x, "y": y}
         study.add_trial(optuna.create_trial(value=value, params=params, distributions=space))
     seen = look(study, space)
-    assert seen.cutoff > -math.inf
-    assert seen.outliers == {1}
-    assert not look(study, space, reader=StudyReader(preprocessing_from=None)).outliers
+    assert seen.preprocessing.cutoff > -math.inf
+    assert seen.preprocessing.outliers == {1}
+    assert not look(
+        study, space, reader=StudyReader(preprocessing_from=None)
+    ).preprocessing.outliers
 
 
 def test_penalties_do_not_teach_what_pruned_trials_would_have_come_to() -> None:
@@ -208,7 +216,7 @@ def test_penalties_do_not_teach_what_pruned_trials_would_have_come_to() -> None:
         trials.append(finished(one.params["x"], final, reported=reports))
     pruned = [finished(x, None, TrialState.PRUNED, {1: -4.0 - x}) for x in (0.5, 1.0, 1.5)]
     seen = look(study_of(*trials, *pruned))
-    kept = [one for one in trials if one.values[0] >= seen.cutoff]
+    kept = [one for one in trials if one.values[0] >= seen.preprocessing.cutoff]
     assert len(kept) < 20
     alone = look(study_of(*kept, *pruned), reader=StudyReader(preprocessing_from=None)).observations
     np.testing.assert_allclose(seen.observations.valued.y, alone.y, rtol=1e-12)

@@ -99,7 +99,7 @@ def test_running_and_failed_trials_are_where_the_others_are() -> None:
     np.testing.assert_allclose(appeared, [*expected, *there], atol=1e-9)
     after = _snapshot(study, reader)
     np.testing.assert_allclose(after.observations.pending[:1], expected, atol=1e-9)
-    is_kept = [-one.values[0] >= after.cutoff for one in study.trials[:40]]
+    is_kept = [-one.values[0] >= after.preprocessing.cutoff for one in study.trials[:40]]
     known = after.space.encode([one.params for one in study.trials[:40]])
     np.testing.assert_allclose(after.observations.X, known[is_kept], atol=1e-9)
     failed_there = np.concatenate([there, known[np.logical_not(is_kept)]])

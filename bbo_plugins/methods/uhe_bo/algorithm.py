@@ -124,7 +124,7 @@ def suggest(
         The point, of shape (d,), with the arm that was pulled (None if the bandit was not asked)
         and the criterion that was used (None for a random point).
     """
-    first = first_of_process(history, number)
+    first = history.first_suggested(number, with_gain=True)
     _, place = pair_of(number, first)
     arm = None
     if variant.explores and place == 0 and _is_asked(variant, history, number):
@@ -170,13 +170,6 @@ def _is_stagnated(history: TrialHistory) -> bool:
         return not len(values)
     z = OutputTransform.fit(values).forward(values)
     return bool(z.max() - z[:-_N_RECENT].max() < _SMALL_RISE)
-
-
-def first_of_process(history: TrialHistory, number: int) -> int:
-    """Return the first trial that the bandit or a Gaussian process suggested, or ``number``."""
-    suggested = (history.arms != NO_ARM) | ~np.isnan(history.expected_gains)
-    numbers: list[int] = history.numbers[suggested].tolist()
-    return min([number, *numbers[:1]])
 
 
 def _random_point(

@@ -127,7 +127,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
 
     @abstractmethod
     def _suggest_by_design(self, snapshot: SnapshotT, rng: np.random.Generator) -> SuggestionT:
-        """Suggest a point of the start-up's design, as models came to others' points."""
+        """Suggest a point of the start-up's design: what models suggest, others have taken."""
 
     @abstractmethod
     def _params_of(self, snapshot: SnapshotT, suggestion: SuggestionT) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     def _look_again(
         self, study: Study, trial: FrozenTrial, snapshot: SnapshotT, suggestion: SuggestionT
     ) -> SnapshotT | None:
-        """Return None if no other worker has come to the same trial, else what is known now."""
+        """Return None if no other worker has come to the same point, else what is known now."""
 
     @abstractmethod
     def _warn_if_uncovered(
@@ -415,11 +415,10 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         if _lack_direction(snapshot):
             return False
         observations = snapshot.observations
-        n_failed = len(observations.all_failed)
         n, n_needed = len(observations.y), self._n_startup_trials
         if n < n_needed and has_choice_without_value(snapshot):
             n_needed *= 2
-        return n > 0 and n + n_failed >= n_needed
+        return n > 0 and n + len(observations.all_failed) >= n_needed
 
     def _suggest_by_design(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         """Suggest the trial's place in the space-filling design, which no other trial has.
@@ -447,18 +446,17 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
     def _proposal_of(
         self, snapshot: Snapshot, suggestion: Suggestion, params: Mapping[str, Any]
     ) -> Proposal:
+        done = snapshot.preprocessing
         return replace(
             super()._proposal_of(snapshot, suggestion, params),
             constraints=snapshot.constraints,
             warps=snapshot.space.warps,
-            outliers=tuple(sorted(snapshot.outliers)),
-            cutoff=snapshot.cutoff if math.isfinite(snapshot.cutoff) else None,
+            outliers=tuple(sorted(done.outliers)),
+            cutoff=done.cutoff if math.isfinite(done.cutoff) else None,
         )
 
     def _attributes_of(self, snapshot: Snapshot, suggestion: Suggestion) -> Mapping[str, Any]:
-        del suggestion
-        is_by_model = self._is_started(snapshot)
-        return {BESIDE_KEY: len(snapshot.observations.pending) if is_by_model else 0}
+        return {BESIDE_KEY: len(snapshot.observations.pending) if suggestion.is_by_model else 0}
 
     def _look_again(
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot, suggestion: Suggestion
@@ -480,13 +478,14 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
                     "low" if w > 0.0 else "high",
                     name,
                 )
-        if math.isfinite(snapshot.cutoff) and once.first_time("cutoff"):
+        if math.isfinite(snapshot.preprocessing.cutoff) and once.first_time("cutoff"):
             _logger.info(
                 "%s: the worst values count as failures, as the others are predicted better "
                 "without them.",
                 self,
             )
-        left_out = [n for n in sorted(snapshot.outliers) if once.first_time("outlier", n)]
+        outliers = sorted(snapshot.preprocessing.outliers)
+        left_out = [n for n in outliers if once.first_time("outlier", n)]
         if left_out:
             _logger.info(
                 "%s: %s far worse than the others suggest, so the models leave %s out.",
@@ -498,8 +497,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             )
 
     def _announcement(self, snapshot: Snapshot, suggestion: Suggestion) -> str:
-        del suggestion
-        if not self._is_started(snapshot):
+        if not suggestion.is_by_model:
             return ""
         n = len(snapshot.observations.y)
         observations = f"{n} observation" + "s" * (n > 1)

@@ -44,20 +44,14 @@ import math
 import threading
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
-from bbo_plugins.methods.observations import (
-    NO_ARM,
-    Observations,
-    TrialHistory,
-    failures_with_value,
-    with_values,
-)
+from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory, with_values
+from bbo_plugins.optuna.sampling.preprocessing import FIRST_DECISION, Preprocessing, Preprocessor
 from bbo_plugins.optuna.study.parameters import dimension_of, is_modeled, is_value_of
 from bbo_plugins.optuna.study.points import PlacedTrials, added, fixed_params
 from bbo_plugins.optuna.study.storage import ARMS
@@ -74,7 +68,7 @@ from bbo_plugins.optuna.study.trials import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
@@ -82,12 +76,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space import Condition, SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-_Decision = TypeVar("_Decision")
 _MAX_RECORDS = 64  # stored proposals that are searched for a fit to continue
-
-_FIRST_DECISION = 12  # complete trials, about input warping, a cutoff and outliers
-_LAST_WARPING, _LAST_CUTOFF, _LAST_OUTLIERS = 120, 300, 300
-_LEAST_KEPT = 10  # values that a cutoff has to leave
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,8 +106,7 @@ class Snapshot(StudySnapshot):
         objectives: Finished and pending trials in the unit cube, maximized, once per objective:
             they differ in values and known noise.
         constraints: Names of the constraints whose fits are stored behind the objective's.
-        outliers: Numbers of the trials whose values are left out.
-        cutoff: The value, maximized, below which others count as failures.
+        preprocessing: What was done to the trials before.
         fits: JSON forms of the fits to continue, by what they were fitted by: objectives
             first, then the constraints.
         past: What suggested the other configurations, and their values.
@@ -130,8 +118,7 @@ class Snapshot(StudySnapshot):
     space: SearchSpace
     objectives: tuple[Observations, ...]
     constraints: tuple[str, ...]
-    outliers: frozenset[int]
-    cutoff: float
+    preprocessing: Preprocessing
     fits: Mapping[str, tuple[Any, ...]]
     past: TrialHistory
     finished: frozenset[int]
@@ -183,9 +170,8 @@ class StudyReader:
         self._trials = TrialReader(noise_func)
         self._generation = 0
         self._placed = PlacedTrials({})
-        self._preprocessing_from = preprocessing_from
-        self._outliers_from = None if self._knows_noise else outliers_from
-        self._decisions: dict[str, tuple[object, Any]] = {}  # by their kind, and what made them
+        self._preprocessing = preprocessing_from, None if self._knows_noise else outliers_from
+        self._preprocessor = Preprocessor(*self._preprocessing)
 
     def read(self, study: Study) -> StudyTrials:
         """Return the trials of ``study``."""
@@ -193,7 +179,8 @@ class StudyReader:
             trials = self._trials.read(study)
             if trials.generation != self._generation:
                 self._generation = trials.generation
-                self._placed, self._decisions = PlacedTrials({}), {}
+                self._placed = PlacedTrials({})
+                self._preprocessor = Preprocessor(*self._preprocessing)
             return trials
 
     def distributions(self, study: Study) -> dict[str, BaseDistribution]:
@@ -238,112 +225,14 @@ class StudyReader:
             trials = self.read(study)
             distributions = {**_known_and_held(trials, held), **search_space}
             placed = self.placed(distributions, trials.parameters.conditions)
-            # A range on an unsuitable scale looks as if it had penalties, so it is stretched first.
-            if warps is None:
-                warps = self._decided_warps(trials, placed)
-            cutoff = self._decided_cutoff(trials, placed, warps)
-            if not _is_reached(trials, placed, held, cutoff, self._preprocessing_from or 0):
-                cutoff = -math.inf
+            if len(trials.by_completion) < FIRST_DECISION:
+                preprocessing = Preprocessing(warps or {})
+            else:
+                preprocessing = self._preprocessor.decide(trials, placed, held, warps)
+            number = trial.number
             return _snapshot(
-                trials,
-                placed,
-                trial.number,
-                fixed,
-                space=placed.space.warped(warps),
-                cutoff=cutoff,
-                outliers=self._decided_outliers(trials, placed, warps, cutoff),
-                knows_noise=self._knows_noise,
+                trials, placed, number, fixed, preprocessing, knows_noise=self._knows_noise
             )
-
-    def _decided(self, kind: str, made_of: object, decide: Callable[[], _Decision]) -> _Decision:
-        """Return what ``decide`` returns, or what it returned the last time if nothing is new."""
-        if kind not in self._decisions or self._decisions[kind][0] != made_of:
-            self._decisions[kind] = made_of, decide()
-        decision: _Decision = self._decisions[kind][1]
-        return decision
-
-    def _decided_warps(self, trials: StudyTrials, placed: PlacedTrials) -> Mapping[str, float]:
-        """Return the input warping that the first complete trials decide on."""
-        least = self._preprocessing_from
-        if least is None:
-            return {}
-        deciding = _deciding(trials, least, _LAST_WARPING, 3)
-        if not deciding:
-            return {}
-        known, X = placed.place(deciding)
-        space = placed.space
-
-        def decide() -> Mapping[str, float]:
-            # Imported when first needed: SciPy's linear algebra takes long to import.
-            from bbo_plugins.methods.input_warping import warps_of  # noqa: PLC0415
-
-            constraints, table = constraint_table(known)
-            observations = Observations.of_complete(
-                X, np.zeros(len(known)), table if constraints else None
-            )
-            everything = [observations] * trials.n_objectives
-            objectives = _with_values(everything, known, space)
-            return warps_of(space, objectives) if len(objectives[0].valued.y) >= least else {}
-
-        # Today's ranges, as it is them that are stretched.
-        numbers = [row.number for row in known]
-        arrays = X.tobytes(), space.active(X).tobytes()
-        made_of = numbers, space.names, space.conditions, *arrays
-        return self._decided("warps", made_of, decide)
-
-    def _decided_cutoff(
-        self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float]
-    ) -> float:
-        """Return the value below which the first complete trials make others count as failures."""
-        space, least = placed.space, self._preprocessing_from
-        if least is None or trials.n_objectives > 1 or space.is_conditional:
-            return -math.inf
-        deciding = _deciding(trials, least, _LAST_CUTOFF, 3)
-        known = placed.place(deciding)[0]
-        if not known or any(row.constraints for row in known):
-            return -math.inf
-        ranges = known[-1].trial.distributions
-
-        def decide() -> float:
-            from bbo_plugins.methods.penalties import cutoff_of  # noqa: PLC0415 - see above
-
-            usual = _usual(placed, ranges, deciding, warps)
-            if usual is None:
-                return -math.inf
-            space, _, X, values = usual
-            return cutoff_of(space, X, values[:, 0], least_kept=max(least, _LEAST_KEPT))
-
-        # Not only those that have a place today: they had one at the time.
-        numbers = [row.number for row in deciding]
-        made_of = numbers, space.names, ranges, warps
-        return self._decided("cutoff", made_of, decide)
-
-    def _decided_outliers(
-        self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float], cutoff: float
-    ) -> frozenset[int]:
-        """Return which of the first complete trials have a value that is an outlier."""
-        if self._outliers_from is None:
-            return frozenset()
-        deciding = _deciding(trials, self._outliers_from, _LAST_OUTLIERS, 16)
-        space, known = placed.space, placed.place(deciding)[0]
-        if not known:
-            return frozenset()
-        latest = known[-1].trial.distributions
-        ranges = placed.distributions if space.is_conditional else latest
-
-        def decide() -> frozenset[int]:
-            from bbo_plugins.methods.outliers import outliers_of  # noqa: PLC0415 - see above
-
-            usual = _usual(placed, ranges, deciding, warps, cutoff)
-            if usual is None:
-                return frozenset()
-            space, rows, X, values = usual
-            found = np.flatnonzero(outliers_of(space, X, values))
-            return frozenset(rows[row].number for row in found.tolist())
-
-        numbers = [row.number for row in deciding]
-        made_of = numbers, space.names, ranges, space.conditions, warps, cutoff
-        return self._decided("outliers", made_of, decide)
 
     def appeared(
         self, study: Study, trial: FrozenTrial, snapshot: Snapshot
@@ -393,85 +282,6 @@ def _finished(trials: StudyTrials) -> frozenset[int]:
     return frozenset(row.number for row in trials.configurations if row.state.is_finished())
 
 
-def _deciding(trials: StudyTrials, least: int, most: int, divisor: int) -> list[TrialRow]:
-    """Return the complete trials that decide on something, by number: the first ones to finish.
-
-    How many there are grows in steps, so that decisions are few and stay for a while.
-
-    Args:
-        trials: The study's trials.
-        least: How many there have to be.
-        most: How many may decide.
-        divisor: A step is the number before, divided by this.
-    """
-    complete = trials.by_completion  # by number a late one would change what was decided before it
-    last, step = 0, _FIRST_DECISION
-    while len(complete) >= least and step <= min(len(complete), most):
-        last, step = step, step + max(step // divisor, 1)
-    return sorted(complete[:last], key=attrgetter("number"))
-
-
-def _is_reached(
-    trials: StudyTrials, placed: PlacedTrials, held: Mapping[str, Any], cutoff: float, least: int
-) -> bool:
-    """Return whether enough values are as good as a cutoff in what is searched now.
-
-    The ranges may have moved since it was decided, or parameters may be held, to where all values
-    are below it.
-
-    Args:
-        trials: The study's trials.
-        placed: Their places in the latest ranges.
-        held: Values at which parameters are held.
-        cutoff: The value, maximized, below which others count as failures.
-        least: How many values there have to be; never fewer than ten.
-    """
-    if cutoff == -math.inf:
-        return True
-    rows = placed.place(trials.observed)[0]
-    there = [row for row in rows if row.params.items() >= held.items()]
-    if there and all(row.value < cutoff for row in there):
-        return False
-    return sum(row.value >= cutoff for row in rows) >= max(least, _LEAST_KEPT)
-
-
-def _usual(
-    placed: PlacedTrials,
-    ranges: Mapping[str, BaseDistribution],
-    deciding: Sequence[TrialRow],
-    warps: Mapping[str, float],
-    cutoff: float = -math.inf,
-) -> tuple[SearchSpace, list[TrialRow], FloatArray, FloatArray] | None:
-    """Return the space at the time of the deciding trials, and those whose values are no failures.
-
-    Args:
-        placed: The trials' places.
-        ranges: Distributions of the parameters at that time.
-        deciding: The trials.
-        warps: Input warping.
-        cutoff: The value, maximized, below which others count as failures.
-
-    Returns:
-        The space, n trials, their X (n, d) and values (n, k); None if these are too few, or have no
-        places.
-    """
-    then = placed.at_the_time(ranges)
-    if then is None:
-        return None
-    rows, X = then.place(deciding)
-    if len(rows) < _FIRST_DECISION:  # by the ranges of that time
-        return None
-    space = then.space.warped(warps)
-    X = space.stretched(X)
-    values = np.array([row.values for row in rows])
-    violated = np.array([row.violates for row in rows], dtype=np.bool_)
-    has_failed = failures_with_value(X, values, space.active(X), violated, cutoff=cutoff)
-    kept = np.flatnonzero(np.isfinite(values).all(axis=1) & ~has_failed)
-    if len(kept) < _FIRST_DECISION:
-        return None
-    return space, [rows[row] for row in kept.tolist()], X[kept], values[kept]
-
-
 def _known_and_held(trials: StudyTrials, held: Mapping[str, Any]) -> dict[str, BaseDistribution]:
     """Return the distributions of held parameters that the trials have."""
     known = trials.parameters.distributions
@@ -487,13 +297,12 @@ def _snapshot(
     placed: PlacedTrials,
     number: int,
     fixed: Mapping[str, Any],
+    preprocessing: Preprocessing,
     *,
-    space: SearchSpace,
-    cutoff: float,
-    outliers: frozenset[int],
     knows_noise: bool,
 ) -> Snapshot:
     """Return the snapshot for trial ``number``; fixed values outside the space are ignored."""
+    space = placed.space.warped(preprocessing.warps)
     fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
     known, X = placed.place(trials.observed)
     constraints, table = constraint_table(known)
@@ -513,8 +322,7 @@ def _snapshot(
         [replace(everything, noise_variance=one if knows_noise else None) for one in noise.T],
         known,
         space,
-        outliers=outliers,
-        cutoff=cutoff,
+        preprocessing,
     )
     return Snapshot(
         number=number,
@@ -529,8 +337,7 @@ def _snapshot(
         ),
         past=trial_history(trials, number),
         finished=_finished(trials),
-        outliers=outliers,
-        cutoff=cutoff,
+        preprocessing=preprocessing,
         notes=notes_of(
             unplaced=placed.n_unplaced(trials.observed),
             infinite=sum(map(math.isinf, chain.from_iterable(row.values for row in known))),
@@ -545,11 +352,10 @@ def _with_values(
     objectives: Sequence[Observations],
     known: Sequence[TrialRow],
     space: SearchSpace,
-    *,
-    outliers: frozenset[int] = frozenset(),
-    cutoff: float = -math.inf,
+    preprocessing: Preprocessing,
 ) -> tuple[Observations, ...]:
     """Return the observations of k objectives with the values of the n trials they are of."""
+    outliers = preprocessing.outliers
     values = np.array([row.values for row in known], dtype=np.float64)
     are_final = all(row.complete for row in known)
     return with_values(
@@ -558,7 +364,7 @@ def _with_values(
         space,
         curves=None if are_final else [row.curve for row in known],
         outliers=np.array([row.number in outliers for row in known]) if outliers else None,
-        cutoff=cutoff,
+        cutoff=preprocessing.cutoff,
     )
 
 

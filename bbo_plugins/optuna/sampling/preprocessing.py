@@ -1,0 +1,264 @@
+"""What the first complete trials decide on before values are modeled.
+
+Which ranges are stretched (:mod:`bbo_plugins.methods.input_warping`), which values are too bad to
+be modeled (:mod:`bbo_plugins.methods.penalties`), and which ones went wrong
+(:mod:`bbo_plugins.methods.outliers`). Each is decided by the trials that were the first to finish.
+How many decide grows in steps, so that decisions are few, stay for a while, and are the same in a
+process that reads the study later.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from bbo_plugins.methods.observations import Observations, failures_with_value, with_values
+from bbo_plugins.optuna.study.trials import constraint_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from optuna.distributions import BaseDistribution
+
+    from bbo_plugins.optuna.study.points import PlacedTrials
+    from bbo_plugins.optuna.study.trials import StudyTrials, TrialRow
+    from bbo_plugins.space import SearchSpace
+    from bbo_plugins.space.dimension import FloatArray
+
+_Decision = TypeVar("_Decision")
+
+FIRST_DECISION = 12  # complete trials
+_LAST_WARPING, _LAST_CUTOFF, _LAST_OUTLIERS = 120, 300, 300
+_LEAST_KEPT = 10  # values that a cutoff has to leave
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What is done to the trials before a model sees them.
+
+    Attributes:
+        warps: Input warping, by the parameter's name.
+        cutoff: The value, maximized, below which others count as failures.
+        outliers: Numbers of the trials whose values are left out.
+    """
+
+    warps: Mapping[str, float] = field(default_factory=dict)
+    cutoff: float = -math.inf
+    outliers: frozenset[int] = frozenset()
+
+
+class Preprocessor:
+    """Decides on the preprocessing of one study, and remembers what it decided last.
+
+    Only a cache: a new one decides the same.
+
+    Args:
+        first: From how many complete trials on these decide on input warping and on a cutoff; never
+            before :data:`FIRST_DECISION`, None for never.
+        first_outliers: The same for outliers.
+    """
+
+    def __init__(self, first: int | None, first_outliers: int | None) -> None:
+        """Start with nothing decided."""
+        self._first = first
+        self._first_outliers = first_outliers
+        self._decisions: dict[str, tuple[object, Any]] = {}  # by their kind, and what made them
+
+    def decide(
+        self,
+        trials: StudyTrials,
+        placed: PlacedTrials,
+        held: Mapping[str, Any],
+        warps: Mapping[str, float] | None,
+    ) -> Preprocessing:
+        """Return what the trials decide on.
+
+        Args:
+            trials: The study's trials.
+            placed: Their places in the latest ranges.
+            held: Values at which parameters are held.
+            warps: Input warping; None for that which the trials decide on.
+        """
+        # A range on an unsuitable scale looks as if it had penalties, so it is stretched first.
+        if warps is None:
+            warps = self._warps(trials, placed)
+        cutoff = self._cutoff(trials, placed, warps)
+        if not _is_reached(trials, placed, held, cutoff, self._first or 0):
+            cutoff = -math.inf
+        return Preprocessing(warps, cutoff, self._outliers(trials, placed, warps, cutoff))
+
+    def _remembered(self, kind: str, made_of: object, decide: Callable[[], _Decision]) -> _Decision:
+        """Return what ``decide`` returns, or what it returned the last time if nothing is new."""
+        if kind not in self._decisions or self._decisions[kind][0] != made_of:
+            self._decisions[kind] = made_of, decide()
+        decision: _Decision = self._decisions[kind][1]
+        return decision
+
+    def _warps(self, trials: StudyTrials, placed: PlacedTrials) -> Mapping[str, float]:
+        """Return the input warping that the first complete trials decide on."""
+        least = self._first
+        if least is None:
+            return {}
+        deciding = _deciding(trials, least, _LAST_WARPING, 3)
+        if not deciding:
+            return {}
+        known, X = placed.place(deciding)
+        space = placed.space
+
+        def decide() -> Mapping[str, float]:
+            # Imported when first needed: SciPy's linear algebra takes long to import.
+            from bbo_plugins.methods.input_warping import warps_of  # noqa: PLC0415
+
+            constraints, table = constraint_table(known)
+            observations = Observations.of_complete(
+                X, np.zeros(len(known)), table if constraints else None
+            )
+            everything = [observations] * trials.n_objectives
+            values = np.array([row.values for row in known], dtype=np.float64)
+            objectives = with_values(
+                everything, values.reshape(len(known), trials.n_objectives), space
+            )
+            return warps_of(space, objectives) if len(objectives[0].valued.y) >= least else {}
+
+        # Today's ranges, as it is them that are stretched.
+        numbers = [row.number for row in known]
+        arrays = X.tobytes(), space.active(X).tobytes()
+        made_of = numbers, space.names, space.conditions, *arrays
+        return self._remembered("warps", made_of, decide)
+
+    def _cutoff(
+        self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float]
+    ) -> float:
+        """Return the value below which the first complete trials make others count as failures."""
+        space, least = placed.space, self._first
+        if least is None or trials.n_objectives > 1 or space.is_conditional:
+            return -math.inf
+        deciding = _deciding(trials, least, _LAST_CUTOFF, 3)
+        known = placed.place(deciding)[0]
+        if not known or any(row.constraints for row in known):
+            return -math.inf
+        ranges = known[-1].trial.distributions
+
+        def decide() -> float:
+            from bbo_plugins.methods.penalties import cutoff_of  # noqa: PLC0415 - see above
+
+            usual = _usual(placed, ranges, deciding, warps)
+            if usual is None:
+                return -math.inf
+            space, _, X, values = usual
+            return cutoff_of(space, X, values[:, 0], least_kept=max(least, _LEAST_KEPT))
+
+        # Not only those that have a place today: they had one at the time.
+        numbers = [row.number for row in deciding]
+        made_of = numbers, space.names, ranges, warps
+        return self._remembered("cutoff", made_of, decide)
+
+    def _outliers(
+        self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float], cutoff: float
+    ) -> frozenset[int]:
+        """Return which of the first complete trials have a value that is an outlier."""
+        if self._first_outliers is None:
+            return frozenset()
+        deciding = _deciding(trials, self._first_outliers, _LAST_OUTLIERS, 16)
+        space, known = placed.space, placed.place(deciding)[0]
+        if not known:
+            return frozenset()
+        latest = known[-1].trial.distributions
+        ranges = placed.distributions if space.is_conditional else latest
+
+        def decide() -> frozenset[int]:
+            from bbo_plugins.methods.outliers import outliers_of  # noqa: PLC0415 - see above
+
+            usual = _usual(placed, ranges, deciding, warps, cutoff)
+            if usual is None:
+                return frozenset()
+            space, rows, X, values = usual
+            found = np.flatnonzero(outliers_of(space, X, values))
+            return frozenset(rows[row].number for row in found.tolist())
+
+        numbers = [row.number for row in deciding]
+        made_of = numbers, space.names, ranges, space.conditions, warps, cutoff
+        return self._remembered("outliers", made_of, decide)
+
+
+def _deciding(trials: StudyTrials, least: int, most: int, divisor: int) -> list[TrialRow]:
+    """Return the complete trials that decide on something, by number: the first ones to finish.
+
+    How many there are grows in steps, so that decisions are few and stay for a while.
+
+    Args:
+        trials: The study's trials.
+        least: How many there have to be.
+        most: How many may decide.
+        divisor: A step is the number before, divided by this.
+    """
+    complete = trials.by_completion  # by number a late one would change what was decided before it
+    last, step = 0, FIRST_DECISION
+    while len(complete) >= least and step <= min(len(complete), most):
+        last, step = step, step + max(step // divisor, 1)
+    return sorted(complete[:last], key=attrgetter("number"))
+
+
+def _is_reached(
+    trials: StudyTrials, placed: PlacedTrials, held: Mapping[str, Any], cutoff: float, least: int
+) -> bool:
+    """Return whether enough values are as good as a cutoff in what is searched now.
+
+    The ranges may have moved since it was decided, or parameters may be held, to where all values
+    are below it.
+
+    Args:
+        trials: The study's trials.
+        placed: Their places in the latest ranges.
+        held: Values at which parameters are held.
+        cutoff: The value, maximized, below which others count as failures.
+        least: How many values there have to be; never fewer than ten.
+    """
+    if cutoff == -math.inf:
+        return True
+    rows = placed.place(trials.observed)[0]
+    there = [row for row in rows if row.params.items() >= held.items()]
+    if there and all(row.value < cutoff for row in there):
+        return False
+    return sum(row.value >= cutoff for row in rows) >= max(least, _LEAST_KEPT)
+
+
+def _usual(
+    placed: PlacedTrials,
+    ranges: Mapping[str, BaseDistribution],
+    deciding: Sequence[TrialRow],
+    warps: Mapping[str, float],
+    cutoff: float = -math.inf,
+) -> tuple[SearchSpace, list[TrialRow], FloatArray, FloatArray] | None:
+    """Return the space at the time of the deciding trials, and those whose values are no failures.
+
+    Args:
+        placed: The trials' places.
+        ranges: Distributions of the parameters at that time.
+        deciding: The trials.
+        warps: Input warping.
+        cutoff: The value, maximized, below which others count as failures.
+
+    Returns:
+        The space, n trials, their X (n, d) and values (n, k); None if these are too few, or have no
+        places.
+    """
+    then = placed.at_the_time(ranges)
+    if then is None:
+        return None
+    rows, X = then.place(deciding)
+    if len(rows) < FIRST_DECISION:  # by the ranges of that time
+        return None
+    space = then.space.warped(warps)
+    X = space.stretched(X)
+    values = np.array([row.values for row in rows])
+    violated = np.array([row.violates for row in rows], dtype=np.bool_)
+    has_failed = failures_with_value(X, values, space.active(X), violated, cutoff=cutoff)
+    kept = np.flatnonzero(np.isfinite(values).all(axis=1) & ~has_failed)
+    if len(kept) < FIRST_DECISION:
+        return None
+    return space, [rows[row] for row in kept.tolist()], X[kept], values[kept]
