@@ -33,6 +33,7 @@ from bbo_plugins.optuna.study.lock import StudyLock
 from bbo_plugins.optuna.study.trials import (
     Once,
     TrialRow,
+    beginning_none,
     check_one_objective,
     mark_never_ran,
     never_ran,
@@ -253,10 +254,13 @@ def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
     trials = trial.study.get_trials(deepcopy=False)
     source, goal = continued_from(trial), goal_of(trial)
     if source is None:
-        others = {*first_trials(trials), *(one.number for one in trials if never_ran(one))}
-        start, goal = 0, horizon.steps(index_of(trial.number, sorted(others)))
+        start, goal = 0, horizon.steps(index_of(trial.number, beginning_none(trials)))
     else:
-        begun = {one.number: one for row in _configurations(trials) for one in row.trials}
+        begun = {
+            one.number: one
+            for one in trials
+            if one.state is not TrialState.WAITING and not never_ran(one)
+        }
         if source not in begun:
             raise ValueError(f"Trial {trial.number} continues trial {source}, which never ran.")
         start = end_of(begun[source], horizon)

@@ -14,7 +14,8 @@ from optuna.trial import TrialState, create_trial
 
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, inner_steps
-from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, STEPS
+from bbo_plugins.optuna.study.continuations import CONTINUED_FROM, STEPS, STEPS_MADE
+from bbo_plugins.optuna.study.trials import mark_never_ran
 from bbo_plugins.visualization._data.horizon import plot_horizon
 from tests.visualization.parts import labels, part, xy
 
@@ -156,6 +157,38 @@ def _reports() -> list[_Result]:
         _Result(None),
         _Result({"loss": [2.5, math.nan], "sgd_steps": [4, 9]}),
     ]
+
+
+def test_trials_that_never_ran_are_no_configurations() -> None:
+    """The horizon of the next ones is drawn as :func:`inner_steps` has asked it for them."""
+    study, horizon = optuna.create_study(), InnerHorizon.growing(constant=1.0)
+
+    def objective(trial: optuna.Trial) -> float:
+        if trial.number == 1:
+            mark_never_ran(study, trial)
+            raise optuna.TrialPruned
+        return float(len(inner_steps(trial, horizon)))
+
+    study.optimize(objective, n_trials=4)
+    for one in (horizon, None):
+        above, _ = plot_horizon(study, horizon=one).panels
+        np.testing.assert_array_equal(xy(part(above, HORIZON)), [[0, 1], [1, 4], [2, 9]])
+
+
+def test_a_training_that_ended_early_has_the_steps_it_made() -> None:
+    """As a trial of Ray Tune that was stopped before its goal."""
+    study = optuna.create_study()
+    _add(study, (0, 10), 1.0)
+    study.add_trial(
+        create_trial(
+            params={"x": 0.5},
+            distributions=SPACE,
+            value=2.0,
+            user_attrs={STEPS: [0, 10], STEPS_MADE: 6},
+        )
+    )
+    above, _ = plot_horizon(study).panels
+    np.testing.assert_array_equal(xy(part(above, SINGLE))[0], [1, 6])
 
 
 def test_reports_of_ray_are_read_by_their_names() -> None:

@@ -66,12 +66,6 @@ def goal_of(trial: BaseTrial) -> int | None:
     return goal if _is_count(goal) else None
 
 
-def end_of(trial: FrozenTrial, horizon: InnerHorizon) -> int:
-    """Return the steps that a configuration has had after ``trial``; else by ``horizon``."""
-    steps = steps_of(trial)
-    return horizon.steps(trial.number) if steps is None else steps.stop
-
-
 def steps_taken(trial: FrozenTrial) -> int:
     """Return how many steps ``trial`` has made, or will have if it is running.
 
@@ -87,6 +81,15 @@ def steps_taken(trial: FrozenTrial) -> int:
     if trial.state in {TrialState.PRUNED, TrialState.FAIL} and trial.last_step is not None:
         return min(max(trial.last_step + 1 - steps.start, 0), len(steps))
     return len(steps)
+
+
+def end_of(trial: FrozenTrial, horizon: InnerHorizon) -> int:
+    """Return the steps that the configuration has had when ``trial`` ended.
+
+    If none are recorded, these are the horizon's for a trial of that number.
+    """
+    steps = steps_of(trial)
+    return horizon.steps(trial.number) if steps is None else steps.start + steps_taken(trial)
 
 
 def first_trials(trials: Iterable[FrozenTrial]) -> dict[int, int]:
@@ -138,9 +141,7 @@ def known_noise(horizon: InnerHorizon, trial: FrozenTrial) -> float:
     It follows from all steps that its configuration has had, or from the horizon's if they are not
     recorded. NaN if the horizon knows of none.
     """
-    steps = steps_of(trial)
-    n = horizon.steps(trial.number) if steps is None else steps.start + steps_taken(trial)
-    variance = horizon.noise_variance(max(n, 1))
+    variance = horizon.noise_variance(max(end_of(trial, horizon), 1))
     return math.nan if variance is None else variance
 
 

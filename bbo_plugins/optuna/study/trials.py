@@ -243,6 +243,14 @@ def never_ran(trial: FrozenTrial) -> bool:
     return _NEVER_RAN in trial.system_attrs
 
 
+def beginning_none(trials: Sequence[FrozenTrial]) -> list[int]:
+    """Return the numbers of those of a study's trials that begin no configuration, ascending.
+
+    These are continuations, and trials that never ran.
+    """
+    return sorted({*first_trials(trials), *(one.number for one in trials if never_ran(one))})
+
+
 def mark_never_ran(study: Study, trial: Trial | FrozenTrial) -> None:
     """Note that a running trial is about to end before its evaluation has begun."""
     set_trial_attribute(study, trial, _NEVER_RAN, value=True)

@@ -17,8 +17,14 @@ from optuna.trial import TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
-from bbo_plugins.optuna.study.continuations import end_of, first_trials, index_of, steps_of
-from bbo_plugins.optuna.study.trials import TrialRow, check_one_objective
+from bbo_plugins.optuna.study.continuations import (
+    end_of,
+    first_trials,
+    index_of,
+    steps_of,
+    steps_taken,
+)
+from bbo_plugins.optuna.study.trials import TrialRow, beginning_none, check_one_objective
 from bbo_plugins.visualization._data.panels import (
     Axis,
     Item,
@@ -156,18 +162,18 @@ def _of_study(study: Study, horizon: InnerHorizon | None) -> tuple[Courses, dict
     """Return the courses of a study's configurations, and the steps of new ones by index."""
     trials = study.get_trials(deepcopy=False)
     first_of = first_trials(trials)
-    continuations = list(first_of)
+    others = beginning_none(trials)
     points: dict[int, dict[int, float]] = {}
     recorded: dict[int, int] = {}
     for trial in trials:
         first = first_of.get(trial.number, trial.number)
-        index, recorded_steps = index_of(first, continuations), steps_of(trial)
+        index, recorded_steps = index_of(first, others), steps_of(trial)
         if trial.state is not TrialState.COMPLETE:
             continue
         if horizon is not None:
             n_steps = end_of(trial, horizon)
         elif recorded_steps is not None:
-            n_steps = recorded_steps.stop
+            n_steps = recorded_steps.start + steps_taken(trial)
         else:
             continue
         if first == trial.number:
