@@ -61,8 +61,54 @@ _LABEL_VARIANCE = 0.1  # τ²
 _LEAST_GAIN = 2.0
 
 
+@dataclass(frozen=True)
+class Validities:
+    """The models of where evaluations return a final value; :meth:`fit` builds them.
+
+    Attributes:
+        weights: The models, by which an acquisition function is multiplied: one of where they do
+            not fail, if failures can be predicted, and one of where they are not cut off.
+        predicts_failures: Whether the first one is among them. Else failures are accidents.
+        notes: What could not be fitted, in words.
+    """
+
+    weights: tuple[Validity, ...] = ()
+    predicts_failures: bool = False
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def fit(
+        cls,
+        X: FloatArray,
+        failed: FloatArray,
+        progress: FloatArray | None,
+        features: FeatureMap,
+        *,
+        mostly_failed: bool,
+    ) -> Validities:
+        """Fit to points that were evaluated and points that failed.
+
+        Args:
+            X: Points that were evaluated, shape (n, d).
+            failed: Points that failed, the latest ones last, shape (f, d).
+            progress: How far each evaluation came: the share of all that came less far, 1 at the
+                end, shape (n,); None if that is not known.
+            features: The kernel's feature map, without a trend.
+            mostly_failed: Whether more points failed than were evaluated.
+        """
+        validity, completion = None, None
+        notes: tuple[str, ...] = ()
+        if len(failed):
+            validity, notes = fit_validity(X, failed, features, mostly_failed=mostly_failed)
+        if progress is not None and (progress < 1.0).any():
+            completion, more = fit_completion(X, progress, features)
+            notes = (*notes, *more)
+        weights = tuple(one for one in (validity, completion) if one is not None)
+        return cls(weights, validity is not None, notes)
+
+
 def fit_validity(
-    X: FloatArray, failed: FloatArray, features: FeatureMap, *, n_left_out: int = 0
+    X: FloatArray, failed: FloatArray, features: FeatureMap, *, mostly_failed: bool
 ) -> tuple[Validity | None, tuple[str, ...]]:
     """Return the model of :meth:`Validity.of`, if it can be fitted and predicts failures.
 
@@ -70,14 +116,15 @@ def fit_validity(
         X: Points that were evaluated, shape (n, d).
         failed: Points that failed, the latest ones last, shape (f, d), f >= 1.
         features: The kernel's feature map.
-        n_left_out: How many more points were evaluated.
+        mostly_failed: Whether more points failed than were evaluated; then the model is of use
+            whatever it predicts.
 
     Returns:
         The model, None where there is none; and a note if it could not be fitted.
     """
     try:
         model = Validity.of(X, failed, features)
-        is_useful = len(failed) > len(X) + n_left_out or model.predictive_gain > _LEAST_GAIN
+        is_useful = mostly_failed or model.predictive_gain > _LEAST_GAIN
     except UNUSABLE as error:
         reason = reason_of(error)
         note = f"no model of where evaluations fail could be fitted ({reason}), so none is used"

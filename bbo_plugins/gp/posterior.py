@@ -242,6 +242,22 @@ class GaussianProcess:
         """
         return self.condition_on(X, self.predict_mean(X)) if len(X) else self
 
+    def penalize_failures(self, failed: FloatArray) -> GaussianProcess:
+        """Return the posterior given that failed points are no better than the median.
+
+        The noise of this evidence is the posterior variance there: one failure moves the mean
+        halfway, as it may have been an accident, and further ones at the same place move it
+        further.
+
+        Args:
+            failed: The points, shape (f, d).
+        """
+        if not len(failed):
+            return self
+        mean, variance = self.predict(failed)
+        targets = np.minimum(mean, np.median(self.y))
+        return self.condition_on(failed, targets, known_noise=variance)
+
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance, noise included, of each target given the others, (n,) each."""
         precision = np.einsum("ij,ij->j", self._inverse_factor, self._inverse_factor)

@@ -16,13 +16,11 @@ from bbo_plugins.gp.likelihood import (
     noise_diagonal,
 )
 from bbo_plugins.gp.posterior import GaussianProcess
-from bbo_plugins.gp.targets import OutputTransform
+from bbo_plugins.gp.targets import OutputTransform, transformed_noise
 
 if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FeatureMap
     from bbo_plugins.space.dimension import FloatArray
-
-_LARGEST_NOISE = 1e12  # of a variance, on standardized targets
 
 
 @dataclass(frozen=True)
@@ -143,19 +141,3 @@ def estimate(
         hyperparameters=replace(fit.hyperparameters, noise_variance=noise),
         note=fit.note or marginal.note,
     )
-
-
-def transformed_noise(noise_variance: FloatArray, derivative: FloatArray) -> FloatArray:
-    """Return known noise variances in squared transformed units, at most ``_LARGEST_NOISE``.
-
-    Args:
-        noise_variance: Noise variances in squared own units, NaN where unknown, shape (n,).
-        derivative: Derivative of the transform at the targets, shape (n,).
-
-    Returns:
-        NaN where unknown, shape (n,).
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        noise_sd = np.sqrt(noise_variance) * derivative
-    noise_sd[noise_variance == 0.0] = 0.0
-    return np.minimum(np.square(np.minimum(noise_sd, _LARGEST_NOISE)), _LARGEST_NOISE)

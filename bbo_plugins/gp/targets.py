@@ -36,6 +36,7 @@ _BOUND: Final = 1e250  # larger targets count as this, which leaves room for sma
 _LINEAR_SHARE: Final = 0.9  # of the slacks, by their distances from the border
 _OBJECTIVE_LIMIT: Final = 4.0  # L / s
 _CONSTRAINT_LIMIT: Final = 20.0
+_LARGEST_NOISE = 1e12  # of a variance, on standardized targets
 
 
 _Transform = TypeVar("_Transform", "OutputTransform", "BoxCoxTransform")
@@ -381,3 +382,19 @@ def _weighted_median(values: FloatArray, weights: FloatArray) -> float:
     order = np.argsort(values)
     total = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(total, 0.5 * total[-1])])
+
+
+def transformed_noise(noise_variance: FloatArray, derivative: FloatArray) -> FloatArray:
+    """Return known noise variances in squared transformed units, at most ``_LARGEST_NOISE``.
+
+    Args:
+        noise_variance: Noise variances in squared own units, NaN where unknown, shape (n,).
+        derivative: Derivative of the transform at the targets, shape (n,).
+
+    Returns:
+        NaN where unknown, shape (n,).
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        noise_sd = np.sqrt(noise_variance) * derivative
+    noise_sd[noise_variance == 0.0] = 0.0
+    return np.minimum(np.square(np.minimum(noise_sd, _LARGEST_NOISE)), _LARGEST_NOISE)

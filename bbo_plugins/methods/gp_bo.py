@@ -35,14 +35,12 @@ Deviations:
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from bbo_plugins import errors
-from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.acquisition.functions import (
     AcquisitionName,
     ConstrainedAcquisition,
@@ -56,7 +54,7 @@ from bbo_plugins.acquisition.maximize import (
     maximize,
     maximize_in_region,
 )
-from bbo_plugins.acquisition.validity import Validity, fit_completion, fit_validity
+from bbo_plugins.acquisition.validity import Validities
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.fit import NOISE_LOCATION
 from bbo_plugins.gp.kernels import FeatureMap
@@ -77,7 +75,6 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-_logger = logging.getLogger(__name__)
 _GREEDY_BETA = 0.5
 _LEAST_LOCAL = 5  # free dimensions; in fewer, a step is never local
 _NO_NOISE = NOISE_FLOOR + 0.1 * NOISE_LOCATION
@@ -143,15 +140,7 @@ def suggest(
     try:
         return _suggest_by_model(space, observations, rng, options)
     except errors.UNUSABLE as error:
-        return random_point(space, rng, error)
-
-
-def random_point(space: SearchSpace, rng: np.random.Generator, error: Exception) -> Suggestion:
-    """Return a random point of the space, and the note that a model failed by this ``error``."""
-    _logger.debug("No model could be used.", exc_info=error)
-    x = space.snap(shifted_sobol(1, len(space), rng))[0]
-    notes = (f"no model could be used ({errors.reason_of(error)}), so the point is random",)
-    return Suggestion(x, notes=notes)
+        return Suggestion.at_random(space, rng, error)
 
 
 def _can_be_greedy(space: SearchSpace, observations: Observations) -> bool:
@@ -194,8 +183,7 @@ class Models:
     Attributes:
         objectives: Models of the k objectives.
         constraints: Models of the constraints.
-        validity: Model of where evaluations fail, None without one.
-        completion: Model of where they are cut off, None without one.
+        validities: Models of where evaluations return a final value.
         training: What they are fitted to, n points; the values are those of the first objective.
         known: The observed points, moved into the space, shape (n, d). Only in a space with a held
             dimension do they move: what counts there is the best of the slice.
@@ -206,8 +194,7 @@ class Models:
 
     objectives: tuple[Surrogate, ...]
     constraints: tuple[Surrogate, ...]
-    validity: Validity | None
-    completion: Validity | None
+    validities: Validities
     training: Observations
     known: FloatArray
     means: FloatArray
@@ -251,7 +238,12 @@ class Models:
             for one, center, start in zip(valued, centers, starts, strict=False)
         )
         constraints = fit_constraints(training, plain, starts[len(objectives) :])
-        validity, completion, notes = fit_validities(training, plain)
+        validities = Validities()
+        if not training.are_final:
+            failed, progress = training.still_failed, training.progress
+            validities = Validities.fit(
+                training.X, failed, progress, plain, mostly_failed=training.mostly_failed
+            )
         known = space.snap(training.X)
         in_place = np.array_equal(known, valued[0].X)
         means = [
@@ -262,13 +254,12 @@ class Models:
         return cls(
             objectives=fitted,
             constraints=constraints,
-            validity=validity,
-            completion=completion,
+            validities=validities,
             training=training,
             known=known,
             means=np.column_stack(means),
             warm_starts=tuple(model.warm_start for model in together),
-            notes=(*(note for model in together for note in model.notes), *notes),
+            notes=(*(note for model in together for note in model.notes), *validities.notes),
         )
 
     @property
@@ -276,15 +267,14 @@ class Models:
         """Which observed points (n,) may be the incumbent; where one had to move, by the models."""
         if not self.constraints or np.array_equal(self.known, self.training.X):
             return self.training.eligible
-        eligible = self.training.complete.copy()
-        for model in self.constraints:
-            eligible &= model.process.predict_mean(self.known) >= model.limit
-        return eligible
+        return self.training.complete & self.are_feasible(self.known)
 
-    @property
-    def weights(self) -> tuple[Validity, ...]:
-        """By which an acquisition function is multiplied."""
-        return tuple(one for one in (self.validity, self.completion) if one is not None)
+    def are_feasible(self, X: FloatArray) -> NDArray[np.bool_]:
+        """Return at which points ``X`` (m, d) the means keep all constraints, shape (m,)."""
+        feasible = np.ones(len(X), dtype=np.bool_)
+        for model in self.constraints:
+            feasible &= model.process.predict_mean(X) >= model.limit
+        return feasible
 
     @property
     def least_length_scales(self) -> FloatArray:
@@ -315,17 +305,14 @@ class Models:
             the pending points that are predicted to be feasible.
         """
         bad, pending = self.training.presumed_bad, self.training.pending
-        objectives = [
-            penalize_failures(one.process, bad).condition_on_means(pending)
-            for one in self.objectives
-        ]
-        feasible, constraints = np.ones(len(pending), dtype=bool), []
-        for model in self.constraints:
-            process, limit = model.process.condition_on_means(pending), model.limit
-            feasible &= pending_values(process, pending) >= limit
-            constraints.append(ConstraintModel(process, limit))
-        values = np.column_stack([pending_values(one, pending) for one in objectives])
-        return objectives, tuple(constraints), values[feasible]
+        penalized = [one.process.penalize_failures(bad) for one in self.objectives]
+        values = np.column_stack([one.predict_mean(pending) for one in penalized])
+        constraints = tuple(
+            ConstraintModel(one.process.condition_on_means(pending), one.limit)
+            for one in self.constraints
+        )
+        objectives = [one.condition_on_means(pending) for one in penalized]
+        return objectives, constraints, values[self.are_feasible(pending)]
 
 
 class StepAcquisition(Acquisition, Protocol):
@@ -363,7 +350,7 @@ def maximized(
     exclusions = known.exclusions(
         space,
         unrepeated=unrepeated,
-        accidents=models.validity is None,
+        accidents=not models.validities.predicts_failures,
         noisy=not _is_noiseless(models),
     )
     if region is not None:
@@ -384,29 +371,6 @@ def maximized(
         expected_gain=acquisition.expected_gain(x),
         criterion=options.criterion.name,
     )
-
-
-def fit_validities(
-    observations: Observations, features: FeatureMap
-) -> tuple[Validity | None, Validity | None, tuple[str, ...]]:
-    """Return models of where evaluations fail and of where they are cut off, each if it is of use.
-
-    Args:
-        observations: What is known of the study.
-        features: The kernel's feature map, without a trend.
-
-    Returns:
-        The two, None for one without use; and notes on what could not be fitted.
-    """
-    X, failed, progress = observations.X, observations.still_failed, observations.progress
-    validity, completion = None, None
-    notes: tuple[str, ...] = ()
-    if len(failed):
-        validity, notes = fit_validity(X, failed, features, n_left_out=observations.n_left_out)
-    if progress is not None and (progress < 1.0).any():
-        completion, more = fit_completion(X, progress, features)
-        notes = (*notes, *more)
-    return validity, completion, notes
 
 
 def fit_constraints(
@@ -432,7 +396,7 @@ def fit_constraints(
 def _acquisition(models: Models, options: Options) -> Feasibility | ConstrainedAcquisition:
     """Bind the acquisition function to the posteriors after the fantasies."""
     (process,), constraints, pending_means = models.with_fantasies()
-    feasibility, means = Feasibility(constraints, models.weights), models.means[:, 0]
+    feasibility, means = Feasibility(constraints, models.validities.weights), models.means[:, 0]
     eligible = models.eligible
     if constraints and not eligible.any():
         return feasibility
@@ -461,22 +425,3 @@ def _is_noiseless(models: Models) -> bool:
     """Whether no noise is known, and next to none is estimated."""
     estimates = [one.process.hyperparameters.noise_variance for one in models.objectives]
     return not models.training.has_known_noise and max(estimates) <= _NO_NOISE
-
-
-def penalize_failures(process: GaussianProcess, failed: FloatArray) -> GaussianProcess:
-    """Return the posterior given that the points (f, d) that failed are no better than the median.
-
-    The noise of this evidence is the posterior variance there: one failure moves the mean halfway,
-    as it may have been an accident, and further ones at the same place move it further.
-    """
-    if not len(failed):
-        return process
-    mean, variance = process.predict(failed)
-    return process.condition_on(
-        failed, np.minimum(mean, np.median(process.y)), known_noise=variance
-    )
-
-
-def pending_values(process: GaussianProcess, pending: FloatArray) -> FloatArray:
-    """Return the values at the pending points (p,) that ``process`` was last conditioned on."""
-    return process.y[len(process.y) - len(pending) :]

@@ -57,16 +57,16 @@ from bbo_plugins.acquisition.hypervolume import (
 from bbo_plugins.errors import UNUSABLE
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.surrogate import transformed_noise
-from bbo_plugins.gp.targets import OutputTransform
+from bbo_plugins.gp.targets import OutputTransform, transformed_noise
 from bbo_plugins.methods import gp_bo, training_subset
 from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, Models, Options
+from bbo_plugins.methods.observations import Suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bbo_plugins.gp.posterior import GaussianProcess
-    from bbo_plugins.methods.observations import Observations, Suggestion
+    from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
@@ -107,7 +107,7 @@ def suggest(
             return _suggest_combined(space, objectives, varying, rng, options)
         return _suggest_by_models(space, objectives, varying, rng, options)
     except UNUSABLE as error:
-        return gp_bo.random_point(space, rng, error)
+        return Suggestion.at_random(space, rng, error)
 
 
 @dataclass(frozen=True)
@@ -213,27 +213,19 @@ def _acquisition(models: Models, candidates: FloatArray | None) -> FrontAcquisit
             that; None for the one below all observed points.
     """
     processes, constraints, pending_means = models.with_fantasies()
-    feasibility = Feasibility(constraints, models.weights)
+    feasibility = Feasibility(constraints, models.validities.weights)
     means = models.means[models.eligible]
     if not len(means) and constraints:
         return feasibility
     values = np.concatenate([means, pending_means])
     reference = reference_point(values)
     if candidates is not None:
-        predicted = _means_where_feasible(models, candidates)
+        kept = candidates[models.are_feasible(candidates)]
+        predicted = np.column_stack([one.process.predict_mean(kept) for one in models.objectives])
         together = np.concatenate([values, predicted])
         reference = reference_point(proper_front_of(together, _AUGMENTATION))
     improvement = ExpectedHypervolumeImprovement.of(values, reference)
     return FrontAcquisition(improvement, tuple(processes), feasibility)
-
-
-def _means_where_feasible(models: Models, candidates: FloatArray) -> FloatArray:
-    """Return the objectives' means (f, k) at those of the points (m, d) predicted feasible."""
-    feasible = np.ones(len(candidates), dtype=np.bool_)
-    for model in models.constraints:
-        feasible &= model.process.predict_mean(candidates) >= model.limit
-    kept = candidates[feasible]
-    return np.column_stack([model.process.predict_mean(kept) for model in models.objectives])
 
 
 def _modeled(objectives: Sequence[Observations], features: FeatureMap) -> list[Observations]:

@@ -7,12 +7,15 @@ depends on it, what suggested earlier trials (:class:`TrialHistory`). It returns
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.acquisition.maximize import Exclusions, clearance_of
+from bbo_plugins.errors import reason_of
 from bbo_plugins.gp.kernels import left_factor, right_factor, squared_distances
 from bbo_plugins.gp.targets import MAD_TO_STD
 from bbo_plugins.methods.learning_curves import predict_finals
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
+_logger = logging.getLogger(__name__)
 NO_ARM = -1
 LATEST_FAILED: Final = 64  # failed points that a model of values has
 _ENOUGH_REPEATS = 3
@@ -597,6 +601,16 @@ class Suggestion:
     expected_gain: float | None = None
     criterion: str | None = None
     arm: int | None = None
+
+    @classmethod
+    def at_random(
+        cls, space: SearchSpace, rng: np.random.Generator, error: Exception
+    ) -> Suggestion:
+        """Return a random point of the space, and the note that a model failed by ``error``."""
+        _logger.debug("No model could be used.", exc_info=error)
+        x = space.snap(shifted_sobol(1, len(space), rng))[0]
+        notes = (f"no model could be used ({reason_of(error)}), so the point is random",)
+        return cls(x, notes=notes)
 
     @property
     def is_by_model(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from bbo_plugins.acquisition.functions import (
     Feasibility,
     expected_improvement,
 )
-from bbo_plugins.acquisition.validity import Validity, fit_completion, fit_validity
+from bbo_plugins.acquisition.validity import Validities, Validity, fit_completion, fit_validity
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods import bilbo, go_ucb, gp_bo
@@ -24,7 +24,17 @@ from tests.oracles.bilbo_runs import observations
 from tests.oracles.bilevel import box_problem
 from tests.oracles.problems import observe, random_process, unit_box
 
+if TYPE_CHECKING:
+    from bbo_plugins.methods.observations import Observations
+
 FEATURES = FeatureMap((0, 0))
+
+
+def _validities(known: Observations) -> Validities:
+    """Return the models of where evaluations return a final value."""
+    return Validities.fit(
+        known.X, known.still_failed, known.progress, FEATURES, mostly_failed=known.mostly_failed
+    )
 
 
 def _halves(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -125,19 +135,23 @@ def test_predictive_gain_leaves_each_label_out() -> None:
 
 def test_a_region_is_told_from_accidents() -> None:
     """Where place says nothing of what fails there is no model: accidents hide no optimum."""
-    found = [fit_validity(*_accidents(40, seed), FEATURES)[0] for seed in range(20)]
+    found = [
+        fit_validity(*_accidents(40, seed), FEATURES, mostly_failed=False)[0] for seed in range(20)
+    ]
     assert sum(model is None for model in found) >= 10  # the others look like a region by chance
     for n in (10, 20, 40):
-        assert fit_validity(*_halves(n), FEATURES)[0] is not None
+        assert fit_validity(*_halves(n), FEATURES, mostly_failed=False)[0] is not None
 
 
 def test_where_most_points_fail_they_are_no_accidents() -> None:
     """With a single value nothing can be predicted, and the search has to leave the failures."""
     points = np.random.default_rng(0).random((8, 2))
-    assert fit_validity(points[:1], points[1:], FEATURES)[0] is not None
-    assert fit_validity(points[1:], points[:1], FEATURES)[0] is None
+    known = replace(observe(points[:1], np.zeros(1)), failed=points[1:])
+    assert _validities(known).predicts_failures
+    single = replace(observe(points[1:], np.zeros(7)), failed=points[:1])
+    assert not _validities(single).predicts_failures
     # Whether most fail does not depend on how many of the others are modeled.
-    assert fit_validity(points[:1], points[1:], FEATURES, n_left_out=20)[0] is None
+    assert not _validities(replace(known, n_left_out=20)).predicts_failures
 
 
 @pytest.mark.parametrize("name", ["gp_bo", "go_ucb"])
@@ -242,14 +256,13 @@ def test_failed_and_pruned_points_are_two_kinds() -> None:
     known = replace(
         observe(X, X.sum(axis=1)), failed=X[:1] + 0.01, progress=np.linspace(0.0, 1.0, 12)
     )
-    accident, completion, _ = gp_bo.fit_validities(known, FEATURES)
-    assert accident is None  # a single failure among twelve values
-    assert completion is not None
+    found = _validities(known)
+    assert not found.predicts_failures  # a single failure among twelve values
+    assert len(found.weights) == 1
     left, right = X[X[:, 0] < 0.5], X[X[:, 0] >= 0.5]
     known = replace(
         observe(right, right.sum(axis=1)), failed=left, progress=np.linspace(0.0, 1.0, len(right))
     )
-    region, completion, _ = gp_bo.fit_validities(known, FEATURES)
-    assert region is not None
-    assert completion is not None
+    found = _validities(known)
+    region, _ = found.weights
     assert region.exponent == len(left)

@@ -120,11 +120,20 @@ class FunctionData:
     failed: FloatArray | None = None
     failed_order: NDArray[np.int64] | None = None
 
+    @property
+    def all_failed(self) -> FloatArray:
+        """The joint points (k, d) of the failed queries."""
+        return self.X[:0] if self.failed is None else self.failed
+
+    @property
+    def all_failed_order(self) -> NDArray[np.int64]:
+        """Numbers (k,) that grow in the order of the failures; that of the points if not known."""
+        return np.arange(len(self.all_failed)) if self.failed_order is None else self.failed_order
+
     def __post_init__(self) -> None:
         """Check shapes and finiteness."""
         n, d = self.X.shape
-        failed = self.X[:0] if self.failed is None else self.failed
-        order = np.arange(len(failed)) if self.failed_order is None else self.failed_order
+        failed, order = self.all_failed, self.all_failed_order
         for name, array, shape in (
             ("y", self.y, (n,)),
             ("pending", self.pending, (len(self.pending), d)),
@@ -207,7 +216,7 @@ class FunctionModel:
         scale: How much the function varies over the whole space, in model units: standard
             deviation of an objective, root mean square of a constraint.
         observations_only: Posterior without the pending queries; None if there are none.
-        failed: Joint points of failed queries, shape (k, d), or None.
+        failed: Joint points of failed queries, shape (k, d), or None for none.
         left_out: Feature columns of the observed joint points that are no training data; None if
             there are none.
     """
@@ -261,7 +270,7 @@ class FunctionModel:
             n_observed=len(data.y),
             scale=_scale(process, everywhere, centered=not is_constraint),
             observations_only=process if len(data.pending) else None,
-            failed=data.failed,
+            failed=data.all_failed,
             left_out=None if left_out is None else KDTree(features.columns(left_out)),
         )
 
@@ -440,11 +449,9 @@ def failed_points(data: Mapping[str, FunctionData]) -> FloatArray:
     rows: list[tuple[int, FloatArray]] = []
     for one in data.values():
         known = {row.tobytes() for row in one.X}
-        failed = one.X[:0] if one.failed is None else one.failed
-        order = np.arange(len(failed)) if one.failed_order is None else one.failed_order
         rows += [
             (place, row)
-            for place, row in zip(order.tolist(), failed, strict=True)
+            for place, row in zip(one.all_failed_order.tolist(), one.all_failed, strict=True)
             if row.tobytes() not in known
         ]
     rows.sort(key=operator.itemgetter(0))
@@ -461,4 +468,5 @@ def _validity(
         return None, ()
     keys = {row.tobytes() for row in failed}
     X = np.unique(np.concatenate([one.X for one in data.values()]), axis=0)
-    return fit_validity(X[[row.tobytes() not in keys for row in X]], failed, features)
+    X = X[[row.tobytes() not in keys for row in X]]
+    return fit_validity(X, failed, features, mostly_failed=len(failed) > len(X))

@@ -19,18 +19,16 @@ from bbo_plugins.acquisition.functions import (
     log_probability_of_feasibility,
 )
 from bbo_plugins.acquisition.maximize import TrustRegion, length_after, maximize_in_region
+from bbo_plugins.acquisition.validity import Validities
 from bbo_plugins.errors import UNUSABLE
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.go_ucb.surrogate import NetworkPosterior, NetworkSurrogate, WarmNetwork
-from bbo_plugins.methods.gp_bo import fit_validities, random_point
 from bbo_plugins.methods.observations import Suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from bbo_plugins.acquisition.validity import Validity
     from bbo_plugins.methods.observations import Observations
@@ -122,7 +120,7 @@ def suggest(
     try:
         return _suggest_by_model(space, observations, options, rng=rng, warm_starts=warm_starts)
     except UNUSABLE as error:
-        return random_point(space, rng, error)
+        return Suggestion.at_random(space, rng, error)
 
 
 def _suggest_by_model(
@@ -144,27 +142,20 @@ def _suggest_by_model(
     if len(observations.y) > training_subset.MAX_MODELED:
         data = training_subset.modeled(observations, features)
     surrogate, constraints = _fit(data, features, options, rng, warm_starts)
-    eligible = observations.eligible
-    region, incumbent = _region(
-        space, observations, surrogate, constraints, eligible, options.n_startup
-    )
-    pending = observations.pending
+    region, incumbent = _region(space, observations, surrogate, constraints, options.n_startup)
     multiplier = math.sqrt(options.beta)  # Eq. (7), a constant here
     is_noisy = data.has_known_noise or surrogate.noise_variance >= _NOISE
-    if len(pending):
+    if len(observations.pending):
         # The same bound of workers that think at the same time has its maxima at nearly one place.
         multiplier *= math.exp(_LOG_MULTIPLIER[is_noisy] + rng.standard_normal())
-    validity, completion, notes = (
-        (None, None, ()) if data.are_final else fit_validities(data, features)
+    validities = Validities()
+    if not data.are_final:
+        validities = Validities.fit(
+            data.X, data.still_failed, data.progress, features, mostly_failed=data.mostly_failed
+        )
+    acquisition = _acquisition(
+        data, surrogate, constraints, multiplier, incumbent, validities.weights
     )
-    slacks = tuple(
-        ConstraintModel(one.posterior_after(pending, data.X[:0]), one.limit) for one in constraints
-    )
-    weights = tuple(one for one in (validity, completion) if one is not None)
-    acquisition: Feasibility | ConstrainedAcquisition = Feasibility(slacks, weights)
-    if eligible.any() or not constraints:
-        objective = surrogate.posterior_after(pending, data.presumed_bad)
-        acquisition = acquisition_of(objective, multiplier, incumbent, slacks, weights)
     # Among infinitely many points, one close by teaches as much as a repeat, and more.
     unrepeated = options.deterministic or space.size is None or observations.repeats_agree(space)
     x = maximize_in_region(
@@ -173,11 +164,11 @@ def _suggest_by_model(
         region,
         rng=rng,
         exclusions=observations.exclusions(
-            space, unrepeated=unrepeated, accidents=validity is None, noisy=is_noisy
+            space, unrepeated=unrepeated, accidents=not validities.predicts_failures, noisy=is_noisy
         ),
     )
     warm_starts = tuple(model.warm_start for model in (surrogate, *constraints))
-    return Suggestion(x, warm_starts, notes=notes, criterion=FIT_NAME)
+    return Suggestion(x, warm_starts, notes=validities.notes, criterion=FIT_NAME)
 
 
 def _fit(
@@ -228,15 +219,14 @@ def _region(
     observations: Observations,
     surrogate: NetworkSurrogate,
     constraints: Sequence[NetworkSurrogate],
-    eligible: NDArray[np.bool_],
     n_startup: int,
-) -> tuple[TrustRegion, float]:
+) -> tuple[TrustRegion, float | None]:
     """Return the trust region, and the mean at its center.
 
     Its center is the observed point with the best mean; as long as none may be the best, the one
-    that is feasible with the highest probability.
+    that is feasible with the highest probability. Then there is no mean to be improved on.
     """
-    points = space.snap(observations.X)
+    points, eligible = space.snap(observations.X), observations.eligible
     mean = surrogate.predict_mean(points)
     if eligible.any():
         worth = np.where(eligible, mean, -np.inf)
@@ -251,4 +241,31 @@ def _region(
         worth, values = mean, observations.y
     length = length_after(values, n_startup, observations.n_beside)
     region = TrustRegion.around_best(space, points, worth, length)
-    return region, float(mean[np.argmax(worth)])
+    is_infeasible = bool(constraints) and not eligible.any()
+    return region, None if is_infeasible else float(mean[np.argmax(worth)])
+
+
+def _acquisition(
+    data: Observations,
+    surrogate: NetworkSurrogate,
+    constraints: Sequence[NetworkSurrogate],
+    multiplier: float,
+    incumbent: float | None,
+    weights: tuple[Validity, ...],
+) -> Feasibility | ConstrainedAcquisition:
+    """Bind the acquisition function to the networks after the pending points and the failures.
+
+    Args:
+        data: What the networks are fitted to.
+        surrogate: The objective's network.
+        constraints: Those of the constraints' slacks.
+        multiplier: √β.
+        incumbent: The mean to be improved on; None where a feasible point is searched for.
+        weights: Where an evaluation returns a value, and where it is not cut off.
+    """
+    pending = data.pending
+    slacks = tuple(ConstraintModel(one.posterior_after(pending), one.limit) for one in constraints)
+    if incumbent is None:
+        return Feasibility(slacks, weights)
+    objective = surrogate.posterior_after(pending, data.presumed_bad)
+    return acquisition_of(objective, multiplier, incumbent, slacks, weights)

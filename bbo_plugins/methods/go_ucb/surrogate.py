@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bbo_plugins.gp.likelihood import STATED_NOISE_FLOOR
-from bbo_plugins.gp.surrogate import transformed_noise
-from bbo_plugins.gp.targets import BoxCoxTransform
+from bbo_plugins.gp.targets import BoxCoxTransform, transformed_noise
 from bbo_plugins.methods.go_ucb.evidence import (
     GROWTH,
     LOG_NOISE,
@@ -195,15 +194,19 @@ class NetworkSurrogate:
             np.concatenate([self.ball.noise, variance]),
         )
 
-    def posterior_after(self, pending: FloatArray, failed: FloatArray) -> NetworkPosterior:
-        """Return the posterior given pending points, as if observed at their means, and failures.
+    def posterior_after(
+        self, pending: FloatArray, presumed_bad: FloatArray | None = None
+    ) -> NetworkPosterior:
+        """Return the posterior given pending points, as if observed at their means.
 
         Args:
             pending: The pending points, shape (p, d).
-            failed: Points at which an evaluation failed, shape (f, d).
+            presumed_bad: Failed points that count as no better than the median, shape (f, d), or
+                None.
         """
         noise = np.full(len(pending), self.noise_variance)
-        ball = self.penalize_failures(failed).condition_on(inputs(pending, self.features), noise)
+        ball = self.ball if presumed_bad is None else self.penalize_failures(presumed_bad)
+        ball = ball.condition_on(inputs(pending, self.features), noise)
         return NetworkPosterior(ball, self.features)
 
     @property

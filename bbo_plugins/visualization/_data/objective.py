@@ -18,8 +18,8 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.gp.posterior import GaussianProcess
-from bbo_plugins.gp.surrogate import Surrogate, transformed_noise
-from bbo_plugins.gp.targets import OutputTransform
+from bbo_plugins.gp.surrogate import Surrogate
+from bbo_plugins.gp.targets import OutputTransform, transformed_noise
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,13 @@ import pytest
 from bbo_plugins.acquisition.functions import ConstrainedAcquisition, ConstraintModel
 from bbo_plugins.acquisition.maximize import CLOSE, clearance_of, maximize_in_region
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.methods.go_ucb.algorithm import GOUCBOptions, _fit, acquisition_of, suggest
+from bbo_plugins.methods.go_ucb.algorithm import (
+    GOUCBOptions,
+    _acquisition,
+    _fit,
+    acquisition_of,
+    suggest,
+)
 from bbo_plugins.methods.go_ucb.surrogate import NetworkPosterior, NetworkSurrogate, WarmNetwork
 from bbo_plugins.space import Dimension, SearchSpace
 from tests.oracles import normal
@@ -92,6 +99,20 @@ def test_values_and_gradients_agree(n_constraints: int, alone: bool) -> None:
     np.testing.assert_allclose(
         gradients[:, ~categorical], numeric[:, ~categorical], rtol=1e-5, atol=1e-6
     )
+
+
+def test_pending_points_count_in_all_networks() -> None:
+    """The objective's and each constraint's posterior know less variance there than without."""
+    rng = np.random.default_rng(3)
+    X, pending = rng.random((14, 2)), rng.random((3, 2))
+    known = replace(observe(X, _hill(X), constraints=X[:, :1] - 0.6), pending=pending)
+    options, features = GOUCBOptions(n_startup=5, hidden_units=6), FeatureMap.of(unit_box(2))
+    surrogate, constraints = _fit(known, features, options, rng, ())
+    acquisition = _acquisition(known, surrogate, constraints, 1.0, 0.0, ())
+    assert isinstance(acquisition, ConstrainedAcquisition)
+    (slack,) = acquisition.feasibility.constraints
+    for model, posterior in ((surrogate, acquisition.objective), (constraints[0], slack.process)):
+        assert (posterior.predict(pending)[1] < model.predict(pending)[1]).all()
 
 
 def test_value_is_the_linearized_maximum_over_the_ball() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.likelihood import STATED_NOISE_FLOOR
+from bbo_plugins.methods.go_ucb.regression import NetworkBall
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
 
 if TYPE_CHECKING:
@@ -49,6 +50,29 @@ def test_one_failure_moves_the_mean_halfway_to_the_median() -> None:
     after = [model.penalize_failures(x[None]).mean(inputs(x[None], model.features))[0] for x in P]
     assert 0 < (before > median).sum() < len(P)
     np.testing.assert_allclose(after, 0.5 * (before + np.minimum(before, median)), atol=1e-6)
+
+
+@pytest.mark.parametrize("n_bad", [0, 3])
+def test_pending_points_count_as_observed_at_their_means(n_bad: int) -> None:
+    """As if these had been observed with all others, with the noise of the fit; the mean stays."""
+    rng = np.random.default_rng(2)
+    X, pending, bad = rng.random((12, 2)), rng.random((2, 2)), rng.random((n_bad, 2))
+    model = _fit(X, _quadratic(X))
+    before = model.penalize_failures(bad)
+    U, W = (inputs(rows, model.features) for rows in (pending, bad))
+    worth = np.minimum(model.ball.mean(W), np.median(model.z))
+    together = NetworkBall.from_data(
+        model.ball.linear,
+        np.concatenate([before.rows.U, U]),
+        np.concatenate([model.z, worth, before.mean(U)]),
+        np.concatenate([before.noise, np.full(2, model.noise_variance)]),
+    )
+    P = rng.random((9, 2))
+    at = inputs(P, model.features)
+    mean, variance = model.posterior_after(pending, bad).predict(P)
+    np.testing.assert_allclose(mean, before.mean(at), atol=1e-8)
+    np.testing.assert_allclose(variance, together.predict(at)[1], rtol=1e-6)
+    assert (variance < before.predict(at)[1]).all()
 
 
 def test_noise_can_be_known_or_none() -> None:
