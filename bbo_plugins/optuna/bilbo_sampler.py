@@ -31,9 +31,9 @@ from bbo_plugins.optuna.bilevel.trials import (
     reason_of,
 )
 from bbo_plugins.optuna.sampling.base import JointSampler, noting_unreadable
+from bbo_plugins.optuna.study.constraints import store_constraints
 from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.storage import as_stored, held_params, is_stopped
-from bbo_plugins.optuna.study.trials import store_constraints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -36,6 +36,7 @@ from bbo_plugins.methods.observations import Suggestion
 from bbo_plugins.optuna.sampling.branches import has_choice_without_value, visiting
 from bbo_plugins.optuna.sampling.design import SEQUENCE_LENGTH, design_point
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot
+from bbo_plugins.optuna.study.constraints import checked_constraints, store_constraints
 from bbo_plugins.optuna.study.parameters import dimension_of, is_modeled, is_single
 from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.storage import (
@@ -46,12 +47,7 @@ from bbo_plugins.optuna.study.storage import (
     set_trial_attribute,
     store_proposal,
 )
-from bbo_plugins.optuna.study.trials import (
-    BESIDE_KEY,
-    PerStudy,
-    checked_constraints,
-    store_constraints,
-)
+from bbo_plugins.optuna.study.trials import BESIDE_KEY, PerStudy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

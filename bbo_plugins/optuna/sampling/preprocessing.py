@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from bbo_plugins.methods.observations import Observations, failures_with_value, with_values
-from bbo_plugins.optuna.study.trials import constraint_table
+from bbo_plugins.optuna.study.constraints import constraint_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

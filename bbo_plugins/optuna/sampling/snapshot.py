@@ -52,20 +52,16 @@ from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory, with_values
 from bbo_plugins.optuna.sampling.preprocessing import FIRST_DECISION, Preprocessing, Preprocessor
-from bbo_plugins.optuna.study.parameters import dimension_of, is_modeled, is_value_of
-from bbo_plugins.optuna.study.points import PlacedTrials, added, fixed_params
-from bbo_plugins.optuna.study.storage import ARMS
-from bbo_plugins.optuna.study.trials import (
+from bbo_plugins.optuna.study.constraints import (
     MAX_CONSTRAINTS,
     OTHERS,
-    NoiseFunction,
-    Once,
-    StudyTrials,
-    TrialReader,
-    TrialRow,
     are_feasible,
     constraint_table,
 )
+from bbo_plugins.optuna.study.parameters import dimension_of, is_modeled, is_value_of
+from bbo_plugins.optuna.study.points import PlacedTrials, added, fixed_params
+from bbo_plugins.optuna.study.storage import ARMS
+from bbo_plugins.optuna.study.trials import NoiseFunction, Once, StudyTrials, TrialReader, TrialRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -305,7 +301,7 @@ def _snapshot(
     space = placed.space.warped(preprocessing.warps)
     fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
     known, X = placed.place(trials.observed)
-    constraints, table = constraint_table(known)
+    constraints, table = constraint_table(known) if trials.have_constraints else ((), None)
     noise = np.array([row.noise_variances for row in known], dtype=np.float64)
     noise = noise.reshape(len(known), trials.n_objectives)
     failed = placed.failed([row for row in trials.configurations if row.failed])
@@ -435,9 +431,11 @@ def trial_history(trials: StudyTrials, asking: int) -> TrialHistory:
         asking: Number of the trial to leave out.
     """
     observed = trials.observed
+    has_constraints = trials.have_constraints
+    feasible = are_feasible(observed) if has_constraints else [row.complete for row in observed]
     value_of = {
         trials.first_of(row.number): row.value
-        for row, counts in zip(observed, are_feasible(observed), strict=True)
+        for row, counts in zip(observed, feasible, strict=True)
         if counts
     }
     rows = [

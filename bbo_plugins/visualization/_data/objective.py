@@ -26,8 +26,9 @@ from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, 
 from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
 from bbo_plugins.optuna.sampling.base import ModelSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from bbo_plugins.optuna.study.constraints import are_feasible
 from bbo_plugins.optuna.study.storage import Proposal, enqueued_params, inner_sampler
-from bbo_plugins.optuna.study.trials import TrialRow, are_feasible, check_one_objective, signs_of
+from bbo_plugins.optuna.study.trials import TrialRow, check_one_objective, signs_of
 from bbo_plugins.visualization._data.panels import QUANTILE
 from bbo_plugins.visualization._style import closeness_of
 

@@ -13,8 +13,9 @@ from optuna.trial import TrialState
 
 from bbo_plugins.methods.observations import NO_ARM
 from bbo_plugins.optuna.sampling.snapshot import StudyReader, stored_fits, trial_history
+from bbo_plugins.optuna.study.constraints import store_constraints
 from bbo_plugins.optuna.study.storage import Proposal
-from bbo_plugins.optuna.study.trials import TrialReader, store_constraints
+from bbo_plugins.optuna.study.trials import TrialReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,8 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.optuna.study.trials import TrialRow, are_feasible, constraint_table
+from bbo_plugins.optuna.study.constraints import are_feasible, constraint_table
+from bbo_plugins.optuna.study.trials import TrialRow
 
 NAN = math.nan
 
