@@ -33,7 +33,7 @@ import numpy as np
 
 from bbo_plugins.acquisition.ascent import ascend
 from bbo_plugins.acquisition.candidates import around_anchors, shifted_sobol, toward
-from bbo_plugins.space.search_space import keys_of, rounded
+from bbo_plugins.space.search_space import keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
 _MAX_ENUMERATED = 1024  # finite spaces up to this size are searched exhaustively
-_N_UNSEEN_DRAWS = 1024  # random points tried first when a point not seen yet is needed
-_MAX_LISTED = 200_000  # finite spaces up to this size are listed to find a point not seen yet
 _FEW_LEVELS = 16  # numeric dimensions with more levels take part in the ascent
 
 # Over the cube:
@@ -513,41 +511,14 @@ def best_allowed(
     if exclusions is None:
         return np.asarray(X[0])
     known, avoided = exclusions.known, exclusions.avoided
-    taken = keys_inside(np.concatenate([known, avoided]), space)
+    taken = space.keys_inside(np.concatenate([known, avoided]))
     preferred = values > -np.inf
     if len(avoided):
         preferred &= (space.distances(X, avoided) >= exclusions.clearance).all(axis=1)
     allowed = (row for row, key in enumerate(keys_of(X)) if key not in taken)
     first = next(allowed, None)
     if first is None:
-        found = unseen_point(space, taken, rng)
+        found = space.unseen_point(taken, rng)
         return np.asarray(X[0]) if found is None else found
     rows = chain([first], allowed)
     return np.asarray(X[next((row for row in rows if preferred[row]), first)])
-
-
-def keys_inside(X: FloatArray, space: SearchSpace) -> set[bytes]:
-    """Return the keys of those points of ``X`` (m, d) that ``space`` can represent as they are."""
-    inside = (rounded(X) == rounded(space.snap(X))).all(axis=1)
-    return set(keys_of(X[inside]))
-
-
-def unseen_point(
-    space: SearchSpace, taken: set[bytes], rng: np.random.Generator
-) -> FloatArray | None:
-    """Return a random point (d,) with a key that is not ``taken``, None if there is none.
-
-    None may also be returned in a large finite space of which nearly all is taken.
-    """
-    if space.size is not None and len(taken) >= space.size:
-        return None
-    drawn = space.snap(rng.random((_N_UNSEEN_DRAWS, len(space))))
-    found = _first_unseen(drawn, taken)
-    if found is None and space.has_at_most(_MAX_LISTED):
-        points = space.enumerate()
-        found = _first_unseen(points[rng.permutation(len(points))], taken)
-    return found
-
-
-def _first_unseen(X: FloatArray, taken: set[bytes]) -> FloatArray | None:
-    return next((x for x, key in zip(X, keys_of(X), strict=True) if key not in taken), None)

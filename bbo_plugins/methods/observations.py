@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 NO_ARM = -1
+# Fields of Observations, but X, that have an entry for each evaluated point, or are None.
+_BY_POINT = ("y", "complete", "noise_variance", "constraints", "has_value", "progress", "n_beside")
 LATEST_FAILED: Final = 64  # failed points that a model of values has
 _ENOUGH_REPEATS = 3
 _N_USUAL = 10  # values that say what is usual
@@ -115,8 +117,7 @@ class Observations:
 
     def _by_point(self) -> dict[str, Any]:
         """Return the fields, but X, that have an entry for each evaluated point."""
-        names = ("y", "complete", "noise_variance", "constraints", "has_value")
-        values = {name: getattr(self, name) for name in (*names, "progress", "n_beside")}
+        values = {name: getattr(self, name) for name in _BY_POINT}
         return {name: value for name, value in values.items() if value is not None}
 
     @property

@@ -174,7 +174,7 @@ class BBOSampler(ModelSampler):
             )
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
-        number, several = snapshot.configuration, len(snapshot.objectives) > 1
+        number, several = snapshot.index, len(snapshot.objectives) > 1
         if not several and _is_by_network(snapshot):
             return self._suggest_by_network(snapshot, rng)
         # Imported when first needed: SciPy's linear algebra would double the package's import time.
@@ -204,11 +204,11 @@ class BBOSampler(ModelSampler):
 
     def _log_snapshot(self, snapshot: Snapshot, once: Once) -> None:
         super()._log_snapshot(snapshot, once)
-        number = snapshot.configuration
-        n_suggested = number - snapshot.past.first_suggested(number)
+        number = snapshot.index
+        n_suggested = number - snapshot.history.first_suggested(number)
         if n_suggested == 0 or n_suggested % _LOG_EVERY or len(snapshot.objectives) > 1:
             return
-        network, process = _improvements(snapshot.past)
+        network, process = _improvements(snapshot.history)
         _logger.info(
             "%s: %d of %d trials by the Gaussian process and %d of %d by the network improved on "
             "the best value.",
@@ -218,13 +218,13 @@ class BBOSampler(ModelSampler):
         )
 
 
-def _improvements(past: TrialHistory) -> tuple[tuple[int, int], tuple[int, int]]:
+def _improvements(history: TrialHistory) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return how many of the network's trials improved, of how many, and of the process's."""
     from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME  # noqa: PLC0415
 
-    by_network = past.criteria == FIT_NAME
-    by_process = (past.criteria != "") & ~by_network
-    return past.improvements(by_network), past.improvements(by_process)
+    by_network = history.criteria == FIT_NAME
+    by_process = (history.criteria != "") & ~by_network
+    return history.improvements(by_network), history.improvements(by_process)
 
 
 def _is_whole(space: SearchSpace, number: int) -> bool:
@@ -244,27 +244,27 @@ def _is_by_network(snapshot: Snapshot) -> bool:
     does if it is ahead of the Gaussian process and that has a trust region. With very many inputs,
     one for each number and for each value of a category, it never does.
     """
-    number = snapshot.configuration
+    number = snapshot.index
     place = number % _CYCLE
     if int(snapshot.space.n_categories.clip(min=1).sum()) > _MAX_INPUTS:
         return False
     if place == _CONTESTED:
         from bbo_plugins.methods.gp_bo import can_be_local  # noqa: PLC0415
 
-        return can_be_local(snapshot.space) and _takes_contested(snapshot.past, number)
-    return place in _NETWORK and _keeps_turn(snapshot.past, number)
+        return can_be_local(snapshot.space) and _takes_contested(snapshot.history, number)
+    return place in _NETWORK and _keeps_turn(snapshot.history, number)
 
 
-def _keeps_turn(past: TrialHistory, number: int) -> bool:
+def _keeps_turn(history: TrialHistory, number: int) -> bool:
     """Return whether the network keeps its turn; every ninth trial it does, to come back."""
-    network, process = _improvements(past)
+    network, process = _improvements(history)
     is_kept = number % _KEPT_EVERY == _KEPT_EVERY - 1
     return is_kept or not _is_ahead(process, network)
 
 
-def _takes_contested(past: TrialHistory, number: int) -> bool:
+def _takes_contested(history: TrialHistory, number: int) -> bool:
     """Return whether the network takes the Gaussian process's turn; every 36th trial it cannot."""
-    network, process = _improvements(past)
+    network, process = _improvements(history)
     return number % _WHOLE_KEPT_EVERY != 0 and _is_ahead(network, process)
 
 

@@ -236,7 +236,7 @@ class UHEBOSampler(ModelSampler):
         else:
             steps = [horizon.steps(number) for number in range(len(valued.y))]
             shares = 1.0 / np.array(steps, dtype=np.float64)
-        shares = np.append(shares, 1.0 / horizon.steps(snapshot.configuration))
+        shares = np.append(shares, 1.0 / horizon.steps(snapshot.index))
         scale = float(valued.y.std()) or 1.0
         in_units = min(phi / scale, _LARGEST_PHI)
         return in_units**2 * shares
@@ -255,8 +255,8 @@ class UHEBOSampler(ModelSampler):
         step = uhe_bo.suggest(
             snapshot.space,
             snapshot.observations,
-            snapshot.past,
-            number=snapshot.configuration,
+            snapshot.history,
+            number=snapshot.index,
             rng=rng,
             options=replace(self.model_options, beta=self._beta_of(snapshot)),
             n_trials=self._n_trials,
@@ -264,9 +264,9 @@ class UHEBOSampler(ModelSampler):
             warm_starts=fits,
         )
         if step.arm == uhe_bo.RANDOM_ARM:
-            number = snapshot.configuration
-            n_random = 1 + snapshot.past.before(number).count(uhe_bo.RANDOM_ARM)
-            n_suggested = 1 + number - snapshot.past.first_suggested(number, with_gain=True)
+            number = snapshot.index
+            n_random = 1 + snapshot.history.before(number).count(uhe_bo.RANDOM_ARM)
+            n_suggested = 1 + number - snapshot.history.first_suggested(number, with_gain=True)
             _logger.info(
                 "%s: trial %d explores at random, as %s; so have "
                 "%d of %d trials since start-up (%.0f%%).",

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _LARGEST_LISTING = 10**6  # points of a finite space: what memory and time allow
 _N_AVERAGED = 256
+_N_UNSEEN_DRAWS = 1024  # random points tried first when a point not seen yet is needed
+_MAX_LISTED = 200_000  # finite spaces up to this size are listed to find a point not seen yet
 _MATCH_DECIMALS = 10  # coordinates that agree to this many digits are the same point
 
 
@@ -225,8 +227,27 @@ class SearchSpace:
         return np.sqrt(squares)
 
     def has_at_most(self, n: int) -> bool:
-        """Return whether the space is finite, with no more than n points."""
+        """Return whether the space is finite with no more than n points, by :attr:`size`."""
         return self.size is not None and self.size <= n
+
+    def keys_inside(self, X: FloatArray) -> set[bytes]:
+        """Return the keys of those points X (m, d) that the space can represent as they are."""
+        inside = (rounded(X) == rounded(self.snap(X))).all(axis=1)
+        return set(keys_of(X[inside]))
+
+    def unseen_point(self, taken: set[bytes], rng: np.random.Generator) -> FloatArray | None:
+        """Return a random point (d,) with a key that is not ``taken``, None if there is none.
+
+        None may also be returned in a large finite space of which nearly all is taken.
+        """
+        if self.size is not None and len(taken) >= self.size:
+            return None
+        drawn = self.snap(rng.random((_N_UNSEEN_DRAWS, len(self))))
+        found = _first_unseen(drawn, taken)
+        if found is None and self.has_at_most(_MAX_LISTED):
+            points = self.enumerate()
+            found = _first_unseen(points[rng.permutation(len(points))], taken)
+        return found
 
     def enumerate(self) -> FloatArray:
         """Return every point of a finite space, (size, d), the last dimension varying fastest.
@@ -317,6 +338,10 @@ def keys_of(X: FloatArray) -> Iterator[bytes]:
 def rounded(X: FloatArray) -> FloatArray:
     """Return points X (m, d) without rounding errors."""
     return np.round(X, _MATCH_DECIMALS) + 0.0  # turns -0.0 into 0.0
+
+
+def _first_unseen(X: FloatArray, taken: set[bytes]) -> FloatArray | None:
+    return next((x for x, key in zip(X, keys_of(X), strict=True) if key not in taken), None)
 
 
 def _depths(names: tuple[str, ...], conditions: Mapping[str, Condition]) -> dict[str, int]:

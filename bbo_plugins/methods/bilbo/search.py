@@ -246,7 +246,7 @@ def most_feasible(
         The point, shape (d,), and its smallest u_c; S is empty if that is negative.
     """
     space = problem.space
-    if problem.space.has_at_most(MAX_ENUMERATED):
+    if space.has_at_most(MAX_ENUMERATED):
         points = space.enumerate()
         slack = trusted.feasibility(points)
         best = int(np.argmax(slack + trusted.log_validity(points)))

@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
-from bbo_plugins.acquisition.maximize import keys_inside, unseen_point
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.likelihood import MARGINAL, FitCriterion
 from bbo_plugins.gp.targets import OutputTransform
@@ -185,7 +184,7 @@ def _random_point(
     points = np.concatenate([observations.X, observations.pending, observations.all_failed])
     gaps = space.distances(draws, points).min(axis=1, initial=np.inf)
     if gaps.max() < _SAME and space.size is not None:
-        found = unseen_point(space, keys_inside(points, space), rng)
+        found = space.unseen_point(space.keys_inside(points), rng)
         return draws[0] if found is None else found
     # A dimension that is held has no walls: at one, every draw would be its own mirror image.
     has_walls = [not (axis.is_categorical or axis.held_at is not None) for axis in space.dimensions]

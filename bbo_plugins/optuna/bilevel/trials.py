@@ -150,7 +150,7 @@ class BilevelTrials(StudySnapshot):
             The observations, signed.
         """
         fixed = fixed or {}
-        reader = _Reader(roles, placed)
+        reader = _JointPlacement(roles, placed)
         rows = [row for row in trials.rows if asking is None or row.number != asking.number]
         misfits = {
             row.number
@@ -183,7 +183,7 @@ class BilevelTrials(StudySnapshot):
         return bool((self.problem.space.distances(query.x[None], points) < CLOSE).any())
 
 
-class _Reader:
+class _JointPlacement:
     """Places trials in the joint space of a problem, one function at a time."""
 
     def __init__(self, roles: Roles, placed: PlacedTrials) -> None:

@@ -33,8 +33,12 @@ from optuna.trial import FrozenTrial, TrialState
 from bbo_plugins import errors
 from bbo_plugins.acquisition.maximize import clearance_of
 from bbo_plugins.methods.observations import Suggestion
-from bbo_plugins.optuna.sampling.branches import has_choice_without_value, visiting
-from bbo_plugins.optuna.sampling.design import SEQUENCE_LENGTH, design_point
+from bbo_plugins.optuna.sampling.branches import visiting
+from bbo_plugins.optuna.sampling.design import (
+    SEQUENCE_LENGTH,
+    design_point,
+    has_choice_without_value,
+)
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot
 from bbo_plugins.optuna.study.constraints import checked_constraints, store_constraints
 from bbo_plugins.optuna.study.parameters import dimension_of, is_modeled, is_single
@@ -425,7 +429,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         observations = snapshot.observations
         failed = observations.all_failed
         n_useless = len(failed) + (len(observations.y) if _lack_direction(snapshot) else 0)
-        sequence, index = divmod(snapshot.configuration, SEQUENCE_LENGTH)
+        sequence, index = divmod(snapshot.index, SEQUENCE_LENGTH)
         x = design_point(
             snapshot.space,
             index,
@@ -497,8 +501,8 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             return ""
         n = len(snapshot.observations.y)
         observations = f"{n} observation" + "s" * (n > 1)
-        number = snapshot.configuration
-        if snapshot.past.first_suggested(number) < number:  # a study that goes on
+        number = snapshot.index
+        if snapshot.history.first_suggested(number) < number:  # a study that goes on
             return f"a model goes on from {observations}."
         return f"start-up is over, {observations}; a model suggests from trial {number} on."
 

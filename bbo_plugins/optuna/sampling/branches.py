@@ -1,4 +1,4 @@
-"""Visits to the branches of a study: each in turn at the start-up, later those a search has left.
+"""Visits to the branches of a study that a search has left.
 
 Which branch is best can look decided after a few trials of each, when the others had bad values of
 their own parameters. In every fifth trial, therefore, one parent that exists everywhere is held at
@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bbo_plugins.acquisition.maximize import keys_inside, unseen_point
+from bbo_plugins.optuna.sampling.design import with_few_levels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
@@ -30,38 +28,9 @@ if TYPE_CHECKING:
 
 _EVERY = 5  # trials; prime to the turns of models, so that all of them make visits
 _LEAST_SHARE = 0.5  # of an even share of the trials, below which a value is visited
-_MAX_VISITED = 16  # values of a parent that are visited, at the start-up and later
 _LEAST_ALONE = 5  # values in a branch that are modeled without the others
 _LEAST_FUTILE = 3  # trials of a value, none of them feasible with a value, before it is given up
 _FUTILE_CHANCE = 0.05  # that so many have none, at the rate of all trials, below which it is
-
-
-def with_balanced_parents(space: SearchSpace, point: FloatArray, taken: FloatArray) -> FloatArray:
-    """Return the point (1, d), snapped, (d,), with its parents at the levels taken (n, d) least."""
-    point, active = point.copy(), space.active(taken)
-    for column in space.parents.tolist():
-        dimension, x = space.dimensions[column], space.snap(point)
-        if not 1 < (dimension.n_levels or 0) <= _MAX_VISITED or not space.active(x)[0, column]:
-            continue
-        levels = dimension.level_of(taken[active[:, column], column])
-        counts = np.bincount(levels, minlength=dimension.n_levels)
-        if counts[dimension.level_of(x[0, column])] > counts.min():
-            point[0, column] = dimension.position_of(np.argmin(counts))
-    snapped: FloatArray = space.snap(point)[0]
-    return snapped
-
-
-def has_choice_without_value(snapshot: Snapshot) -> bool:
-    """Return whether no trial has a value at some choice of a category or a parent.
-
-    Not counted are those that do not exist everywhere or have more than 16 choices.
-    """
-    space, X = snapshot.space, snapshot.observations.valued.X
-    categories = np.flatnonzero([axis.is_categorical for axis in space.dimensions]).tolist()
-    return any(
-        len(np.unique(space.dimensions[column].level_of(X[:, column]))) < n
-        for column, n in _with_few_levels(space, {*categories, *space.parents.tolist()})
-    )
 
 
 def visiting(snapshot: Snapshot, *, deterministic: bool) -> Snapshot:
@@ -90,16 +59,6 @@ def visiting(snapshot: Snapshot, *, deterministic: bool) -> Snapshot:
     return replace(snapshot, space=branch, objectives=alone, fits={}, whole=snapshot)
 
 
-def _with_few_levels(space: SearchSpace, columns: Iterable[int]) -> list[tuple[int, int]]:
-    """Return which of ``columns`` exist everywhere and have few levels, and how many."""
-    levels = [
-        (column, space.dimensions[column].n_levels or 0)
-        for column in columns
-        if space.names[column] not in space.conditions
-    ]
-    return [(column, n) for column, n in levels if 1 < n <= _MAX_VISITED]
-
-
 def _held(space: SearchSpace, column: int, level: int) -> SearchSpace:
     """Return the space with a parent held at a level."""
     dimension = space.dimensions[column]
@@ -110,14 +69,14 @@ def _held(space: SearchSpace, column: int, level: int) -> SearchSpace:
 def _branch_of_turn(snapshot: Snapshot, *, deterministic: bool) -> tuple[int, int] | None:
     """Return the column of a parent and its least tried level; None if no branch is visited."""
     space, observations = snapshot.space, snapshot.observations
-    if snapshot.configuration % _EVERY:
+    if snapshot.index % _EVERY:
         return None
     X = np.concatenate([observations.X, observations.pending, observations.still_failed])
     useful = observations.X[observations.eligible & observations.is_valued]
     unrepeated = deterministic or all(one.repeats_agree(space) for one in snapshot.objectives)
     least, visited = _LEAST_SHARE, None
     rate = (len(useful) + 1.0) / (len(X) + 2.0)
-    for column, n in _with_few_levels(space, space.parents.tolist()):
+    for column, n in with_few_levels(space, space.parents.tolist()):
         dimension = space.dimensions[column]
         counts, successes = (
             np.bincount(dimension.level_of(points[:, column]), minlength=n)
@@ -130,7 +89,7 @@ def _branch_of_turn(snapshot: Snapshot, *, deterministic: bool) -> tuple[int, in
             if share >= least or is_futile[level]:
                 break
             branch = _held(space, column, level)
-            if not (unrepeated and _is_exhausted(branch, X, snapshot.configuration)):
+            if not (unrepeated and _is_exhausted(branch, X, snapshot.index)):
                 least, visited = share, (column, level)
                 break
     return visited
@@ -138,5 +97,4 @@ def _branch_of_turn(snapshot: Snapshot, *, deterministic: bool) -> tuple[int, in
 
 def _is_exhausted(branch: SearchSpace, X: FloatArray, seed: int) -> bool:
     """Return whether all points of the branch are among X (n, d), as far as can be seen."""
-    taken = keys_inside(X, branch)
-    return unseen_point(branch, taken, np.random.default_rng(seed)) is None
+    return branch.unseen_point(branch.keys_inside(X), np.random.default_rng(seed)) is None

@@ -97,7 +97,7 @@ class Snapshot(StudySnapshot):
     """The study as the samplers that model values read it.
 
     Attributes:
-        configuration: The trial's number among those that continue no other one.
+        index: The trial's number among those that continue no other one.
         space: The parameters of the model, those held whose values are fixed for this trial.
         objectives: Finished and pending trials in the unit cube, maximized, once per objective:
             they differ in values and known noise.
@@ -105,18 +105,18 @@ class Snapshot(StudySnapshot):
         preprocessing: What was done to the trials before.
         fits: JSON forms of the fits to continue, by what they were fitted by: objectives
             first, then the constraints.
-        past: What suggested the other configurations, and their values.
+        history: What suggested the other configurations, and their values.
         finished: Numbers of the configurations that have finished.
         whole: The snapshot of the study if this one has the trials of one branch only, else None.
     """
 
-    configuration: int
+    index: int
     space: SearchSpace
     objectives: tuple[Observations, ...]
     constraints: tuple[str, ...]
     preprocessing: Preprocessing
     fits: Mapping[str, tuple[Any, ...]]
-    past: TrialHistory
+    history: TrialHistory
     finished: frozenset[int]
     whole: Snapshot | None = None
 
@@ -267,7 +267,8 @@ class StudyReader:
     ) -> PlacedTrials:
         """Return the trials placed by these parameters.
 
-        Not to be called by two threads at once: one that suggests has :attr:`suggesting`.
+        Not to be called by two threads at once, as the result is shared and remembers what it has
+        placed: one that suggests has :attr:`suggesting`.
         """
         self._placed = self._placed.over(distributions, conditions)
         return self._placed
@@ -322,7 +323,7 @@ def _snapshot(
     )
     return Snapshot(
         number=number,
-        configuration=trials.index(number),
+        index=trials.index(number),
         space=space.held(fixed) if fixed else space,
         distributions=placed.distributions,
         fixed=fixed,
@@ -331,7 +332,7 @@ def _snapshot(
         fits=stored_fits(
             trials.rows, number, placed.space.names, constraints, n_objectives=len(objectives)
         ),
-        past=trial_history(trials, number),
+        history=trial_history(trials, number),
         finished=_finished(trials),
         preprocessing=preprocessing,
         notes=notes_of(

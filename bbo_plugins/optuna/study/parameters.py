@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from itertools import islice, pairwise, takewhile
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from optuna.distributions import (
     BaseDistribution,
@@ -128,6 +128,9 @@ def is_in_range(range_: Dimension | BaseDistribution, value: Any) -> bool:
 _N_CHANGED = 10
 
 
+_Purpose: TypeAlias = Literal["all", "now"]
+
+
 @dataclass(frozen=True)
 class Parameters:
     """The parameters of a study.
@@ -156,8 +159,8 @@ class ParameterLearner:
         self._complete: list[int] = []  # numbers of the complete trials
         self._complete_with: dict[str, list[int]] = {}  # of those that had the parameter
         self._cut_off: set[frozenset[str]] = set()  # what pruned and failed trials had
-        self._evidence = Evidence({})
-        self._evidence_now = 0, Evidence({})  # of the trials from this number on
+        # What was counted for all parameters and for those of now, of the trials from a number on.
+        self._evidence: dict[_Purpose, tuple[int, Evidence]] = {}
         self._columns: dict[str, tuple[BaseDistribution, bool, Column]] = {}
         self._learned: Parameters | None = None
         self._learned_now: Parameters | None = None
@@ -200,7 +203,7 @@ class ParameterLearner:
                 # An added trial does not show what type the objective asks for.
                 if name not in disputed or is_stored(trial.system_attrs)
             }
-            self._learned = self._with_conditions(distributions)
+            self._learned = self._with_conditions(distributions, "all", 0)
         return self._learned
 
     def parameters(self) -> Parameters:
@@ -226,9 +229,8 @@ class ParameterLearner:
                 if name not in dropped and (since is None or self._latest[name][0].number >= since)
             }
             has_changed = dropped or since is not None
-            # Zero, for all trials, not None: evidence on fewer parameters is counted apart.
             self._learned_now = (
-                self._with_conditions(kept, since or 0) if has_changed else everything
+                self._with_conditions(kept, "now", since or 0) if has_changed else everything
             )
         return self._learned_now
 
@@ -248,10 +250,9 @@ class ParameterLearner:
         return since[-1] if len(since) >= _N_CHANGED and is_gap else None
 
     def _with_conditions(
-        self, distributions: Mapping[str, BaseDistribution], since: int | None = None
+        self, distributions: Mapping[str, BaseDistribution], purpose: _Purpose, first: int
     ) -> Parameters:
-        """Return these parameters, with their conditions by the trials from ``since`` on."""
-        first = since or 0
+        """Return these parameters, with their conditions by the trials from ``first`` on."""
         n_complete = _n_since(first, self._complete)
         missing = [
             name
@@ -266,23 +267,18 @@ class ParameterLearner:
         if not missing and not cut_off:
             return Parameters(distributions, {})
         columns = {name: self._column(name, one) for name, one in distributions.items()}
-        evidence = self._evidence_since(since, columns)
-        evidence.update(
-            columns,
-            self._trials if since is None else [one for one in self._trials if one.number >= since],
-        )
+        evidence = self._evidence_of(purpose, first, columns)
+        evidence.update(columns, [one for one in self._trials if one.number >= first])
         return Parameters(distributions, evidence.conditions(missing, cut_off))
 
-    def _evidence_since(self, since: int | None, columns: Mapping[str, Column]) -> Evidence:
-        """Return what was counted of the trials from ``since`` on, None for all trials."""
-        if since is None:
-            if not self._evidence.holds_for(columns):
-                self._evidence = Evidence(columns)
-            return self._evidence
-        counted_since, evidence = self._evidence_now
-        if counted_since != since or not evidence.holds_for(columns):
+    def _evidence_of(
+        self, purpose: _Purpose, first: int, columns: Mapping[str, Column]
+    ) -> Evidence:
+        """Return what was counted of the trials from ``first`` on."""
+        counted_from, evidence = self._evidence.get(purpose, (first, None))
+        if evidence is None or counted_from != first or not evidence.holds_for(columns):
             evidence = Evidence(columns)
-            self._evidence_now = since, evidence
+            self._evidence[purpose] = first, evidence
         return evidence
 
     def _column(self, name: str, distribution: BaseDistribution) -> Column:

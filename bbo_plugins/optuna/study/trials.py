@@ -318,7 +318,7 @@ class StudyTrials:
         return [
             row
             for row in rows
-            if latest.get(self.first_of(row.number), self.first_of(row.number)) == row.number
+            if latest.get(beginning := self.first_of(row.number), beginning) == row.number
         ]
 
     @cached_property

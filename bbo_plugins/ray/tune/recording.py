@@ -90,7 +90,6 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         self._completed_at: dict[str, int] = {}  # the iteration at which those that completed did
         self._latest: dict[str, dict[str, Any]] = {}  # the last result of those that are open
         self._longest = 0  # the largest iteration that any trial has reported
-        self._points: list[dict[str, Any]] = []  # by path, to be run before anything is suggested
         super().__init__(**arguments)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:

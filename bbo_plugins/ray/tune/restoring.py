@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from optuna.trial import TrialState
 from ray import cloudpickle
@@ -48,6 +48,11 @@ class RestoringSearch(RecordingSearch):
 
     # What is used of OptunaSearch beside its public methods; a test pins each.
     _storage: BaseStorage | None
+
+    def __init__(self, **arguments: Any) -> None:
+        """Start without any trial."""
+        self._points: list[dict[str, Any]] = []  # by path, to be run before anything is suggested
+        super().__init__(**arguments)
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state, a function that is defined within another one included."""

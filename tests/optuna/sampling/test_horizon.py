@@ -54,7 +54,7 @@ def _snapshot(study: Study) -> Snapshot:
 
 
 def _assert_same(one: Snapshot, other: Snapshot) -> None:
-    assert one.configuration == other.configuration
+    assert one.index == other.index
     order, other_order = (np.lexsort(s.observations.X.T) for s in (one, other))
     np.testing.assert_array_equal(one.observations.X[order], other.observations.X[other_order])
     np.testing.assert_array_equal(one.observations.y[order], other.observations.y[other_order])
@@ -64,8 +64,8 @@ def _assert_same(one: Snapshot, other: Snapshot) -> None:
     if failed[0] is not None and failed[1] is not None:
         np.testing.assert_array_equal(*failed)
     for name in ("numbers", "arms", "finished", "values"):
-        np.testing.assert_array_equal(getattr(one.past, name), getattr(other.past, name))
-    np.testing.assert_array_equal(one.past.expected_gains, other.past.expected_gains)
+        np.testing.assert_array_equal(getattr(one.history, name), getattr(other.history, name))
+    np.testing.assert_array_equal(one.history.expected_gains, other.history.expected_gains)
 
 
 @pytest.mark.parametrize("direction", [StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE])
@@ -99,7 +99,7 @@ def test_continuations_do_not_count_towards_the_start_up() -> None:
         _continue(study, trial.number, quadratic(trial.params) - 0.01)
     new = [trial for trial in study.trials if CONTINUED_FROM not in trial.user_attrs]
     np.testing.assert_array_equal(points(new), points(plain.trials))
-    assert _snapshot(study).configuration == 10
+    assert _snapshot(study).index == 10
     observed = sampler._readers.of(study).read(study).observed
     assert len(observed) == 10
 

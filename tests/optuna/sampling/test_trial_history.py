@@ -141,7 +141,7 @@ def test_values_that_count_are_maximized_feasible_and_complete(direction: Any, s
     tell(None, None, TrialState.PRUNED)
     tell(None, None, TrialState.FAIL)
     asking = study._storage.get_trial(study.ask()._trial_id)
-    table = StudyReader().snapshot(study, asking, {"x": X}, {}).past
+    table = StudyReader().snapshot(study, asking, {"x": X}, {}).history
     nan = math.nan
     expected = [nan, 2.0 * sign, nan, nan, sign * math.inf, nan, nan]
     np.testing.assert_array_equal(table.values, expected)
