@@ -5,24 +5,27 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from bbo_plugins.optuna.bbo_sampler import BBOSampler
-from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
 from bbo_plugins.optuna.messages import follow_optuna
 from bbo_plugins.optuna.promotion import PromotionCallback, inner_steps
 from bbo_plugins.optuna.stopping.cross_validation import report_cross_validation_scores
 from bbo_plugins.optuna.study.continuations import continued_from
-from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
 
 if TYPE_CHECKING:
+    from bbo_plugins.optuna.bbo_sampler import BBOSampler
     from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
     from bbo_plugins.optuna.bilevel.posterior import BilevelSolution
+    from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
     from bbo_plugins.optuna.terminator import RegretGapTerminator
+    from bbo_plugins.optuna.uhe_bo_sampler import UHEBOSampler
 
 # Imported when first used: they need SciPy's linear algebra, which would double the import time.
 _MODULE_OF: Final = {
+    "BBOSampler": "bbo_sampler",
     "BILBOSampler": "bilbo_sampler",
     "BilevelSolution": "bilevel.posterior",
+    "GOUCBSampler": "go_ucb_sampler",
     "RegretGapTerminator": "terminator",
+    "UHEBOSampler": "uhe_bo_sampler",
 }
 
 follow_optuna()

@@ -7,6 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bbo_plugins import errors
+from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.gp.likelihood import MARGINAL
+from bbo_plugins.methods import gp_bo, multi_objective
+from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
+from bbo_plugins.methods.gp_bo import Options, can_be_local
 from bbo_plugins.optuna.go_ucb_sampler import suggest_by_network
 from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
 from bbo_plugins.optuna.study.continuations import noise_func_with
@@ -19,7 +24,6 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
-    from bbo_plugins.methods.gp_bo import Options
     from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
     from bbo_plugins.methods.observations import Suggestion, TrialHistory
     from bbo_plugins.optuna.sampling.snapshot import Snapshot
@@ -160,8 +164,6 @@ class BBOSampler(ModelSampler):
     @property
     def model_options(self) -> Options:
         """The options of the Gaussian process; a turn adds whether it is greedy, and local."""
-        from bbo_plugins.methods.gp_bo import Options  # noqa: PLC0415 - see _suggest
-
         return Options(deterministic=self._deterministic, trend=True)
 
     def _check_study(self, study: Study) -> None:
@@ -175,13 +177,8 @@ class BBOSampler(ModelSampler):
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         number, several = snapshot.index, len(snapshot.objectives) > 1
-        if not several and _is_by_network(snapshot):
+        if not several and _is_by_network(snapshot.space, snapshot.history, number):
             return self._suggest_by_network(snapshot, rng)
-        # Imported when first needed: SciPy's linear algebra would double the package's import time.
-        from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
-        from bbo_plugins.gp.likelihood import MARGINAL  # noqa: PLC0415
-        from bbo_plugins.methods import gp_bo, multi_objective  # noqa: PLC0415
-
         stored = snapshot.fits.get(MARGINAL.name, ())
         fits = tuple(map(WarmStart.from_json, stored))
         space, options = snapshot.space, replace(self.model_options, warm_starts=fits)
@@ -197,8 +194,6 @@ class BBOSampler(ModelSampler):
         return noting_unreadable(step, fits)
 
     def _suggest_by_network(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
-        from bbo_plugins.methods.go_ucb.algorithm import GOUCBOptions  # noqa: PLC0415
-
         options = GOUCBOptions(n_startup=self._n_startup_trials, deterministic=self._deterministic)
         return suggest_by_network(snapshot, options, rng)
 
@@ -220,8 +215,6 @@ class BBOSampler(ModelSampler):
 
 def _improvements(history: TrialHistory) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return how many of the network's trials improved, of how many, and of the process's."""
-    from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME  # noqa: PLC0415
-
     by_network = history.criteria == FIT_NAME
     by_process = (history.criteria != "") & ~by_network
     return history.improvements(by_network), history.improvements(by_process)
@@ -237,35 +230,22 @@ def _is_whole(space: SearchSpace, number: int) -> bool:
     return number % (_WHOLE_EVERY_OF_CATEGORIES if has_categories else _WHOLE_EVERY) == 0
 
 
-def _is_by_network(snapshot: Snapshot) -> bool:
-    """Return whether the network makes the suggestion.
+def _is_by_network(space: SearchSpace, history: TrialHistory, number: int) -> bool:
+    """Return whether the network suggests trial ``number``.
 
-    In its own turns it does, unless the Gaussian process is ahead of it. In the contested turn it
-    does if it is ahead of the Gaussian process and that has a trust region. With very many inputs,
-    one for each number and for each value of a category, it never does.
+    In its own turns it does, unless the Gaussian process is ahead of it; every ninth trial all the
+    same, to come back. In the contested turn it does if it is ahead of the Gaussian process and
+    that has a trust region, but never in every 36th trial. With very many inputs, one for each
+    number and for each value of a category, it never does.
     """
-    number = snapshot.index
-    place = number % _CYCLE
-    if int(snapshot.space.n_categories.clip(min=1).sum()) > _MAX_INPUTS:
+    if int(space.n_categories.clip(min=1).sum()) > _MAX_INPUTS:
         return False
-    if place == _CONTESTED:
-        from bbo_plugins.methods.gp_bo import can_be_local  # noqa: PLC0415
-
-        return can_be_local(snapshot.space) and _takes_contested(snapshot.history, number)
-    return place in _NETWORK and _keeps_turn(snapshot.history, number)
-
-
-def _keeps_turn(history: TrialHistory, number: int) -> bool:
-    """Return whether the network keeps its turn; every ninth trial it does, to come back."""
     network, process = _improvements(history)
-    is_kept = number % _KEPT_EVERY == _KEPT_EVERY - 1
-    return is_kept or not _is_ahead(process, network)
-
-
-def _takes_contested(history: TrialHistory, number: int) -> bool:
-    """Return whether the network takes the Gaussian process's turn; every 36th trial it cannot."""
-    network, process = _improvements(history)
-    return number % _WHOLE_KEPT_EVERY != 0 and _is_ahead(network, process)
+    if number % _CYCLE in _NETWORK:
+        is_kept = number % _KEPT_EVERY == _KEPT_EVERY - 1
+        return is_kept or not _is_ahead(process, network)
+    is_contested = number % _CYCLE == _CONTESTED and number % _WHOLE_KEPT_EVERY != 0
+    return is_contested and can_be_local(space) and _is_ahead(network, process)
 
 
 def _is_ahead(other: tuple[int, int], owner: tuple[int, int]) -> bool:

@@ -6,6 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from bbo_plugins import errors
+from bbo_plugins.methods.go_ucb import algorithm as go_ucb
+from bbo_plugins.methods.go_ucb.surrogate import WarmNetwork
 from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
 
 if TYPE_CHECKING:
@@ -133,9 +135,6 @@ class GOUCBSampler(ModelSampler):
     @property
     def model_options(self) -> GOUCBOptions:
         """The options of GO-UCB."""
-        # Imported when first needed: SciPy's linear algebra would double the package's import time.
-        from bbo_plugins.methods.go_ucb import algorithm as go_ucb  # noqa: PLC0415
-
         return go_ucb.GOUCBOptions(
             n_startup=self._n_startup_trials,
             hidden_units=self._hidden_units,
@@ -152,9 +151,6 @@ def suggest_by_network(
     snapshot: Snapshot, options: GOUCBOptions, rng: np.random.Generator
 ) -> Suggestion:
     """Return GO-UCB's next point, its fit begun from the stored one."""
-    from bbo_plugins.methods.go_ucb import algorithm as go_ucb  # noqa: PLC0415
-    from bbo_plugins.methods.go_ucb.surrogate import WarmNetwork  # noqa: PLC0415
-
     fits = [WarmNetwork.from_json(fit) for fit in snapshot.fits.get(go_ucb.FIT_NAME, ())]
     step = go_ucb.suggest(snapshot.space, snapshot.observations, options, rng=rng, warm_starts=fits)
     return noting_unreadable(step, fits)

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 
 from bbo_plugins import errors
+from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.gp.likelihood import MARGINAL
+from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, Options
 from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
+from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo
 from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
 from bbo_plugins.optuna.study.continuations import noise_func_with
 
@@ -22,7 +26,6 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from bbo_plugins.acquisition.functions import AcquisitionName
-    from bbo_plugins.methods.gp_bo import Options
     from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
     from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.methods.uhe_bo.algorithm import Variant
@@ -180,8 +183,6 @@ class UHEBOSampler(ModelSampler):
 
     def _variant(self) -> Variant:
         """Return the parts of UHE-BO that are on."""
-        from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo  # noqa: PLC0415 - see _suggest
-
         return {
             _UHE: uhe_bo.EXPLORE_WHEN_STAGNATED,
             _MAP: uhe_bo.MAP_ONLY,
@@ -191,8 +192,6 @@ class UHEBOSampler(ModelSampler):
     @property
     def model_options(self) -> Options:
         """The options of each step, but that ``beta="bilevel"`` is decided at the step."""
-        from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, Options  # noqa: PLC0415
-
         beta = self._beta if isinstance(self._beta, float) else DEFAULT_OPTIONS.beta
         return Options(
             acquisition=self._acquisition,
@@ -203,9 +202,6 @@ class UHEBOSampler(ModelSampler):
 
     def _beta_of(self, snapshot: Snapshot) -> float:
         """Return the multiplier of the standard deviation, in a branch that of the whole study."""
-        from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415 - see _suggest
-        from bbo_plugins.gp.likelihood import MARGINAL  # noqa: PLC0415
-
         constant, snapshot = self.model_options.beta, snapshot.whole or snapshot
         if self._horizon is None or self._beta != _BILEVEL:
             return constant
@@ -242,11 +238,6 @@ class UHEBOSampler(ModelSampler):
         return in_units**2 * shares
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
-        # Imported when first needed: SciPy's linear algebra would double the package's import time.
-        from bbo_plugins.gp.fit import WarmStart  # noqa: PLC0415
-        from bbo_plugins.gp.likelihood import MARGINAL  # noqa: PLC0415
-        from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo  # noqa: PLC0415
-
         variant = self._variant()
         fits = {
             name: tuple(map(WarmStart.from_json, snapshot.fits.get(name, ())))

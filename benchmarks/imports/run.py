@@ -31,7 +31,7 @@ STATEMENTS: Mapping[str, str] = {
     REFERENCE: "optuna",
     "import bbo_plugins": "bbo_plugins",
     LIMITED: "bbo_plugins",
-    "from bbo_plugins.optuna import UHEBOSampler; import bbo_plugins.methods.gp_bo": "bbo_plugins",
+    "from bbo_plugins import BBOSampler": "bbo_plugins",
     "from optuna.samplers import GPSampler; import scipy.optimize, torch": "torch",
 }
 ROOT = Path(__file__).resolve().parents[2]

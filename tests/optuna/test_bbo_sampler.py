@@ -15,8 +15,9 @@ from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.methods.observations import NO_ARM, TrialHistory
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler
-from bbo_plugins.optuna.bbo_sampler import _keeps_turn, _takes_contested
+from bbo_plugins.optuna.bbo_sampler import _is_by_network
 from bbo_plugins.optuna.study.storage import Proposal
+from tests.oracles.problems import unit_box
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -244,7 +245,7 @@ def test_the_turn_follows_from_improvements(
 ) -> None:
     """Each sign is a trial of the model: an improvement, none, or one that still runs."""
     signs = "-" + network + process
-    past = TrialHistory(
+    history = TrialHistory(
         numbers=np.arange(len(signs)),
         arms=np.full(len(signs), NO_ARM),
         finished=np.array([sign != "r" for sign in signs]),
@@ -254,8 +255,9 @@ def test_the_turn_follows_from_improvements(
             ["", *[FIT_NAME] * len(network), *["Marginal"] * len(process)], dtype=np.object_
         ),
     )
-    rule = _keeps_turn if number % 3 else _takes_contested
-    assert rule(past, number) is expected
+    assert _is_by_network(unit_box(5), history, number) is expected
+    if number % 3 == 0:  # where the Gaussian process has no region the network takes nothing
+        assert not _is_by_network(unit_box(4), history, number)
 
 
 @pytest.mark.parametrize("objective", [box, waves, large_box, labeled_box, branches])

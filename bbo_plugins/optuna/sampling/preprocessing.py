@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from bbo_plugins.methods.input_warping import warps_of
 from bbo_plugins.methods.observations import Observations, failures_with_value, with_values
+from bbo_plugins.methods.outliers import outliers_of
+from bbo_plugins.methods.penalties import cutoff_of
 from bbo_plugins.optuna.study.constraints import constraint_table
 
 if TYPE_CHECKING:
@@ -110,9 +113,6 @@ class Preprocessor:
         space = placed.space
 
         def decide() -> Mapping[str, float]:
-            # Imported when first needed: SciPy's linear algebra takes long to import.
-            from bbo_plugins.methods.input_warping import warps_of  # noqa: PLC0415
-
             constraints, table = constraint_table(known)
             observations = Observations.of_complete(
                 X, np.zeros(len(known)), table if constraints else None
@@ -144,8 +144,6 @@ class Preprocessor:
         ranges = known[-1].trial.distributions
 
         def decide() -> float:
-            from bbo_plugins.methods.penalties import cutoff_of  # noqa: PLC0415 - see above
-
             usual = _usual(placed, ranges, deciding, warps)
             if usual is None:
                 return -math.inf
@@ -171,8 +169,6 @@ class Preprocessor:
         ranges = placed.distributions if space.is_conditional else latest
 
         def decide() -> frozenset[int]:
-            from bbo_plugins.methods.outliers import outliers_of  # noqa: PLC0415 - see above
-
             usual = _usual(placed, ranges, deciding, warps, cutoff)
             if usual is None:
                 return frozenset()

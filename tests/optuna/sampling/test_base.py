@@ -304,13 +304,13 @@ def test_notes_of_the_model_are_logged_once_per_kind(caplog: pytest.LogCaptureFi
 
 
 def test_import_is_light() -> None:
-    """Importing the front door loads neither SciPy nor a database layer; suggesting may."""
+    """Importing the front door loads neither SciPy nor a database layer; a sampler's name may."""
     program = "import sys, bbo_plugins.optuna; print(*sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     loaded = set(run.stdout.split())
-    assert "bbo_plugins.optuna.uhe_bo_sampler" in loaded
+    assert "bbo_plugins.optuna.promotion" in loaded
     assert not loaded & {"scipy", "sqlalchemy", "pandas", "torch"}
 
 
