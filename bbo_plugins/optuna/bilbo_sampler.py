@@ -22,7 +22,6 @@ from bbo_plugins.methods.bilbo import DEFAULT_BETA, Options, Query, suggest
 from bbo_plugins.optuna.bilevel.posterior import BilevelPosterior, BilevelSolution
 from bbo_plugins.optuna.bilevel.roles import Roles
 from bbo_plugins.optuna.bilevel.trials import (
-    REASON_KEY,
     BilevelTrials,
     conditions_of,
     constraint_of,
@@ -34,6 +33,7 @@ from bbo_plugins.optuna.sampling.base import JointSampler, noting_unreadable
 from bbo_plugins.optuna.study.constraints import store_constraints
 from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.storage import as_stored, held_params, is_stopped
+from bbo_plugins.optuna.study.trials import BILEVEL_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -251,7 +251,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
 
     def _attributes_of(self, snapshot: BilevelTrials, suggestion: Query) -> Mapping[str, Any]:
         is_given = not snapshot.fixed.keys().isdisjoint(self._roles.lower_params)
-        return {REASON_KEY: reason_of(suggestion, answer_is_given=is_given)}
+        return {BILEVEL_KEY: reason_of(suggestion, answer_is_given=is_given)}
 
     def _announcement(self, snapshot: BilevelTrials, suggestion: Query) -> str:
         if suggestion.reason in _WITHOUT_MODEL:

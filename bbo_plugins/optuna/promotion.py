@@ -34,7 +34,7 @@ from bbo_plugins.optuna.study.trials import (
     Once,
     TrialRow,
     beginning_none,
-    check_one_objective,
+    check_one_function,
     mark_never_ran,
     never_ran,
     running_trials,
@@ -164,7 +164,7 @@ class PromotionCallback:
             TypeError: ``study`` is not a study.
             ValueError: The study has more than one objective.
         """
-        check_one_objective(study)
+        check_one_function(study)
         if not self._due(study):
             return []
         with self._lock.held(study) as alone:
@@ -182,7 +182,7 @@ class PromotionCallback:
             TypeError: ``study`` is not a study.
             ValueError: The study has more than one objective.
         """
-        check_one_objective(study)
+        check_one_function(study)
         trials = study.get_trials(deepcopy=False)
         self._warn_of_unrecorded(trials)
         return self._horizon.within_budget(1, spent=_spent(trials, self._horizon)) == 0
@@ -195,8 +195,9 @@ class PromotionCallback:
         if unrecorded is not None and self._once.first_time("unrecorded"):
             _logger.warning(
                 "Trial %d has no number of steps recorded, nor perhaps have others: they count as "
-                "trained by range(horizon.steps(trial.number)). Take the steps from "
-                "inner_steps(trial, horizon), which records them and ends with the total.",
+                "trained by range(horizon.steps(trial.number)), and are not continued. Take the "
+                "steps from inner_steps(trial, horizon), which records them and ends with the "
+                "total.",
                 unrecorded.number,
             )
 
@@ -288,11 +289,15 @@ class _Configuration:
 
     @property
     def value(self) -> float:
-        """Its value, NaN if it cannot or must not be continued."""
+        """Its value, NaN if it cannot or must not be continued.
+
+        Without recorded steps nothing says that there is a checkpoint to go on from.
+        """
+        trained = self.trained
         pruned = any(trial.state is TrialState.PRUNED for trial in self.trials[1:])
-        if self.trained is None or pruned:
+        if trained is None or pruned or _is_unrecorded(trained):
             return math.nan
-        read = TrialRow.read(self.trained)
+        read = TrialRow.read(trained)
         return math.nan if read.violates else read.value
 
     def is_busy(self, alive: Collection[int]) -> bool:

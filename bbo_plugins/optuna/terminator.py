@@ -24,7 +24,7 @@ from bbo_plugins.methods.regret_gap import StoppingRecord, StoppingRule, algorit
 from bbo_plugins.optuna.stopping.progress import StoredRecords, StudyProgress
 from bbo_plugins.optuna.stopping.records import CAPACITY, Settings, StoredRecord, store_warm_start
 from bbo_plugins.optuna.study.storage import is_stopped
-from bbo_plugins.optuna.study.trials import PerStudy, check_one_objective, seconds_of
+from bbo_plugins.optuna.study.trials import BILEVEL_KEY, PerStudy, check_one_objective, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +37,13 @@ _logger = logging.getLogger(__name__)
 # study so few that their models cover no more observations than this in all.
 _MAX_CATCH_UP, _MAX_CATCH_UP_OBSERVATIONS = 128, 64_000
 _LOGGED_EVERY = 10  # completions for each line in the log at the level INFO
+# Why a study cannot be stopped, by whether it is one of a bilevel problem.
+_WHY = {
+    False: "its complete trials have no parameter of more than one value, so there is nothing to "
+    "model.",
+    True: "its trials are values of the several functions of BILBOSampler. The regret_bound of "
+    "sampler.solution(study) may tell when to stop.",
+}
 _MAX_NEEDED = 1_000  # records that a decision can depend on; no more than CAPACITY are kept
 
 
@@ -49,12 +56,14 @@ class RegretGapTerminator:
 
         study.optimize(objective, n_trials=200, callbacks=[RegretGapTerminator()])
 
-    It works with every sampler, in both directions, with threads (``n_jobs``) and with several
-    processes on one storage. All values are in the objective's own units. Pruned and failed trials
-    are no observations. Neither are complete ones that count as failed, because their value is
-    infinitely bad or far worse than usual. Constraints are not looked at. If a Gaussian process of
-    this package suggested the trials, the hyperparameters that it has estimated are used, and
-    nothing is fitted here. The trials that it has left out as outliers count as failed as well.
+    It works with every sampler but :class:`~bbo_plugins.optuna.BILBOSampler`, whose trials are
+    values of several functions: it stops no such study and says so. It works in both directions,
+    with threads (``n_jobs``) and with several processes on one storage. All values are in the
+    objective's own units. Pruned and failed trials are no observations. Neither are complete ones
+    that count as failed, because their value is infinitely bad or far worse than usual. Constraints
+    are not looked at. If a Gaussian process of this package suggested the trials, the
+    hyperparameters that it has estimated are used, and nothing is fitted here. The trials that it
+    has left out as outliers count as failed as well.
 
     Every tenth completion brings a line in Optuna's log (INFO) with the criterion, the threshold,
     and how many in a row were at or below it; at the level DEBUG every completion does.
@@ -286,13 +295,11 @@ class RegretGapTerminator:
 
     def _made(self, progress: StudyProgress, n: int) -> StoppingRecord:
         """Make the record of the ``n``-th completion."""
-        completed = progress.completed(n)
+        is_bilevel = any(BILEVEL_KEY in one[0].trial.system_attrs for one in progress.order[:n])
+        completed = None if is_bilevel else progress.completed(n)
         if completed is None:
-            if progress.once.first_time("space"):
-                _logger.warning(
-                    "RegretGapTerminator cannot stop this study: its complete trials have no "
-                    "parameter of more than one value, so there is nothing to model."
-                )
+            if progress.once.first_time("impossible"):
+                _logger.warning("RegretGapTerminator cannot stop this study: %s", _WHY[is_bilevel])
             return StoppingRecord(n_trials=n)
         if completed.n_infinite and progress.once.first_time("infinite"):
             _logger.warning(

@@ -15,10 +15,12 @@ import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.bilbo import Query
-from bbo_plugins.optuna import bilbo_sampler
-from bbo_plugins.optuna.bilevel.trials import REASON_KEY, BilevelTrials, distributions_of
+from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
+from bbo_plugins.optuna import PromotionCallback, RegretGapTerminator, bilbo_sampler
+from bbo_plugins.optuna.bilevel.trials import BilevelTrials, distributions_of
 from bbo_plugins.optuna.study.points import PlacedTrials
-from bbo_plugins.optuna.study.trials import TrialReader
+from bbo_plugins.optuna.study.trials import BILEVEL_KEY, TrialReader
+from bbo_plugins.visualization import plot_lengthscales, plot_posterior, plot_regret_gap
 from tests.optuna.bilevel_studies import (
     FUNCTIONS,
     HAS_SET_CONSTRAINT,
@@ -31,7 +33,7 @@ from tests.optuna.bilevel_studies import (
 from tests.optuna.studies import add_begun
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from optuna.study import Study
     from optuna.trial import Trial
@@ -64,6 +66,34 @@ def test_a_decoupled_study_is_solved(solved: tuple[BILBOSampler, Study]) -> None
     assert 0.0 <= solution.regret_bound < 0.05
     assert solution.feasible
     assert {trial.params["query"] for trial in study.trials} == {"upper", "lower"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda study: PromotionCallback(InnerHorizon(n_outer=5)).promote(study),
+        plot_posterior,
+        plot_lengthscales,
+        plot_regret_gap,
+    ],
+)
+def test_what_compares_all_values_refuses_a_decoupled_study(
+    call: Callable[[Study], Any], solved: tuple[BILBOSampler, Study]
+) -> None:
+    """Its trials are values of different functions, of which none is better than another."""
+    with pytest.raises(ValueError, match="several functions of BILBOSampler"):
+        call(solved[1])
+
+
+def test_the_terminator_cannot_stop_a_decoupled_study(
+    solved: tuple[BILBOSampler, Study], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever it would make of the values of different functions; and it says so once."""
+    terminator = RegretGapTerminator(threshold=1e9, patience=1, min_n_trials=2)
+    assert not terminator.should_terminate(solved[1])
+    assert not terminator.should_terminate(solved[1])
+    said = [one.getMessage() for one in caplog.records if "cannot stop" in one.getMessage()]
+    assert len(said) == 1
 
 
 @needs_set_constraint
@@ -131,7 +161,7 @@ def test_the_start_shares_trials_among_functions() -> None:
     study = study_of(sampler_of(n_startup_trials=8), 10)
     asked = [trial.params["query"] for trial in study.trials[:8]]
     assert (asked.count("upper"), asked.count("lower")) == (4, 4)
-    reasons = [trial.system_attrs.get(REASON_KEY, {}).get("reason") for trial in study.trials]
+    reasons = [trial.system_attrs.get(BILEVEL_KEY, {}).get("reason") for trial in study.trials]
     assert set(reasons[1:8]) == {"start"}
     assert "start" not in reasons[8:]
 
@@ -148,7 +178,7 @@ def test_best_trial_takes_well_known_upper_queries_only(solved: tuple[BILBOSampl
     assert best.params["query"] == "upper"
     assert best.params["z"] == pytest.approx(best.params["x"], abs=0.15)
     for trial in study.trials:
-        said = trial.system_attrs.get(REASON_KEY, {})
+        said = trial.system_attrs.get(BILEVEL_KEY, {})
         trusted = trial.params["query"] == "upper" and said.get("reason") == "optimism"
         trusted = trusted and said["bounds"]["lower"] <= 0.2
         assert (max(trial.system_attrs["constraints"]) <= 0.0) == trusted
@@ -204,9 +234,9 @@ def test_enqueued_parameters_are_kept_and_the_rest_fits_them() -> None:
     study.optimize(decoupled(sampler), n_trials=2)
     partly, wholly = study.trials[-2:]
     assert partly.params["x"] == 0.25
-    assert partly.system_attrs[REASON_KEY]["reason"] != "start"
+    assert partly.system_attrs[BILEVEL_KEY]["reason"] != "start"
     assert wholly.params == {"query": "upper", "x": 0.1, "z": 0.9}
-    assert REASON_KEY not in wholly.system_attrs
+    assert BILEVEL_KEY not in wholly.system_attrs
     assert max(wholly.system_attrs["constraints"]) > 0.0  # nothing is known of its answer
 
 
@@ -257,7 +287,7 @@ def test_a_partial_fixed_sampler_holds_a_parameter() -> None:
     study.optimize(decoupled(sampler), n_trials=8)
     held = study.trials[12:]
     assert {trial.params["x"] for trial in held} == {0.3}
-    assert {trial.system_attrs[REASON_KEY]["reason"] for trial in held} != {"start"}
+    assert {trial.system_attrs[BILEVEL_KEY]["reason"] for trial in held} != {"start"}
     assert min(abs(trial.params["z"] - 0.3) for trial in held) < 0.05
 
 
@@ -326,7 +356,7 @@ def test_infeasibility_is_declared_in_log_and_storage(caplog: pytest.LogCaptureF
 
     with caplog.at_level(logging.WARNING, "bbo_plugins"):
         study.optimize(infeasible, n_trials=30)
-    declared = [t.system_attrs.get(REASON_KEY, {}).get("infeasible", False) for t in study.trials]
+    declared = [t.system_attrs.get(BILEVEL_KEY, {}).get("infeasible", False) for t in study.trials]
     assert declared[-1]
     assert sum("looks infeasible" in record.message for record in caplog.records) == 1
     assert not sampler.solution(study).feasible

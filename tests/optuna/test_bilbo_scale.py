@@ -12,8 +12,8 @@ from optuna.trial import create_trial
 
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.methods.bilbo.model import MAX_MODELED
-from bbo_plugins.optuna.bilevel.trials import REASON_KEY
 from bbo_plugins.optuna.study.storage import Proposal
+from bbo_plugins.optuna.study.trials import BILEVEL_KEY
 from tests.optuna.bilevel_studies import FUNCTIONS, sampler_of
 from tests.optuna.studies import warnings_in
 
@@ -74,7 +74,7 @@ def test_ten_thousand_trials(caplog: pytest.LogCaptureFixture) -> None:
     sizes = [fit["n_points"] for fit in proposal.fits]
     assert len(sizes) == 2
     assert all(0.9 * MAX_MODELED <= size <= MAX_MODELED for size in sizes)
-    assert study.trials[-1].system_attrs[REASON_KEY]["reason"] != "fallback"
+    assert study.trials[-1].system_attrs[BILEVEL_KEY]["reason"] != "fallback"
     with one_blas_thread():  # as in ``BILBOSampler.solution``
         posterior = sampler.posterior(study)
         solution = posterior.solution()

@@ -290,6 +290,16 @@ def test_infeasible_and_unfinished_configurations_are_not_continued() -> None:
     assert callback.promote(study) == [kept]
 
 
+def test_a_trial_without_recorded_steps_is_not_continued() -> None:
+    """It was imported, say, and nothing tells that it has left a checkpoint."""
+    study = optuna.create_study()
+    callback = PromotionCallback(InnerHorizon.growing(constant=1.0, promote=9))
+    _add(study, 0.1, 0.1)
+    kept = _add(study, 0.4, 0.4, steps=1)
+    inner_steps(study.ask(X), GROWING)
+    assert callback.promote(study) == [kept]
+
+
 def test_true_is_no_number_of_a_trial() -> None:
     """A trial with a source that is no number is an ordinary one, although True == 1."""
     study = optuna.create_study()

@@ -11,8 +11,8 @@ import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from bbo_plugins.optuna import BILBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
-from bbo_plugins.optuna.bilevel.trials import REASON_KEY
 from bbo_plugins.optuna.study.storage import Proposal
+from bbo_plugins.optuna.study.trials import BILEVEL_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,7 +129,7 @@ def is_modeled(trial: FrozenTrial) -> bool:
     stored = stored_of(trial)
     if stored is None:
         return False
-    if REASON_KEY in trial.system_attrs:
+    if BILEVEL_KEY in trial.system_attrs:
         return bool(stored.fits)  # which come with every query by the models
     return bool(stored.criterion is not None and stored.fits) or stored.arm is not None
 
@@ -155,7 +155,8 @@ def fallback_of(name: str) -> str:
 def warnings_in(caplog: pytest.LogCaptureFixture, of: str = "") -> list[str]:
     """Return the warnings that this package has logged, those with ``of`` in them.
 
-    That of the terminator is left out which says that it does not look at constraints.
+    Those of the terminator are left out which say that it does not look at constraints, and that it
+    cannot stop a study of several functions.
     """
     return [
         record.getMessage()
@@ -164,4 +165,5 @@ def warnings_in(caplog: pytest.LogCaptureFixture, of: str = "") -> list[str]:
         and record.levelno >= logging.WARNING
         and of in record.getMessage()
         and "does not look at constraints" not in record.getMessage()
+        and "values of the several functions" not in record.getMessage()
     ]

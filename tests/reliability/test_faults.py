@@ -130,11 +130,12 @@ def test_every_factorization_fails(
         assert not any(record.terminate for record in terminator.history(study))
     assert len({tuple(trial.params.values()) for trial in study.trials}) == 10
     assert len(warnings_in(caplog, fallback_of(name))) == 1
-    assert len(warnings_in(caplog, "so there is no signal")) == 1
-    assert len(warnings_in(caplog)) == 2
+    has_signal = name != BILEVEL  # a study of several functions never has one
+    assert len(warnings_in(caplog, "so there is no signal")) == has_signal
+    assert len(warnings_in(caplog)) == 1 + has_signal
     assert_modeled(study, ask(study))
     run(study, 1)
-    assert terminator.evaluate(study).value < math.inf
+    assert (terminator.evaluate(study).value < math.inf) == has_signal
 
 
 # ------------------------------------------------------------------------------------------ values

@@ -15,6 +15,7 @@ from bbo_plugins.optuna.stopping.cross_validation import report_cross_validation
 from bbo_plugins.optuna.stopping.progress import StoredRecords
 from tests.reliability.cases import QUICK
 from tests.reliability.front_door import (
+    BILEVEL,
     ESTIMATIONS,
     ask,
     assert_modeled,
@@ -123,7 +124,9 @@ def test_garbage_is_as_good_as_nothing(
         assert_modeled(made, trial)
         terminator = terminator_of()
         terminator.evaluate(made)
-        found.append((trial.params, terminator.history(made)))
+        # Without attributes a study of BILBO's functions cannot be recognized, and has a signal.
+        records = [] if name == BILEVEL else terminator.history(made)
+        found.append((trial.params, records))
         if change is not without:
             assert len(StoredRecords.read_all(made)) == 1  # readable again
             assert terminator_of(threshold="cross-validation").evaluate(made).threshold < 0.0

@@ -42,6 +42,7 @@ from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, notes_of
 from bbo_plugins.optuna.study.parameters import conditions_among
 from bbo_plugins.optuna.study.points import added
 from bbo_plugins.optuna.study.storage import CONSTRAINTS_KEY, is_finite, of_version
+from bbo_plugins.optuna.study.trials import BILEVEL_KEY
 from bbo_plugins.space import SearchSpace
 
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from bbo_plugins.space import Condition
     from bbo_plugins.space.dimension import FloatArray
 
-REASON_KEY = "bbo_plugins:bilevel"
 _VERSION = 1
 _TRUSTED_BOUND = 0.2  # largest r̄ but F's, in units of scale, of a trial for study.best_trial
 _MAX_RECORDS = 64  # stored proposals that are read
@@ -90,7 +90,7 @@ def constraint_of(trial: FrozenTrial, roles: Roles) -> float:
     Returns:
         At most 0 if the other functions are known well at the trial, else more.
     """
-    stored = of_version(trial.system_attrs.get(REASON_KEY), _VERSION) or {}
+    stored = of_version(trial.system_attrs.get(BILEVEL_KEY), _VERSION) or {}
     # The bounds hold for queries of the trusted sets only; a given answer is the best of one.
     is_trusted = (
         stored.get("reason") == "optimism"

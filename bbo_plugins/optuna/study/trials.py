@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - Optuna's times have no zone
 _NEVER_RAN = "bbo_plugins:never_ran"  # system attribute
+BILEVEL_KEY = "bbo_plugins:bilevel"  # system attribute: why BILBO asked for the trial's function
 BESIDE_KEY = "bbo_plugins:beside"  # system attribute: how many trials ran beside it, if any did
 _MAX_BESIDE = 1_000
 _LARGEST_STEP = 2**53  # floats tell the steps up to it apart
@@ -456,6 +457,22 @@ def check_one_objective(study: Any) -> None:
     errors.check_instance("study", study, Study, "an Optuna study")
     if len(study.directions) != 1:
         raise ValueError(f"study must have one objective, but got {len(study.directions)}.")
+
+
+def check_one_function(study: Any) -> None:
+    """Check that ``study`` is one, and that its trials are values of one function.
+
+    Raises:
+        TypeError: It is not a study.
+        ValueError: It has several objectives, or is one of a bilevel problem, whose trials are
+            values of several functions.
+    """
+    check_one_objective(study)
+    if any(BILEVEL_KEY in trial.system_attrs for trial in study.get_trials(deepcopy=False)):
+        raise ValueError(
+            "study must have one objective, but its trials are values of the several functions of "
+            "BILBOSampler. Its result is sampler.solution(study), its plot is plot_bilevel."
+        )
 
 
 def signs_of(study: Study) -> tuple[float, ...]:

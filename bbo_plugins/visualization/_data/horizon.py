@@ -24,7 +24,7 @@ from bbo_plugins.optuna.study.continuations import (
     steps_of,
     steps_taken,
 )
-from bbo_plugins.optuna.study.trials import TrialRow, beginning_none, check_one_objective
+from bbo_plugins.optuna.study.trials import TrialRow, beginning_none, check_one_function
 from bbo_plugins.visualization._data.panels import (
     Axis,
     Item,
@@ -110,7 +110,7 @@ def _plot(
         errors.check_instance("horizon", horizon, InnerHorizon, "an InnerHorizon or None")
     errors.check_word("mode", mode, ("min", "max"))
     if isinstance(results, Study):
-        check_one_objective(results)
+        check_one_function(results)
         maximize = results.direction is StudyDirection.MAXIMIZE
         courses, recorded = _of_study(results, horizon)
         title = "Objective value"

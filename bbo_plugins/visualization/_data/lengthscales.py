@@ -14,7 +14,7 @@ from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
 from bbo_plugins.optuna.study.parameters import dimension_of
 from bbo_plugins.optuna.study.storage import inner_sampler
-from bbo_plugins.optuna.study.trials import check_one_objective
+from bbo_plugins.optuna.study.trials import check_one_function
 from bbo_plugins.visualization._data.objective import SuggestionRecord, suggestions_of
 from bbo_plugins.visualization._data.panels import (
     MARGIN,
@@ -74,7 +74,7 @@ def plot_lengthscales(study: Study) -> Plot:
 
     Raises:
         TypeError: ``study`` is not a study.
-        ValueError: The study has several objectives.
+        ValueError: The study has several objectives, or is one of ``BILBOSampler``.
 
     Example:
         .. code-block:: python
@@ -88,7 +88,7 @@ def plot_lengthscales(study: Study) -> Plot:
             figure = plot_lengthscales(study)
             figure.write_html("lengthscales.html")
     """
-    check_one_objective(study)
+    check_one_function(study)
     records = suggestions_of(study)
     names = sorted({name for record in records for name in record.length_scales})
     if not names:

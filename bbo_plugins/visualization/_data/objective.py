@@ -28,7 +28,7 @@ from bbo_plugins.optuna.sampling.base import ModelSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.constraints import are_feasible
 from bbo_plugins.optuna.study.storage import Proposal, enqueued_params, inner_sampler
-from bbo_plugins.optuna.study.trials import TrialRow, check_one_objective, signs_of
+from bbo_plugins.optuna.study.trials import TrialRow, check_one_function, signs_of
 from bbo_plugins.visualization._data.panels import QUANTILE
 from bbo_plugins.visualization._style import closeness_of
 
@@ -254,7 +254,7 @@ def posterior_of(study: Study) -> StudyPosterior | None:
         TypeError: ``study`` is not a study.
         ValueError: The study has more than one objective.
     """
-    check_one_objective(study)
+    check_one_function(study)
     sampler = _model_sampler(study)
     reader = sampler.reader_of(study) if sampler else StudyReader()
     distributions = reader.distributions(study)

@@ -12,7 +12,7 @@ from optuna.study import StudyDirection
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.stopping.progress import StoredRecords
-from bbo_plugins.optuna.study.trials import check_one_objective
+from bbo_plugins.optuna.study.trials import check_one_function
 from bbo_plugins.optuna.terminator import RegretGapTerminator
 from bbo_plugins.visualization._data.panels import (
     MARGIN,
@@ -74,7 +74,7 @@ def plot_regret_gap(study: Study, terminator: RegretGapTerminator | None = None)
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The study has several objectives.
+        ValueError: The study has several objectives, or is one of ``BILBOSampler``.
 
     Example:
         .. code-block:: python
@@ -93,7 +93,7 @@ def plot_regret_gap(study: Study, terminator: RegretGapTerminator | None = None)
             figure = plot_regret_gap(study)
             figure.write_html("regret_gap.html")
     """
-    check_one_objective(study)
+    check_one_function(study)
     if terminator is not None:
         words = "a RegretGapTerminator or None"
         errors.check_instance("terminator", terminator, RegretGapTerminator, words)
