@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import optuna
 from optuna.study import Study, StudyDirection
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon
@@ -227,7 +227,7 @@ class PromotionCallback:
         return due
 
 
-def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
+def inner_steps(trial: BaseTrial, horizon: InnerHorizon) -> range:
     """Return the SGD steps that ``trial`` is to make; for use inside the objective.
 
     For a new configuration that is ``range(0, N)``, for a continuation ``range(n, N)`` with n the
@@ -238,7 +238,8 @@ def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
     records nothing. With one that grows, it knows of no continuations and of no end of the budget.
 
     Args:
-        trial: The running trial.
+        trial: The running trial. Of a stored one, as in ``objective(study.best_trial)``, the steps
+            are those recorded, or the horizon's for a trial of that number.
         horizon: The horizon, the same in every worker.
 
     Raises:
@@ -247,11 +248,13 @@ def inner_steps(trial: Trial, horizon: InnerHorizon) -> range:
         ValueError: ``trial`` continues one that never ran.
         optuna.TrialPruned: The horizon's total number of steps is spent.
     """
-    errors.check_instance("trial", trial, Trial, "a running Optuna trial")
+    errors.check_instance("trial", trial, BaseTrial, "an Optuna trial")
     errors.check_instance("horizon", horizon, InnerHorizon, _RULE)
     recorded = steps_of(trial)
     if recorded is not None:
         return recorded
+    if not isinstance(trial, Trial):  # nothing can be recorded with a stored or fixed one
+        return range(horizon.steps(trial.number))
     trials = trial.study.get_trials(deepcopy=False)
     source, goal = continued_from(trial), goal_of(trial)
     if source is None:

@@ -300,6 +300,19 @@ def test_a_trial_without_recorded_steps_is_not_continued() -> None:
     assert callback.promote(study) == [kept]
 
 
+def test_a_stored_trial_has_the_steps_it_had() -> None:
+    """An objective can be called with ``study.best_trial``, and nothing is recorded."""
+    study = optuna.create_study()
+    inner_steps(running := study.ask(X), GROWING)
+    study.tell(running, 1.0)
+    (stored,) = study.trials
+    assert inner_steps(stored, GROWING) == inner_steps(running, GROWING)
+    _add(study, 0.5, 1.0)
+    imported = study.trials[-1]
+    assert inner_steps(imported, GROWING) == range(GROWING.steps(imported.number))
+    assert not imported.user_attrs
+
+
 def test_true_is_no_number_of_a_trial() -> None:
     """A trial with a source that is no number is an ordinary one, although True == 1."""
     study = optuna.create_study()
@@ -388,8 +401,8 @@ def test_processes_continue_nothing_twice(tmp_path: Path) -> None:
             "study must be an Optuna study, but got 3.",
         ),
         (
-            lambda: inner_steps(create_trial(value=1.0), GROWING),  # type: ignore[arg-type]
-            "trial must be a running Optuna trial, but got FrozenTrial",
+            lambda: inner_steps(3, GROWING),  # type: ignore[arg-type]
+            "trial must be an Optuna trial, but got 3.",
         ),
         (
             lambda: inner_steps(optuna.create_study().ask(), 9),  # type: ignore[arg-type]

@@ -27,6 +27,8 @@ from ray.tune.schedulers import (
 
 from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler, RegretGapStopper
 from bbo_plugins.ray.tune.restoring import saved_trials
+from bbo_plugins.visualization._data.horizon import plot_horizon
+from bbo_plugins.visualization._data.panels import Line
 from tests.ray.trainables import Training, evaluate, loss_of, train
 
 if TYPE_CHECKING:
@@ -210,6 +212,11 @@ def test_hyperband_by_itself(tmp_path: Path) -> None:
             assert trial.user_attrs["sgd_steps"] == metrics["sgd_steps"]
     best = min(metrics["loss"] for metrics in of_tune.values())
     assert _study(search).best_value == best
+    _, values = plot_horizon(results, metric="loss").panels  # as Tune returns them
+    lines = [item for item in values.items if isinstance(item, Line)]
+    drawn = [y for line in lines for y in line.y if not math.isnan(y)]
+    assert len(drawn) == len(results)  # without files of reports the last ones
+    assert min(drawn) == best
 
 
 @pytest.mark.slow

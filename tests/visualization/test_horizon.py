@@ -149,6 +149,7 @@ class _Result:
     """What is looked at of a result of Ray Tune: columns by name, as of a data frame."""
 
     metrics_dataframe: dict[str, list[float]] | None
+    metrics: dict[str, float] | None = None
 
 
 def _reports() -> list[_Result]:
@@ -156,6 +157,8 @@ def _reports() -> list[_Result]:
         _Result({"loss": [3.0, 2.0, 1.0], "sgd_steps": [1, 4, 9]}),
         _Result(None),
         _Result({"loss": [2.5, math.nan], "sgd_steps": [4, 9]}),
+        _Result({}),  # one that failed before its first report
+        _Result({}, {"loss": 2.8, "sgd_steps": 16}),  # of a tuner that writes no files of reports
     ]
 
 
@@ -195,11 +198,12 @@ def test_reports_of_ray_are_read_by_their_names() -> None:
     """Each result is a configuration, each report a point; NaN and silent trials are left out."""
     above, below = plot_horizon(_reports(), metric="loss").panels
     np.testing.assert_array_equal(_courses(part(below, BEST))[0], [[1, 3.0], [4, 2.0], [9, 1.0]])
-    assert [course.tolist() for course in _courses(part(below, SINGLE))] == [[[4, 2.5]]]
-    assert part(below, SINGLE).custom[0] == 2
+    single = [course.tolist() for course in _courses(part(below, SINGLE))]
+    assert single == [[[4, 2.5]], [[16, 2.8]]]
+    assert [part(below, SINGLE).custom[i] for i in (0, 2)] == [2, 4]
     assert (labels(above), below.y.title) == ([SINGLE, BEST], "loss")
     largest = plot_horizon(_reports(), metric="loss", mode="max")
-    assert part(largest.panels[1], BEST).custom[0] == 2
+    assert part(largest.panels[1], BEST).custom[0] == 4
 
 
 @pytest.mark.parametrize(

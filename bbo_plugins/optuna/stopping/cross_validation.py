@@ -38,8 +38,9 @@ def report_cross_validation_scores(trial: BaseTrial, scores: Iterable[float]) ->
 
     ``RegretGapTerminator(threshold="cross-validation")`` stops once less is to be gained than these
     scores scatter. A drop-in replacement for Optuna's function of the same name. Reporting again
-    replaces what was reported. On a fixed or finished trial, as in ``objective(study.best_trial)``,
-    nothing happens.
+    replaces what was reported. On a ``FixedTrial`` or ``FrozenTrial``, as in
+    ``objective(study.best_trial)``, nothing happens. Report before the trial is told: a finished
+    one cannot take scores.
 
     Args:
         trial: The trial that the objective was called with.

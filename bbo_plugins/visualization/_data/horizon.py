@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from optuna.study import Study, StudyDirection
 from optuna.trial import TrialState
@@ -34,6 +33,9 @@ from bbo_plugins.visualization._data.panels import (
     limits_without_outliers,
 )
 from bbo_plugins.visualization._style import BLUE, DASHED, DOT, GRAY, RED, STACK, LineStyle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 _TITLE, _STEPS_TITLE = "Inner horizon", "Training steps"
 _HORIZON_LABEL = "horizon of new configurations"
@@ -186,25 +188,39 @@ def _of_study(study: Study, horizon: InnerHorizon | None) -> tuple[Courses, dict
 
 def _of_reports(results: object, metric: str | None, steps: str) -> Courses:
     """Return the courses of the results of Ray Tune."""
-    rule = "an Optuna study or the results of a Ray tuner"
-    if not isinstance(results, Iterable) or isinstance(results, str | bytes):
-        raise TypeError(errors.rule_message("results", rule, results))
+    frames = _frames_of(results)
     if metric is None:
         raise ValueError(errors.rule_message("metric", "the name of the reported value", metric))
+    for name, argument in ((metric, "metric"), (steps, "steps")):
+        if frames and not any(name in frame for frame in frames.values()):
+            raise ValueError(errors.rule_message(argument, "a reported metric", name))
     points: dict[int, dict[int, float]] = {}
-    for index, result in enumerate(results):
-        if not hasattr(result, "metrics_dataframe"):
-            raise TypeError(errors.rule_message("results", rule, results))
-        frame = result.metrics_dataframe
-        if frame is None:  # a trial that never reported
+    for index, frame in frames.items():
+        if metric not in frame or steps not in frame:
             continue
-        for name, argument in ((metric, "metric"), (steps, "steps")):
-            if name not in frame:
-                raise ValueError(errors.rule_message(argument, "a reported metric", name))
         for n, value in zip(frame[steps], frame[metric], strict=True):
             if math.isfinite(n) and math.isfinite(value):
                 points.setdefault(index, {})[int(n)] = float(value)
     return points
+
+
+def _frames_of(results: Any) -> dict[int, Any]:
+    """Return the reports of each result of Ray Tune that has some, a table each, by its index."""
+    rule = "an Optuna study or the results of a Ray tuner"
+    try:
+        found = [*results]  # Ray's ResultGrid has no __iter__, but items
+    except TypeError:
+        raise TypeError(errors.rule_message("results", rule, results)) from None
+    if not all(hasattr(one, "metrics_dataframe") for one in found):
+        raise TypeError(errors.rule_message("results", rule, results))
+    tables = {}
+    for index, one in enumerate(found):
+        table = one.metrics_dataframe
+        if table is None or not len(table):  # without files of reports Ray knows the last one
+            table = {name: [value] for name, value in (one.metrics or {}).items()}
+        if table:
+            tables[index] = table
+    return tables
 
 
 def _joined(courses: Courses, chosen: Sequence[int]) -> Iterator[list[Any]]:

@@ -134,6 +134,8 @@ class StudyPosterior:
         model: The posterior, in transformed units: a Gaussian process, or GO-UCB's network.
         transform: The map of maximized values to these units.
         sign: 1 if the objective is maximized, -1 if it is minimized.
+        n_outside: Number of other complete trials with a finite value: they have no place in
+            ``space``, as where a range has changed.
     """
 
     space: SearchSpace
@@ -145,6 +147,7 @@ class StudyPosterior:
     model: GaussianProcess | NetworkSurrogate
     transform: OutputTransform | BoxCoxTransform
     sign: float
+    n_outside: int
 
     @property
     def best(self) -> int:
@@ -284,6 +287,7 @@ def posterior_of(study: Study) -> StudyPosterior | None:
         model=model,
         transform=transform,
         sign=sign,
+        n_outside=len(finished) - len(known),
     )
 
 

@@ -170,7 +170,8 @@ def _reference(posterior: StudyPosterior, number: int | None) -> int:
 
 
 def _title(posterior: StudyPosterior, reference: int) -> str:
-    which = "the best, " if reference == posterior.best else ""
+    best = "the best in the latest ranges, " if posterior.n_outside else "the best, "
+    which = best if reference == posterior.best else ""
     title = f"Posterior through trial {posterior.numbers[reference]}"
     return f"{title} ({which}{posterior.values[reference]:.4g})"
 
