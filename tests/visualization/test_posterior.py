@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import FloatDistribution, IntDistribution
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 
 from bbo_plugins.optuna.study.parameters import dimension_of
 from bbo_plugins.visualization._data.axes import ParameterAxis
@@ -161,6 +161,20 @@ def test_maximizing_the_negative_turns_the_picture_over() -> None:
         np.testing.assert_allclose(above.interval[1], -below.interval[0], rtol=1e-8)
         mirrored = [-end for end in reversed(below.limits)]
         np.testing.assert_allclose(above.limits, mirrored)
+
+
+def test_the_best_in_the_latest_ranges_is_called_that() -> None:
+    """The study's best trial has no place in them, and no slice can go through it."""
+    study = optuna.create_study()
+    for low, high, values in ((0.0, 1.0, (0.1, 0.3, 0.9)), (0.5, 2.0, (0.6, 1.2, 1.9))):
+        for x in values:
+            space: dict[str, BaseDistribution] = {"x": FloatDistribution(low, high)}
+            value = (x - 0.3) ** 2
+            study.add_trial(
+                optuna.trial.create_trial(params={"x": x}, distributions=space, value=value)
+            )
+    assert study.best_trial.number == 1
+    assert "trial 3 (the best in the latest ranges, 0.09)" in _plot(study).title
 
 
 def test_through_another_trial() -> None:
