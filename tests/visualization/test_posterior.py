@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import FloatDistribution, IntDistribution
 
 from bbo_plugins.optuna.study.parameters import dimension_of
 from bbo_plugins.visualization._data.axes import ParameterAxis
