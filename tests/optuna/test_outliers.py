@@ -14,8 +14,9 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from bbo_plugins.methods import outliers
+from bbo_plugins.methods.outliers import outliers_of
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
+from bbo_plugins.optuna.sampling import preprocessing
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from tests.optuna.snapshots import ask, finished, look, study_of
 
@@ -202,13 +203,13 @@ def test_a_range_that_moves_on_changes_no_decision(monkeypatch: pytest.MonkeyPat
     """So nothing is decided anew at every trial of such a study."""
     study = study_of(*_parabola(33))
     reader, decided = StudyReader(), []
-    found = outliers.outliers_of
+    found = outliers_of
 
     def counted(*arguments: Any) -> Any:
         decided.append(1)
         return found(*arguments)
 
-    monkeypatch.setattr(outliers, "outliers_of", counted)
+    monkeypatch.setattr(preprocessing, "outliers_of", counted)
     seen = [
         look(study, {"x": FloatDistribution(0.0, high)}, reader=reader).preprocessing.outliers
         for high in (10.0, 11.0, 12.0)
@@ -266,15 +267,15 @@ def test_a_study_under_the_same_id_decides_anew(tmp_path: Path) -> None:
     """SQLite gives a new study the number of a deleted one; trials have the same numbers, too."""
     url, reader = f"sqlite:///{tmp_path}/study.db", StudyReader()
 
-    def outliers_of(trials: list[FrozenTrial]) -> frozenset[int]:
+    def decided_by(trials: list[FrozenTrial]) -> frozenset[int]:
         study = optuna.create_study(study_name="one", storage=url, direction="maximize")
         study.add_trials(trials)
         found = look(study, reader=reader).preprocessing.outliers
         optuna.delete_study(study_name="one", storage=url)
         return found
 
-    assert outliers_of(_parabola()) == {6}
-    assert outliers_of(_parabola(wrong=None)) == frozenset()
+    assert decided_by(_parabola()) == {6}
+    assert decided_by(_parabola(wrong=None)) == frozenset()
 
 
 def test_a_trial_that_ends_late_changes_no_decision() -> None:
