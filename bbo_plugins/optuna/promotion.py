@@ -324,7 +324,10 @@ class _Configuration:
         """Return the largest number of steps it has had or was meant to have."""
         goals = [goal_of(trial) or 0 for trial in self.trials]
         trained = self.trained
-        return max(*goals, 0 if trained is None else end_of(trained, horizon), 0)
+        if trained is not None:
+            planned = steps_of(trained)
+            goals.append(end_of(trained, horizon) if planned is None else planned.stop)
+        return max(goals)
 
 
 def _configurations(trials: Sequence[FrozenTrial]) -> list[_Configuration]:

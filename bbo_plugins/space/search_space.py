@@ -227,7 +227,7 @@ class SearchSpace:
         return np.sqrt(squares)
 
     def has_at_most(self, n: int) -> bool:
-        """Return whether the space is finite with no more than n points, by :attr:`size`."""
+        """Return whether the space is finite and :attr:`size`, an upper bound, is at most n."""
         return self.size is not None and self.size <= n
 
     def keys_inside(self, X: FloatArray) -> set[bytes]:

@@ -21,6 +21,7 @@ from bbo_plugins.optuna.study.continuations import (
     CONTINUED_FROM,
     GOAL,
     STEPS,
+    STEPS_MADE,
     first_trials,
     index_of,
     steps_of,
@@ -298,6 +299,22 @@ def test_a_trial_without_recorded_steps_is_not_continued() -> None:
     kept = _add(study, 0.4, 0.4, steps=1)
     inner_steps(study.ask(X), GROWING)
     assert callback.promote(study) == [kept]
+
+
+def test_a_training_that_ended_early_was_meant_to_go_on() -> None:
+    """It is not continued to the goal that it had, and a continuation begins where it ended."""
+    study = optuna.create_study()
+    callback = PromotionCallback(InnerHorizon.growing(constant=1.0, promote=9))
+    ended = _add(study, 0.1, 0.1, steps=4, user_attrs={STEPS_MADE: 2})
+    kept = _add(study, 0.2, 0.2, steps=1)
+    assert callback.promote(study) == [kept]
+    pruned = _add(study, 0.3, None, steps=9, state=TrialState.PRUNED, intermediate_values={2: 0.5})
+    for source in (ended, pruned):
+        study.enqueue_trial({"x": 0.1}, user_attrs={CONTINUED_FROM: source, GOAL: 16})
+    while (trial := study.ask(X)).user_attrs.get(GOAL) != 16:
+        study.tell(trial, 1.0)
+    assert inner_steps(trial, GROWING) == range(2, 16)
+    assert inner_steps(study.ask(X), GROWING) == range(3, 16)
 
 
 def test_a_stored_trial_has_the_steps_it_had() -> None:

@@ -11,6 +11,7 @@ from bbo_plugins.methods.bilbo import algorithm as bilbo
 from bbo_plugins.optuna import bilbo_sampler
 from bbo_plugins.optuna.sampling.base import ModelSampler
 from bbo_plugins.optuna.study.storage import Proposal, store_proposal
+from bbo_plugins.optuna.study.trials import BESIDE_KEY
 from tests.reliability.front_door import (
     BILEVEL,
     SAMPLERS,
@@ -122,4 +123,5 @@ def test_workers_in_step_do_not_repeat_each_other(
     assert stored.expected_gain is None
     assert stored.criterion is None
     assert not stored.fits
+    assert not study.trials[trial.number].system_attrs.get(BESIDE_KEY)  # no model suggested it
     assert_modeled(study, ask(study))

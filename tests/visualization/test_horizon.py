@@ -192,6 +192,7 @@ def test_a_training_that_ended_early_has_the_steps_it_made() -> None:
     )
     above, _ = plot_horizon(study).panels
     np.testing.assert_array_equal(xy(part(above, SINGLE))[0], [1, 6])
+    np.testing.assert_array_equal(xy(part(above, HORIZON)), [[0, 10], [1, 10]])
 
 
 def test_reports_of_ray_are_read_by_their_names() -> None:

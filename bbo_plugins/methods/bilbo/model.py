@@ -216,7 +216,7 @@ class FunctionModel:
         scale: How much the function varies over the whole space, in model units: standard
             deviation of an objective, root mean square of a constraint.
         observations_only: Posterior without the pending queries; None if there are none.
-        failed: Joint points of failed queries, shape (k, d), or None for none.
+        failed: Joint points of failed queries, shape (k, d), or None.
         left_out: Feature columns of the observed joint points that are no training data; None if
             there are none.
     """
@@ -270,7 +270,7 @@ class FunctionModel:
             n_observed=len(data.y),
             scale=_scale(process, everywhere, centered=not is_constraint),
             observations_only=process if len(data.pending) else None,
-            failed=data.all_failed,
+            failed=data.failed,
             left_out=None if left_out is None else KDTree(features.columns(left_out)),
         )
 

@@ -127,7 +127,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
 
     @abstractmethod
     def _suggest_by_design(self, snapshot: SnapshotT, rng: np.random.Generator) -> SuggestionT:
-        """Suggest a point of the start-up's design: what models suggest, others have taken."""
+        """Suggest a point of the start-up's design, as others have taken what models suggest."""
 
     @abstractmethod
     def _params_of(self, snapshot: SnapshotT, suggestion: SuggestionT) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         self, study: Study, trial: FrozenTrial, snapshot: SnapshotT, once: Once
     ) -> dict[str, Any]:
         """Suggest what no other trial does, as far as that can be known, and store it."""
-        n_chunks = 0
+        n_chunks, stored = 0, set(trial.system_attrs)  # which a retried trial inherits
         for attempt in range(_MAX_ATTEMPTS + _MAX_BY_DESIGN):
             rng = model_generator(self._draw_seed, trial.number, attempt)
             if attempt < _MAX_ATTEMPTS:
@@ -247,8 +247,9 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
             proposal = self._proposal_of(snapshot, suggestion, params)
             n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
             for key, value in self._attributes_of(snapshot, suggestion).items():
-                if value or key in trial.system_attrs:  # which a retried trial inherits
+                if value or key in stored:
                     set_trial_attribute(study, trial, key, value)
+                    stored.add(key)
             # Another process may have been thinking at the same time and come to the same point.
             # It stores before it looks, as we do, so at least one of the two sees the other.
             seen = self._look_again(study, trial, snapshot, suggestion)
@@ -501,10 +502,12 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             return ""
         n = len(snapshot.observations.y)
         observations = f"{n} observation" + "s" * (n > 1)
-        number = snapshot.index
-        if snapshot.history.first_suggested(number) < number:  # a study that goes on
+        index = snapshot.index
+        if snapshot.history.first_suggested(index) < index:  # a study that goes on
             return f"a model goes on from {observations}."
-        return f"start-up is over, {observations}; a model suggests from trial {number} on."
+        return (
+            f"start-up is over, {observations}; a model suggests from trial {snapshot.number} on."
+        )
 
     def after_trial(
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None

@@ -113,10 +113,8 @@ class Preprocessor:
         space = placed.space
 
         def decide() -> Mapping[str, float]:
-            constraints, table = constraint_table(known)
-            observations = Observations.of_complete(
-                X, np.zeros(len(known)), table if constraints else None
-            )
+            table = constraint_table(known)[1] if trials.have_constraints else None
+            observations = Observations.of_complete(X, np.zeros(len(known)), table)
             everything = [observations] * trials.n_objectives
             values = np.array([row.values for row in known], dtype=np.float64)
             objectives = with_values(

@@ -102,7 +102,7 @@ class Snapshot(StudySnapshot):
         objectives: Finished and pending trials in the unit cube, maximized, once per objective:
             they differ in values and known noise.
         constraints: Names of the constraints whose fits are stored behind the objective's.
-        preprocessing: What was done to the trials before.
+        preprocessing: The input warping, the cutoff and the outliers of ``objectives``.
         fits: JSON forms of the fits to continue, by what they were fitted by: objectives
             first, then the constraints.
         history: What suggested the other configurations, and their values.

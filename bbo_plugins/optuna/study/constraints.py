@@ -1,7 +1,7 @@
 """Constraints of a study's trials: their table, which trials are feasible, and what is stored.
 
 Trials may report different constraints, by ``constraints_func`` or one by one with
-``Trial.set_constraint``. Nothing here is needed for a study without any.
+``Trial.set_constraint``. A suggestion for a study without any does not come here.
 """
 
 from __future__ import annotations

@@ -109,15 +109,15 @@ def first_trials(trials: Iterable[FrozenTrial]) -> dict[int, int]:
     return first
 
 
-def index_of(number: int, continuations: Sequence[int]) -> int:
+def index_of(number: int, others: Sequence[int]) -> int:
     """Return how many configurations are older than the one that trial ``number`` begins.
 
     Args:
         number: The trial's number.
-        continuations: Numbers of the study's continuations in ascending order; without any, the
-            index is the trial's number.
+        others: Numbers of the trials that begin no configuration, in ascending order; without any,
+            the index is the trial's number.
     """
-    return number - bisect_left(continuations, number)
+    return number - bisect_left(others, number)
 
 
 def noise_func_with(

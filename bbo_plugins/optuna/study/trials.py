@@ -296,7 +296,10 @@ class StudyTrials:
         return [row for row in self.rows if row.number not in self.first]
 
     def index(self, number: int) -> int:
-        """Return how many configurations are older than the one that trial ``number`` begins."""
+        """Return how many configurations are older than the one that trial ``number`` begins.
+
+        Unlike in :func:`beginning_none`, trials that never ran are among them: models count them.
+        """
         return index_of(number, self._continuations) if self.first else number
 
     @cached_property

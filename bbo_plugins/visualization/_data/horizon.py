@@ -23,7 +23,7 @@ from bbo_plugins.optuna.study.continuations import (
     steps_of,
     steps_taken,
 )
-from bbo_plugins.optuna.study.trials import TrialRow, beginning_none, check_one_function
+from bbo_plugins.optuna.study.trials import TrialRow, beginning_none, check_one_function, never_ran
 from bbo_plugins.visualization._data.panels import (
     Axis,
     Item,
@@ -168,10 +168,10 @@ def _of_study(study: Study, horizon: InnerHorizon | None) -> tuple[Courses, dict
     points: dict[int, dict[int, float]] = {}
     recorded: dict[int, int] = {}
     for trial in trials:
+        if trial.state is not TrialState.COMPLETE or never_ran(trial):
+            continue
         first = first_of.get(trial.number, trial.number)
         index, recorded_steps = index_of(first, others), steps_of(trial)
-        if trial.state is not TrialState.COMPLETE:
-            continue
         if horizon is not None:
             n_steps = end_of(trial, horizon)
         elif recorded_steps is not None:
@@ -179,7 +179,7 @@ def _of_study(study: Study, horizon: InnerHorizon | None) -> tuple[Courses, dict
         else:
             continue
         if first == trial.number:
-            recorded[index] = n_steps
+            recorded[index] = n_steps if recorded_steps is None else recorded_steps.stop
         value = TrialRow.read(trial).value
         if math.isfinite(value):
             points.setdefault(index, {})[n_steps] = value
