@@ -73,7 +73,7 @@ def plot_horizon(
 
     Returns:
         Plotly's figure; of matplotlib, an array (2,) with the axes of the steps and of the values.
-        Empty, with a warning in the log, if nothing is known.
+        If nothing is known, an empty figure or an array (1,), with a warning in the log.
 
     Raises:
         TypeError: An argument has the wrong type.

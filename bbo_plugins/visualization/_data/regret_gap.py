@@ -70,7 +70,8 @@ def plot_regret_gap(study: Study, terminator: RegretGapTerminator | None = None)
 
     Returns:
         Plotly's figure; of matplotlib, an array (2,) with the axes of the criterion and of the
-        objective. Empty, with a warning in the log, if no records are stored.
+        objective. If no records are stored, an empty figure or an array (1,), with a warning in the
+        log.
 
     Raises:
         TypeError: An argument has the wrong type.
