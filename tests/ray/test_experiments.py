@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import optuna
@@ -15,6 +16,7 @@ from bbo_plugins.optuna import RegretGapTerminator, continued_from
 from bbo_plugins.optuna.study.continuations import steps_taken
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
+
 
 from ray import tune
 from ray.tune.schedulers import (
@@ -217,6 +219,18 @@ def test_hyperband_by_itself(tmp_path: Path) -> None:
     drawn = [y for line in lines for y in line.y if not math.isnan(y)]
     assert len(drawn) == len(results)  # without files of reports the last ones
     assert min(drawn) == best
+
+
+def test_the_plot_of_the_horizon_reads_data_frames() -> None:
+    """As Tune makes them of the files of reports; a trial that never reported has an empty one."""
+    pd = pytest.importorskip("pandas")
+    reports = pd.DataFrame({"loss": [3.0, 2.0], "sgd_steps": [1, 4]})
+    frames = [pd.DataFrame(), reports, None]
+    results = [SimpleNamespace(metrics_dataframe=one, metrics={}) for one in frames]
+    above, _ = plot_horizon(results, metric="loss").panels
+    (line,) = above.items
+    assert isinstance(line, Line)
+    assert [*zip(line.x, line.y, strict=True)][:2] == [(1, 1), (1, 4)]
 
 
 @pytest.mark.slow

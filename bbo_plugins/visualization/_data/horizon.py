@@ -213,13 +213,13 @@ def _frames_of(results: Any) -> dict[int, Any]:
         raise TypeError(errors.rule_message("results", rule, results)) from None
     if not all(hasattr(one, "metrics_dataframe") for one in found):
         raise TypeError(errors.rule_message("results", rule, results))
-    tables = {}
+    tables: dict[int, Any] = {}
     for index, one in enumerate(found):
-        table = one.metrics_dataframe
-        if table is None or not len(table):  # without files of reports Ray knows the last one
-            table = {name: [value] for name, value in (one.metrics or {}).items()}
-        if table:
+        table, last = one.metrics_dataframe, one.metrics
+        if table is not None and len(table) > 0:
             tables[index] = table
+        elif last:  # without files of reports Ray knows the last one
+            tables[index] = {name: [value] for name, value in last.items()}
     return tables
 
 
