@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +106,20 @@ def test_continuations_do_not_count_towards_the_start_up() -> None:
 
 
 # --- beta="bilevel" -------------------------------------------------------------------------------
+
+
+def test_the_log_names_the_trial_and_not_the_configuration(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With a continuation before it, the model's first trial is not of that number."""
+    caplog.set_level(logging.INFO)
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=3, seed=0))
+    for number, params in enumerate(_configurations(3)):
+        _add(study, params, float(number))
+    _continue(study, 0, 0.5)
+    trial = study.ask(BOX)
+    assert trial.number == 4
+    assert [one for one in caplog.records if "suggests from trial 4 on" in one.getMessage()]
 
 
 def _bilevel(horizon: InnerHorizon = HORIZON, **options: Any) -> UHEBOSampler:
