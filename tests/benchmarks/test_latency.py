@@ -1,10 +1,13 @@
 """The latency benchmark's machinery, with peers that need nothing installed."""
 
 import math
+from typing import Any, ClassVar
+
+from optuna.samplers import RandomSampler
 
 from bbo_plugins.optuna.study.trials import TrialRow
 from benchmarks.common.report import Report
-from benchmarks.common.samplers import SAMPLERS
+from benchmarks.common.samplers import SAMPLERS, Entrant
 from benchmarks.common.timing import Timing
 from benchmarks.latency import run as latency
 from benchmarks.problems.functions import PROBLEMS
@@ -24,6 +27,25 @@ def test_entrants_are_asked_in_turn_and_learn_nothing() -> None:
     assert row.state.is_finished()
     assert math.isnan(row.value)
     assert not row.failed
+
+
+class NotesNumbers(RandomSampler):
+    """Remembers which trials it suggested a parameter for."""
+
+    numbers: ClassVar[set[int]] = set()
+
+    def sample_independent(self, study: Any, trial: Any, name: str, distribution: Any) -> Any:
+        """Draw at random, and remember the trial."""
+        self.numbers.add(trial.number)
+        return super().sample_independent(study, trial, name, distribution)
+
+
+def test_six_steps_time_each_number_modulo_six() -> None:
+    """By its number modulo six a trial is one model's turn; none may be timed more often."""
+    entrant = Entrant(name="notes", target=f"{__name__}:NotesNumbers")
+    latency.measure(latency.Setting("hartmann6", 24), [entrant], seed=0, n_steps=6)
+    asked = sorted(NotesNumbers.numbers)[-6:]
+    assert {number % 6 for number in asked} == set(range(6))
 
 
 def test_ratio_is_of_medians_and_targets_are_judged(report: Report) -> None:
