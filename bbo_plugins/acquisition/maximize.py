@@ -170,7 +170,7 @@ def length_after(y: FloatArray, n_startup: int, n_beside: IntArray | None = None
         best = max(best, value)
         if math.isfinite(value):
             insort(in_order, value)
-        if successes == _N_SUCCESSES:  # Section 3 of Eriksson et al. (2019)
+        if successes == _N_SUCCESSES:  # Section 2 of Eriksson et al. (2019)
             length, successes = min(2.0 * length, _LONGEST), 0
         elif failures > _N_FAILURES - _ROUNDING:
             length, failures = 0.5 * length, 0.0

@@ -83,7 +83,7 @@ class UHEBOSampler(ModelSampler):
             square, β_t, a constant; None for 1.96 as well. "bilevel" for Theorem 4
             of Fu et al. (2024), which needs a ``horizon``: √(1 + 10 s²), where s² is the sum of
             the squared errors of the inner training over the trials so far and the next one, in
-            units of the values' variance. The error of a value after N steps is φ² / N if the
+            units of the values' variance. That of a value after N steps is φ² / N if the
             horizon has a ``phi``, else the noise variance that the model estimated for the trial
             before, the same for all (β is 1.96 where there is none).
         horizon: The :class:`~bbo_plugins.InnerHorizon` by which the objective trains. If it has a

@@ -2,8 +2,9 @@
 
 As in appendix C: Matérn-5/2 with a length-scale per dimension, Gamma(1e-3, 10) priors of all
 hyperparameters, GP-UCB, M_t = 2 |D|, z-scored values, none of this package's output transform. The
-paper prints β_t = 1.96 and uses σ both with β (Eq. 3.2) and with β^(1/2) (appendix B.3.2), so that
-UHE-BO and MAP are run with both multipliers: 1.96, and 1.4 = √1.96 (``-root``).
+paper prints β_t = 1.96, of which the root multiplies σ (appendix B.3.2); in other papers, such as
+Fu et al. (Eq. 3.2), β_t itself does. UHE-BO and MAP are run with both: 1.96, and 1.4 = √1.96
+(``-root``).
 
 | entrant      | every suggestion                                                               |
 |--------------|--------------------------------------------------------------------------------|

@@ -189,10 +189,13 @@ def posterior(model: FunctionModel, P: FloatArray) -> tuple[FloatArray, FloatArr
     return mean, np.sqrt(np.maximum(variance, 0.0))
 
 
-def data_of(X: FloatArray, y: ArrayLike, pending: FloatArray | None = None) -> FunctionData:
-    """Return observations of one function, none pending unless told otherwise."""
+def data_of(
+    X: FloatArray, y: ArrayLike, pending: FloatArray | None = None, failed: FloatArray | None = None
+) -> FunctionData:
+    """Return observations of one function, none pending or failed unless told otherwise."""
     return FunctionData(
         X=X,
         y=np.asarray(y, dtype=np.float64),
         pending=np.empty((0, X.shape[1])) if pending is None else pending,
+        failed=failed,
     )

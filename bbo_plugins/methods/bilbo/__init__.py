@@ -46,6 +46,9 @@ Deviations:
 - β is raised for one step where no r̄ is worth a query: a wrong model would stagnate.
 - P is P̄ by default, as in half of the paper's experiments; P⁺ is for responses that are not unique.
 - Beyond 10⁵ points a search replaces the enumeration of a grid: spaces are continuous or mixed.
+- P^ε has points of S_lo only, as P⁺ has: a response that breaks a constraint is none.
+- Where S ∩ P is empty and S is not, Eq. (4.6) has no solution: the pair of P that breaks a
+  constraint least is taken.
 - While the means satisfy all constraints nowhere, the query looks for a feasible point only.
 - After a declaration of infeasibility queries go on: they find the declaration wrong if it is.
 - A constraint that its mean violates is queried before functions of r̄ up to ten times as large:
@@ -58,7 +61,8 @@ Deviations:
 - Values far out are compressed where that is likelier: one diverged value would blind the model.
 - Beyond 500 observations of a function its model has a training subset: a variance costs n² time.
 - Pending and failed queries count as observed at their means while a query is chosen: they would be
-  made again. The paper has no parallel queries.
+  made again. The paper has no parallel queries. Once queries have failed, u_f and the slack are
+  compared with the logarithm of the probability of not failing added.
 - ε is in the lower objective's own units: the paper's functions are standardized beforehand.
 - In a coupled study the function query decides about the reassignment only: all are observed.
 """

@@ -104,7 +104,8 @@ class Query(Suggestion):
         near_failure: Whether a query of some function failed nearer to the point, or to its best
             response, than one succeeded.
         regret_bounds: r̄_h of each function at the point before any reassignment, in units of its
-            model's scale and without pending queries; empty without a model.
+            model's scale and without pending queries, at the raised β if it was raised; empty
+            without a model.
     """
 
     function: str
@@ -190,8 +191,8 @@ def query(
     if not feasibility_is_open(model):
         pair = best_pair(trusted, problem, rng=rng, anchors=anchors)  # Algorithm 1, line 7
     if pair is None or pair.tier > 0:
-        point, slack = most_feasible(trusted, problem, rng=rng, anchors=anchors)
-        empty = slack < 0.0  # Algorithm 1, line 4
+        point, largest = most_feasible(trusted, problem, rng=rng, anchors=anchors)
+        empty = largest < 0.0  # Algorithm 1, line 4
         if pair is None or empty:
             name = bottleneck(trusted, problem, point, rng)
             bounds = _known_bounds(trusted, problem, point, point, rng)

@@ -234,7 +234,7 @@ def best_pairs(
 def most_feasible(
     trusted: TrustedSets, problem: BilevelProblem, *, rng: np.random.Generator, anchors: FloatArray
 ) -> tuple[FloatArray, float]:
-    """Return the joint point with the largest smallest u_c; exact if enumerated.
+    """Return where the smallest u_c is largest, away from failed queries; exact if enumerated.
 
     Args:
         trusted: The trusted sets.
@@ -243,25 +243,28 @@ def most_feasible(
         anchors: Promising joint points, shape (a, d).
 
     Returns:
-        The point, shape (d,), and its smallest u_c; S is empty if that is negative.
+        The point, shape (d,), and the largest smallest u_c of all points, which may be that of
+        another point if queries have failed; S is empty if it is negative.
     """
     space = problem.space
     if space.has_at_most(MAX_ENUMERATED):
         points = space.enumerate()
         slack = trusted.feasibility(points)
         best = int(np.argmax(slack + trusted.log_validity(points)))
-        return points[best], float(slack[best])
+        return points[best], float(slack.max())
     sobol = shifted_sobol(_N_FEASIBLE, len(space), rng)
     points = space.snap(np.concatenate([sobol, anchors]))
     slack = trusted.feasibility(points)
+    largest = slack.max()
     for radius in SOLUTION.radii:
         order = np.argsort(-slack - trusted.log_validity(points), kind="stable")[:_N_PARENTS]
         points, slack = points[order], slack[order]
         near = perturbed(space, np.repeat(points, _N_CHILDREN**2, axis=0), radius, rng)
         points = np.concatenate([points, near])
         slack = np.concatenate([slack, trusted.feasibility(near)])
+        largest = max(largest, slack.max())
     best = int(np.argmax(slack + trusted.log_validity(points)))
-    return points[best], float(slack[best])
+    return points[best], float(largest)
 
 
 def anchors_of(score: PairScore, observed: FloatArray) -> FloatArray:

@@ -33,22 +33,26 @@ Start with :func:`~bbo_plugins.methods.go_ucb.algorithm.suggest`.
 | Eq. (5) | NetworkBall.from_data | regression.py |
 | Eq. (6) | NetworkBall.variance | regression.py |
 | Eq. (7) | _suggest_by_model | algorithm.py |
-| Section 3 of Eriksson et al. (2019) | length_after | ../../acquisition/maximize.py |
+| Section 2 of Eriksson et al. (2019) | length_after | ../../acquisition/maximize.py |
 | Eq. (5.9) of Rasmussen & Williams (2006) | ScaleEvidence.__call__ | evidence.py |
 
 Phase I is the start-up of the sampler.
 
 Deviations:
 
+- Phase I: a space-filling design, as uniform draws leave gaps. Its √(n + T) trials, rounded up, are
+  part of those that are planned; the paper's √T come before the T.
 - Network: a quadratic stands beside the hidden units, with a prior on all weights. Few observations
   leave many weights open, and a quadratic is learned at once.
 - Eq. (2): Levenberg-Marquardt, warm from trial to trial. At the paper's rate the weights stay put.
 - Eqs. (3), (4): all gradients are taken at w̄, not at ŵ_i. The old ones belong to worse fits.
+- Eqs. (3) to (5): the sums are over all observations, Phase I's too. In the paper those enter by
+  ŵ_0 only, which here is the prior mean.
 - Eq. (4): regularized towards the prior mean 0, λ by marginal likelihood. The objective's scale is
   unknown.
 - Eq. (7): β is a constant. The paper's ball holds about every function: no point stands out.
-- Line 5: w in closed form, quasi-Newton ascent over x in a trust region. The paper's steps hardly
-  move x.
+- Line 5: w in closed form, of the network linearized at w̄; quasi-Newton ascent over x in a trust
+  region. The paper's steps hardly move x.
 - Values: a power transform, less exact far from the best. One bad value would decide the fit.
 - Parameters: one end of a range may be stretched (:mod:`bbo_plugins.methods.input_warping`). Few
   hidden units cannot follow what gathers there.

@@ -3,9 +3,9 @@ r"""A two-layer sigmoid network beside a quadratic: outputs and their gradients,
     f_w(u) = s_0 c + s_l aᵀu/√D + s_q uᵀBu/D + s_e (e - e_0) √D (|u|²/D - 1/3)
              + s_v/√h Σ_k v_k sigmoid(z_k),                 z_k = s_h (W_kᵀu/√D + b_k)
 
-All parameters w have a standard normal prior; the scales s are their standard deviations. Only e
-has a prior mean other than zero: before anything is known the function is a hill, because an
-optimum is more likely inside a box of many dimensions than in its corners.
+All parameters w have a standard normal prior; the scales s are their standard deviations. Only the
+factor e - e_0 has a mean other than zero: before anything is known the function is a hill, because
+an optimum is more likely inside a box of many dimensions than in its corners.
 
 | symbol  | shape    | meaning                                                                    |
 |---------|----------|----------------------------------------------------------------------------|

@@ -17,6 +17,7 @@ w is the center of the ball:
     ŵ_t = Σ_t⁻¹ Σ_i g_i z̄_i,     z̄_i = g_iᵀw̄ + z_i - f_i                              Eq. (5)
     Ball_t = {w : ‖w - ŵ_t‖²_Σ_t <= β_t}                                               Eq. (6)
 
+The last term of Eq. (5), λΣ_t⁻¹ŵ_0, is zero: ŵ_0 is the prior mean.
 Woodbury's identity gives the same from K, cheaper with fewer observations than parameters:
 
     ŵ_t = Jᵀ(K + λI)⁻¹ z̄,     λ ‖g‖²_Σ_t⁻¹ = |g|² - (J g)ᵀ(K + λI)⁻¹(J g) = σ²(g).

@@ -21,7 +21,7 @@ continues the best trials whenever N has grown.
 | Theorem 1 | InnerHorizon.step_size_for | horizon.py |
 | Theorem 3 | InnerHorizon.n_inner | horizon.py |
 | Theorem 4 | bilevel_beta | laws.py |
-| Theorem 18 | InnerHorizon.n_inner | horizon.py |
+| Section F.1 | InnerHorizon.n_inner | horizon.py |
 | Eq. (C.8) | bilevel_beta | laws.py |
 
 Deviations:
@@ -31,7 +31,12 @@ Deviations:
 - The growing horizon is this project's: neither T nor N has to be known.
 - η is constant during training in all modes; Theorem 18 has steps that shrink.
 - φ is constant: the logarithms of φ(N) are left out.
+- Errors are φ / √N for every loss: Theorem 18's bound for non-convex ones falls like N^(-1/4), but
+  with factors of μ, which nobody knows.
+- N grows alone: Theorem 1 has training and validation data that grow with it; a user's are fixed.
 - β_t has the sum of the squared errors, (C.8), in place of t φ²(N) / N: N may differ among trials.
+- B = 1 and σ² = 0.1, in units of the values' variance: with the model's noise variance for σ², and
+  for the errors where φ is not known, β_t would be √(1 + t) whatever the data say.
 """
 
 from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon

@@ -31,9 +31,10 @@ _SMALL_BUDGET = 5_000  # steps below which a horizon that grows fast leaves too 
 class InnerHorizon:
     """The number of SGD steps of each outer trial, the same for all of them.
 
-    N = ceil(c T) for convex training losses, ceil(c T²) for non-convex ones, ceil(c √T) as the
-    least that the theory allows for "ucb". See :meth:`from_budget` if the total number of steps is
-    known rather than T, and :meth:`growing` if neither T nor N is to be chosen beforehand.
+    N = ceil(c T) for convex training losses, ceil(c T²) for non-convex ones. ceil(c √T) is fewer
+    steps for "ucb", whose bound still vanishes in the mean (section 4.2.2). See
+    :meth:`from_budget` if the total number of steps is known rather than T, and :meth:`growing` if
+    neither T nor N is to be chosen beforehand.
 
     Args:
         n_outer: T, the number of outer trials.
@@ -202,7 +203,7 @@ class InnerHorizon:
         Raises:
             AttributeError: The horizon grows, so that there is no single N.
         """
-        # Theorem 3: N ≍ T for "convex". Theorem 18: N ≍ T² for "nonconvex".
+        # Theorem 3: N ≍ T for "convex". Section F.1: N ≍ T² for "nonconvex".
         return self._clipped(self.n_outer or 1, EXPONENTS[self.loss])
 
     @property

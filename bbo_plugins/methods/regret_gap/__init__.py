@@ -22,7 +22,7 @@ Lines of Algorithm 1 are counted from the one after its input.
 | equation or step | function | file |
 |---|---|---|
 | Algorithm 1 | evaluate | algorithm.py |
-| Algorithm 1, line 7 | StoppingModel.fit | model.py |
+| Algorithm 1, lines 6-7 | StoppingModel.fit | model.py |
 | Algorithm 1, line 8 | gap_terms | bound.py |
 | Algorithm 1, line 9 | StoppingRule.decides | rule.py |
 | Theorem 1 | difference_variance | bound.py |

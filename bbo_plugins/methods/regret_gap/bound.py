@@ -59,7 +59,7 @@ class Update:
 
 @dataclass(frozen=True, kw_only=True)
 class GapTerms:
-    """The bound ΔR̃_t and its terms.
+    """The bound ΔR̃_t and its terms, in the order of Algorithm 1.
 
     Attributes:
         mean_change: |Δμ*|, the first term.
@@ -126,7 +126,7 @@ def gap_terms(update: Update, kappa: float, delta: float) -> GapTerms:
     return GapTerms(
         mean_change=mean_change,
         incumbent_change=incumbent_change,
-        information=kappa * math.sqrt(0.5 * kl),  # Eq. (3), third term
+        information=kappa * math.sqrt(0.5 * kl),  # Eq. (2), third term
         kappa=kappa,
         kl=kl,
         v=v,

@@ -124,7 +124,7 @@ class StoppingModel:
         fit = fit_map(X, z, features, fit_noise=not deterministic, warm_start=warm_start)
         hyperparameters = _with_noise_in(limits, fit.hyperparameters)
         same = hyperparameters.noise_variance == fit.hyperparameters.noise_variance
-        # Algorithm 1, line 7: the factor from which μ_t and σ_t² are computed
+        # Algorithm 1, lines 6-7: the factor from which μ_t and σ_t² are computed
         process = GaussianProcess.from_data(
             X, z, hyperparameters, features, cholesky=fit.cholesky if same else None
         )

@@ -246,7 +246,7 @@ class Bandit:
 
 def exploration_rate(n_rounds: int) -> float:
     """Return γ in (0, 1] for a number of rounds, half the paper's T; Auer et al., Corollary 3.2."""
-    # Algorithm 1, line 5: n_rounds = T/2
+    # Algorithm 1, line 5: K log K / ((e-1) n) with K = 2, n = T/2 is 4 log 2 / ((e-1) T)
     return min(1.0, math.sqrt(_N_ARMS * math.log(_N_ARMS) / ((math.e - 1.0) * n_rounds)))
 
 
@@ -300,9 +300,9 @@ def pair_rewards(
         first: Number of the first trial after start-up.
         rule: What is rewarded. "improvement": 1 if the pair's better value is above all values of
             trials with smaller numbers than the pair's, infinitely good ones aside, else 0.
-            "scaled": the pair's better value,
-            scaled so that the finite start-up values span [0, 1], and clipped; no reward as long as
-            there is none of them, and if all are equal, 1 above them and 0 otherwise.
+            "scaled": the pair's better value, scaled so that the finite start-up values span
+            [0, 1], and clipped; no reward as long as there is none of them, and if all are equal,
+            1 above them and 0 otherwise.
     """
     n_pairs, _ = pair_of(number, first)
     values = np.where(history.finished & ~np.isnan(history.values), history.values, -np.inf)

@@ -21,7 +21,7 @@ Values are signed here: objectives are maximized, a constraint holds where it is
 
 A trial also stores the reason of its query, as the system attribute ``bbo_plugins:bilevel``: a
 version ``"v"``, the ``"reason"`` (such as ``"optimism"``), whether the problem looked
-``"infeasible"`` and a failure was near (``"near_failure"``), and the ``"bounds"`` compared.
+``"infeasible"`` and a failure was near (``"near_failure"``), and the ``"bounds"`` of the regrets.
 """
 
 from __future__ import annotations

@@ -110,6 +110,25 @@ def test_the_tier_shows_which_set_is_empty(
     assert (slack < 0.0) == is_empty
 
 
+@pytest.mark.parametrize("box", [True, False])
+def test_failed_queries_do_not_make_the_trusted_set_look_empty(box: bool) -> None:
+    """Queries fail where the constraint holds: the query keeps away, yet S is not empty."""
+    only = {"upper_constraints": ("C",)}
+    problem = box_problem(1, 1, **only) if box else grid_problem(40, 20, **only)
+    rng = np.random.default_rng(0)
+    X = problem.space.snap(rng.random((25, 2)) * [0.62, 1.0])
+    failed = problem.space.snap(np.array([0.7, 0.0]) + rng.random((12, 2)) * [0.3, 1.0])
+    data = {
+        "upper": data_of(X, -np.square(X[:, 0] - 0.3), failed=failed),
+        "lower": data_of(X, -np.square(X[:, 1] - X[:, 0]), failed=failed),
+        "C": data_of(X, X[:, 0] - 0.75, failed=failed),
+    }
+    trusted = TrustedSets(BilevelModel.fit(problem, data), 2.0)
+    point, largest = most_feasible(trusted, problem, rng=rng, anchors=np.empty((0, 2)))
+    assert largest >= trusted.feasibility(failed).max() > 0.0
+    assert largest > trusted.feasibility(point[None])[0]
+
+
 def test_a_response_of_another_kind_is_not_overlooked_near_a_parent() -> None:
     """Where the best kind of response changes with x, no x is given its neighbor's kind."""
     problem = BilevelProblem(
