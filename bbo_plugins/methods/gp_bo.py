@@ -172,8 +172,10 @@ def _suggest_by_model(
     if options.greedy and _can_be_greedy(space, training) and _is_noiseless(models):
         options = replace(options, acquisition="ucb", beta=_GREEDY_BETA)
     acquisition = _acquisition(models, options)
-    known = models.anchors(space, models.means[:, 0], _N_ANCHORS)
-    return maximized(space, [observations], models, acquisition, known, rng, options, region=region)
+    anchors = models.anchors(space, models.means[:, 0], _N_ANCHORS)
+    return best_suggestion(
+        space, [observations], models, acquisition, anchors, rng, options, region=region
+    )
 
 
 @dataclass(frozen=True)
@@ -322,7 +324,7 @@ class StepAcquisition(Acquisition, Protocol):
         """Return the improvement that is expected at ``x`` (d,)."""
 
 
-def maximized(
+def best_suggestion(
     space: SearchSpace,
     objectives: Sequence[Observations],
     models: Models,
@@ -345,9 +347,9 @@ def maximized(
         options: Noise and criterion.
         region: Where to search; None for the whole cube.
     """
-    known = objectives[0]
+    observations = objectives[0]
     unrepeated = options.deterministic or all(one.repeats_agree(space) for one in objectives)
-    exclusions = known.exclusions(
+    exclusions = observations.exclusions(
         space,
         unrepeated=unrepeated,
         accidents=not models.validities.predicts_failures,

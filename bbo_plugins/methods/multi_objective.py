@@ -191,7 +191,7 @@ def _suggest_by_models(
     n_begun = len(objectives[0].y) + len(objectives[0].pending)
     candidates = _candidates(space, models, anchors, rng) if n_begun % 2 else None
     acquisition = _acquisition(models, candidates)
-    return gp_bo.maximized(space, objectives, models, acquisition, anchors, rng, options)
+    return gp_bo.best_suggestion(space, objectives, models, acquisition, anchors, rng, options)
 
 
 def _candidates(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from bbo_plugins.errors import reason_of
 from bbo_plugins.gp.kernels import left_factor, right_factor, squared_distances
 from bbo_plugins.gp.targets import MAD_TO_STD
 from bbo_plugins.methods.learning_curves import predict_finals
+from bbo_plugins.space.search_space import keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -125,14 +127,13 @@ class Observations:
         """The points (f, d) that failed, those evaluated since among them."""
         return self.X[:0] if self.failed is None else self.failed
 
-    @property
+    @cached_property
     def still_failed(self) -> FloatArray:
         """The points (f, d) that failed and have not been evaluated since."""
         if not len(self.all_failed):
             return self.X[:0]
-        evaluated = {row.tobytes() for row in self.X}
-        still = [row for row in self.all_failed if row.tobytes() not in evaluated]
-        return np.array(still).reshape(len(still), self.X.shape[1])
+        evaluated = set(keys_of(self.X))
+        return self.all_failed[[key not in evaluated for key in keys_of(self.all_failed)]]
 
     @property
     def are_final(self) -> bool:
@@ -170,7 +171,7 @@ class Observations:
         if self.has_known_noise:
             return False
         final = self.complete & self.is_valued
-        keys = [row.tobytes() for row in self.X[final]]
+        keys = list(keys_of(self.X[final]))
         n_points, n_pairs = len(set(keys)), len(set(zip(keys, self.y[final], strict=True)))
         least = 1 if space.is_conditional else _ENOUGH_REPEATS
         return n_points == n_pairs <= len(keys) - least
@@ -348,7 +349,7 @@ def with_values(
     counts = ~(has_failed | is_void)
     result = []
     for objective, column in zip(objectives, values.T, strict=True):
-        y, noise, has_value = finite(column), objective.noise_variance, None
+        y, noise, has_value = with_infinities_clipped(column), objective.noise_variance, None
         if variances is not None:
             is_report = ~complete & np.isnan(variances)
             if (complete & counts).any() and is_report.any():
@@ -414,7 +415,7 @@ def _larger(variances: FloatArray, known: FloatArray | None) -> FloatArray | Non
     return None if np.isnan(larger).all() else larger
 
 
-def finite(values: FloatArray) -> FloatArray:
+def with_infinities_clipped(values: FloatArray) -> FloatArray:
     """Return values (n,) with each infinite one as the worst or best finite one, ±1 without any."""
     infinite = np.isinf(values)
     if not infinite.any():
@@ -528,7 +529,7 @@ class TrialHistory:
     """A study's configurations except the one to be suggested, start-up included, one per row.
 
     Attributes:
-        numbers: Which configuration of the study it is, increasing; some may be absent, (n,).
+        indices: Which configuration of the study it is, increasing; some may be absent, (n,).
         arms: The arm that the bandit pulled for the trial, or ``NO_ARM``, shape (n,).
         finished: False while a trial runs or waits, shape (n,).
         values: Objective values, maximized, possibly infinite; NaN for a trial that finished
@@ -538,27 +539,27 @@ class TrialHistory:
         criteria: Name of what that model was fitted by, empty without a model, shape (n,).
     """
 
-    numbers: NDArray[np.int64]
+    indices: NDArray[np.int64]
     arms: NDArray[np.int64]
     finished: NDArray[np.bool_]
     values: FloatArray
     expected_gains: FloatArray
     criteria: NDArray[np.object_]
 
-    def first_suggested(self, number: int, *, with_gain: bool = False) -> int:
-        """Return the first trial that a bandit or a model suggested, or ``number``.
+    def first_suggested(self, index: int, *, with_gain: bool = False) -> int:
+        """Return the first trial that a bandit or a model suggested, or ``index``.
 
         Args:
-            number: The trial to suggest.
+            index: The trial to suggest.
             with_gain: Only count models that expect a gain, as a Gaussian process does.
         """
         by_model = ~np.isnan(self.expected_gains) if with_gain else self.criteria != ""
-        numbers: list[int] = self.numbers[by_model | (self.arms != NO_ARM)].tolist()
-        return min([number, *numbers[:1]])
+        indices: list[int] = self.indices[by_model | (self.arms != NO_ARM)].tolist()
+        return min([index, *indices[:1]])
 
-    def before(self, number: int) -> TrialHistory:
-        """Return the trials with smaller numbers than ``number``."""
-        known = self.numbers < number
+    def before(self, index: int) -> TrialHistory:
+        """Return the trials with smaller indices than ``index``."""
+        known = self.indices < index
         return TrialHistory(**{name: array[known] for name, array in vars(self).items()})
 
     def count(self, arm: int) -> int:
@@ -568,16 +569,16 @@ class TrialHistory:
     def improvements(self, rows: NDArray[np.bool_]) -> tuple[int, int]:
         """Return how many of the trials at ``rows`` (n,) improved, and how many have finished.
 
-        A trial improves if it is better than all finished ones with smaller numbers. Infinite
+        A trial improves if it is better than all finished ones before it. Infinite
         values do not count: behind one that is infinitely good nothing would improve.
         """
         values = np.where(self.finished & np.isfinite(self.values), self.values, -np.inf)
         best_before = np.maximum.accumulate(np.concatenate([[-np.inf], values]))[:-1]
         return int((values > best_before)[rows].sum()), int((rows & self.finished).sum())
 
-    def arm_of(self, number: int) -> int:
-        """Return the arm that trial ``number`` pulled, ``NO_ARM`` if none or not known."""
-        arms: list[int] = self.arms[self.numbers == number].tolist()
+    def arm_of(self, index: int) -> int:
+        """Return the arm that trial ``index`` pulled, ``NO_ARM`` if none or not known."""
+        arms: list[int] = self.arms[self.indices == index].tolist()
         return arms[0] if arms else NO_ARM
 
 

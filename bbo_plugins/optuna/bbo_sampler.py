@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _LOG_EVERY = 10  # trials of the models
-# A trial's number, modulo six, says whose turn it is and how the Gaussian process goes about it:
+# A trial's index, which is its number unless some before it continue others, says modulo six whose
+# turn it is and how the Gaussian process goes about it:
 #
 #   0  the Gaussian process's, by the expected improvement; the network may take it
 #   1  the Gaussian process's, greedy
@@ -176,8 +177,8 @@ class BBOSampler(ModelSampler):
             )
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
-        number, several = snapshot.index, len(snapshot.objectives) > 1
-        if not several and _is_by_network(snapshot.space, snapshot.history, number):
+        index, several = snapshot.index, len(snapshot.objectives) > 1
+        if not several and _is_by_network(snapshot.space, snapshot.history, index):
             return self._suggest_by_network(snapshot, rng)
         stored = snapshot.fits.get(MARGINAL.name, ())
         fits = tuple(map(WarmStart.from_json, stored))
@@ -187,8 +188,8 @@ class BBOSampler(ModelSampler):
         else:
             options = replace(
                 options,
-                greedy=number % _CYCLE in _GREEDY,
-                local_after=None if _is_whole(space, number) else self._n_startup_trials,
+                greedy=index % _CYCLE in _GREEDY,
+                local_after=None if _is_whole(space, index) else self._n_startup_trials,
             )
             step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
         return noting_unreadable(step, fits)
@@ -199,8 +200,8 @@ class BBOSampler(ModelSampler):
 
     def _log_snapshot(self, snapshot: Snapshot, once: Once) -> None:
         super()._log_snapshot(snapshot, once)
-        number = snapshot.index
-        n_suggested = number - snapshot.history.first_suggested(number)
+        index = snapshot.index
+        n_suggested = index - snapshot.history.first_suggested(index)
         if n_suggested == 0 or n_suggested % _LOG_EVERY or len(snapshot.objectives) > 1:
             return
         network, process = _improvements(snapshot.history)
@@ -220,18 +221,18 @@ def _improvements(history: TrialHistory) -> tuple[tuple[int, int], tuple[int, in
     return history.improvements(by_network), history.improvements(by_process)
 
 
-def _is_whole(space: SearchSpace, number: int) -> bool:
+def _is_whole(space: SearchSpace, index: int) -> bool:
     """Return whether the Gaussian process searches the whole space where it has a region.
 
     With categories it does more often: the best values of another one may be elsewhere. A branch
     has parameters of its own, so a region reaches into others.
     """
     has_categories = not space.is_conditional and bool(space.n_categories.any())
-    return number % (_WHOLE_EVERY_OF_CATEGORIES if has_categories else _WHOLE_EVERY) == 0
+    return index % (_WHOLE_EVERY_OF_CATEGORIES if has_categories else _WHOLE_EVERY) == 0
 
 
-def _is_by_network(space: SearchSpace, history: TrialHistory, number: int) -> bool:
-    """Return whether the network suggests trial ``number``.
+def _is_by_network(space: SearchSpace, history: TrialHistory, index: int) -> bool:
+    """Return whether the network suggests trial ``index``.
 
     In its own turns it does, unless the Gaussian process is ahead of it; every ninth trial all the
     same, to come back. In the contested turn it does if it is ahead of the Gaussian process and
@@ -241,10 +242,10 @@ def _is_by_network(space: SearchSpace, history: TrialHistory, number: int) -> bo
     if int(space.n_categories.clip(min=1).sum()) > _MAX_INPUTS:
         return False
     network, process = _improvements(history)
-    if number % _CYCLE in _NETWORK:
-        is_kept = number % _KEPT_EVERY == _KEPT_EVERY - 1
+    if index % _CYCLE in _NETWORK:
+        is_kept = index % _KEPT_EVERY == _KEPT_EVERY - 1
         return is_kept or not _is_ahead(process, network)
-    is_contested = number % _CYCLE == _CONTESTED and number % _WHOLE_KEPT_EVERY != 0
+    is_contested = index % _CYCLE == _CONTESTED and index % _WHOLE_KEPT_EVERY != 0
     return is_contested and can_be_local(space) and _is_ahead(network, process)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +17,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.gp.blas import one_blas_thread
-from bbo_plugins.methods.bilbo import DEFAULT_BETA, Options, Query, suggest
+from bbo_plugins.methods.bilbo import DEFAULT_BETA, Options, Query, space_filling, suggest
 from bbo_plugins.optuna.bilevel.posterior import BilevelPosterior, BilevelSolution
 from bbo_plugins.optuna.bilevel.roles import Roles
 from bbo_plugins.optuna.bilevel.trials import (
@@ -220,24 +219,21 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         if self._n_startup_trials is not None:
             shared = 1 if snapshot.coupled else len(self.functions)
             n_initial = math.ceil(self._n_startup_trials / shared)
-        return self._query(snapshot, rng, n_initial)
-
-    def _suggest_by_design(self, snapshot: BilevelTrials, rng: np.random.Generator) -> Query:
-        return self._query(snapshot, rng, sys.maxsize)  # the start's queries differ among trials
-
-    def _query(self, trials: BilevelTrials, rng: np.random.Generator, n_initial: int) -> Query:
         query = suggest(
-            trials.problem,
-            trials.data,
+            snapshot.problem,
+            snapshot.data,
             rng=rng,
             options=self._options,
             n_initial=n_initial,
-            coupled=trials.coupled,
-            warm_starts=trials.warm_starts,
+            coupled=snapshot.coupled,
+            warm_starts=snapshot.warm_starts,
         )
         if query.infeasible:
-            query = replace(query, notes=(*query.notes, _INFEASIBLE.format(trials.number)))
-        return noting_unreadable(query, trials.warm_starts)
+            query = replace(query, notes=(*query.notes, _INFEASIBLE.format(snapshot.number)))
+        return noting_unreadable(query, snapshot.warm_starts)
+
+    def _suggest_by_design(self, snapshot: BilevelTrials, rng: np.random.Generator) -> Query:
+        return space_filling(snapshot.problem, snapshot.data, rng)
 
     def _params_of(self, snapshot: BilevelTrials, suggestion: Query) -> dict[str, Any]:
         asked = {} if snapshot.coupled else {self._roles.query_param: suggestion.function}

@@ -247,7 +247,7 @@ class UHEBOSampler(ModelSampler):
             snapshot.space,
             snapshot.observations,
             snapshot.history,
-            number=snapshot.index,
+            index=snapshot.index,
             rng=rng,
             options=replace(self.model_options, beta=self._beta_of(snapshot)),
             n_trials=self._n_trials,
@@ -255,9 +255,9 @@ class UHEBOSampler(ModelSampler):
             warm_starts=fits,
         )
         if step.arm == uhe_bo.RANDOM_ARM:
-            number = snapshot.index
-            n_random = 1 + snapshot.history.before(number).count(uhe_bo.RANDOM_ARM)
-            n_suggested = 1 + number - snapshot.history.first_suggested(number, with_gain=True)
+            index = snapshot.index
+            n_random = 1 + snapshot.history.before(index).count(uhe_bo.RANDOM_ARM)
+            n_suggested = 1 + index - snapshot.history.first_suggested(index, with_gain=True)
             _logger.info(
                 "%s: trial %d explores at random, as %s; so have "
                 "%d of %d trials since start-up (%.0f%%).",

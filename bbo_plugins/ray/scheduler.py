@@ -34,7 +34,12 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna.study.trials import Once
-from bbo_plugins.ray.tune.conversions import STOPPED_EARLY, check_objective, finite, maximized
+from bbo_plugins.ray.tune.conversions import (
+    STOPPED_EARLY,
+    check_objective,
+    finite_or_none,
+    maximized,
+)
 from bbo_plugins.ray.tune.horizons import (
     ControllerView,
     TrialHorizons,
@@ -267,7 +272,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Decide whether a trial goes on."""
-        done = finite(result.get(self._time_attr))
+        done = finite_or_none(result.get(self._time_attr))
         if done is None:
             if self._once.first_time("time_attr"):
                 _logger.warning(
@@ -287,7 +292,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         """Pass on the end of a trial."""
-        done = finite(result.get(self._time_attr)) or 0.0
+        done = finite_or_none(result.get(self._time_attr)) or 0.0
         if result.get(STOPPED_EARLY) and done < self._horizons.target(trial):
             tell_stopped_early(tune_controller, trial)
         self._tell_steps_made(tune_controller, trial, done)

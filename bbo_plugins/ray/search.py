@@ -25,7 +25,7 @@ from bbo_plugins import errors
 from bbo_plugins.optuna.bbo_sampler import BBOSampler
 from bbo_plugins.optuna.study.storage import FIXED_PARAMS, begin_enqueued_trial, suggest
 from bbo_plugins.optuna.terminator import RegretGapTerminator
-from bbo_plugins.ray.tune.conversions import check_objectives, check_points, finite, listed
+from bbo_plugins.ray.tune.conversions import check_objectives, check_points, finite_or_none, listed
 from bbo_plugins.ray.tune.recording import OWNER_KEY, owner_of
 from bbo_plugins.ray.tune.restoring import RestoringSearch
 from bbo_plugins.ray.tune.spaces import example_of_domain, flattened, read_space, replayed
@@ -303,7 +303,7 @@ class BBOSearch(RestoringSearch):
 
     def _has_result(self, params: dict[str, Any], reward: float | Sequence[float]) -> bool:
         values = listed(reward)
-        if None in map(finite, values):  # it was added as failed
+        if None in map(finite_or_none, values):  # it was added as failed
             state, stored = TrialState.FAIL, None
         else:
             state, stored = TrialState.COMPLETE, values
@@ -444,11 +444,11 @@ class BBOSearch(RestoringSearch):
         if not params:
             rule = "a config with parameters of the search space"
             raise ValueError(errors.rule_message("parameters", rule, dict(parameters)))
-        values = [*map(finite, listed(value))]
+        values = [*map(finite_or_none, listed(value))]
         is_finite = bool(values) and None not in values
         steps = {
             step: number
-            for step, number in enumerate(map(finite, intermediate_values or ()))
+            for step, number in enumerate(map(finite_or_none, intermediate_values or ()))
             if number is not None
         }
         state = TrialState.PRUNED if pruned else TrialState.COMPLETE

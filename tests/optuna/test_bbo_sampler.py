@@ -246,7 +246,7 @@ def test_the_turn_follows_from_improvements(
     """Each sign is a trial of the model: an improvement, none, or one that still runs."""
     signs = "-" + network + process
     history = TrialHistory(
-        numbers=np.arange(len(signs)),
+        indices=np.arange(len(signs)),
         arms=np.full(len(signs), NO_ARM),
         finished=np.array([sign != "r" for sign in signs]),
         values=np.array([float(i) if sign == "+" else -1.0 for i, sign in enumerate(signs)]),

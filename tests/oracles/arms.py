@@ -32,7 +32,7 @@ def past_of(rows: Mapping[int, Row]) -> TrialHistory:
 
     arms = np.array(column(0))
     return TrialHistory(
-        numbers=np.array(numbers, dtype=np.int64),
+        indices=np.array(numbers, dtype=np.int64),
         arms=np.where(np.isnan(arms), NO_ARM, arms).astype(np.int64),
         finished=np.array([rows[number][1] for number in numbers], dtype=np.bool_),
         values=np.array(column(2), dtype=np.float64),

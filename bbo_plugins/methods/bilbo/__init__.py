@@ -67,7 +67,7 @@ Deviations:
 - In a coupled study the function query decides about the reassignment only: all are observed.
 """
 
-from bbo_plugins.methods.bilbo.algorithm import DEFAULT_BETA, Options, Query, suggest
+from bbo_plugins.methods.bilbo.algorithm import DEFAULT_BETA, Options, Query, space_filling, suggest
 from bbo_plugins.methods.bilbo.model import (
     BilevelModel,
     BilevelProblem,
@@ -90,5 +90,6 @@ __all__ = [
     "SolutionCriterion",
     "TrustedSets",
     "solve",
+    "space_filling",
     "suggest",
 ]

@@ -140,20 +140,19 @@ def suggest(
     Returns:
         The query; a space-filling one with a note where no model can be fitted.
     """
-    counts = {name: len(one.y) + len(one.pending) for name, one in data.items()}
-    rarest = min(problem.functions, key=counts.__getitem__)
-    unseen = [name for name in problem.functions if not len(data[name].y)]
-    if counts[rarest] < n_initial or unseen:
-        name = rarest if counts[rarest] < n_initial else unseen[0]
-        return Query(_far_point(problem, _asked(data[name]), rng), function=name, reason="start")
-    n_queries = max(counts.values()) if coupled else sum(counts.values())
+    counts = _counts(data).values()
+    if min(counts) < n_initial:
+        return space_filling(problem, data, rng)
+    for name in problem.functions:
+        if not len(data[name].y):
+            return _start(problem, data, name, rng)
+    n_queries = max(counts) if coupled else sum(counts)
     try:
         model = BilevelModel.fit(problem, data, warm_starts)
         chosen = query(problem, model, options, rng, n_queries=n_queries)
     except errors.UNUSABLE as error:
         note = f"no model could be used ({errors.reason_of(error)}), so the query fills the space"
-        point = _far_point(problem, _asked(data[rarest]), rng)
-        return Query(point, notes=(note,), function=rarest, reason="fallback")
+        return replace(space_filling(problem, data, rng), notes=(note,), reason="fallback")
     chosen = replace(chosen, notes=model.notes)
     failed = failed_points(data)
     if len(failed) and (problem.space.distances(chosen.x[None], failed) < CLOSE).any():
@@ -162,6 +161,33 @@ def suggest(
         near = bool(model.margin_to_failure(point[None], point[None])[0] < 0.0)
         return replace(chosen, x=point, reason="exploration", near_failure=near, regret_bounds={})
     return chosen
+
+
+def space_filling(
+    problem: BilevelProblem, data: Mapping[str, FunctionData], rng: np.random.Generator
+) -> Query:
+    """Return a query of the function that was asked least, far from where it was asked.
+
+    Args:
+        problem: The spaces and the names of the functions.
+        data: The observations and pending queries of each function, by its name.
+        rng: Source of randomness of the candidate points.
+    """
+    counts = _counts(data)
+    rarest = min(problem.functions, key=counts.__getitem__)
+    return _start(problem, data, rarest, rng)
+
+
+def _start(
+    problem: BilevelProblem, data: Mapping[str, FunctionData], name: str, rng: np.random.Generator
+) -> Query:
+    """Return a query of the named function, far from where it was asked."""
+    return Query(_far_point(problem, _asked(data[name]), rng), function=name, reason="start")
+
+
+def _counts(data: Mapping[str, FunctionData]) -> dict[str, int]:
+    """Return how often each function was asked."""
+    return {name: len(one.y) + len(one.pending) for name, one in data.items()}
 
 
 def query(

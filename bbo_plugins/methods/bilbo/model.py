@@ -30,6 +30,7 @@ from bbo_plugins.gp.targets import LogLogTransform
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.observations import Observations
 from bbo_plugins.space import SearchSpace
+from bbo_plugins.space.search_space import keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -448,15 +449,16 @@ def failed_points(data: Mapping[str, FunctionData]) -> FloatArray:
     """
     rows: list[tuple[int, FloatArray]] = []
     for one in data.values():
-        known = {row.tobytes() for row in one.X}
+        known, places = set(keys_of(one.X)), one.all_failed_order.tolist()
         rows += [
             (place, row)
-            for place, row in zip(one.all_failed_order.tolist(), one.all_failed, strict=True)
-            if row.tobytes() not in known
+            for place, row, key in zip(places, one.all_failed, keys_of(one.all_failed), strict=True)
+            if key not in known
         ]
     rows.sort(key=operator.itemgetter(0))
     d = next(iter(data.values())).X.shape[1]
-    return np.array(list({row.tobytes(): row for _, row in rows}.values())).reshape(-1, d)
+    points = np.array([row for _, row in rows]).reshape(-1, d)
+    return np.array([*dict(zip(keys_of(points), points, strict=True)).values()]).reshape(-1, d)
 
 
 def _validity(
@@ -466,7 +468,7 @@ def _validity(
     failed = failed_points(data)
     if not len(failed):
         return None, ()
-    keys = {row.tobytes() for row in failed}
+    keys = set(keys_of(failed))
     X = np.unique(np.concatenate([one.X for one in data.values()]), axis=0)
-    X = X[[row.tobytes() not in keys for row in X]]
+    X = X[[key not in keys for key in keys_of(X)]]
     return fit_validity(X, failed, features, mostly_failed=len(failed) > len(X))

@@ -201,7 +201,7 @@ class ScaleEvidence:
         return value, gradient
 
 
-def maximize(
+def maximize_evidence(
     evidence: ScaleEvidence, theta: FloatArray, *, fixed_noise: bool, max_evaluations: int
 ) -> FloatArray:
     """Return θ (8,) with a higher evidence, by a few steps of L-BFGS-B from ``theta``.

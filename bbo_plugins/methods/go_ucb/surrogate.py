@@ -31,7 +31,7 @@ from bbo_plugins.methods.go_ucb.evidence import (
     TYPICAL,
     NoiseModel,
     ScaleEvidence,
-    maximize,
+    maximize_evidence,
     network_with,
 )
 from bbo_plugins.methods.go_ucb.regression import NetworkBall, fit
@@ -47,6 +47,7 @@ _WARM_ROUNDS = ((4, 10),)
 _OTHER_POWER = 0.25  # share of warm fits that try another power
 _START_OUTPUT = 0.3  # of its prior standard deviation: the output layer's weights at the start
 _MAX_THETA = 50.0  # a stored value beyond is damage
+_FARTHEST = 1e6  # standard deviations from a constraint's border
 _LARGEST_HALF = float(np.finfo(np.float16).max)
 
 
@@ -211,8 +212,12 @@ class NetworkSurrogate:
 
     @property
     def limit(self) -> float:
-        """0 in transformed units: from there on the slack of a constraint is feasible."""
-        return float(self.transform.forward(np.zeros(1))[0])
+        """0 in transformed units: from there on the slack of a constraint is feasible.
+
+        One that never varies has no spread to be far from 0 by; there is a largest distance.
+        """
+        limit = float(self.transform.forward(np.zeros(1))[0])
+        return min(max(limit, -_FARTHEST), _FARTHEST)
 
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean (m,) and variance (m,) at ``X`` (m, d), in transformed units."""
@@ -359,7 +364,7 @@ class _Search:
             evidence = ScaleEvidence(
                 network.at(w), theta, self.U[part], targets.z[part], targets.noise.of(part)
             )
-            found = maximize(
+            found = maximize_evidence(
                 evidence, theta, fixed_noise=self.fixed is not None, max_evaluations=evaluations
             )
             w = network.rescaled(w, np.exp((theta - found)[:LOG_NOISE]))

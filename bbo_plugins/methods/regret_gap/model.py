@@ -18,6 +18,7 @@ from scipy.linalg import blas, lapack
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.gp.fit import WarmStart, fit_map
 from bbo_plugins.gp.posterior import GaussianProcess
+from bbo_plugins.space.search_space import keys_of
 
 if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FeatureMap
@@ -215,9 +216,8 @@ def candidates(
         rng: Source of the candidates.
     """
     if space.has_at_most(_MAX_ENUMERATED):
-        observed = {row.tobytes() for row in X}
-        unseen = [row for row in space.enumerate() if row.tobytes() not in observed]
-        return np.array(unseen).reshape(len(unseen), len(space))
+        points, observed = space.enumerate(), set(keys_of(X))
+        return points[[key not in observed for key in keys_of(points)]]
     n_fresh = max(_N_CANDIDATES - len(X), _MIN_FRESH)
     n_local = int(_LOCAL_SHARE * n_fresh)
     anchors = X[np.argsort(-y, kind="stable")[:_N_ANCHORS]]

@@ -96,7 +96,7 @@ def suggest(
     observations: Observations,
     history: TrialHistory,
     *,
-    number: int,
+    index: int,
     rng: np.random.Generator,
     options: gp_bo.Options = gp_bo.DEFAULT_OPTIONS,
     variant: Variant = EXPLORE_WHEN_STAGNATED,
@@ -110,8 +110,8 @@ def suggest(
     Args:
         space: The search space, d dimensions.
         observations: What is known of the study; at least one evaluated point.
-        history: The study's other trials, by number.
-        number: Number of the trial to suggest.
+        history: The study's other trials.
+        index: Index of the trial to suggest among those that continue no other one.
         rng: Source of randomness of the arm, the random point and the candidate points.
         options: Acquisition function and noise; criterion and warm starts are set here.
         variant: Which parts of the method are on.
@@ -123,17 +123,17 @@ def suggest(
         The point, of shape (d,), with the arm that was pulled (None if the bandit was not asked)
         and the criterion that was used (None for a random point).
     """
-    first = history.first_suggested(number, with_gain=True)
-    _, place = pair_of(number, first)
+    first = history.first_suggested(index, with_gain=True)
+    _, place = pair_of(index, first)
     arm = None
-    if variant.explores and place == 0 and _is_asked(variant, history, number):
-        rounds = pair_rewards(history, number=number, first=first, rule=variant.reward)
+    if variant.explores and place == 0 and _is_asked(variant, history, index):
+        rounds = pair_rewards(history, index=index, first=first, rule=variant.reward)
         n_rounds = None if n_trials is None else max((n_trials - first) // 2, 1)
         bandit = replay(rounds, n_rounds=n_rounds)
         arm = int(rng.random() >= bandit.probabilities[RANDOM_ARM])  # Algorithm 1, lines 6-10
     if arm == RANDOM_ARM:
         return Suggestion(_random_point(space, observations, rng, variant.n_draws), arm=arm)
-    after_random = place == 1 and history.arm_of(number - 1) == RANDOM_ARM
+    after_random = place == 1 and history.arm_of(index - 1) == RANDOM_ARM
     consistent = after_random or not variant.on_stagnation
     criterion = variant.criterion if consistent else MARGINAL
     fits = warm_starts or {}
@@ -149,9 +149,9 @@ def suggest(
     return replace(step, arm=arm, expected_gain=gain)
 
 
-def _is_asked(variant: Variant, history: TrialHistory, number: int) -> bool:
+def _is_asked(variant: Variant, history: TrialHistory, index: int) -> bool:
     """Whether the bandit decides on the pair that begins with the trial."""
-    return not variant.on_stagnation or _is_stagnated(history.before(number))
+    return not variant.on_stagnation or _is_stagnated(history.before(index))
 
 
 def _is_stagnated(history: TrialHistory) -> bool:
@@ -276,38 +276,38 @@ def replay(rounds: Iterable[Round], *, n_rounds: int | None = None) -> Bandit:
     return bandit
 
 
-def pair_of(number: int, first: int) -> tuple[int, int]:
+def pair_of(index: int, first: int) -> tuple[int, int]:
     """Return the pair to which a trial belongs and its place in there, both from 0.
 
     Args:
-        number: The trial's number.
-        first: Number of the first trial after start-up.
+        index: The trial's index.
+        first: Index of the first trial after start-up.
     """
-    return divmod(number - first, 2)
+    return divmod(index - first, 2)
 
 
 def pair_rewards(
-    history: TrialHistory, *, number: int, first: int, rule: RewardRule
+    history: TrialHistory, *, index: int, first: int, rule: RewardRule
 ) -> tuple[Round, ...]:
     """Return the rounds of all pairs before the pair of one trial, in order.
 
     The arm of a pair is that of its first member. There is a reward as soon as both members have
-    finished; it may still change when a trial with a smaller number finishes later.
+    finished; it may still change when an earlier trial finishes later.
 
     Args:
-        history: The study's trials; those that do not precede the pair of ``number`` are ignored.
-        number: Number of the trial to be suggested.
-        first: Number of the first trial after start-up.
+        history: The study's trials; those that do not precede the pair of ``index`` are ignored.
+        index: Index of the trial to be suggested.
+        first: Index of the first trial after start-up.
         rule: What is rewarded. "improvement": 1 if the pair's better value is above all values of
-            trials with smaller numbers than the pair's, infinitely good ones aside, else 0.
+            the trials before the pair, infinitely good ones aside, else 0.
             "scaled": the pair's better value, scaled so that the finite start-up values span
             [0, 1], and clipped; no reward as long as there is none of them, and if all are equal,
             1 above them and 0 otherwise.
     """
-    n_pairs, _ = pair_of(number, first)
+    n_pairs, _ = pair_of(index, first)
     values = np.where(history.finished & ~np.isnan(history.values), history.values, -np.inf)
 
-    row = history.numbers - first
+    row = history.indices - first
     inside = (row >= 0) & (row < 2 * n_pairs)
     arms = np.full(2 * n_pairs, NO_ARM)
     arms[row[inside]] = history.arms[inside]
@@ -321,7 +321,7 @@ def pair_rewards(
         ordinary = np.where(values < np.inf, values, -np.inf)
         record = np.maximum.accumulate(np.concatenate([[-np.inf], ordinary]))
         starts = first + 2 * np.arange(n_pairs)
-        rewards = (best > record[np.searchsorted(history.numbers, starts)]).astype(np.float64)
+        rewards = (best > record[np.searchsorted(history.indices, starts)]).astype(np.float64)
     else:
         rewards = _scaled(best, values[row < 0])
     known = finished.reshape(n_pairs, 2).all(axis=1) & ~np.isnan(rewards)

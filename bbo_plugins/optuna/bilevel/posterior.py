@@ -146,7 +146,7 @@ class BilevelPosterior:
             )
         fitted = BilevelModel.fit(trials.problem, trials.data, trials.warm_starts)
         model = fitted.without_pending
-        rng = model_generator(seed, trials.n_trials)
+        rng = model_generator(seed, trials.number)
         many = options.many_responses
         pair = solve(model, trials.problem, rng=rng, many_responses=many)
         return cls(roles, options, trials, model, pair, seed)
@@ -160,7 +160,7 @@ class BilevelPosterior:
         model, point = self.model, self.pair.point
         trusted = trusted_sets(model, self.options)
         anchors = np.concatenate([point[None], anchors_of(trusted, model.observed)])
-        rng = model_generator(self.seed, self.trials.n_trials, 1)
+        rng = model_generator(self.seed, self.trials.number, 1)
         rival = best_pair(trusted, self.trials.problem, rng=rng, anchors=anchors)
         bounds = [
             model.upper.transform.inverse(model.upper.bound(P[None], multiplier))[0]
@@ -211,7 +211,7 @@ class BilevelPosterior:
         anchors = anchors_of(criterion, self.model.observed)
         points = []
         for start in range(0, len(X), _BLOCK):
-            rng = model_generator(self.seed, self.trials.n_trials, 2)
+            rng = model_generator(self.seed, self.trials.number, 2)
             block = X[start : start + _BLOCK]
             pairs = best_pairs(criterion, self.trials.problem, block, rng=rng, anchors=anchors)
             points.append(np.concatenate([pairs.X, pairs.Z], axis=1))

@@ -37,10 +37,10 @@ from optuna.trial import FrozenTrial, TrialState
 from bbo_plugins.acquisition.maximize import CLOSE
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
-from bbo_plugins.methods.observations import LATEST_FAILED, finite
+from bbo_plugins.methods.observations import LATEST_FAILED, with_infinities_clipped
 from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, notes_of
 from bbo_plugins.optuna.study.parameters import conditions_among
-from bbo_plugins.optuna.study.points import added
+from bbo_plugins.optuna.study.points import not_among
 from bbo_plugins.optuna.study.storage import CONSTRAINTS_KEY, is_finite, of_version
 from bbo_plugins.optuna.study.trials import BILEVEL_KEY
 from bbo_plugins.space import SearchSpace
@@ -48,6 +48,7 @@ from bbo_plugins.space import SearchSpace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
     from optuna.distributions import BaseDistribution
 
     from bbo_plugins.methods.bilbo import Query
@@ -117,14 +118,12 @@ class BilevelTrials(StudySnapshot):
         data: Observations and pending queries of each function.
         warm_starts: Starts of the next fits in the order of the functions, from the latest
             proposal; None for one that cannot be read.
-        n_trials: Number of trials that were read, in any state.
     """
 
     coupled: bool
     problem: BilevelProblem
     data: dict[str, FunctionData]
     warm_starts: tuple[WarmStart | None, ...]
-    n_trials: int
 
     @classmethod
     def read(
@@ -157,7 +156,7 @@ class BilevelTrials(StudySnapshot):
             for row in rows
             if row.complete and not roles.fits(row.trial.distributions, coupled=reader.coupled)
         }
-        number = asking.number if asking else len(rows) - 1
+        number = asking.number if asking else len(rows)
         latest = list(islice((row for row in reversed(rows) if row.has_proposal), _MAX_RECORDS))
         data, n_infinite = reader.data([row for row in rows if row.number not in misfits], number)
         return cls(
@@ -168,7 +167,6 @@ class BilevelTrials(StudySnapshot):
             problem=reader.problem(fixed),
             data=data,
             warm_starts=_warm_starts(latest, len(roles.functions)),
-            n_trials=len(rows),
             notes=notes_of(
                 clipped=n_infinite,
                 unreadable=sum(row.has_unreadable_proposal for row in latest),
@@ -179,7 +177,9 @@ class BilevelTrials(StudySnapshot):
     def has_met(self, query: Query, *, since: BilevelTrials) -> bool:
         """Return whether a query of the same function close to ``query`` was not there before."""
         old, new = since.data[query.function], self.data[query.function]
-        points = added(np.concatenate([new.X, new.pending]), np.concatenate([old.X, old.pending]))
+        points = not_among(
+            np.concatenate([new.X, new.pending]), np.concatenate([old.X, old.pending])
+        )
         return bool((self.problem.space.distances(query.x[None], points) < CLOSE).any())
 
 
@@ -233,19 +233,20 @@ class _JointPlacement:
             y = column[is_usable]
             data[name] = FunctionData(
                 X=X[is_usable][:, self.columns],
-                y=finite(y) if is_infinite.any() else y,
+                y=with_infinities_clipped(y) if is_infinite.any() else y,
                 pending=pending[self._asks_for(pending, name)][:, self.columns],
                 failed=failed[self._asks_for(failed, name)][:, self.columns],
                 failed_order=np.flatnonzero(self._asks_for(failed, name)),
             )
         return data, n_infinite
 
-    def _asks_for(self, points: FloatArray, name: str) -> Any:
+    def _asks_for(self, points: FloatArray, name: str) -> NDArray[np.bool_]:
         """Return which points (p, ...) are queries of the function, shape (p,)."""
         if self.query is None:
-            return np.ones(len(points), dtype=bool)
+            return np.ones(len(points), dtype=np.bool_)
         position = self.dimensions[self.roles.query_param].encode([name])[0]
-        return np.isclose(points[:, self.query], position)
+        asks: NDArray[np.bool_] = np.isclose(points[:, self.query], position)
+        return asks
 
     def _value(self, row: TrialRow, name: str) -> float:
         """Return the function's maximized value in a complete trial; NaN if it has none."""
@@ -282,21 +283,21 @@ def distributions_of(
     """
     used = {*roles.params, *(() if coupled else (roles.query_param,))}
     own: dict[str, BaseDistribution] = {}
-    added: dict[str, BaseDistribution] = {}
+    others: dict[str, BaseDistribution] = {}
     is_complete = any(row.complete for row in rows)
     used_states = (TrialState.COMPLETE,) if is_complete else _FAILED
     for row in reversed(rows):
         if row.state not in used_states:
             continue
         is_own = row.has_proposal or CONSTRAINTS_KEY in row.trial.system_attrs
-        found = own if is_own else added
+        found = own if is_own else others
         if not roles.fits(row.trial.distributions, coupled=coupled):
             continue
         for name, distribution in row.trial.distributions.items():
             found.setdefault(name, distribution)
         if used <= own.keys():
             break
-    known = {**added, **own}
+    known = {**others, **own}
     if roles.empty_level(known):
         return {}
     return {name: known[name] for name in sorted(used & known.keys())}

@@ -60,15 +60,15 @@ class Preprocessor:
     Only a cache: a new one decides the same.
 
     Args:
-        first: From how many complete trials on these decide on input warping and on a cutoff; never
-            before :data:`FIRST_DECISION`, None for never.
-        first_outliers: The same for outliers.
+        preprocessing_from: From how many complete trials on these decide on input warping and on a
+            cutoff; never before :data:`FIRST_DECISION`, None for never.
+        outliers_from: The same for outliers.
     """
 
-    def __init__(self, first: int | None, first_outliers: int | None) -> None:
+    def __init__(self, preprocessing_from: int | None, outliers_from: int | None) -> None:
         """Start with nothing decided."""
-        self._first = first
-        self._first_outliers = first_outliers
+        self._preprocessing_from = preprocessing_from
+        self._outliers_from = outliers_from
         self._decisions: dict[str, tuple[object, Any]] = {}  # by their kind, and what made them
 
     def decide(
@@ -90,7 +90,7 @@ class Preprocessor:
         if warps is None:
             warps = self._warps(trials, placed)
         cutoff = self._cutoff(trials, placed, warps)
-        if not _is_reached(trials, placed, held, cutoff, self._first or 0):
+        if not _is_reached(trials, placed, held, cutoff, self._preprocessing_from or 0):
             cutoff = -math.inf
         return Preprocessing(warps, cutoff, self._outliers(trials, placed, warps, cutoff))
 
@@ -103,7 +103,7 @@ class Preprocessor:
 
     def _warps(self, trials: StudyTrials, placed: PlacedTrials) -> Mapping[str, float]:
         """Return the input warping that the first complete trials decide on."""
-        least = self._first
+        least = self._preprocessing_from
         if least is None:
             return {}
         deciding = _deciding(trials, least, _LAST_WARPING, 3)
@@ -132,7 +132,7 @@ class Preprocessor:
         self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float]
     ) -> float:
         """Return the value below which the first complete trials make others count as failures."""
-        space, least = placed.space, self._first
+        space, least = placed.space, self._preprocessing_from
         if least is None or trials.n_objectives > 1 or space.is_conditional:
             return -math.inf
         deciding = _deciding(trials, least, _LAST_CUTOFF, 3)
@@ -157,9 +157,9 @@ class Preprocessor:
         self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float], cutoff: float
     ) -> frozenset[int]:
         """Return which of the first complete trials have a value that is an outlier."""
-        if self._first_outliers is None:
+        if self._outliers_from is None:
             return frozenset()
-        deciding = _deciding(trials, self._first_outliers, _LAST_OUTLIERS, 16)
+        deciding = _deciding(trials, self._outliers_from, _LAST_OUTLIERS, 16)
         space, known = placed.space, placed.place(deciding)[0]
         if not known:
             return frozenset()

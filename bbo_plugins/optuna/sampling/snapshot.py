@@ -43,6 +43,7 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory, with_values
-from bbo_plugins.optuna.sampling.preprocessing import FIRST_DECISION, Preprocessing, Preprocessor
+from bbo_plugins.optuna.sampling.preprocessing import Preprocessing, Preprocessor
 from bbo_plugins.optuna.study.constraints import (
     MAX_CONSTRAINTS,
     OTHERS,
@@ -59,7 +60,7 @@ from bbo_plugins.optuna.study.constraints import (
     constraint_table,
 )
 from bbo_plugins.optuna.study.parameters import dimension_of, is_modeled, is_value_of
-from bbo_plugins.optuna.study.points import PlacedTrials, added, fixed_params
+from bbo_plugins.optuna.study.points import PlacedTrials, fixed_params, not_among
 from bbo_plugins.optuna.study.storage import ARMS
 from bbo_plugins.optuna.study.trials import NoiseFunction, Once, StudyTrials, TrialReader, TrialRow
 
@@ -145,7 +146,8 @@ class StudyReader:
         preprocessing_from: From how many complete trials on these decide on input warping
             (:mod:`bbo_plugins.methods.input_warping`) and on a cutoff
             (:mod:`bbo_plugins.methods.penalties`); never before twelve, None for never.
-        outliers_from: The same for which values are outliers (:mod:`bbo_plugins.methods.outliers`).
+        outliers_from: The same for which values are outliers (:mod:`bbo_plugins.methods.outliers`);
+            never with known noise.
 
     Attributes:
         suggesting: Held while a suggestion is made, from reading the trials to storing it.
@@ -166,8 +168,10 @@ class StudyReader:
         self._trials = TrialReader(noise_func)
         self._generation = 0
         self._placed = PlacedTrials({})
-        self._preprocessing = preprocessing_from, None if self._knows_noise else outliers_from
-        self._preprocessor = Preprocessor(*self._preprocessing)
+        self._make_preprocessor = partial(
+            Preprocessor, preprocessing_from, None if self._knows_noise else outliers_from
+        )
+        self._preprocessor = self._make_preprocessor()
 
     def read(self, study: Study) -> StudyTrials:
         """Return the trials of ``study``."""
@@ -176,7 +180,7 @@ class StudyReader:
             if trials.generation != self._generation:
                 self._generation = trials.generation
                 self._placed = PlacedTrials({})
-                self._preprocessor = Preprocessor(*self._preprocessing)
+                self._preprocessor = self._make_preprocessor()
             return trials
 
     def distributions(self, study: Study) -> dict[str, BaseDistribution]:
@@ -221,13 +225,13 @@ class StudyReader:
             trials = self.read(study)
             distributions = {**_known_and_held(trials, held), **search_space}
             placed = self.placed(distributions, trials.parameters.conditions)
-            if len(trials.by_completion) < FIRST_DECISION:
-                preprocessing = Preprocessing(warps or {})
-            else:
-                preprocessing = self._preprocessor.decide(trials, placed, held, warps)
-            number = trial.number
             return _snapshot(
-                trials, placed, number, fixed, preprocessing, knows_noise=self._knows_noise
+                trials,
+                placed,
+                trial.number,
+                fixed,
+                self._preprocessor.decide(trials, placed, held, warps),
+                knows_noise=self._knows_noise,
             )
 
     def appeared(
@@ -249,7 +253,7 @@ class StudyReader:
             )
             pending = placed.pending(trials.configurations, trial.number)
         now = snapshot.space.stretched(np.concatenate([pending, observed, failed]))
-        return snapshot.with_pending(now), added(now, snapshot.observations.pending)
+        return snapshot.with_pending(now), not_among(now, snapshot.observations.pending)
 
     def place(
         self, snapshot: Snapshot, rows: Sequence[TrialRow]
@@ -446,7 +450,7 @@ def trial_history(trials: StudyTrials, asking: int) -> TrialHistory:
     ]
     origins = [row.origin for row in rows]
     return TrialHistory(
-        numbers=np.array([trials.index(row.number) for row in rows], dtype=np.int64),
+        indices=np.array([trials.index(row.number) for row in rows], dtype=np.int64),
         arms=np.array(
             [ARMS.index(one.arm) if one.arm else NO_ARM for one in origins], dtype=np.int64
         ),

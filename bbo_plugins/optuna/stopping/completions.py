@@ -27,7 +27,7 @@ import numpy as np
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL
-from bbo_plugins.methods.observations import failures_with_value, finite
+from bbo_plugins.methods.observations import failures_with_value, with_infinities_clipped
 from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
 from bbo_plugins.optuna.study.parameters import ParameterLearner
@@ -137,7 +137,7 @@ class CompletedTrials:
         end = max(map(finished_at, rows))
         latest = [latest_of(completion, until=end) for completion in order]
         values = np.array([row.values for row in latest], dtype=np.float64)
-        y = finite(values[:, 0])
+        y = with_infinities_clipped(values[:, 0])
         estimate, warps, has_failed = _latest_estimate(
             rows, latest, space.names, failures_with_value(X, values, space.active(X))
         )

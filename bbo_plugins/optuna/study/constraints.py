@@ -31,7 +31,7 @@ MAX_CONSTRAINTS = 64
 OTHERS = "(others)"  # name of the last of so many, which stands for all those reported less often
 
 
-def constraint_table(trials: Sequence[TrialRow]) -> tuple[tuple[str, ...], FloatArray]:
+def constraint_table(rows: Sequence[TrialRow]) -> tuple[tuple[str, ...], FloatArray]:
     """Return the names of all constraints and their values (n, m), NaN where missing.
 
     Beyond :data:`MAX_CONSTRAINTS`, the largest value of those reported least stands for them. A
@@ -40,50 +40,51 @@ def constraint_table(trials: Sequence[TrialRow]) -> tuple[tuple[str, ...], Float
     a branch where no complete trial reports that it meets what is met elsewhere, feasible trials
     without the constraint count as the median of the values that meet it.
     """
-    names = _constraint_names(trials)
-    table = np.full((len(trials), len(names)), np.nan)
+    names = _constraint_names(rows)
+    table = np.full((len(rows), len(names)), np.nan)
     named = set(names)
     for column, name in enumerate(names):
-        values = [trial.constraints.get(name, math.nan) for trial in trials]
+        values = [row.constraints.get(name, math.nan) for row in rows]
         if name == OTHERS and len(names) == MAX_CONSTRAINTS:
             named.discard(OTHERS)
-            rest = [[c for key, c in t.constraints.items() if key not in named] for t in trials]
-            values = [max(row, default=math.nan) for row in rest]
+            rest = [[c for key, c in row.constraints.items() if key not in named] for row in rows]
+            values = [max(others, default=math.nan) for others in rest]
         # An infinite value becomes the largest finite magnitude, at least 1, and keeps its sign.
         bound = max((abs(value) for value in values if math.isfinite(value)), default=1.0)
         table[:, column] = np.clip(values, -max(bound, 1.0), max(bound, 1.0))
     if not np.isnan(table).any():
         return names, table
-    feasible, branches = np.array(are_feasible(trials), dtype=np.bool_), _branches(trials)
-    complete = np.array([trial.complete for trial in trials], dtype=np.bool_)
+    feasible, branches = np.array(are_feasible(rows), dtype=np.bool_), _branches(rows)
+    complete = np.array([row.complete for row in rows], dtype=np.bool_)
     for reported in table.T:
         is_met = reported <= 0.0
         missing = np.isnan(reported) & feasible & ~np.isin(branches, branches[is_met & complete])
         if is_met.any():
-            reported[missing] = np.median(reported[is_met])
+            # Halves: the mean of the two in the middle may be beyond the floats.
+            reported[missing] = 2.0 * np.median(0.5 * reported[is_met])
         else:
             reported[missing] = -np.nanmin(reported)
     return names, table
 
 
-def _branches(trials: Sequence[TrialRow]) -> IntArray:
+def _branches(rows: Sequence[TrialRow]) -> IntArray:
     """Return the same number for trials with the same parameters, shape (n,)."""
     numbers: dict[frozenset[str], int] = {}
-    found = [numbers.setdefault(frozenset(trial.params), len(numbers)) for trial in trials]
+    found = [numbers.setdefault(frozenset(row.params), len(numbers)) for row in rows]
     return np.array(found, dtype=np.int64)
 
 
-def _constraint_names(trials: Sequence[TrialRow]) -> tuple[str, ...]:
+def _constraint_names(rows: Sequence[TrialRow]) -> tuple[str, ...]:
     """Return the names of all constraints in alphabetical order, :data:`OTHERS` last."""
-    names = {name for trial in trials for name in trial.constraints}
+    names = {name for row in rows for name in row.constraints}
     if len(names) <= MAX_CONSTRAINTS and OTHERS not in names:
         return tuple(sorted(names))
-    counts = Counter(name for trial in trials for name in trial.constraints if name != OTHERS)
+    counts = Counter(name for row in rows for name in row.constraints if name != OTHERS)
     kept = sorted(counts, key=lambda name: (-counts[name], name))[: MAX_CONSTRAINTS - 1]
     return (*sorted(kept), OTHERS)
 
 
-def are_feasible(trials: Sequence[TrialRow]) -> list[bool]:
+def are_feasible(rows: Sequence[TrialRow]) -> list[bool]:
     """Return which of these trials are complete and violate no constraint.
 
     In a branch, that is the trials with the same parameters, constraints may be reported where they
@@ -91,19 +92,19 @@ def are_feasible(trials: Sequence[TrialRow]) -> list[bool]:
     one of its branch reports that it meets one. And a complete one that reports none must have been
     added since the first trial with constraints: before, the objective may not have had any.
     """
-    known = np.array([bool(trial.constraints) for trial in trials], dtype=np.bool_)
+    known = np.array([bool(row.constraints) for row in rows], dtype=np.bool_)
     if not known.any():
         known[:] = True
     elif not known.all():
-        branches, complete = _branches(trials), np.array([trial.complete for trial in trials])
-        is_met = [any(value <= 0.0 for value in trial.constraints.values()) for trial in trials]
-        numbers = np.array([trial.number for trial in trials])
+        branches, complete = _branches(rows), np.array([row.complete for row in rows])
+        is_met = [any(value <= 0.0 for value in row.constraints.values()) for row in rows]
+        numbers = np.array([row.number for row in rows])
         is_since = numbers > numbers[known].min()
         believes = np.isin(branches, branches[complete & ~known & is_since])
         known |= believes & ~np.isin(branches, branches[complete & is_met])
     return [
-        trial.complete and is_known and not trial.violates
-        for trial, is_known in zip(trials, known.tolist(), strict=True)
+        row.complete and is_known and not row.violates
+        for row, is_known in zip(rows, known.tolist(), strict=True)
     ]
 
 

@@ -69,20 +69,25 @@ class PlacedTrials:
     def over(
         self, distributions: Mapping[str, BaseDistribution], conditions: Mapping[str, Condition]
     ) -> PlacedTrials:
-        """Return the trials placed by these parameters: this object, unless the parameters differ.
+        """Return the trials placed by these parameters: this object, unless anything differs.
+
+        Another one takes over what is known here of trials and still holds there.
 
         Args:
             distributions: The parameters.
             conditions: Conditions of these and others.
         """
         conditions = conditions_among(distributions, conditions)
-        if self.distributions != distributions:
-            return PlacedTrials(distributions, conditions, clips=self._clips)
-        if conditions != self.space.conditions:
-            if conditions.keys() != self.space.conditions.keys():
-                self._points, self._proposed, self._failed = {}, {}, {}
-            self.space = space_of(self.distributions, conditions)
-        return self
+        same = self.distributions == distributions
+        if same and conditions == self.space.conditions:
+            return self
+        other = PlacedTrials(distributions, conditions, clips=self._clips)
+        if same:
+            other._intended = self._intended
+            if conditions.keys() == self.space.conditions.keys():
+                other._points, other._proposed = self._points, self._proposed
+                other._failed = self._failed
+        return other
 
     def at_the_time(self, ranges: Mapping[str, BaseDistribution]) -> PlacedTrials | None:
         """Return the trials placed by the ranges of an earlier time, None if they cannot be.
@@ -103,82 +108,81 @@ class PlacedTrials:
             return False
         return is_value_of(self.space.dimensions[self.space.names.index(name)], value)
 
-    def place(self, trials: Sequence[TrialRow]) -> tuple[list[TrialRow], FloatArray]:
+    def place(self, rows: Sequence[TrialRow]) -> tuple[list[TrialRow], FloatArray]:
         """Return the trials that have a value and a place in the space, and their X (n, d)."""
-        new = [trial for trial in trials if trial.number not in self._points]
+        new = [row for row in rows if row.number not in self._points]
         if new:
-            ranges = [trial.trial.distributions if self._clips else {} for trial in new]
-            points = _encoded(self.space, [self._params_of(trial) for trial in new], ranges)
-            self._points.update(zip([trial.number for trial in new], points, strict=True))
+            ranges = [row.trial.distributions if self._clips else {} for row in new]
+            points = _encoded(self.space, [self._params_of(row) for row in new], ranges)
+            self._points.update(zip([row.number for row in new], points, strict=True))
             self._note_proposed(new)
-        known, rows = [], []
-        for trial in trials:
-            point = self._points[trial.number]
-            if point is None or math.isnan(trial.value):
+        known, found = [], []
+        for row in rows:
+            point = self._points[row.number]
+            if point is None or math.isnan(row.value):
                 continue
-            if trial.complete or self._has_all(point, self._params_of(trial)):
-                known.append(trial)
-                rows.append(point)
-        flat = np.concatenate(rows) if rows else np.empty(0)
-        X = flat.reshape(len(rows), len(self.space))
-        early = [index for index, trial in enumerate(known) if trial.number in self._intended]
+            if row.complete or self._has_all(point, self._params_of(row)):
+                known.append(row)
+                found.append(point)
+        flat = np.concatenate(found) if found else np.empty(0)
+        X = flat.reshape(len(found), len(self.space))
+        early = [index for index, row in enumerate(known) if row.number in self._intended]
         X[early] = self.space.with_inactive_set(X[early])
-        lacking = [index for index, trial in enumerate(known) if trial.number in self._proposed]
+        lacking = [index for index, row in enumerate(known) if row.number in self._proposed]
         if lacking:
             proposed = np.array([self._proposed[known[index].number] for index in lacking])
             there = self.space.active(X[lacking]) & ~np.isnan(proposed)
             X[lacking] = np.where(there, proposed, X[lacking])
         return known, X
 
-    def _note_proposed(self, trials: Sequence[TrialRow]) -> None:
+    def _note_proposed(self, rows: Sequence[TrialRow]) -> None:
         """Remember what was proposed for complete trials of parameters that they then lacked."""
-        for trial in trials:
-            missing = [name for name in self.space.conditions if name not in trial.params]
-            proposal = trial.proposed if missing and trial.complete else None
+        for row in rows:
+            missing = [name for name in self.space.conditions if name not in row.params]
+            proposal = row.proposal_without_fits if missing and row.complete else None
             if proposal is None:
                 continue
             values = proposal.values(self.distributions)
-            row = np.full(len(self.space), np.nan)
+            point = np.full(len(self.space), np.nan)
             for name in missing:
                 column = self.space.names.index(name)
                 if name in values:
-                    row[column] = self.space.dimensions[column].encode([values[name]])[0]
-            if not np.isnan(row).all():
-                self._proposed[trial.number] = row
+                    point[column] = self.space.dimensions[column].encode([values[name]])[0]
+            if not np.isnan(point).all():
+                self._proposed[row.number] = point
 
-    def n_unplaced(self, trials: Sequence[TrialRow]) -> int:
+    def n_unplaced(self, rows: Sequence[TrialRow]) -> int:
         """Return how many of these trials, given to :meth:`place` before, are complete but nowhere.
 
         Not counted are those that left the range that they gave themselves.
         """
         return sum(
-            trial.complete and self._points[trial.number] is None and trial.is_inside
-            for trial in trials
+            row.complete and self._points[row.number] is None and row.is_inside for row in rows
         )
 
-    def pending(self, trials: Sequence[TrialRow], asking: int) -> FloatArray:
+    def pending(self, rows: Sequence[TrialRow], asking: int) -> FloatArray:
         """Return the points (p, d) at which trials other than the asking one are running.
 
         Args:
-            trials: The study's trials by number.
+            rows: The study's trials by number.
             asking: Number of the trial to leave out.
         """
-        running = running_trials([trial for trial in trials if trial.number != asking])
-        params = [self._intended_params(trial) for trial in running[-_MAX_PENDING:]]
+        running = running_trials([row for row in rows if row.number != asking])
+        params = [self._intended_params(row) for row in running[-_MAX_PENDING:]]
         return self._present(_encoded(self.space, params), params)
 
-    def failed(self, trials: Sequence[TrialRow]) -> FloatArray:
+    def failed(self, rows: Sequence[TrialRow]) -> FloatArray:
         """Return the points (f, d) of these failed trials that have a place, in their order.
 
         In a finite space a trial that has parameters beside those of the space has none: they may
         be what failed, and the point must remain for others.
         """
-        new = [row for row in trials if row.number not in self._failed]
+        new = [row for row in rows if row.number not in self._failed]
         points = _encoded(self.space, [self._params_of(row) for row in new])
         for row, point in zip(new, points, strict=True):
             self._failed[row.number] = None if self._lacks_parameters_of(row.trial) else point
-        found = [self._failed[row.number] for row in trials]
-        return self._present(found, [self._params_of(row) for row in trials])
+        found = [self._failed[row.number] for row in rows]
+        return self._present(found, [self._params_of(row) for row in rows])
 
     def _has_all(self, point: FloatArray, params: Mapping[str, Any]) -> bool:
         """Return whether no parameter is missing that is active at the point (d,)."""
@@ -221,7 +225,7 @@ class PlacedTrials:
 
     def _intended_params(self, row: TrialRow) -> dict[str, Any]:
         """Return a trial's parameters, also the proposed ones; the later source is the surer."""
-        proposal = row.proposed if row.state.is_finished() else row.proposal
+        proposal = row.proposal_without_fits
         proposed = {} if proposal is None else proposal.values(self.distributions)
         return {**proposed, **fixed_params(row.trial, self.distributions), **row.params}
 
@@ -270,7 +274,7 @@ def _encoded(
     return [point if ok else None for point, ok in zip(X, inside, strict=True)]
 
 
-def added(points: FloatArray, before: FloatArray) -> FloatArray:
+def not_among(points: FloatArray, before: FloatArray) -> FloatArray:
     """Return those of ``points`` (p, d) that are not among ``before`` (b, d), or not as often.
 
     A repeat counts: another worker may evaluate a known point once more.

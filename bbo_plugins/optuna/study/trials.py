@@ -227,8 +227,8 @@ class TrialRow:
         return Proposal.from_attributes(self.trial.system_attrs)
 
     @cached_property
-    def proposed(self) -> Proposal | None:
-        """The proposal of a finished trial without its fits, which is kept in memory."""
+    def proposal_without_fits(self) -> Proposal | None:
+        """The same without its fits, which is kept in memory."""
         proposal = self.proposal
         return None if proposal is None else replace(proposal, fits=())
 

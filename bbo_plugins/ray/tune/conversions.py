@@ -116,11 +116,11 @@ def maximized(result: Mapping[str, Any], metric: str, mode: str) -> float | None
         metric: Path of the objective.
         mode: "min" or "max".
     """
-    value = finite(entry_of(result, metric))
+    value = finite_or_none(entry_of(result, metric))
     return value if value is None or mode == "max" else -value
 
 
-def finite(value: Any) -> float | None:
+def finite_or_none(value: Any) -> float | None:
     """Return ``value`` as a float, None if it is no finite number."""
     try:
         number = float(value)

@@ -26,7 +26,7 @@ from ray.tune.trainable import FunctionTrainable, Trainable
 
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon
-from bbo_plugins.ray.tune.conversions import entry_of, finite
+from bbo_plugins.ray.tune.conversions import entry_of, finite_or_none
 from bbo_plugins.ray.tune.recording import RecordingSearch
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ class TrialHorizons:
 
     def done(self, trial: Trial) -> float:
         """Return how many steps a trial has made as far as is known."""
-        return finite(entry_of(trial.run_metadata.last_result, self._time_attr)) or 0.0
+        return finite_or_none(entry_of(trial.run_metadata.last_result, self._time_attr)) or 0.0
 
     def spent(self, just_done: Mapping[str, float] | None = None) -> int:
         """Return the steps that are made or given out.

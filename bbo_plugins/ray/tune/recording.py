@@ -47,7 +47,7 @@ from bbo_plugins.optuna.study.continuations import (
 )
 from bbo_plugins.optuna.study.storage import as_stored, begin_trial, set_intermediate_value
 from bbo_plugins.optuna.study.trials import Once, mark_never_ran, signs_of
-from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite, listed, reported
+from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite_or_none, listed, reported
 from bbo_plugins.ray.tune.spaces import flattened
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         was_stopped = was_stopped or was_dropped
         metrics = listed(self._metric)
         found = [result.get(name) for name in metrics]
-        values, state = [*map(finite, found)], TrialState.FAIL
+        values, state = [*map(finite_or_none, found)], TrialState.FAIL
         is_finite = None not in values
         if error:
             self._errored.add(trial_id)
@@ -177,7 +177,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         """
         if isinstance(self._metric, list):  # no intermediate values are kept
             return False
-        value, iteration = finite(result.get(self._metric)), result.get(TRAINING_ITERATION)
+        value, iteration = finite_or_none(result.get(self._metric)), result.get(TRAINING_ITERATION)
         own = as_stored(self._ot_study, trial)
         if value is None or not isinstance(iteration, numbers.Integral) or STEPS in own.user_attrs:
             return False
@@ -346,7 +346,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         """Record an intermediate value, which Optuna has with one objective only."""
         if isinstance(self._metric, list):
             return
-        value, step = finite(result.get(self._metric)), result.get(TRAINING_ITERATION)
+        value, step = finite_or_none(result.get(self._metric)), result.get(TRAINING_ITERATION)
         if value is not None and isinstance(step, numbers.Integral):
             # Not by Trial.report, which would keep the first value of a step that is done again.
             set_intermediate_value(self._ot_study, trial, int(step), value)

@@ -17,7 +17,7 @@ from bbo_plugins.methods.go_ucb.evidence import (
     NoiseModel,
     ScaleEvidence,
     log_prior,
-    maximize,
+    maximize_evidence,
     network_with,
 )
 from tests.oracles.ball import jacobian
@@ -104,13 +104,13 @@ def test_maximum_is_stationary_and_higher() -> None:
     """With enough evaluations the gradient vanishes in what is free, inside the bounds."""
     evidence, start = _evidence(), _theta()
     before = evidence(start)[0]
-    theta = maximize(evidence, start, fixed_noise=False, max_evaluations=500)
+    theta = maximize_evidence(evidence, start, fixed_noise=False, max_evaluations=500)
     value, gradient = evidence(theta)
     assert value > before
     assert np.abs(gradient[:GROWTH]).max() < 0.05
     assert theta[GROWTH] == 0.0  # at its bound, which it would like to pass
     assert gradient[GROWTH] < 0.0
-    settled = maximize(evidence, start, fixed_noise=True, max_evaluations=500)
+    settled = maximize_evidence(evidence, start, fixed_noise=True, max_evaluations=500)
     np.testing.assert_array_equal(settled[LOG_NOISE:], start[LOG_NOISE:])
     assert before < evidence(settled)[0] <= value + 1e-6
 

@@ -65,7 +65,7 @@ def ask(
     space = space or unit_box(observations.X.shape[1])
     rng = np.random.default_rng(seed)
     step = uhe_bo.suggest(
-        space, observations, past_of(rows), number=number, rng=rng, variant=variant, **options
+        space, observations, past_of(rows), index=number, rng=rng, variant=variant, **options
     )
     assert_valid(step, space)
     assert step.expected_gain is None or math.isfinite(step.expected_gain)

@@ -121,7 +121,7 @@ def test_pairs_and_rewards_agree_with_the_rules_taken_one_by_one(
 ) -> None:
     """Gaps, running and failed trials, ties, no start-up: the same rounds as looked up singly."""
     number = first + ahead
-    found = pair_rewards(_table(rows), number=number, first=first, rule=rule)
+    found = pair_rewards(_table(rows), index=number, first=first, rule=rule)
     expected = oracle.pair_rounds(rows, number, first, rule)
     assert [one.arm for one in found] == [arm for arm, _ in expected]
     assert [one.reward for one in found] == [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +103,25 @@ def test_all_trials_violate_a_constraint_by_the_same_value() -> None:
     tell(2)
     proposals = [Proposal.from_attributes(trial.system_attrs) for trial in study.trials]
     assert [bool(one and one.fits) for one in proposals] == [False] * 31 + [True]
+
+
+@pytest.mark.parametrize("make", [UHEBOSampler, GOUCBSampler, BBOSampler])
+@pytest.mark.parametrize("marker", [1e100, sys.float_info.max])
+def test_a_marker_in_place_of_a_violation(make: Callable[..., ModelSampler], marker: float) -> None:
+    """A constraint that is the same huge number everywhere is of no use, and no obstacle."""
+    if not hasattr(optuna.Trial, "set_constraint"):
+        pytest.skip("this Optuna has no Trial.set_constraint")
+    study = optuna.create_study(sampler=make(seed=0, n_startup_trials=6))
+
+    def objective(trial: optuna.Trial) -> float:
+        x = trial.suggest_float("x", 0.0, 1.0)
+        trial.set_constraint("varies", x - 0.1)
+        trial.set_constraint("marker", marker)
+        return x
+
+    study.optimize(objective, n_trials=14)
+    late = [trial.params["x"] for trial in study.trials[6:]]
+    assert statistics.median(late) < 0.25  # towards where the other one is kept
 
 
 def test_constraints_of_pruned_and_failed_trials() -> None:

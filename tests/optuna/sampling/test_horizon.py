@@ -64,7 +64,7 @@ def _assert_same(one: Snapshot, other: Snapshot) -> None:
     assert (failed[0] is None) == (failed[1] is None)
     if failed[0] is not None and failed[1] is not None:
         np.testing.assert_array_equal(*failed)
-    for name in ("numbers", "arms", "finished", "values"):
+    for name in ("indices", "arms", "finished", "values"):
         np.testing.assert_array_equal(getattr(one.history, name), getattr(other.history, name))
     np.testing.assert_array_equal(one.history.expected_gains, other.history.expected_gains)
 

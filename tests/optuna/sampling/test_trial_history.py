@@ -104,7 +104,7 @@ def test_what_a_retried_trial_inherits_is_not_counted_twice(n_retries: int) -> N
     study.tell(number, 7.0)
     table = past(study)
     n, nan = n_retries, math.nan
-    np.testing.assert_array_equal(table.numbers, range(2 + n))
+    np.testing.assert_array_equal(table.indices, range(2 + n))
     np.testing.assert_array_equal(table.arms, [NO_ARM, 0] + [NO_ARM] * n)
     np.testing.assert_array_equal(table.expected_gains, [0.25, 0.5] + [nan] * n)
     assert table.criteria.tolist() == ["A", "A", *[""] * n]
@@ -156,9 +156,9 @@ def test_an_improvement_is_better_than_all_finished_trials_before_it() -> None:
     for number, value in [(0, 1.0), (1, 3.0), (3, 3.0), (4, 2.0), (5, 4.0)]:
         study.tell(trials[number], value)
     table = past(study)
-    assert table.improvements(table.numbers < 6) == (3, 5)
-    assert table.improvements(table.numbers > 2) == (1, 3)
-    assert table.improvements(table.numbers == 2) == (0, 0)
+    assert table.improvements(table.indices < 6) == (3, 5)
+    assert table.improvements(table.indices > 2) == (1, 3)
+    assert table.improvements(table.indices == 2) == (0, 0)
 
 
 def test_an_infinitely_good_value_ends_no_improvements() -> None:
@@ -167,4 +167,4 @@ def test_an_infinitely_good_value_ends_no_improvements() -> None:
     for value in (1.0, math.inf, 2.0, 1.5, 3.0):
         study.tell(study.ask({"x": X}), value)
     table = past(study)
-    assert table.improvements(table.numbers >= 1) == (2, 4)
+    assert table.improvements(table.indices >= 1) == (2, 4)

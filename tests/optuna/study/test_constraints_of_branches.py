@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import optuna
@@ -71,3 +72,11 @@ def test_values_of_constraints_that_a_branch_does_not_have() -> None:
         *([-2.0, -1.5], [NAN, NAN], [NAN, 1.0], [NAN, -4.0]),
     ]
     np.testing.assert_array_equal(table, expected)
+
+
+def test_the_median_of_the_largest_floats_is_one_of_them() -> None:
+    """Their sum would be infinite."""
+    largest = sys.float_info.max
+    met = [("xy", {"c": -largest}), ("xy", {"c": -largest})]
+    _, table = constraint_table(rows(*met, ("x", {})))
+    np.testing.assert_array_equal(table, [[-largest]] * 3)
