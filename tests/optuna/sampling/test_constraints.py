@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -121,7 +120,7 @@ def test_a_marker_in_place_of_a_violation(make: Callable[..., ModelSampler], mar
 
     study.optimize(objective, n_trials=14)
     late = [trial.params["x"] for trial in study.trials[6:]]
-    assert statistics.median(late) < 0.25  # towards where the other one is kept
+    assert sum(x <= 0.1 for x in late) >= 2  # where the other one is kept
 
 
 def test_constraints_of_pruned_and_failed_trials() -> None:
