@@ -189,12 +189,12 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         return self._roles.functions
 
     def _check_study(self, study: Study) -> None:
-        self._roles.is_coupled(study)
+        self._roles.in_study(study)
 
     def _modeled_distributions(self, study: Study) -> dict[str, BaseDistribution]:
         """Return the parameters of both levels and the query that trials have shown."""
         rows = self._readers.of(study).read(study).rows
-        return distributions_of(rows, self._roles, coupled=self._roles.is_coupled(study))
+        return distributions_of(rows, self._roles.in_study(study))
 
     def _read(
         self, study: Study, trial: FrozenTrial, search_space: Mapping[str, BaseDistribution]
@@ -209,10 +209,9 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         held = held_params(study, self)
         fixed = {name: held[name] for name in distributions if name in held}
         fixed |= fixed_params(trial, distributions)
-        trials = reader.read(study)
-        conditions = conditions_of(trials, self._roles, coupled=self._roles.is_coupled(study))
-        placed = reader.placed(distributions, conditions)
-        return BilevelTrials.read(trials, self._roles, placed, asking=trial, fixed=fixed)
+        trials, roles = reader.read(study), self._roles.in_study(study)
+        placed = reader.placed(distributions, conditions_of(trials, roles))
+        return BilevelTrials.read(trials, roles, placed, asking=trial, fixed=fixed)
 
     def _suggest(self, snapshot: BilevelTrials, rng: np.random.Generator) -> Query:
         n_initial = _N_INITIAL
@@ -269,9 +268,10 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         Raises:
             ValueError: The parameter is on no level, or the query's choices are not the functions.
         """
-        self._roles.check_level(param_name, coupled=self._roles.is_coupled(study))
-        if param_name == self._roles.query_param:
-            self._roles.check_query(param_distribution)
+        roles = self._roles.in_study(study)
+        roles.check_level(param_name)
+        if param_name == roles.query_param:
+            roles.check_query(param_distribution)
             return self.functions[trial.number % len(self.functions)]
         return super().sample_independent(study, trial, param_name, param_distribution)
 
@@ -298,17 +298,17 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
                 or there is one that does not belong.
         """
         del values
-        coupled, once = self._roles.is_coupled(study), self._readers.of(study).once
+        roles, once = self._roles.in_study(study), self._readers.of(study).once
         # The only end of `optimize` that a sampler can see: study.stop() while a trial ran.
         if is_stopped(study, in_optimize=True) and once.first_time("end"):
             _logger.info(
                 "%s: the study is stopped. Its result is sampler.solution(study), not %s.",
                 self,
-                _NO_RESULT[coupled],
+                _NO_RESULT[roles.coupled],
             )
         if state is TrialState.FAIL:
-            everything = "all functions" if coupled else "not chosen yet"
-            asked = trial.params.get(self._roles.query_param, everything)
+            everything = "all functions" if roles.coupled else "not chosen yet"
+            asked = trial.params.get(roles.query_param, everything)
             if once.first_time("failed", asked):
                 _logger.warning(
                     "%s: trial %d failed or returned NaN for the query %r; there is nothing to "
@@ -319,11 +319,11 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
                 )
         if state is not TrialState.COMPLETE:
             return
-        if not coupled:
-            store_constraints(study, trial, [constraint_of(trial, self._roles)])
-        self._roles.check(trial.distributions, coupled=coupled)
+        if not roles.coupled:
+            store_constraints(study, trial, [constraint_of(trial, roles)])
+        roles.check(trial.distributions)
         known = names_in_complete(self._readers.of(study).read(study).rows)
-        empty = self._roles.empty_level({*known, *trial.distributions})
+        empty = roles.empty_level({*known, *trial.distributions})
         if empty and once.first_time("empty", empty):
             _logger.warning(
                 "%s: no trial has had a parameter of %s by now. All parameters are drawn at random "
@@ -332,7 +332,7 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
                 empty,
             )
         attributes = as_stored(study, trial).system_attrs
-        self._roles.check_constraints(attributes, coupled=coupled)
+        roles.check_constraints(attributes)
 
     @one_blas_thread()
     def posterior(self, study: Study) -> BilevelPosterior:

@@ -216,7 +216,7 @@ def test_running_trials_are_pending_queries() -> None:
         trial.suggest_categorical("query", sampler.functions)
         trial.suggest_float("x", 0.0, 1.0)
     stored = TrialReader().read(study)
-    distributions = distributions_of(stored.rows, sampler._roles, coupled=False)
+    distributions = distributions_of(stored.rows, sampler._roles)
     trials = BilevelTrials.read(stored, sampler._roles, PlacedTrials(distributions))
     pending = {name: len(of.pending) for name, of in trials.data.items()}
     assert sum(pending.values()) == 3

@@ -122,9 +122,9 @@ class BilevelPosterior:
         Raises:
             ValueError: A function has no observation yet, or the study does not fit.
         """
-        coupled = roles.is_coupled(study)
+        roles = roles.in_study(study)
         stored = TrialReader().read(study)
-        distributions = distributions_of(stored.rows, roles, coupled=coupled)
+        distributions = distributions_of(stored.rows, roles)
         if not distributions:
             known = names_in_complete(stored.rows)
             if known and (empty := roles.empty_level(known)):
@@ -134,9 +134,9 @@ class BilevelPosterior:
                 )
             latest = next((row for row in reversed(stored.rows) if row.complete), None)
             if latest is not None:  # it has other parameters
-                roles.check(latest.trial.distributions, coupled=coupled)
+                roles.check(latest.trial.distributions)
             raise ValueError("study must have a complete trial to have a solution, but has none.")
-        conditions = conditions_of(stored, roles, coupled=coupled)
+        conditions = conditions_of(stored, roles)
         trials = BilevelTrials.read(stored, roles, PlacedTrials(distributions, conditions))
         missing = [name for name, one in trials.data.items() if not len(one.y)]
         if missing:

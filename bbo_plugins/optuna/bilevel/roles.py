@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution
@@ -32,6 +32,7 @@ class Roles:
         lower_direction: "minimize" or "maximize".
         upper_constraints: Constraints of the upper level.
         lower_constraints: Constraints of the lower level.
+        coupled: Whether a trial observes all functions; else the one that its query names.
     """
 
     upper_params: tuple[str, ...]
@@ -43,13 +44,14 @@ class Roles:
     lower_direction: str
     upper_constraints: tuple[str, ...]
     lower_constraints: tuple[str, ...]
+    coupled: bool = False
 
     @classmethod
     def checked(cls, **arguments: Any) -> Roles:
         """Check the names and directions that a user gives.
 
         Args:
-            arguments: All attributes; sequences of names of any type.
+            arguments: All attributes but ``coupled``; sequences of names of any type.
 
         Returns:
             The roles.
@@ -86,8 +88,8 @@ class Roles:
         directions = {self.upper: self.upper_direction, self.lower: self.lower_direction}
         return 1.0 if directions.get(function) == "maximize" else -1.0
 
-    def is_coupled(self, study: Study) -> bool:
-        """Return whether a trial of ``study`` observes all functions.
+    def in_study(self, study: Study) -> Roles:
+        """Return the roles in ``study``, which is coupled if it has two directions.
 
         Raises:
             ValueError: The study's directions are not those of the objectives.
@@ -100,7 +102,7 @@ class Roles:
                 f"directions {wanted!r} (all functions in each trial), as upper_direction and "
                 f"lower_direction say, but got {given!r}."
             )
-        return len(given) > 1
+        return replace(self, coupled=len(given) > 1)
 
     def check_query(self, distribution: BaseDistribution) -> None:
         """Check the choices of the query parameter.
@@ -124,7 +126,7 @@ class Roles:
                 return f"{argument} {[*level]}"
         return None
 
-    def check(self, distributions: Mapping[str, BaseDistribution], *, coupled: bool) -> None:
+    def check(self, distributions: Mapping[str, BaseDistribution]) -> None:
         """Check the parameters that a complete trial had.
 
         Raises:
@@ -136,60 +138,61 @@ class Roles:
                 f"every trial must suggest at least one parameter of {[*self.params]}, but got one "
                 f"with {sorted(distributions)}."
             )
-        if not coupled and self.query_param not in distributions:
+        if not self.coupled and self.query_param not in distributions:
             raise ValueError(
                 f"every trial must suggest {self.query_param!r}, but got one without it: "
                 f"suggest_categorical({self.query_param!r}, sampler.functions) says which function "
                 "the trial is to return."
             )
         for name in distributions:
-            self.check_level(name, coupled=coupled)
-        if not coupled:
+            self.check_level(name)
+        if not self.coupled:
             self.check_query(distributions[self.query_param])
 
-    def fits(self, distributions: Mapping[str, BaseDistribution], *, coupled: bool) -> bool:
+    def fits(self, distributions: Mapping[str, BaseDistribution]) -> bool:
         """Return whether a complete trial with these parameters is of use."""
         try:
-            self.check(distributions, coupled=coupled)
+            self.check(distributions)
         except ValueError:
             return False
         return True
 
-    def check_constraints(self, attributes: Mapping[str, Any], *, coupled: bool) -> None:
+    def check_constraints(self, attributes: Mapping[str, Any]) -> None:
         """Check which constraints a complete trial has reported with ``Trial.set_constraint``.
+
+        In a coupled study it must report all of them; else none, as a constraint's value is
+        returned when the query asks for it.
 
         Args:
             attributes: The trial's system attributes.
-            coupled: Whether a trial observes all functions. Then it must report all constraints;
-                else none, as a constraint's value is returned when the query asks for it.
 
         Raises:
             ValueError: It has reported others.
         """
         prefix = f"{CONSTRAINTS_KEY}:"
         reported = sorted(key.removeprefix(prefix) for key in attributes if key.startswith(prefix))
-        if not coupled and reported:
+        if not self.coupled and reported:
             raise ValueError(
                 f"a constraint's value must be returned when the query {self.query_param!r} asks "
                 f"for it, but got a trial that set {reported} with set_constraint."
             )
         expected = sorted(self.upper_constraints + self.lower_constraints)
-        if coupled and reported != expected:
+        if self.coupled and reported != expected:
             raise ValueError(
                 f"every trial must report the constraints {expected} with set_constraint, but got "
                 f"one that reported {reported}."
             )
 
-    def check_level(self, name: str, *, coupled: bool) -> None:
+    def check_level(self, name: str) -> None:
         """Check that a parameter is on one of the levels, or is the query of a decoupled study.
 
         Raises:
             ValueError: It is not.
         """
-        if name in self.params or (name == self.query_param and not coupled):
+        if name in self.params or (name == self.query_param and not self.coupled):
             return
         rule = f"in upper_params {[*self.upper_params]} or lower_params {[*self.lower_params]}"
-        if coupled:
+        if self.coupled:
             rule += ", in a study with two directions"
         else:
             rule += f", or the query {self.query_param!r}"

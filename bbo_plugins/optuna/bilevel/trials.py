@@ -86,7 +86,7 @@ def constraint_of(trial: FrozenTrial, roles: Roles) -> float:
 
     Args:
         trial: A complete trial of a study with one direction.
-        roles: The roles of parameters and functions.
+        roles: The roles of parameters and functions in it.
 
     Returns:
         At most 0 if the other functions are known well at the trial, else more.
@@ -98,7 +98,7 @@ def constraint_of(trial: FrozenTrial, roles: Roles) -> float:
         and not stored.get("near_failure")
         and not stored.get("given")
     )
-    fits = roles.fits(trial.distributions, coupled=False)
+    fits = roles.fits(trial.distributions)
     is_upper = fits and trial.params[roles.query_param] == roles.upper
     bounds = stored.get("bounds")
     known = bounds if isinstance(bounds, dict) else {}
@@ -152,16 +152,14 @@ class BilevelTrials(StudySnapshot):
         reader = _JointPlacement(roles, placed)
         rows = [row for row in trials.rows if asking is None or row.number != asking.number]
         misfits = {
-            row.number
-            for row in rows
-            if row.complete and not roles.fits(row.trial.distributions, coupled=reader.coupled)
+            row.number for row in rows if row.complete and not roles.fits(row.trial.distributions)
         }
         number = asking.number if asking else len(rows)
         latest = list(islice((row for row in reversed(rows) if row.has_proposal), _MAX_RECORDS))
         data, n_infinite = reader.data([row for row in rows if row.number not in misfits], number)
         return cls(
             number=number,
-            coupled=reader.coupled,
+            coupled=roles.coupled,
             distributions=placed.distributions,
             fixed=fixed,
             problem=reader.problem(fixed),
@@ -188,10 +186,9 @@ class _JointPlacement:
 
     def __init__(self, roles: Roles, placed: PlacedTrials) -> None:
         self.roles, self.placed = roles, placed
-        self.coupled = roles.query_param not in placed.distributions
         names = self.placed.space.names
         self.columns = [names.index(name) for name in roles.params if name in names]
-        self.query = None if self.coupled else names.index(roles.query_param)
+        self.query = None if roles.coupled else names.index(roles.query_param)
         self.dimensions = dict(zip(names, self.placed.space.dimensions, strict=True))
 
     def problem(self, fixed: Mapping[str, Any]) -> BilevelProblem:
@@ -251,11 +248,11 @@ class _JointPlacement:
     def _value(self, row: TrialRow, name: str) -> float:
         """Return the function's maximized value in a complete trial; NaN if it has none."""
         roles = self.roles
-        if not self.coupled and row.params.get(roles.query_param) != name:
+        if not roles.coupled and row.params.get(roles.query_param) != name:
             return math.nan
-        if self.coupled and name not in {roles.upper, roles.lower}:
+        if roles.coupled and name not in {roles.upper, roles.lower}:
             return -row.constraints.get(name, math.nan)
-        index = 1 if self.coupled and name == roles.lower else 0
+        index = 1 if roles.coupled and name == roles.lower else 0
         return roles.sign(name) * float(row.trial.values[index])
 
 
@@ -273,15 +270,13 @@ def names_in_complete(rows: Sequence[TrialRow]) -> set[str]:
     return {name for row in rows if row.complete for name in row.trial.distributions}
 
 
-def distributions_of(
-    rows: Sequence[TrialRow], roles: Roles, *, coupled: bool
-) -> dict[str, BaseDistribution]:
+def distributions_of(rows: Sequence[TrialRow], roles: Roles) -> dict[str, BaseDistribution]:
     """Return the distributions of the levels' parameters and the query; none if a level has none.
 
     The latest complete trial that has a parameter decides, or failed one as long as none is
     complete; trials of this sampler go before trials that a user has added.
     """
-    used = {*roles.params, *(() if coupled else (roles.query_param,))}
+    used = {*roles.params, *(() if roles.coupled else (roles.query_param,))}
     own: dict[str, BaseDistribution] = {}
     others: dict[str, BaseDistribution] = {}
     is_complete = any(row.complete for row in rows)
@@ -291,7 +286,7 @@ def distributions_of(
             continue
         is_own = row.has_proposal or CONSTRAINTS_KEY in row.trial.system_attrs
         found = own if is_own else others
-        if not roles.fits(row.trial.distributions, coupled=coupled):
+        if not roles.fits(row.trial.distributions):
             continue
         for name, distribution in row.trial.distributions.items():
             found.setdefault(name, distribution)
@@ -303,7 +298,7 @@ def distributions_of(
     return {name: known[name] for name in sorted(used & known.keys())}
 
 
-def conditions_of(trials: StudyTrials, roles: Roles, *, coupled: bool) -> dict[str, Condition]:
+def conditions_of(trials: StudyTrials, roles: Roles) -> dict[str, Condition]:
     """Return the conditions of the levels' parameters that some complete trial of use lacks.
 
     A parameter that is not asked for in queries of one function exists there all the same: the
@@ -312,7 +307,7 @@ def conditions_of(trials: StudyTrials, roles: Roles, *, coupled: bool) -> dict[s
     missing: set[str] = set()
     for row in trials.rows:
         lacks = row.complete and not row.params.keys() >= {*roles.params}
-        if lacks and roles.fits(row.trial.distributions, coupled=coupled):
+        if lacks and roles.fits(row.trial.distributions):
             missing |= {*roles.params} - row.params.keys()
     if not missing:
         return {}

@@ -535,11 +535,11 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             return
         if is_single(distribution):  # nothing for a model to suggest
             return
+        trials = reader.read(study)
         known = reader.distributions(study).get(name)
-        had = (row.trial.distributions.get(name) for row in reader.read(study).observed)
+        had = (row.trial.distributions.get(name) for row in trials.observed)
         if known == distribution or not any(had):  # the next model knows of it
             return
-        trials = reader.read(study)
         n_observed = sum(not math.isnan(row.value) for row in trials.observed)
         n_failed = sum(row.failed for row in trials.configurations)
         if n_observed == 0 or n_observed + n_failed < self._n_startup_trials:
@@ -571,9 +571,15 @@ def _lack_direction(snapshot: Snapshot) -> bool:
     return all(one.lacks_direction for one in snapshot.objectives)
 
 
-def model_generator(seed: int, number: int, attempt: int = 0) -> np.random.Generator:
-    """Return the generator for everything a model draws in one attempt to suggest a trial."""
-    return _generator(seed, number, _MODEL, attempt)
+def model_generator(seed: int, number: int, draw: int = 0) -> np.random.Generator:
+    """Return the generator for everything a model draws for one trial.
+
+    Args:
+        seed: The sampler's seed.
+        number: The trial's number.
+        draw: Tells independent draws for one trial apart, as those of attempts to suggest it.
+    """
+    return _generator(seed, number, _MODEL, draw)
 
 
 def _generator(seed: int, *key: int) -> np.random.Generator:
