@@ -52,7 +52,7 @@ import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory, with_values
-from bbo_plugins.optuna.sampling.preprocessing import Preprocessing, Preprocessor
+from bbo_plugins.optuna.sampling.preprocessing import FIRST_DECISION, Preprocessing, Preprocessor
 from bbo_plugins.optuna.study.constraints import (
     MAX_CONSTRAINTS,
     OTHERS,
@@ -225,13 +225,13 @@ class StudyReader:
             trials = self.read(study)
             distributions = {**_known_and_held(trials, held), **search_space}
             placed = self.placed(distributions, trials.parameters.conditions)
+            if len(trials.by_completion) < FIRST_DECISION:  # a first suggestion is easy to follow
+                preprocessing = Preprocessing(warps or {})
+            else:
+                preprocessing = self._preprocessor.decide(trials, placed, held, warps)
+            number = trial.number
             return _snapshot(
-                trials,
-                placed,
-                trial.number,
-                fixed,
-                self._preprocessor.decide(trials, placed, held, warps),
-                knows_noise=self._knows_noise,
+                trials, placed, number, fixed, preprocessing, knows_noise=self._knows_noise
             )
 
     def appeared(
