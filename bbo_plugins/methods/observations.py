@@ -569,8 +569,8 @@ class TrialHistory:
     def improvements(self, rows: NDArray[np.bool_]) -> tuple[int, int]:
         """Return how many of the trials at ``rows`` (n,) improved, and how many have finished.
 
-        A trial improves if it is better than all finished ones before it. Infinite
-        values do not count: behind one that is infinitely good nothing would improve.
+        A trial improves if it is better than all finished ones before it. Infinite values do not
+        count: behind one that is infinitely good nothing would improve.
         """
         values = np.where(self.finished & np.isfinite(self.values), self.values, -np.inf)
         best_before = np.maximum.accumulate(np.concatenate([[-np.inf], values]))[:-1]

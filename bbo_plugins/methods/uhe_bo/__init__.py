@@ -45,11 +45,11 @@ with mean + √β_t · deviation as the acquisition function:
 
 Deviations that :data:`AS_IN_THE_PAPER` has too:
 
-* Targets are transformed, and the MAP estimate has this package's priors, not Gamma(1e-3, 10):
-  hyperparameters would follow the few worst values, and fits end at their limits.
+* Targets are transformed, as hyperparameters would follow the few worst values. The priors are this
+  package's, not Gamma(1e-3, 10), with which MAP may stay in a local optimum (docs/papers.md).
 * D_0 is a space-filling design: random points leave gaps.
 * In a finite space a random point that is known gives way to one that is not: it teaches nothing.
-* γ is at most 1, and T/2 is rounded down: probabilities and rounds are what they are.
+* γ is at most 1, as it mixes probabilities, and T/2 is rounded down, as a round has two trials.
 * Eq. (2) has x' in both places, as Proposition 6.4 has it: the paper prints x there once.
 
 Source: H. Ha, V. Nguyen, H. Tran-The, H. Zhang, X. Zhang, A. van den Hengel, "Provably Efficient

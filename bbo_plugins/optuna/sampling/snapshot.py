@@ -225,7 +225,7 @@ class StudyReader:
             trials = self.read(study)
             distributions = {**_known_and_held(trials, held), **search_space}
             placed = self.placed(distributions, trials.parameters.conditions)
-            if len(trials.by_completion) < FIRST_DECISION:  # a first suggestion is easy to follow
+            if len(trials.by_completion) < FIRST_DECISION:  # too few to decide on anything
                 preprocessing = Preprocessing(warps or {})
             else:
                 preprocessing = self._preprocessor.decide(trials, placed, held, warps)
