@@ -115,3 +115,21 @@ def toward(
     moved = center + share_of_way * (targets - center)
     share = np.where(numeric, min(1.0, _N_MOVED / d), min(_CATEGORY_SHARE, _N_MOVED / d))
     return np.where(rng.random((n, d)) < share, moved, center)
+
+
+def along_lines(x: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+    """Return copies of one point, each with one coordinate elsewhere in its range.
+
+    Args:
+        x: The point, shape (d,).
+        n: How many copies for each coordinate, which has them in n equal parts of its range.
+        rng: Source of the places within the parts.
+
+    Returns:
+        Points, not yet snapped to the space, shape (n d, d).
+    """
+    d = len(x)
+    points = np.tile(x, (n * d, 1))
+    rows = np.arange(n * d)
+    points[rows, rows // n] = (rows % n + rng.random(n * d)) / n
+    return points

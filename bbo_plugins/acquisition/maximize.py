@@ -15,7 +15,8 @@ Over the cube, the candidates are Sobol points and perturbations of good observe
 starts are distant from each other; a small finite space is enumerated instead. Over a region, they
 are Sobol points of its box and copies of its center with some coordinates moved. In numeric
 dimensions with levels the box reaches the neighbors of the center's level at least; categories are
-all inside. How long the box is follows from the order of all values (:func:`length_after`).
+all inside. How long the box is follows from the order of all values (:func:`length_after`). A
+search across the space goes on from there along one coordinate at a time, from wall to wall.
 
 In a space with conditions the function is evaluated where inactive coordinates are set, and its
 gradient in them is 0: candidates, ascent and search of levels stay on points that exist.
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from bbo_plugins.acquisition.ascent import ascend
-from bbo_plugins.acquisition.candidates import around_anchors, shifted_sobol, toward
+from bbo_plugins.acquisition.candidates import along_lines, around_anchors, shifted_sobol, toward
 from bbo_plugins.space.search_space import keys_of
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ _START_DISTANCE = 0.25  # in length-scales
 # Over a region:
 _N_REGION_CANDIDATES = 512
 _N_REGION_STARTS = 6
+_N_WALKS = 4  # changes of one coordinate in a search across the space
+_MOST_ALONG_LINE, _LEAST_ALONG_LINE, _N_ALONG_LINES = 16, 2, 512  # places: of each line, of all
+_N_WALKED_CANDIDATES = 128
 _REGION_SCALE = 0.5  # of the box: distance over which the function is taken to vary
 _LONGEST, _SHORTEST, _FIRST = 1.6, 2.0**-7, 0.8  # lengths of the box, as in TuRBO
 _N_SUCCESSES, _N_FAILURES = 2, 5  # in a row, before the length doubles or halves
@@ -324,6 +328,7 @@ def maximize_in_region(
     *,
     rng: np.random.Generator,
     exclusions: Exclusions,
+    across: bool = False,
 ) -> FloatArray:
     """Return a representable point of the region with a high acquisition value.
 
@@ -333,6 +338,9 @@ def maximize_in_region(
         region: Where to search; its center is representable.
         rng: Source of the candidates.
         exclusions: Points not to be returned.
+        across: Whether the search goes on across the space: where another value of one parameter
+            is better, anywhere in its range, and then one of another parameter, in a region of the
+            same length around that. Not in a space with conditions.
 
     Returns:
         The point, shape (d,).
@@ -341,10 +349,43 @@ def maximize_in_region(
     points = box.points(shifted_sobol(_N_REGION_CANDIDATES, len(space), rng))
     n = _N_REGION_CANDIDATES // 2
     near = toward(region.center, points[n:], space, rng)
-    candidates = space.snap(np.concatenate([points[:n], near]))
+    x = _best_in_box(box, region.center, np.concatenate([points[:n], near]), exclusions, rng)
+    if not across:
+        return x
+    reached = _walked(box, x, rng)
+    if reached is x:
+        return x
+    box = _box(box.acquisition, space, TrustRegion(reached, region.length))
+    points = box.points(shifted_sobol(_N_WALKED_CANDIDATES, len(space), rng))
+    near = toward(reached, points, space, rng)
+    return _best_in_box(box, reached, near, exclusions, rng)
+
+
+def _walked(box: _Box, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return where better values of one coordinate after another lead from ``x`` (d,), or that."""
+    n = max(min(_MOST_ALONG_LINE, _N_ALONG_LINES // len(x)), _LEAST_ALONG_LINE)
+    value = box.value(x[None])[0]
+    for _ in range(_N_WALKS):
+        places = box.space.snap(along_lines(x, n, rng))
+        values = box.value(places)
+        best = int(np.argmax(values))
+        if values[best] <= value:
+            break
+        x, value = places[best], values[best]
+    return x
+
+
+def _best_in_box(
+    box: _Box,
+    center: FloatArray,
+    points: FloatArray,
+    exclusions: Exclusions,
+    rng: np.random.Generator,
+) -> FloatArray:
+    candidates = box.space.snap(points)
     values = box.value(candidates)
     order = np.argsort(-values, kind="stable")
-    starts = np.concatenate([candidates[order[:_N_REGION_STARTS]], region.center[None, :]])
+    starts = np.concatenate([candidates[order[:_N_REGION_STARTS]], center[None, :]])
     return _best_of(box, starts, candidates[order], values[order], exclusions, rng)
 
 

@@ -22,8 +22,10 @@ for standardized targets and inputs in the unit cube, with c dimensions in the t
 of the length-scales grows with √d, as distances in the cube do (Hvarfner, Hellsten & Nardi 2024,
 "Vanilla Bayesian Optimization Performs Great in High Dimensions"). For a parameter that exists at
 some points only, d is the mean number of parameters that do. Over the cube |t|² is c/3 on average
-and |q|² is 4c/45, so that at the modes the parts of the trend have about 0.1, 0.1 and 1 times the
-variance s², however many dimensions there are. The constants are a choice of this project.
+and that of the squares t² - 1/3 is 4c/45, so that at the modes the parts of the trend have about
+0.1, 0.1 and 1 times the variance s², however many dimensions there are. With cosines in place of
+the squares, log τ₃² ~ N(log(0.2/c), 3²): a tenth of s², with a wide prior, as a function that is no
+sum has no such part. The constants are a choice of this project.
 
 Beside a trend, parameters may be without effect: above its mode, the log density of log ℓ_i is that
 of a Cauchy distribution of scale 1, up to a constant, so that the far longer length-scale of such a
@@ -60,8 +62,8 @@ if TYPE_CHECKING:
 
 _LENGTH_SCALE_LOCATION = 0.35
 NOISE_LOCATION = 1e-3
-_TREND_VARIANCES = (0.1, 0.1, 1.0)  # of the parts of the trend, on average over the cube, by s²
-_TREND_SCALE = 1.5
+# Of a part of the trend: variance on average over the cube, by s², and its logarithm's deviation.
+_POLYNOMIAL, _SQUARES, _COSINES = (0.1, 1.5), (1.0, 1.5), (0.1, 3.0)
 _MAX_EVALUATIONS = 100
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale
 _TOLERANCE = 5e-4  # predicted gain in nats below which the search ends
@@ -205,7 +207,7 @@ def fit_map(
     Returns:
         The estimate, and the state from which the next fit starts.
     """
-    prior = prior or default_prior(X.shape[1], features.n_together, n_in_trend=features.n_in_trend)
+    prior = prior or _prior_of(features)
     n, d = X.shape
 
     def bind(rows: slice | IntArray) -> BoundCriterion:
@@ -415,8 +417,17 @@ class TailedPrior:
         return float(value.sum()), slope / self.scale
 
 
+def _prior_of(features: FeatureMap) -> TailedPrior:
+    n, cosines = len(features.n_categories), features.cosines
+    return default_prior(n, features.n_together, n_in_trend=features.n_in_trend, cosines=cosines)
+
+
 def default_prior(
-    n_dimensions: int, n_together: Sequence[float] | None = None, *, n_in_trend: int | None = None
+    n_dimensions: int,
+    n_together: Sequence[float] | None = None,
+    *,
+    n_in_trend: int | None = None,
+    cosines: bool = False,
 ) -> TailedPrior:
     """Return the prior of this module's docstring.
 
@@ -425,16 +436,18 @@ def default_prior(
         n_together: In place of d for each length-scale, how many dimensions vary together with it,
             shape (d,); None for d.
         n_in_trend: Number of dimensions c in the kernel's trend, None without a trend.
+        cosines: Whether the separable part of the trend is made of cosines, not of squares.
     """
     has_trend = n_in_trend is not None
     c = max(n_in_trend or 0, 1)  # without a numeric dimension the trend is 0, whatever its weights
-    norms = (c / 3.0, (c / 3.0) ** 2, 4.0 * c / 45.0)  # t·t', (t·t')² and q·q' at t = t'
-    weights = [v / norm for v, norm in zip(_TREND_VARIANCES, norms, strict=True)]
-    trend_locations = [math.log(weight) for weight in weights] if has_trend else []
+    norms = (c / 3.0, (c / 3.0) ** 2, c / 2.0 if cosines else 4.0 * c / 45.0)  # parts at t = t'
+    parts = (_POLYNOMIAL, _POLYNOMIAL, _COSINES if cosines else _SQUARES) if has_trend else ()
+    trend_locations = [math.log(part[0] / norm) for part, norm in zip(parts, norms, strict=False)]
+    trend_scales = [part[1] for part in parts]
     together = [n_dimensions] * n_dimensions if n_together is None else n_together
     relevant = [min(n, 2.0 * math.sqrt(n)) if has_trend else n for n in together]
     length_scales = [math.log(_LENGTH_SCALE_LOCATION * math.sqrt(n)) for n in relevant]
     location = np.array([*length_scales, 0.0, *trend_locations, math.log(NOISE_LOCATION)])
-    scale = np.array([1.0] * (n_dimensions + 1) + [_TREND_SCALE] * len(trend_locations) + [3.0])
-    has_tail = np.array([has_trend] * n_dimensions + [False] * (len(trend_locations) + 2))
+    scale = np.array([*[1.0] * (n_dimensions + 1), *trend_scales, 3.0])
+    has_tail = np.array([has_trend] * n_dimensions + [False] * (len(parts) + 2))
     return TailedPrior(location, scale, has_tail)

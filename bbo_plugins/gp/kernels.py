@@ -12,14 +12,18 @@ distance into a Euclidean one. Every R² is then a single matrix product in scal
 whatever the kinds of the dimensions.
 
 The trend is a polynomial of the second degree in the numeric dimensions with a random weight of
-each term, with t = 2x - 1 there, and squares have a second weight of their own:
+each term, with t = 2x - 1 there, and a separable part, a sum of functions of one dimension each:
 
-    k(x, x') = s² · (Matérn + τ₁² t·t' + τ₂² (t·t')² + τ₃² q·q'),      q_i = t_i² - 1/3
+    k(x, x') = s² · (Matérn + τ₁² t·t' + τ₂² (t·t')² + τ₃² φ·φ')
+
+    φ_i = t_i² - 1/3,    or, for several minima along a dimension,
+    φ_ik = w_k cos(π k x_i),    k = 1, ..., 20,    w_k² ∝ (1 + (0.12 π k)² / 5)^-3,    Σ_k w_k² = 1
 
 It reaches as far as the space does, where the Matérn part forgets beyond a length-scale. (t·t')²
-has a term for each pair of dimensions, q·q' one for each dimension: few observations teach those.
-q_i has mean 0 over the range. A categorical dimension has no part in the trend. A conditional space
-has no trend: one made results no better there.
+has a term for each pair of dimensions, φ·φ' a few for each dimension: few observations teach those.
+φ has mean 0 over the range. The cosines' weights have the spectrum of a Matérn-5/2 covariance of
+length-scale 0.12: each dimension has a random function of its own. A categorical dimension has no
+part in the trend. A conditional space has no trend: one made results no better there.
 
 | symbol | shape   | meaning                                                       |
 |--------|---------|---------------------------------------------------------------|
@@ -27,19 +31,21 @@ has no trend: one made results no better there.
 | F      | (n, D)  | their feature columns; D = d when no dimension is categorical |
 | T      | (n, c)  | t of the c numeric dimensions, in [-1, 1]                     |
 | P      | (n, m)  | t·t'                                                          |
-| Q      | (n, c)  | q of the c numeric dimensions                                 |
+| Φ      | (n, bc) | φ of the c numeric dimensions, b of each: 1 square, 20 cosines |
 | τ      | (3,)    | scales of the trend's linear, quadratic and separable part    |
 | ℓ      | (d,)    | length-scales, in units of the unit cube                      |
 | r²     | (n, m)  | scaled squared distances                                      |
 
-Source: Rasmussen & Williams (2006), Eq. (4.17), section 5.1 (ARD), and section 4.2.2 (the trend).
+Sources: Rasmussen & Williams (2006), Eq. (4.17), section 5.1 (ARD), and section 4.2.2 (the
+polynomial); Duvenaud, Nickisch & Rasmussen (2011), "Additive Gaussian processes"; Solin & Särkkä
+(2020), "Hilbert space methods for reduced-rank Gaussian process regression" (the cosines).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,6 +57,9 @@ if TYPE_CHECKING:
 _SQRT_5 = math.sqrt(5.0)
 # Distances are computed from centered columns: less cancellation in |a|² + |b|² - 2ab.
 _CENTER = 0.5
+_N_COSINES = 20
+_MAX_COSINES = 1000  # of all dimensions; with more than 50 of these each has fewer
+_COSINE_LENGTH_SCALE = 0.12
 
 
 @dataclass(frozen=True)
@@ -62,14 +71,16 @@ class FeatureMap:
         n_together: Per dimension, how many vary together with it: the priors of the length-scales
             depend on that; None if all d do.
         trend: Whether the kernel that is fitted has a trend.
+        cosines: Whether the separable part of the trend is made of cosines, not of squares.
     """
 
     n_categories: tuple[int, ...]
     n_together: tuple[float, ...] | None = None
     trend: bool = False
+    cosines: bool = False
 
     @classmethod
-    def of(cls, space: SearchSpace, *, trend: bool = False) -> FeatureMap:
+    def of(cls, space: SearchSpace, *, trend: bool = False, cosines: bool = False) -> FeatureMap:
         """Return the feature map of a search space.
 
         With a parameter that has a condition vary those that are active beside it, on average over
@@ -77,7 +88,7 @@ class FeatureMap:
         """
         n_categories = tuple(space.n_categories.tolist())
         if not space.is_conditional:
-            return cls(n_categories, trend=trend)
+            return cls(n_categories, trend=trend, cosines=cosines)
         together = (
             space.mean_n_active if n in space.conditions else len(space) for n in space.names
         )
@@ -137,10 +148,11 @@ class FeatureMap:
         scaled: FloatArray = self.columns(X) * (_SQRT_5 / length_scales)[self.dimension_of_column]
         return scaled
 
-    def trend_columns(self, X: FloatArray) -> FloatArray:
-        """Return t = 2x - 1 of the numeric dimensions of ``X`` (n, d), shape (n, c)."""
-        columns: FloatArray = 2.0 * (X[:, self.numeric] - _CENTER)
-        return columns
+    def trend_columns(self, X: FloatArray) -> TrendColumns:
+        """Return what the trend's kernel is made of at ``X`` (n, d)."""
+        n_cosines = min(_N_COSINES, max(_MAX_COSINES // max(len(self.numeric), 1), 1))
+        T = 2.0 * (X[:, self.numeric] - _CENTER)
+        return TrendColumns(T, n_cosines if self.cosines else 0)
 
     def sum_by_dimension(self, per_column: FloatArray) -> FloatArray:
         """Add up a quantity per feature column (D,) to one per dimension (d,)."""
@@ -152,8 +164,89 @@ class FeatureMap:
 
 
 @dataclass(frozen=True)
+class TrendColumns:
+    """What the trend's kernel is made of at n points; computed once, where it is asked for.
+
+    Attributes:
+        t: Twice the distances from the middle of the numeric dimensions, shape (n, c).
+        n_cosines: How many functions each dimension has in the separable part; 0 for its square.
+    """
+
+    t: FloatArray
+    n_cosines: int = 0
+
+    def __len__(self) -> int:
+        """Return n."""
+        return len(self.t)
+
+    def __getitem__(self, rows: slice) -> TrendColumns:
+        """Return those of some of the points."""
+        return TrendColumns(self.t[rows], self.n_cosines)
+
+    @cached_property
+    def functions(self) -> FloatArray:
+        """Φ, shape (n, b c)."""
+        if not self.n_cosines:
+            squares: FloatArray = np.square(self.t)
+            squares -= 1.0 / 3.0
+            return squares
+        cosines = np.empty((self.n_cosines, *self.t.shape))
+        cosines[0] = np.cos(self._angles)
+        twice, before = 2.0 * cosines[0], np.ones(self.t.shape)
+        for k in range(1, self.n_cosines):  # cos (k+1)a = 2 cos a cos ka - cos (k-1)a
+            np.multiply(twice, cosines[k - 1], out=cosines[k])
+            cosines[k] -= before
+            before = cosines[k - 1]
+        return self._weighted(cosines, _cosine_weights(self.n_cosines))
+
+    def slopes_along(self, weights: FloatArray) -> FloatArray:
+        """Return the derivative of Σ w φ by each t, shape (n, c).
+
+        Args:
+            weights: w, of each function, shape (b c,), or (n, b c) for others at each point.
+        """
+        if not self.n_cosines:
+            slopes: FloatArray = 2.0 * self.t * weights
+        else:
+            shape = (len(self), self.n_cosines, self.t.shape[1])
+            slopes = (self._cosine_slopes * weights).reshape(shape).sum(axis=1)
+        return slopes
+
+    @cached_property
+    def _cosine_slopes(self) -> FloatArray:
+        """Derivatives of the cosines by t, shape (n, b c)."""
+        multiples = np.arange(1, self.n_cosines + 1)
+        sines = np.sin(multiples[:, None, None] * self._angles)
+        return self._weighted(sines, -0.5 * math.pi * multiples * _cosine_weights(self.n_cosines))
+
+    @property
+    def _angles(self) -> FloatArray:
+        """π x of the numeric dimensions, shape (n, c)."""
+        return (0.5 * math.pi) * (self.t + 1.0)
+
+    def _weighted(self, waves: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return waves (b, n, c) times a weight of each of the b, as columns (n, b c)."""
+        waves *= weights[:, None, None]
+        return waves.transpose(1, 0, 2).reshape(len(self), waves.shape[0] * waves.shape[2])
+
+    def parts(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the kernel of each part of the trend, without its τ², between these points."""
+        P = self.t @ self.t.T
+        return P, P * P, self.functions @ self.functions.T
+
+
+@cache
+def _cosine_weights(n: int) -> FloatArray:
+    """Return w_k of the first n cosines, whose squares add up to 1, shape (n,)."""
+    frequencies = math.pi * _COSINE_LENGTH_SCALE * np.arange(1, n + 1)
+    densities = (1.0 + np.square(frequencies) / 5.0) ** -3
+    weights: FloatArray = np.sqrt(densities / densities.sum())
+    return weights
+
+
+@dataclass(frozen=True)
 class Trend:
-    """The trend's kernel relative to s², between points that are given by their t.
+    """The trend's kernel relative to s².
 
     Attributes:
         linear: τ₁².
@@ -165,55 +258,49 @@ class Trend:
     quadratic: float
     separable: float
 
-    def kernel(self, T: FloatArray, S: FloatArray) -> FloatArray:
-        """Return the kernel between ``T`` (n, c) and ``S`` (m, c), shape (n, m)."""
-        P = T @ S.T
+    def kernel(self, T: TrendColumns, S: TrendColumns) -> FloatArray:
+        """Return the kernel between the n points of ``T`` and the m of ``S``, shape (n, m)."""
+        P = T.t @ S.t.T
         K = self.quadratic * P
         K += self.linear
         K *= P
-        K += (self.separable * centered_squares(T)) @ centered_squares(S).T
+        K += (self.separable * T.functions) @ S.functions.T
         return K
 
-    def kernel_of_pairs(self, T: FloatArray, S: FloatArray) -> FloatArray:
-        """Return the kernel between each row of ``T`` (n, c) and that of ``S`` (n, c), (n,)."""
-        p = np.einsum("ij,ij->i", T, S)
-        separable = np.einsum("ij,ij->i", centered_squares(T), centered_squares(S))
+    def kernel_of_pairs(self, T: TrendColumns, S: TrendColumns) -> FloatArray:
+        """Return the kernel between each of the n points of ``T`` and that of ``S``, (n,)."""
+        p = np.einsum("ij,ij->i", T.t, S.t)
+        separable = np.einsum("ij,ij->i", T.functions, S.functions)
         kernel: FloatArray = (self.quadratic * p + self.linear) * p + self.separable * separable
         return kernel
 
-    def variance(self, T: FloatArray) -> FloatArray:
-        """Return k(t, t) of each row of ``T`` (n, c), shape (n,)."""
+    def variance(self, T: TrendColumns) -> FloatArray:
+        """Return the variance at each of the n points of ``T``, shape (n,)."""
         return self.kernel_of_pairs(T, T)
 
-    def gradient(self, T: FloatArray, S: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return Σ_j w_ij ∂k(t_i, s_j)/∂t_i for each row of ``T`` (n, c), shape (n, c).
+    def gradient(self, T: TrendColumns, S: TrendColumns, weights: FloatArray) -> FloatArray:
+        """Return Σ_j w_ij ∂k(t_i, s_j)/∂t_i for each of the n points of ``T``, shape (n, c).
 
         Args:
-            T: The points t, shape (n, c).
-            S: The points s, shape (m, c).
+            T: n points.
+            S: m points.
             weights: w, shape (n, m), or (m,) for the same ones in every row.
         """
-        slope = T @ S.T
+        slope = T.t @ S.t.T
         slope *= 2.0 * self.quadratic
         slope += self.linear
         slope *= weights
-        gradient: FloatArray = slope @ S
-        gradient += (2.0 * self.separable) * T * (weights @ centered_squares(S))
+        gradient: FloatArray = slope @ S.t
+        gradient += self.separable * T.slopes_along(weights @ S.functions)
         return gradient
 
-    def variance_gradient(self, T: FloatArray) -> FloatArray:
-        """Return ∂k(t, t)/∂t for each row of ``T`` (n, c), shape (n, c)."""
-        p = np.einsum("ij,ij->i", T, T)[:, None]
+    def variance_gradient(self, T: TrendColumns) -> FloatArray:
+        """Return the derivative of the variance by t at each of the n points, shape (n, c)."""
+        p = np.einsum("ij,ij->i", T.t, T.t)[:, None]
         along_t = 2.0 * self.quadratic * p + self.linear
-        gradient: FloatArray = 2.0 * T * (along_t + 2.0 * self.separable * centered_squares(T))
+        gradient: FloatArray = 2.0 * T.t * along_t
+        gradient += (2.0 * self.separable) * T.slopes_along(T.functions)
         return gradient
-
-
-def centered_squares(T: FloatArray) -> FloatArray:
-    """Return t² - 1/3, whose mean over the range is 0, for t of any shape."""
-    squares: FloatArray = np.square(T)
-    squares -= 1.0 / 3.0
-    return squares
 
 
 def left_factor(A: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ r"""Log marginal likelihood of a Gaussian process and its gradient in log hyperp
 with K = s² C(ℓ) + diag(σ²). One Cholesky factorization (dpotrf) and one inversion from it (dpotri)
 per evaluation; everything else is O(n² D): with M = K⁻¹ - αα^T restricted to its lower triangle, G
 = M ∘ slope, the derivative by log ℓ_i is a difference of two quadratic forms in G (one dsymm), and
-those by log s² and the noise need only tr M and αᵀK α = αᵀy. A trend's matrices P, P∘P and Q Qᵀ do
+those by log s² and the noise need only tr M and αᵀK α = αᵀy. A trend's matrices P, P∘P and Φ Φᵀ do
 not depend on θ and are formed once; its three derivatives are their inner products with M. No array
 larger than n × n is formed and the n × n ones are allocated once. Other functions of K differ in
 the two formulas only; what is left is in the common base, :class:`BoundCriterion`.
@@ -32,7 +32,6 @@ from scipy.linalg import blas, lapack
 from bbo_plugins.gp.kernels import (
     FeatureMap,
     Trend,
-    centered_squares,
     left_factor,
     matern52_and_slope,
     right_factor,
@@ -149,9 +148,7 @@ class BoundCriterion(ABC):
         self._R2, *self._buffers = (np.empty((n, n)) for _ in range(3))
         self._trend_matrices: tuple[FloatArray, ...] = ()  # ∂(K/s²)/∂τ² of each of its parts
         if features.trend:
-            T = features.trend_columns(X)
-            P, Q = T @ T.T, centered_squares(T)
-            self._trend_matrices = (P, P * P, Q @ Q.T)
+            self._trend_matrices = features.trend_columns(X).parts()
 
     @property
     def n_parameters(self) -> int:

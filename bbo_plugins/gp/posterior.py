@@ -24,6 +24,7 @@ from scipy.linalg import blas, lapack
 
 from bbo_plugins.gp.kernels import (
     FeatureMap,
+    TrendColumns,
     left_factor,
     matern52,
     matern52_and_slope,
@@ -300,7 +301,7 @@ class GaussianProcess:
         return right_factor(self.A)
 
     @cached_property
-    def _trend_columns(self) -> FloatArray:
+    def _trend_columns(self) -> TrendColumns:
         return self.features.trend_columns(self.X)
 
     @cached_property
@@ -314,8 +315,8 @@ class GaussianProcess:
     def _squared_distances(self, A: FloatArray) -> FloatArray:
         return squared_distances(left_factor(A), self._right_factor)
 
-    def _with_trend(self, C: FloatArray, T: FloatArray) -> FloatArray:
-        """Add the trend, if there is one, between ``T`` (m, c) and the observations to C (m, n)."""
+    def _with_trend(self, C: FloatArray, T: TrendColumns) -> FloatArray:
+        """Add the trend, if there is one, between m points and the observations to C (m, n)."""
         if self.hyperparameters.trend is not None:
             C += self.hyperparameters.trend.kernel(T, self._trend_columns)
         return C
@@ -327,16 +328,16 @@ class GaussianProcess:
         product: FloatArray = multiply(1.0, factor, B, lower=1, trans_a=int(transposed))
         return product
 
-    def _variance(self, squared_norms: FloatArray, T: FloatArray) -> FloatArray:
-        """Return the posterior variances (m,) from |L⁻¹ k(X, x) / s²|² (m,) and ``T`` (m, c)."""
+    def _variance(self, squared_norms: FloatArray, T: TrendColumns) -> FloatArray:
+        """Return the variances (m,) from |L⁻¹ k(X, x) / s²|² (m,) and the trend's columns."""
         of_prior = _prior_variance(T, self.hyperparameters)
         variance: FloatArray = of_prior - self._signal**2 * squared_norms
         np.maximum(variance, _VARIANCE_FLOOR * of_prior, out=variance)
         return variance
 
 
-def _prior_variance(T: FloatArray, hyperparameters: Hyperparameters) -> FloatArray:
-    """Return k(x, x) of points, from their trend's columns ``T`` (m, c), shape (m,)."""
+def _prior_variance(T: TrendColumns, hyperparameters: Hyperparameters) -> FloatArray:
+    """Return k(x, x) of m points, from their trend's columns, shape (m,)."""
     signal, trend = hyperparameters.signal_variance, hyperparameters.trend
     if trend is None:
         return np.full(len(T), signal)
@@ -344,8 +345,10 @@ def _prior_variance(T: FloatArray, hyperparameters: Hyperparameters) -> FloatArr
     return variance
 
 
-def _prior_covariance(A: FloatArray, T: FloatArray, hyperparameters: Hyperparameters) -> FloatArray:
-    """Return k(x, x') of points, from their scaled (n, D) and trend's (n, c) columns, (n, n)."""
+def _prior_covariance(
+    A: FloatArray, T: TrendColumns, hyperparameters: Hyperparameters
+) -> FloatArray:
+    """Return k(x, x') of n points, from their scaled (n, D) and trend's columns, (n, n)."""
     K = matern52(squared_distances(left_factor(A), right_factor(A)))
     if hyperparameters.trend is not None:
         K += hyperparameters.trend.kernel(T, T)

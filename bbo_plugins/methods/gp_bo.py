@@ -26,6 +26,9 @@ Deviations:
 * A greedy step takes the upper confidence bound with β = 0.5, if the data speak against noise: its
   estimate is below a tenth of the prior's location. None is taken with constraints or conditional
   parameters, nor with categories: another one may be better than that of the best mean.
+* A step across the space has a trend with cosines, so that it learns several minima along a
+  parameter, and goes on along one coordinate at a time. It finds the way out of a local minimum
+  where parameters act apart. Its fits are kept apart from those of other steps.
 * A local step searches a trust region around the best mean, with conditional parameters or with
   five or more that are free numbers, unless the space is finite or no point is feasible yet. All
   categories are in the region.
@@ -75,6 +78,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
+TREND_OF_COSINES: Final = "TrendOfCosines"  # name of the fits of a step across the space
 _GREEDY_BETA = 0.5
 _LEAST_LOCAL = 5  # free dimensions; in fewer, a step is never local
 _NO_NOISE = NOISE_FLOOR + 0.1 * NOISE_LOCATION
@@ -90,6 +94,8 @@ class Options:
         acquisition: Acquisition function to maximize.
         beta: Multiplier of σ for "ucb".
         greedy: Whether the step is greedy; see the module.
+        across: Whether the step searches across the space; see the module. Not in a space with
+            conditions.
         local_after: For a local step, how many observations came first, at the start-up: they do
             not change the length of the region. None for a step in the whole cube.
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
@@ -104,12 +110,18 @@ class Options:
     acquisition: AcquisitionName = "logei"
     beta: float = 1.96
     greedy: bool = False
+    across: bool = False
     local_after: int | None = None
     deterministic: bool = False
     trend: bool = False
     criterion: FitCriterion = MARGINAL
     warm_starts: Sequence[WarmStart | None] = ()
     marginal_start: WarmStart | None = None
+
+    @property
+    def fit_name(self) -> str:
+        """The name under which fits are stored, which only the same kind of step starts from."""
+        return TREND_OF_COSINES if self.across else self.criterion.name
 
 
 DEFAULT_OPTIONS: Final = Options()
@@ -166,7 +178,7 @@ def _suggest_by_model(
     training = observations
     if len(observations.y) > training_subset.MAX_MODELED:
         training = training_subset.modeled(observations, FeatureMap.of(space))
-    features = FeatureMap.of(space, trend=options.trend)
+    features = FeatureMap.of(space, trend=options.trend, cosines=options.across)
     models = Models.fit(space, [training], [training.center], features, options)
     region = _region(space, observations, models, options)
     if options.greedy and _can_be_greedy(space, training) and _is_noiseless(models):
@@ -356,7 +368,9 @@ def best_suggestion(
         noisy=not _is_noiseless(models),
     )
     if region is not None:
-        x = maximize_in_region(acquisition, space, region, rng=rng, exclusions=exclusions)
+        x = maximize_in_region(
+            acquisition, space, region, rng=rng, exclusions=exclusions, across=options.across
+        )
     else:
         x = maximize(
             acquisition,
@@ -371,7 +385,7 @@ def best_suggestion(
         warm_starts=models.warm_starts,
         notes=models.notes,
         expected_gain=acquisition.expected_gain(x),
-        criterion=options.criterion.name,
+        criterion=options.fit_name,
     )
 
 

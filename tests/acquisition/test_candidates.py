@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
-from bbo_plugins.acquisition.candidates import shifted_sobol
+from bbo_plugins.acquisition.candidates import along_lines, shifted_sobol
 
 
 @pytest.mark.parametrize("n, d", [(1, 1), (2, 3), (100, 2), (1024, 6), (64, 100)])
@@ -37,3 +37,12 @@ def test_no_dimension_is_too_many() -> None:
     points = shifted_sobol(2, 21202, np.random.default_rng(3))
     assert points.shape == (2, 21202)
     assert ((points >= 0.0) & (points < 1.0)).all()
+
+
+def test_places_along_a_line_are_one_in_each_part_of_it() -> None:
+    """Each copy differs in one coordinate; those of a coordinate are in n equal parts."""
+    x = np.array([0.2, 0.9, 0.5])
+    points = along_lines(x, 8, np.random.default_rng(0)).reshape(3, 8, 3)
+    for i, line in enumerate(points):
+        np.testing.assert_array_equal(np.delete(line, i, axis=1), np.tile(np.delete(x, i), (8, 1)))
+        np.testing.assert_array_equal(np.floor(8.0 * line[:, i]), np.arange(8))

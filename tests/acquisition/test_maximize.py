@@ -290,21 +290,40 @@ def test_anchors_help_where_the_optimum_is_narrow() -> None:
     assert found[0] < found[1]
 
 
+@dataclass(frozen=True)
+class Wells:
+    """Σ_i of a function of each coordinate, with peaks at 0.2 and, the higher one, at ``top``."""
+
+    top: FloatArray
+
+    def value(self, X: FloatArray) -> FloatArray:
+        """Return the values (m,)."""
+        return self.value_and_gradient(X)[0]
+
+    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the values (m,) and their gradients (m, d)."""
+        near, far = np.exp(-200.0 * (X - 0.2) ** 2), 2.0 * np.exp(-200.0 * (X - self.top) ** 2)
+        slopes = -400.0 * ((X - 0.2) * near + (X - self.top) * far)
+        return (near + far).sum(axis=1), slopes
+
+
 def _search_in_region(
     space: SearchSpace,
-    top: FloatArray,
+    target: FloatArray | Wells,
     region: TrustRegion,
     *,
+    across: bool = False,
     excluded: FloatArray | None = None,
     avoided: FloatArray | None = None,
     clearance: FloatArray | float = CLOSE,
 ) -> FloatArray:
     x = maximize_in_region(
-        Hill(top),
+        target if isinstance(target, Wells) else Hill(target),
         space,
         region,
         rng=np.random.default_rng(0),
         exclusions=_exclusions(space, excluded, avoided, clearance),
+        across=across,
     )
     assert x.shape == (len(space),)
     np.testing.assert_array_equal(space.snap(x[None, :])[0], x)
@@ -383,6 +402,34 @@ def test_a_region_reaches_into_another_branch_from_the_best_known_there() -> Non
         x = _search_in_region(space, np.array(target), region)
         assert space.active(x[None, :])[0, 1:].tolist() == [column == 1, column == 2]
         assert x[column] == pytest.approx(target[column], abs=1e-3)
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_a_search_across_the_space_leaves_the_region_by_one_coordinate_after_another(
+    across: bool,
+) -> None:
+    """Each of three coordinates is moved to its higher peak; without it none is."""
+    top, region = np.array([0.7, 0.9, 0.5]), TrustRegion(np.full(3, 0.22), 0.1)
+    x = _search_in_region(unit_box(3), Wells(top), region, across=across)
+    np.testing.assert_allclose(x, top if across else np.full(3, 0.2), atol=1e-3)
+
+
+def test_a_search_across_the_space_stays_where_no_coordinate_is_better() -> None:
+    """The top of a hill inside the region: the same point as without it."""
+    top, region = np.array([0.3, 0.35, 0.25, 0.3]), TrustRegion(np.full(4, 0.3), 0.2)
+    within, across = (_search_in_region(unit_box(4), top, region, across=a) for a in (False, True))
+    np.testing.assert_array_equal(across, within)
+    np.testing.assert_allclose(within, top, atol=1e-3)
+
+
+def test_a_search_across_a_mixed_space_reaches_far_levels() -> None:
+    """Levels and categories are on the lines too; an excluded point is not returned."""
+    space = SearchSpace({"a": Dimension.int(0, 9), "b": Dimension.categorical("xyz")})
+    center, top = space.encode([{"a": 1, "b": "x"}, {"a": 8, "b": "z"}])
+    region = TrustRegion(center, 0.01)
+    np.testing.assert_array_equal(_search_in_region(space, top, region, across=True), top)
+    other = _search_in_region(space, top, region, across=True, excluded=top[None])
+    assert space.decode(other)["a"] in {7, 9}
 
 
 # --------------------------------------------------------------------- the trust region's length

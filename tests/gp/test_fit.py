@@ -45,6 +45,7 @@ FUNCTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "rosenbrock": _rosenbrock,
     "sphere": lambda X: -np.square(X - 0.3).sum(axis=1),
     "steps": lambda X: np.floor(5.0 * X).sum(axis=1),
+    "waves": lambda X: np.sin(25.0 * X).sum(axis=1) - np.square(X - 0.3).sum(axis=1),
 }
 
 
@@ -66,13 +67,17 @@ def _problem(
     return X, (y - y.mean()) / y.std(), counts
 
 
+def _prior(features: FeatureMap) -> TailedPrior:
+    n = features.n_categories.count(0) if features.trend else None
+    return default_prior(len(features.n_categories), n_in_trend=n, cosines=features.cosines)
+
+
 def _log_posterior(
-    X: FloatArray, y: FloatArray, counts: tuple[int, ...], *, fit_noise: bool, trend: bool = False
+    X: FloatArray, y: FloatArray, features: FeatureMap, *, fit_noise: bool
 ) -> Callable[[FloatArray], tuple[float, FloatArray]]:
     """Return likelihood plus prior, each with an oracle of its own elsewhere."""
-    likelihood = MarginalLikelihood(X, y, FeatureMap(counts, trend=trend), fit_noise=fit_noise)
-    p = likelihood.n_parameters
-    prior = default_prior(len(counts), n_in_trend=counts.count(0) if trend else None)
+    likelihood = MarginalLikelihood(X, y, features, fit_noise=fit_noise)
+    p, prior = likelihood.n_parameters, _prior(features)
     truncated = TailedPrior(prior.location[:p], prior.scale[:p], prior.has_tail[:p])
 
     def value_and_gradient(theta: FloatArray) -> tuple[float, FloatArray]:
@@ -91,14 +96,9 @@ PROBLEMS = [
 
 
 def _best_of_many_starts(
-    objective: Callable[[FloatArray], tuple[float, FloatArray]],
-    counts: tuple[int, ...],
-    p: int,
-    *,
-    trend: bool = False,
+    objective: Callable[[FloatArray], tuple[float, FloatArray]], prior: TailedPrior, p: int
 ) -> float:
     """Return what L-BFGS-B finds from the prior's location and five draws from the prior."""
-    prior = default_prior(len(counts), n_in_trend=counts.count(0) if trend else None)
     location, scale = prior.location[:p], prior.scale[:p]
     rng = np.random.default_rng(1)
     starts = [location, *(location + scale * rng.standard_normal((5, p)))]
@@ -108,22 +108,23 @@ def _best_of_many_starts(
 
 @pytest.mark.parametrize(
     "name, n, d, trend",
-    [(*problem, False) for problem in PROBLEMS]
-    + [("sample", 40, 3, True), ("mixed", 60, 6, True), ("sphere", 30, 10, True)],
+    [(*problem, None) for problem in PROBLEMS]
+    + [("sample", 40, 3, "squares"), ("mixed", 60, 6, "squares"), ("sphere", 30, 10, "squares")]
+    + [("sample", 40, 3, "cosines"), ("mixed", 60, 6, "cosines"), ("waves", 60, 3, "cosines")],
 )
 @pytest.mark.parametrize("fit_noise", [True, False])
 def test_fit_reaches_the_optimum_of_many_starts(
-    name: str, n: int, d: int, trend: bool, fit_noise: bool
+    name: str, n: int, d: int, trend: str | None, fit_noise: bool
 ) -> None:
     """Within 1e-3 nats of the best of six runs of L-BFGS-B, where the posterior is benign."""
     X, y, counts = _problem(name, n, d)
-    features = FeatureMap(counts, trend=trend)
+    features = FeatureMap(counts, trend=trend is not None, cosines=trend == "cosines")
     fit = fit_map(X, y, features, fit_noise=fit_noise)
-    objective = _log_posterior(X, y, counts, fit_noise=fit_noise, trend=trend)
+    objective = _log_posterior(X, y, features, fit_noise=fit_noise)
     assert fit.log_posterior == pytest.approx(objective(fit.warm_start.theta)[0], rel=1e-10)
     p = len(fit.warm_start.theta)
-    assert p == d + 1 + 3 * trend + int(fit_noise)
-    assert fit.log_posterior > _best_of_many_starts(objective, counts, p, trend=trend) - 1e-3
+    assert p == d + 1 + 3 * features.trend + int(fit_noise)
+    assert fit.log_posterior > _best_of_many_starts(objective, _prior(features), p) - 1e-3
     assert fit.note is None
     stored = WarmStart.from_json(json.loads(json.dumps(fit.warm_start.to_json())))
     assert stored is not None
@@ -249,24 +250,31 @@ def test_length_scales_of_any_size_are_read_back() -> None:
     assert stored.theta.tolist() == [50.0, 50.0, -3.0]
 
 
-def test_prior_of_a_trend_has_the_documented_constants() -> None:
-    """As decided: weights of 0.3/c, 0.9/c² and 45/4c, before the noise, all else as without."""
-    prior, plain = default_prior(4, n_in_trend=3), default_prior(4)
-    np.testing.assert_allclose(np.exp(prior.location[5:8]), [0.1, 0.1, 3.75])
-    np.testing.assert_allclose(prior.scale[5:8], 1.5)
+@pytest.mark.parametrize("cosines, weight, scale", [(False, 3.75, 1.5), (True, 1 / 15, 3.0)])
+def test_prior_of_a_trend_has_the_documented_constants(
+    cosines: bool, weight: float, scale: float
+) -> None:
+    """0.3/c, 0.9/c² and 45/4c, or 1/5c for cosines, before the noise; all else as without."""
+    prior, plain = default_prior(4, n_in_trend=3, cosines=cosines), default_prior(4)
+    np.testing.assert_allclose(np.exp(prior.location[5:8]), [0.1, 0.1, weight])
+    np.testing.assert_allclose(prior.scale[5:8], [1.5, 1.5, scale])
     np.testing.assert_array_equal(np.delete(prior.location, [5, 6, 7]), plain.location)  # d < 5
     np.testing.assert_array_equal(np.delete(prior.scale, [5, 6, 7]), plain.scale)
 
 
 @pytest.mark.parametrize("c", [1, 7, 60])
-def test_parts_of_a_trend_keep_their_size_in_any_number_of_dimensions(c: int) -> None:
-    """At the prior's location, over the cube: 0.1 and 1 times s² where each part is a mean."""
-    weights = np.exp(default_prior(c, n_in_trend=c).location[c + 1 : c + 4])
-    T = np.random.default_rng(c).uniform(-1.0, 1.0, (20_000, c))
+@pytest.mark.parametrize("cosines, separable", [(False, 1.0), (True, 0.1)])
+def test_parts_of_a_trend_keep_their_size_in_any_number_of_dimensions(
+    c: int, cosines: bool, separable: float
+) -> None:
+    """At the prior's location, over the cube: as documented where each part is a mean."""
+    weights = np.exp(default_prior(c, n_in_trend=c, cosines=cosines).location[c + 1 : c + 4])
+    features = FeatureMap((0,) * c, trend=True, cosines=cosines)
+    T = features.trend_columns(np.random.default_rng(c).random((5_000, c)))
     parts = [float(Trend(*row).variance(T).mean()) for row in np.diag(weights)]
     assert parts[0] == pytest.approx(0.1, rel=0.05)
     assert 0.1 * 0.95 < parts[1] < 0.2  # E|t|⁴ is 9/5 of (E|t|²)² at most
-    assert parts[2] == pytest.approx(1.0, rel=0.05)
+    assert parts[2] == pytest.approx(separable, rel=0.05)
 
 
 def test_prior_of_a_trend_without_numeric_dimensions_is_proper() -> None:
@@ -282,7 +290,7 @@ def test_many_observations_are_fitted_through_a_subset() -> None:
     """Beyond 200 observations the starts compete on a part of the data, the winner on all of it."""
     X, y, counts = _problem("noisy", 260, 3)
     fit = fit_map(X, y, FeatureMap(counts))
-    objective = _log_posterior(X, y, counts, fit_noise=True)
+    objective = _log_posterior(X, y, FeatureMap(counts), fit_noise=True)
     assert fit.log_posterior == pytest.approx(objective(fit.warm_start.theta)[0])
     polished = multi_start_maximum(objective, [fit.warm_start.theta], [(-20.0, 20.0)] * 5)
     assert fit.log_posterior > polished - 1e-2

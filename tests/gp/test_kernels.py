@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from sklearn.gaussian_process.kernels import Matern
 from bbo_plugins.gp.kernels import (
     FeatureMap,
     Trend,
+    TrendColumns,
     left_factor,
     matern52,
     matern52_and_slope,
@@ -91,49 +91,68 @@ def test_trend_columns_are_those_of_numeric_dimensions() -> None:
     """From -1 to 1 over the range, 0 at the middle, where an inactive parameter is; no category."""
     X = np.array([[0.0, 0.9, 1.0], [0.5, 0.1, 0.25]])
     columns = FeatureMap((0, 3, 0)).trend_columns(X)
-    np.testing.assert_allclose(columns, [[-1.0, 1.0], [0.0, -0.5]])
+    np.testing.assert_allclose(columns.t, [[-1.0, 1.0], [0.0, -0.5]])
+
+
+@pytest.mark.parametrize("c, n", [(1, 20), (50, 20), (60, 16), (2000, 1)])
+def test_cosines_are_a_thousand_in_all(c: int, n: int) -> None:
+    """20 for each dimension, fewer with more than 50 dimensions, one at least."""
+    columns = FeatureMap((0,) * c, trend=True, cosines=True).trend_columns(np.full((2, c), 0.25))
+    assert columns.functions.shape == (2, n * c)
+    np.testing.assert_allclose(np.square(columns.functions).sum(axis=1) / c, _at_a_quarter(n))
+
+
+def _at_a_quarter(n: int) -> float:
+    return dense.separable_part(0.25, 0.25, n)
 
 
 @given(
-    n=st.integers(1, 4), m=st.integers(1, 4), c=st.integers(0, 5), seed=st.integers(0, 2**32 - 1)
+    n=st.integers(1, 4),
+    m=st.integers(1, 4),
+    c=st.integers(0, 5),
+    n_cosines=st.sampled_from([0, 1, 3, 20]),
+    seed=st.integers(0, 2**32 - 1),
 )
-def test_trend_is_that_of_its_terms(n: int, m: int, c: int, seed: int) -> None:
-    """The inner product of t_i, of all t_i t_j and of t_i² - 1/3, each by its weight."""
+def test_trend_is_that_of_its_terms(n: int, m: int, c: int, n_cosines: int, seed: int) -> None:
+    """The inner product of t_i, of all t_i t_j, and of the functions of each, by their weights."""
     rng = np.random.default_rng(seed)
     linear, quadratic, separable = weights = rng.uniform(0.1, 2.0, 3)
     T, S = rng.uniform(-1.0, 1.0, (n, c)), rng.uniform(-1.0, 1.0, (m, c))
 
-    def terms(t: FloatArray) -> FloatArray:
-        parts = (
-            math.sqrt(linear) * t,
-            math.sqrt(quadratic) * np.outer(t, t).ravel(),
-            math.sqrt(separable) * (t**2 - 1.0 / 3.0),
-        )
-        return np.concatenate(parts)
+    def product(t: FloatArray, s: FloatArray) -> float:
+        polynomial = linear * (t @ s) + quadratic * np.sum(np.outer(t, t) * np.outer(s, s))
+        pairs = zip(0.5 * (t + 1.0), 0.5 * (s + 1.0), strict=True)
+        functions = sum(dense.separable_part(x, z, n_cosines) for x, z in pairs)
+        return float(polynomial + separable * functions)
 
     trend = Trend(*weights.tolist())
-    expected = np.array([[terms(t) @ terms(s) for s in S] for t in T])
-    np.testing.assert_allclose(trend.kernel(T, S), expected, atol=1e-12)
+    left, right = TrendColumns(T, n_cosines), TrendColumns(S, n_cosines)
+    expected = np.array([[product(t, s) for s in S] for t in T])
+    np.testing.assert_allclose(trend.kernel(left, right), expected, atol=1e-12)
     k = min(n, m)
-    np.testing.assert_allclose(trend.kernel_of_pairs(T[:k], S[:k]), np.diag(expected), atol=1e-12)
-    np.testing.assert_allclose(trend.variance(T), [terms(t) @ terms(t) for t in T], atol=1e-12)
+    pairs = trend.kernel_of_pairs(left[:k], right[:k])
+    np.testing.assert_allclose(pairs, np.diag(expected), atol=1e-12)
+    np.testing.assert_allclose(trend.variance(left), [product(t, t) for t in T], atol=1e-12)
+    parts = sum(weight * part for weight, part in zip(weights, left.parts(), strict=True))
+    np.testing.assert_allclose(parts, trend.kernel(left, left), atol=1e-12)
 
 
-def _weighted_sum(trend: Trend, S: FloatArray, weights: FloatArray, T: FloatArray) -> FloatArray:
-    return trend.kernel(T, S) @ weights
+def _weighted_sum(trend: Trend, S: TrendColumns, weights: FloatArray, T: FloatArray) -> FloatArray:
+    return trend.kernel(TrendColumns(T, S.n_cosines), S) @ weights
 
 
-def test_gradients_of_a_trend_agree_with_differences() -> None:
+@pytest.mark.parametrize("n_cosines", [0, 20])
+def test_gradients_of_a_trend_agree_with_differences(n_cosines: int) -> None:
     """Of a weighted sum over other points, with one row of weights or one for all; of k(t, t)."""
     rng = np.random.default_rng(0)
-    trend, T, S = Trend(0.3, 0.7, 1.9), rng.uniform(-1.0, 1.0, (4, 3)), rng.normal(size=(5, 3))
-    W = rng.normal(size=(4, 5))
-    by_row = trend.gradient(T, S, W)
+    trend, columns = Trend(0.3, 0.7, 1.9), partial(TrendColumns, n_cosines=n_cosines)
+    T, W = rng.uniform(-1.0, 1.0, (4, 3)), rng.normal(size=(4, 5))
+    left, right = columns(T), columns(rng.uniform(-1.0, 1.0, (5, 3)))
+    by_row = trend.gradient(left, right, W)
     for i, weights in enumerate(W):
-        numeric = numeric_gradients(partial(_weighted_sum, trend, S, weights), T[i : i + 1])
-        np.testing.assert_allclose(by_row[i : i + 1], numeric, atol=1e-8)
-        one_for_all = trend.gradient(T, S, weights)
-        np.testing.assert_allclose(one_for_all[i : i + 1], numeric, atol=1e-8)
-    np.testing.assert_allclose(
-        trend.variance_gradient(T), numeric_gradients(trend.variance, T), atol=1e-8
-    )
+        numeric = numeric_gradients(partial(_weighted_sum, trend, right, weights), T)
+        np.testing.assert_allclose(by_row[i], numeric[i], atol=1e-7)
+        one_for_all = trend.gradient(left, right, weights)
+        np.testing.assert_allclose(one_for_all, numeric, atol=1e-7)
+    numeric = numeric_gradients(lambda T: trend.variance(columns(T)), T)
+    np.testing.assert_allclose(trend.variance_gradient(left), numeric, atol=1e-7)

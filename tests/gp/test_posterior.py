@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 COUNTS = st.lists(st.sampled_from([0, 0, 1, 2, 5]), min_size=1, max_size=5).map(tuple)
+TRENDS = [(False, False), (True, False), (True, True)]  # whether there is one, whether of cosines
+FEATURES = st.tuples(COUNTS, st.sampled_from(TRENDS)).map(lambda drawn: _features(*drawn))
+
+
+def _features(counts: tuple[int, ...], trend: tuple[bool, bool]) -> FeatureMap:
+    return FeatureMap(counts, trend=trend[0], cosines=trend[1])
 
 
 def _hyperparameters(
@@ -35,7 +41,7 @@ def _hyperparameters(
 
 
 def _dense_covariance(
-    X: FloatArray, Z: FloatArray, parameters: Hyperparameters, counts: tuple[int, ...]
+    X: FloatArray, Z: FloatArray, parameters: Hyperparameters, features: FeatureMap
 ) -> FloatArray:
     trend = parameters.trend or Trend(0.0, 0.0, 0.0)
     return dense.covariance(
@@ -43,8 +49,9 @@ def _dense_covariance(
         Z,
         parameters.length_scales,
         parameters.signal_variance,
-        counts,
+        features.n_categories,
         (trend.linear, trend.quadratic, trend.separable),
+        20 if features.cosines else 0,
     )
 
 
@@ -84,40 +91,38 @@ def test_posterior_agrees_with_scikit_learn(n: int, d: int, known_noise: bool) -
     np.testing.assert_allclose(variance, np.diag(their_covariance), atol=1e-8)
 
 
-@given(counts=COUNTS, n=st.integers(1, 12), trend=st.booleans(), seed=st.integers(0, 2**32 - 1))
+@given(features=FEATURES, n=st.integers(1, 12), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=100)
-def test_posterior_agrees_with_the_dense_formula(
-    counts: tuple[int, ...], n: int, trend: bool, seed: int
-) -> None:
-    """Mixed kinds, repeated points and partly known noise, with and without a trend."""
+def test_posterior_agrees_with_the_dense_formula(features: FeatureMap, n: int, seed: int) -> None:
+    """Mixed kinds, repeated points and partly known noise, without a trend and with each."""
     rng = np.random.default_rng(seed)
-    d = len(counts)
+    d = len(features.n_categories)
     X = rng.random((n, d))
     X[-1] = X[0]
     y, new, known = rng.standard_normal(n), rng.random((4, d)), _partly_known(rng, n)
-    parameters = _hyperparameters(rng, d, trend=trend)
+    parameters = _hyperparameters(rng, d, trend=features.trend)
     noise = np.where(np.isnan(known), parameters.noise_variance, known)
     expected_mean, expected_covariance = dense.posterior(
-        _dense_covariance(X, X, parameters, counts) + np.diag(noise),
-        _dense_covariance(new, X, parameters, counts),
-        _dense_covariance(new, new, parameters, counts),
+        _dense_covariance(X, X, parameters, features) + np.diag(noise),
+        _dense_covariance(new, X, parameters, features),
+        _dense_covariance(new, new, parameters, features),
         y,
     )
-    process = GaussianProcess.from_data(X, y, parameters, FeatureMap(counts), known_noise=known)
+    process = GaussianProcess.from_data(X, y, parameters, features, known_noise=known)
     mean, covariance = process.predict_joint(new)
     np.testing.assert_allclose(mean, expected_mean, atol=1e-8)
     np.testing.assert_allclose(covariance, expected_covariance, atol=1e-8)
 
 
-@given(counts=COUNTS, trend=st.booleans(), seed=st.integers(0, 2**32 - 1))
+@given(features=FEATURES, seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=60)
-def test_all_predictions_agree(counts: tuple[int, ...], trend: bool, seed: int) -> None:
+def test_all_predictions_agree(features: FeatureMap, seed: int) -> None:
     """Every method that predicts a mean or a variance predicts the same one."""
     rng = np.random.default_rng(seed)
-    d = len(counts)
-    parameters = _hyperparameters(rng, d, trend=trend)
+    d = len(features.n_categories)
+    parameters = _hyperparameters(rng, d, trend=features.trend)
     process = GaussianProcess.from_data(
-        rng.random((8, d)), rng.standard_normal(8), parameters, FeatureMap(counts)
+        rng.random((8, d)), rng.standard_normal(8), parameters, features
     )
     new = rng.random((6, d))
     mean, variance = process.predict(new)
@@ -135,14 +140,16 @@ def test_all_predictions_agree(counts: tuple[int, ...], trend: bool, seed: int) 
 
 
 @pytest.mark.parametrize("counts", [(0,), (0, 0, 0), (0, 3, 0, 2, 0), (4, 2), (0,) * 20])
-@pytest.mark.parametrize("trend", [False, True])
-def test_gradients_agree_with_differences(counts: tuple[int, ...], trend: bool) -> None:
+@pytest.mark.parametrize("trend", TRENDS)
+def test_gradients_agree_with_differences(
+    counts: tuple[int, ...], trend: tuple[bool, bool]
+) -> None:
     """Gradients by the unit-cube coordinates; those of categorical dimensions are zero."""
     rng = np.random.default_rng(len(counts))
-    d = len(counts)
-    parameters = _hyperparameters(rng, d, trend=trend)
+    d, features = len(counts), _features(counts, trend)
+    parameters = _hyperparameters(rng, d, trend=features.trend)
     process = GaussianProcess.from_data(
-        rng.random((20, d)), rng.standard_normal(20), parameters, FeatureMap(counts)
+        rng.random((20, d)), rng.standard_normal(20), parameters, features
     )
     new = rng.uniform(0.01, 0.99, size=(10, d))
     categorical = np.array(counts) > 0
@@ -158,24 +165,18 @@ def test_gradients_agree_with_differences(counts: tuple[int, ...], trend: bool) 
     np.testing.assert_allclose(variance_gradient, numeric_variance, atol=1e-7)
 
 
-@given(
-    counts=COUNTS,
-    n=st.integers(1, 10),
-    m=st.integers(1, 5),
-    trend=st.booleans(),
-    seed=st.integers(0, 2**32 - 1),
-)
+@given(features=FEATURES, n=st.integers(1, 10), m=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=100)
 def test_conditioning_equals_a_full_refit_anywhere(
-    counts: tuple[int, ...], n: int, m: int, trend: bool, seed: int
+    features: FeatureMap, n: int, m: int, seed: int
 ) -> None:
     """Also when new points repeat old ones or one another, with and without a trend."""
     rng = np.random.default_rng(seed)
-    d = len(counts)
+    d = len(features.n_categories)
     X, y = rng.random((n + m, d)), rng.standard_normal(n + m)
     X[-1] = X[0]
     known = _partly_known(rng, n + m)
-    parameters, features = _hyperparameters(rng, d, trend=trend), FeatureMap(counts)
+    parameters = _hyperparameters(rng, d, trend=features.trend)
     extended = GaussianProcess.from_data(
         X[:n], y[:n], parameters, features, known_noise=known[:n]
     ).condition_on(X[n:], y[n:], known_noise=known[n:])
@@ -200,15 +201,16 @@ def test_conditioning_leaves_the_parent_alone() -> None:
         assert np.array_equal(getattr(process, name), before[name]), name
 
 
-@pytest.mark.parametrize("trend", [False, True])
-def test_prior_correlation_is_the_dense_one(trend: bool) -> None:
+@pytest.mark.parametrize("trend", TRENDS)
+def test_prior_correlation_is_the_dense_one(trend: tuple[bool, bool]) -> None:
     """k(x, z) / √(k(x, x) k(z, z)), row by row; of a point with itself it is 1."""
     rng = np.random.default_rng(12)
-    counts, parameters = (0, 3, 0), _hyperparameters(rng, 3, trend=trend)
+    features, parameters = _features((0, 3, 0), trend), _hyperparameters(rng, 3, trend=trend[0])
     X, Z = rng.random((2, 7, 3))
-    process = GaussianProcess.from_data(X, rng.standard_normal(7), parameters, FeatureMap(counts))
+    process = GaussianProcess.from_data(X, rng.standard_normal(7), parameters, features)
     K, of_X, of_Z = (
-        _dense_covariance(A, B, parameters, counts).diagonal() for A, B in ((X, Z), (X, X), (Z, Z))
+        _dense_covariance(A, B, parameters, features).diagonal()
+        for A, B in ((X, Z), (X, X), (Z, Z))
     )
     np.testing.assert_allclose(process.prior_variance(X), of_X, rtol=1e-12)
     np.testing.assert_allclose(

@@ -58,6 +58,9 @@ def noise(trial: FrozenTrial) -> float:
     return 1e-4 * (1 + trial.number % 3)
 
 
+ACROSS = "TrendOfCosines"  # by what a step across the space is fitted
+
+
 def losses(study: optuna.Study) -> list[str | None]:
     """Return by what the model of each trial was fitted."""
     proposals = [Proposal.from_attributes(trial.system_attrs) for trial in study.trials]
@@ -91,7 +94,8 @@ def keeps_its_turn(study: optuna.Study, number: int, owner: str = FIT_NAME) -> b
     counts[owner][0] = 2.0
     for n, loss in enumerate(losses(study)[:number]):
         if loss is not None:
-            counts[loss][0 if values[n] < values[:n].min() else 1] += 1.0
+            model = FIT_NAME if loss == FIT_NAME else "Marginal"
+            counts[model][0 if values[n] < values[:n].min() else 1] += 1.0
     rates = {name: better / (better + other) for name, (better, other) in counts.items()}
     return rates[owner] == max(rates.values())
 
@@ -126,7 +130,10 @@ def branches(trial: optuna.Trial) -> float:
 def test_each_turn_is_what_a_sampler_of_its_own_suggests(
     objective: Callable[[optuna.Trial], float], given: dict[str, Any], is_greedy: bool
 ) -> None:
-    """The next trial of the same study by the model whose turn it is is the same, bit for bit."""
+    """The next trial of the same study by the model whose turn it is is the same, bit for bit.
+
+    No other sampler goes across the space, as every sixth trial does.
+    """
     study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=3, **given))
     study.optimize(objective, n_trials=N_STARTUP + 13)
     known = {"n_startup_trials": N_STARTUP, "seed": 3, **given}
@@ -138,7 +145,9 @@ def test_each_turn_is_what_a_sampler_of_its_own_suggests(
             sampler = greedy if is_greedy and number % 6 in {1, 2, 4} else process
         alone = next_by(sampler, study, objective)
         study.optimize(objective, n_trials=1)
-        assert study.trials[-1].params == alone
+        is_across = number % 6 == 3
+        assert (study.trials[-1].params != alone) is is_across
+        assert (losses(study)[-1] == ACROSS) is is_across
 
 
 def next_by(
@@ -175,13 +184,13 @@ def test_some_trials_are_suggested_from_the_whole_space(
 ) -> None:
     """The others stay within a box around an evaluated point, with five or more numbers.
 
-    It is every twelfth trial, with a category every second one.
+    It is every twelfth trial, with a category every second one. One in six goes across the space.
     """
-    asked: dict[int, tuple[int | None, bool]] = {}
+    asked: dict[int, tuple[int | None, bool, bool]] = {}
     suggest = gp_bo.suggest
 
     def watched(*args: Any, options: gp_bo.Options, **known: Any) -> Suggestion:
-        asked[len(args[1].y)] = (options.local_after, options.greedy)
+        asked[len(args[1].y)] = (options.local_after, options.greedy, options.across)
         return suggest(*args, options=options, **known)
 
     monkeypatch.setattr(gp_bo, "suggest", watched)
@@ -202,12 +211,16 @@ def test_some_trials_are_suggested_from_the_whole_space(
             for n in range(N_STARTUP, 48)
         ]
     )
-    by_process = [n for n, loss in enumerate(losses(study)) if loss == "Marginal"]
-    assert asked == {n: (N_STARTUP if n % every else None, n % 6 in {1, 2, 4}) for n in by_process}
+    by_process = [n for n, loss in enumerate(losses(study)) if loss in {"Marginal", ACROSS}]
+    assert asked == {
+        n: (N_STARTUP if n % every else None, n % 6 in {1, 2, 4}, n % 6 == 3) for n in by_process
+    }
     assert {asked[n][0] for n in by_process} == {None, N_STARTUP}
     numbers = np.arange(N_STARTUP, 48)
-    assert (excess[numbers % every != 0] < 1e-9).all()
+    is_across = numbers % 6 == 3
+    assert (excess[(numbers % every != 0) & ~is_across] < 1e-9).all()
     assert (excess[numbers % every == 0] > 0.0).any()
+    assert (excess[is_across] > 0.0).any()
 
 
 @pytest.mark.parametrize(
@@ -302,8 +315,8 @@ def test_the_log_says_which_arm_improved(caplog: pytest.LogCaptureFixture) -> No
     expected = []
     for n in (10, 20, 30, 40):
         counts = []
-        for model in ("Marginal", FIT_NAME):
-            trials = [i for i, loss in enumerate(suggested[: N_STARTUP + n]) if loss == model]
+        for model in ({"Marginal", ACROSS}, {FIT_NAME}):
+            trials = [i for i, loss in enumerate(suggested[: N_STARTUP + n]) if loss in model]
             counts += [sum(values[i] < min(values[:i]) for i in trials), len(trials)]
         expected.append(tuple(counts))
     assert [args[1:] for args in said if isinstance(args, tuple)] == expected

@@ -47,10 +47,12 @@ def covariance(
     signal_variance: float,
     n_categories: Sequence[int] | None = None,
     trend: Sequence[float] = (0.0, 0.0, 0.0),
+    n_cosines: int = 0,
 ) -> FloatArray:
     """Return the kernel matrix between ``X`` (n, d) and ``Z`` (m, d), entry by entry, (n, m).
 
-    ``trend`` has the weights τ₁², τ₂² and τ₃² of its linear, quadratic and separable part.
+    ``trend`` has the weights τ₁², τ₂² and τ₃² of its linear, quadratic and separable part, which
+    is made of ``n_cosines`` for each dimension, or of its square.
     """
     counts = [0] * X.shape[1] if n_categories is None else n_categories
 
@@ -59,11 +61,21 @@ def covariance(
         for a, b, count in zip(x, z, counts, strict=True):
             t, s = 2.0 * a - 1.0, 2.0 * b - 1.0
             product += 0.0 if count else t * s
-            separable += 0.0 if count else (t**2 - 1.0 / 3.0) * (s**2 - 1.0 / 3.0)
+            separable += 0.0 if count else separable_part(a, b, n_cosines)
         polynomial = trend[0] * product + trend[1] * product**2 + trend[2] * separable
         return signal_variance * (matern(scaled_distance(x, z, length_scales, counts)) + polynomial)
 
     return np.array([[kernel(x, z) for z in Z] for x in X]).reshape(len(X), len(Z))
+
+
+def separable_part(a: float, b: float, n_cosines: int) -> float:
+    """Return the product of centered squares, or Σ_k w_k² cos(π k a) cos(π k b), as documented."""
+    if not n_cosines:
+        return ((2.0 * a - 1.0) ** 2 - 1.0 / 3.0) * ((2.0 * b - 1.0) ** 2 - 1.0 / 3.0)
+    frequencies = [math.pi * k for k in range(1, n_cosines + 1)]
+    densities = [(1.0 + (0.12 * frequency) ** 2 / 5.0) ** -3 for frequency in frequencies]
+    products = [math.cos(frequency * a) * math.cos(frequency * b) for frequency in frequencies]
+    return sum(w * p for w, p in zip(densities, products, strict=True)) / sum(densities)
 
 
 def noisy_covariance(
@@ -71,6 +83,7 @@ def noisy_covariance(
     theta: FloatArray,
     n_categories: Sequence[int] | None = None,
     known_noise: FloatArray | None = None,
+    n_cosines: int = 0,
 ) -> FloatArray:
     """Return the covariance matrix (n, n) of noisy targets at ``X`` (n, d).
 
@@ -85,7 +98,7 @@ def noisy_covariance(
     if known_noise is not None:
         known = np.maximum(np.nan_to_num(known_noise), STATED_NOISE_FLOOR)
         noise = np.where(np.isnan(known_noise), noise, known)
-    K = covariance(X, X, np.exp(theta[:d]), math.exp(theta[d]), n_categories, trend)
+    K = covariance(X, X, np.exp(theta[:d]), math.exp(theta[d]), n_categories, trend, n_cosines)
     return K + np.diag(noise)
 
 

@@ -121,12 +121,24 @@ def test_posterior_is_that_of_the_stored_estimate() -> None:
     np.testing.assert_allclose(forward(-high), mean - stats.norm.ppf(0.975) * sd, atol=1e-8)
 
 
-@pytest.mark.parametrize("stored", [(), (_fit([0.0] * 3),), ({"log_hyperparameters": "?"},)])
-def test_one_fit_where_none_is_stored(stored: tuple[Any, ...]) -> None:
-    """Without a θ that can be read, a fit to the same data; one without a noise entry is used."""
+@pytest.mark.parametrize(
+    "stored, criterion",
+    [
+        ((), None),
+        ((_fit([0.0] * 3),), "Marginal"),
+        (({"log_hyperparameters": "?"},), "Marginal"),
+        ((_fit([0.0] * 7),), "TrendOfCosines"),
+    ],
+)
+def test_one_fit_where_none_is_stored(stored: tuple[Any, ...], criterion: str | None) -> None:
+    """Without a θ that can be read, a fit to the same data; one without a noise entry is used.
+
+    So is there if the only one is of a kernel with another trend.
+    """
     study = _plane()
     params = {"b": 0.5, "a": 0.5}
-    _told(study, params, -0.4, **Proposal(params, stored).to_attributes())
+    proposal = Proposal(params, stored, criterion=criterion)
+    _told(study, params, -0.4, **proposal.to_attributes())
     posterior = _posterior(study)
     if stored == (_fit([0.0] * 3),):
         expected = Hyperparameters.from_theta(np.zeros(3), 2)

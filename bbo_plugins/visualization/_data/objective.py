@@ -23,7 +23,7 @@ from bbo_plugins.gp.targets import OutputTransform, transformed_noise
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
-from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS
+from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, TREND_OF_COSINES
 from bbo_plugins.optuna.sampling.base import ModelSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.constraints import are_feasible
@@ -377,10 +377,11 @@ def _latest_estimate(suggestions: Sequence[SuggestionRecord]) -> Hyperparameters
     """Return the estimate stored last, by trial number.
 
     One by the marginal likelihood comes before all others, of which some have no noise variance.
+    One of another trend is not of use.
     """
     latest = None
     for record in reversed(suggestions):
-        if record.hyperparameters is None:
+        if record.hyperparameters is None or record.criterion == TREND_OF_COSINES:
             continue
         if record.criterion == MARGINAL.name:
             return record.hyperparameters
