@@ -158,6 +158,7 @@ class Fit:
         warm_start: State from which the next fit may start.
         log_posterior: Log marginal likelihood, or other criterion, plus log prior at the estimate;
             -inf if it is nowhere finite.
+        criterion_value: The same without the log prior.
         n_evaluations: Evaluations of it on all observations.
         cholesky: Lower Cholesky factor of the observations' covariance matrix at the estimate,
             shape (n, n), if the last evaluation was there and the criterion has that matrix, or
@@ -168,6 +169,7 @@ class Fit:
     hyperparameters: Hyperparameters
     warm_start: WarmStart
     log_posterior: float
+    criterion_value: float
     n_evaluations: int
     cholesky: FloatArray | None
     note: str | None
@@ -216,7 +218,7 @@ def fit_map(
 
     bound = bind(slice(None))
     p = len(prior.location) - int(not is_noise_estimated(known_noise, fit_noise=fit_noise))
-    objective = _log_posterior(bound, prior, p)
+    objective = _log_posterior(bound, prior)
     candidates = []
     if warm_start is not None and len(warm_start.theta) == p:
         candidates.append(_maximize(objective, warm_start.theta, warm_start.inverse_hessian))
@@ -237,6 +239,7 @@ def fit_map(
         hyperparameters=Hyperparameters.from_theta(best.theta, d),
         warm_start=WarmStart(best.theta, best.inverse_hessian, per_point, n),
         log_posterior=best.value,
+        criterion_value=best.value - _log_prior(prior, best.theta)[0],
         n_evaluations=sum(optimum.n_evaluations for optimum in candidates),
         cholesky=bound.factor_at(best.theta) if criterion.covers_observations else None,
         note=note,
@@ -254,7 +257,7 @@ def log_posterior(
         features: The kernel's feature map for the d dimensions.
         prior: Log prior over θ.
     """
-    return _log_posterior(MARGINAL.bind(X, y, features), prior, len(prior.location))
+    return _log_posterior(MARGINAL.bind(X, y, features), prior)
 
 
 def _coarse_optimum(
@@ -262,31 +265,36 @@ def _coarse_optimum(
 ) -> _Optimum:
     """Return the best cold optimum of a subset of the n observations, to start from with all."""
     subset = np.linspace(0, n - 1, _COARSE_SIZE).astype(np.int64)
-    rough = _cold_optima(_log_posterior(bind(subset), prior, p), prior, p, d)
+    rough = _cold_optima(_log_posterior(bind(subset), prior), prior, p, d)
     best = max(rough, key=lambda optimum: optimum.value)
     # the Hessian grows with the number of observations
     return replace(best, inverse_hessian=best.inverse_hessian * (_COARSE_SIZE / n))
 
 
-def _log_posterior(bound: BoundCriterion, prior: LogPrior, p: int) -> _Objective:
+def _log_posterior(bound: BoundCriterion, prior: LogPrior) -> _Objective:
     """Return θ (p,) -> (bound criterion + log prior, gradient), with or without a noise entry in θ.
 
     Where the criterion looks at data of known noise only, it has no entry for it even if other
     observations need one, and the prior alone decides about that.
     """
     q = bound.n_parameters
-    location = np.asarray(prior.location, dtype=np.float64)
 
     def value_and_gradient(theta: FloatArray) -> tuple[float, FloatArray]:
-        full = location.copy()
-        full[:p] = theta
-        prior_value, prior_gradient = prior.value_and_gradient(full)
+        prior_value, gradient = _log_prior(prior, theta)
         value, criterion_gradient = bound(theta[:q])
-        gradient = prior_gradient[:p].copy()
         gradient[:q] += criterion_gradient
         return value + prior_value, gradient
 
     return value_and_gradient
+
+
+def _log_prior(prior: LogPrior, theta: FloatArray) -> tuple[float, FloatArray]:
+    """Return log prior and gradient (p,) at θ (p,), with or without an entry of the noise."""
+    p = len(theta)
+    full = np.array(prior.location, dtype=np.float64)
+    full[:p] = theta
+    value, gradient = prior.value_and_gradient(full)
+    return value, gradient[:p].copy()
 
 
 def _first_inverse_hessian(prior: LogPrior, p: int) -> FloatArray:

@@ -31,12 +31,15 @@ class Surrogate:
         process: The posterior, in transformed units.
         transform: The map between the targets' own units and the process's.
         warm_start: What the next fit may start from.
+        criterion_value: What the estimate maximizes, such as the log marginal likelihood, without
+            the prior.
         notes: Fallbacks taken while fitting, in words.
     """
 
     process: GaussianProcess
     transform: OutputTransform
     warm_start: WarmStart
+    criterion_value: float
     notes: tuple[str, ...]
 
     @classmethod
@@ -86,7 +89,8 @@ class Surrogate:
             marginal_start=marginal_start,
         )
         process = GaussianProcess.of_fit(X, z, fit, features, known_noise=known)
-        return cls(process, transform, fit.warm_start, (fit.note,) if fit.note else ())
+        notes = (fit.note,) if fit.note else ()
+        return cls(process, transform, fit.warm_start, fit.criterion_value, notes)
 
     @property
     def limit(self) -> float:

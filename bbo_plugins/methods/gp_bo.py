@@ -26,9 +26,10 @@ Deviations:
 * A greedy step takes the upper confidence bound with β = 0.5, if the data speak against noise: its
   estimate is below a tenth of the prior's location. None is taken with constraints or conditional
   parameters, nor with categories: another one may be better than that of the best mean.
-* A step across the space has a trend with cosines, so that it learns several minima along a
-  parameter, and goes on along one coordinate at a time. It finds the way out of a local minimum
-  where parameters act apart. Its fits are kept apart from those of other steps.
+* Where parameters act apart, a random function of each teaches several minima along a parameter. So
+  in some steps a kernel whose trend has cosines is fitted, too. It is used if the log likelihood is
+  higher by two at least, and the search then goes on across the space, along one coordinate at a
+  time.
 * A local step searches a trust region around the best mean, with conditional parameters or with
   five or more that are free numbers, unless the space is finite or no point is feasible yet. All
   categories are in the region.
@@ -78,7 +79,10 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-TREND_OF_COSINES: Final = "TrendOfCosines"  # name of the fits of a step across the space
+TREND_OF_COSINES: Final = (
+    "TrendOfCosines"  # name of fits of which the first one is of such a kernel
+)
+_LEAST_GAIN = 2.0  # in log likelihood, by cosines in the trend, for them to be used
 _GREEDY_BETA = 0.5
 _LEAST_LOCAL = 5  # free dimensions; in fewer, a step is never local
 _NO_NOISE = NOISE_FLOOR + 0.1 * NOISE_LOCATION
@@ -94,8 +98,8 @@ class Options:
         acquisition: Acquisition function to maximize.
         beta: Multiplier of σ for "ucb".
         greedy: Whether the step is greedy; see the module.
-        across: Whether the step searches across the space; see the module. Not in a space with
-            conditions.
+        cosines: Whether a kernel with cosines in its trend is tried; see the module.
+        cosines_start: What an earlier fit of that kernel left.
         local_after: For a local step, how many observations came first, at the start-up: they do
             not change the length of the region. None for a step in the whole cube.
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
@@ -110,7 +114,8 @@ class Options:
     acquisition: AcquisitionName = "logei"
     beta: float = 1.96
     greedy: bool = False
-    across: bool = False
+    cosines: bool = False
+    cosines_start: WarmStart | None = None
     local_after: int | None = None
     deterministic: bool = False
     trend: bool = False
@@ -120,8 +125,8 @@ class Options:
 
     @property
     def fit_name(self) -> str:
-        """The name under which fits are stored, which only the same kind of step starts from."""
-        return TREND_OF_COSINES if self.across else self.criterion.name
+        """The name under which the fits of the step are stored."""
+        return TREND_OF_COSINES if self.cosines else self.criterion.name
 
 
 DEFAULT_OPTIONS: Final = Options()
@@ -178,7 +183,7 @@ def _suggest_by_model(
     training = observations
     if len(observations.y) > training_subset.MAX_MODELED:
         training = training_subset.modeled(observations, FeatureMap.of(space))
-    features = FeatureMap.of(space, trend=options.trend, cosines=options.across)
+    features = FeatureMap.of(space, trend=options.trend)
     models = Models.fit(space, [training], [training.center], features, options)
     region = _region(space, observations, models, options)
     if options.greedy and _can_be_greedy(space, training) and _is_noiseless(models):
@@ -238,19 +243,15 @@ class Models:
         n_models = len(objectives) + len(training.reported_constraints)
         starts = [*options.warm_starts, *([None] * n_models)][:n_models]
         fitted = tuple(
-            Surrogate.fit(
-                one.X,
-                one.y,
-                features,
-                transform=OutputTransform.fit(one.y, center=center),
-                noise_variance=one.noise_variance,
-                deterministic=options.deterministic,
-                warm_start=start,
-                criterion=options.criterion,
-                marginal_start=options.marginal_start,
-            )
+            _fit_objective(one, center, features, options, start)
             for one, center, start in zip(valued, centers, starts, strict=False)
         )
+        stored = fitted
+        if options.cosines:
+            cosines, start = replace(features, cosines=True), options.cosines_start
+            stored = (_fit_objective(valued[0], centers[0], cosines, options, start),)
+            if stored[0].criterion_value > fitted[0].criterion_value + _LEAST_GAIN:
+                fitted = stored
         constraints = fit_constraints(training, plain, starts[len(objectives) :])
         validities = Validities()
         if not training.are_final:
@@ -264,7 +265,6 @@ class Models:
             one.process.mean_at_observations if in_place else one.process.predict_mean(known)
             for one in fitted
         ]
-        together = (*fitted, *constraints)
         return cls(
             objectives=fitted,
             constraints=constraints,
@@ -272,9 +272,17 @@ class Models:
             training=training,
             known=known,
             means=np.column_stack(means),
-            warm_starts=tuple(model.warm_start for model in together),
-            notes=(*(note for model in together for note in model.notes), *validities.notes),
+            warm_starts=tuple(model.warm_start for model in (*stored, *constraints)),
+            notes=(
+                *(note for model in (*fitted, *constraints) for note in model.notes),
+                *validities.notes,
+            ),
         )
+
+    @property
+    def have_cosines(self) -> bool:
+        """Whether the objectives' kernels have cosines in their trend."""
+        return all(one.process.features.cosines for one in self.objectives)
 
     @property
     def eligible(self) -> NDArray[np.bool_]:
@@ -329,6 +337,26 @@ class Models:
         return objectives, constraints, values[self.are_feasible(pending)]
 
 
+def _fit_objective(
+    data: Observations,
+    center: float | None,
+    features: FeatureMap,
+    options: Options,
+    warm_start: WarmStart | None,
+) -> Surrogate:
+    return Surrogate.fit(
+        data.X,
+        data.y,
+        features,
+        transform=OutputTransform.fit(data.y, center=center),
+        noise_variance=data.noise_variance,
+        deterministic=options.deterministic,
+        warm_start=warm_start,
+        criterion=options.criterion,
+        marginal_start=options.marginal_start,
+    )
+
+
 class StepAcquisition(Acquisition, Protocol):
     """An acquisition function that knows what an evaluation brings."""
 
@@ -369,7 +397,7 @@ def best_suggestion(
     )
     if region is not None:
         x = maximize_in_region(
-            acquisition, space, region, rng=rng, exclusions=exclusions, across=options.across
+            acquisition, space, region, rng=rng, exclusions=exclusions, across=models.have_cosines
         )
     else:
         x = maximize(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bbo_plugins import errors
 from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods import gp_bo, multi_objective
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.gp_bo import Options, can_be_local
@@ -37,11 +38,11 @@ _LOG_EVERY = 10  # trials of the models
 #   0  the Gaussian process's, by the expected improvement; the network may take it
 #   1  the Gaussian process's, greedy
 #   2  the network's; the Gaussian process may take it, greedy
-#   3  the Gaussian process's, by the expected improvement, across the space
+#   3  the Gaussian process's, by the expected improvement; its kernel may have cosines
 #   4  the Gaussian process's, greedy
 #   5  the network's; the Gaussian process may take it, by the expected improvement
 _CYCLE = 6
-_CONTESTED, _GREEDY, _ACROSS, _NETWORK = 0, (1, 2, 4), 3, (2, 5)
+_CONTESTED, _GREEDY, _WITH_COSINES, _NETWORK = 0, (1, 2, 4), 3, (2, 5)
 _KEPT_EVERY = 9  # trials, of which the last one, a turn of the network, is never taken from it
 _WHOLE_EVERY = 12  # trials, in the first of which the Gaussian process searches the whole space
 _WHOLE_EVERY_OF_CATEGORIES = 2  # the same with categories and no conditions
@@ -62,8 +63,9 @@ class BBOSampler(ModelSampler):
     to its best mean, if there are neither constraints nor conditional parameters nor categories,
     and the values seem free of noise. With conditional parameters, or with five or more numeric
     ones of which one at least is continuous, it searches a trust region around its best mean, and
-    now and then the whole space. In every sixth trial it leaves that along single parameters, if it
-    sees a better minimum there. The network always searches one, around the best trial.
+    now and then the whole space. The network always searches one, around the best trial. In every
+    sixth trial the Gaussian process may leave its region along single parameters, if the trials say
+    that several minima are there and that parameters act apart.
 
     Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
     how many of them improved on the best value. ``docs/bbo.md`` has the rules by trial number.
@@ -181,7 +183,9 @@ class BBOSampler(ModelSampler):
         if not several and _is_by_network(space, snapshot.history, snapshot.index):
             return self._suggest_by_network(snapshot, rng)
         options = self.model_options if several else self._options_of_turn(space, snapshot.index)
-        fits = tuple(map(WarmStart.from_json, snapshot.fits.get(options.fit_name, ())))
+        fits = tuple(map(WarmStart.from_json, snapshot.fits.get(MARGINAL.name, ())))
+        if options.cosines and (stored := snapshot.fits.get(gp_bo.TREND_OF_COSINES)):
+            options = replace(options, cosines_start=WarmStart.from_json(stored[0]))
         options = replace(options, warm_starts=fits)
         if several:
             step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
@@ -193,7 +197,7 @@ class BBOSampler(ModelSampler):
         return replace(
             self.model_options,
             greedy=index % _CYCLE in _GREEDY,
-            across=index % _CYCLE == _ACROSS and not space.is_conditional,
+            cosines=index % _CYCLE == _WITH_COSINES and not space.is_conditional,
             local_after=None if _is_whole(space, index) else self._n_startup_trials,
         )
 

@@ -122,6 +122,9 @@ def test_fit_reaches_the_optimum_of_many_starts(
     fit = fit_map(X, y, features, fit_noise=fit_noise)
     objective = _log_posterior(X, y, features, fit_noise=fit_noise)
     assert fit.log_posterior == pytest.approx(objective(fit.warm_start.theta)[0], rel=1e-10)
+    likelihood = MarginalLikelihood(X, y, features, fit_noise=fit_noise)
+    alone = likelihood(fit.warm_start.theta)[0]
+    assert fit.criterion_value == pytest.approx(alone, rel=1e-9, abs=1e-9)
     p = len(fit.warm_start.theta)
     assert p == d + 1 + 3 * features.trend + int(fit_noise)
     assert fit.log_posterior > _best_of_many_starts(objective, _prior(features), p) - 1e-3

@@ -19,6 +19,8 @@ from bbo_plugins.acquisition.functions import (
 )
 from bbo_plugins.acquisition.maximize import length_after
 from bbo_plugins.gp.kernels import FeatureMap
+from bbo_plugins.gp.surrogate import Surrogate
+from bbo_plugins.gp.targets import OutputTransform
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.gp_bo import Models, Options
 from bbo_plugins.space import Dimension, SearchSpace, Split
@@ -226,6 +228,58 @@ def test_the_best_point_of_each_branch_is_an_anchor() -> None:
     plain = unit_box(3)
     models = Models.fit(plain, [known], [None], FeatureMap.of(plain), Options())
     np.testing.assert_array_equal(models.anchors(plain, worth, 2), X[[0, 1]])
+
+
+def test_cosines_are_used_if_the_values_speak_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the log likelihood rises by more than two; the fit with them is stored in any case."""
+    space, X = unit_box(3), np.random.default_rng(5).random((50, 3))
+    bowl = -np.square(X - 0.4).sum(axis=1)
+    waves, trend = bowl + 0.2 * np.cos(20.0 * X).sum(axis=1), FeatureMap.of(space, trend=True)
+    for y, speak in (bowl, False), (waves, True):
+        transform = OutputTransform.fit(y)
+        without, of_cosines = (
+            Surrogate.fit(X, y, replace(trend, cosines=cosines), transform=transform)
+            for cosines in (False, True)
+        )
+        gain = of_cosines.criterion_value - without.criterion_value
+        assert (gain > 2.0) is speak
+        for least, used in ((2.0, speak), (gain - 1e-6, True), (gain + 1e-6, False)):
+            monkeypatch.setattr(gp_bo, "_LEAST_GAIN", least)
+            options = Options(trend=True, cosines=True)
+            models = Models.fit(space, [observe(X, y)], [None], trend, options)
+            assert models.have_cosines is used
+            chosen = of_cosines if used else without
+            np.testing.assert_allclose(models.means[:, 0], chosen.process.mean_at_observations)
+            assert models.warm_starts[0].to_json() == of_cosines.warm_start.to_json()
+
+
+def test_a_step_that_uses_no_cosines_is_as_without() -> None:
+    """The same point, bit for bit; what is stored has another name."""
+    X = np.random.default_rng(5).random((50, 3))
+    known = observe(X, -np.square(X - 0.4).sum(axis=1))
+    tried, without = step(known, trend=True, cosines=True), step(known, trend=True)
+    np.testing.assert_array_equal(tried.x, without.x)
+    assert tried.expected_gain == without.expected_gain
+    assert (tried.criterion, without.criterion) == ("TrendOfCosines", "Marginal")
+
+
+def test_a_local_step_with_cosines_leaves_the_region_where_a_parameter_has_a_better_minimum() -> (
+    None
+):
+    """Each of five coordinates has a peak at 0.2, where the best point is, and a higher one.
+
+    Four coordinates are changed, one after another.
+    """
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.random((80, 5)), np.full((1, 5), 0.2)])
+    peaks = np.exp(-60.0 * (X - 0.2) ** 2) + 1.3 * np.exp(-60.0 * (X - 0.7) ** 2)
+    known, best = observe(X, peaks.sum(axis=1)), X[-1]
+    assert np.argmax(known.y) == 80
+    options: dict[str, Any] = {"trend": True, "local_after": 81}  # so the length is the first one
+    within = step(known, **options).x
+    assert np.abs(within - best).max() <= 0.5 * length_after(known.y, 81)
+    across = step(known, cosines=True, **options).x
+    np.testing.assert_allclose(np.sort(across), [0.2, 0.7, 0.7, 0.7, 0.7], atol=0.05)
 
 
 def test_trend_is_a_choice_and_the_objective_s() -> None:
