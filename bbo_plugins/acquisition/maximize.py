@@ -15,8 +15,8 @@ Over the cube, the candidates are Sobol points and perturbations of good observe
 starts are distant from each other; a small finite space is enumerated instead. Over a region, they
 are Sobol points of its box and copies of its center with some coordinates moved. In numeric
 dimensions with levels the box reaches the neighbors of the center's level at least; categories are
-all inside. How long the box is follows from the order of all values (:func:`length_after`). A
-search across the space goes on from there along one coordinate at a time, from wall to wall.
+all inside. How long the box is follows from the order of all values (:func:`length_after`). From
+the point found, a coordinate search may go on across the space.
 
 In a space with conditions the function is evaluated where inactive coordinates are set, and its
 gradient in them is 0: candidates, ascent and search of levels stay on points that exist.
@@ -57,9 +57,9 @@ _START_DISTANCE = 0.25  # in length-scales
 # Over a region:
 _N_REGION_CANDIDATES = 512
 _N_REGION_STARTS = 6
-_N_WALKS = 4  # changes of one coordinate in a search across the space
-_MOST_ALONG_LINE, _LEAST_ALONG_LINE, _N_ALONG_LINES = 16, 2, 512  # places: of each line, of all
-_N_WALKED_CANDIDATES = 128
+_N_CHANGES = 4  # of one coordinate each, in a search across the space
+_MOST_ALONG_LINE, _N_ALONG_LINES = 16, 512  # places tried for a change: of each coordinate, of all
+_N_CANDIDATES_THERE = 128  # in the box around the point that the changes lead to
 _REGION_SCALE = 0.5  # of the box: distance over which the function is taken to vary
 _LONGEST, _SHORTEST, _FIRST = 1.6, 2.0**-7, 0.8  # lengths of the box, as in TuRBO
 _N_SUCCESSES, _N_FAILURES = 2, 5  # in a row, before the length doubles or halves
@@ -330,7 +330,7 @@ def maximize_in_region(
     exclusions: Exclusions,
     across: bool = False,
 ) -> FloatArray:
-    """Return a representable point of the region with a high acquisition value.
+    """Return a representable point with a high acquisition value, of the region or from there.
 
     Args:
         acquisition: The function to maximize.
@@ -338,9 +338,9 @@ def maximize_in_region(
         region: Where to search; its center is representable.
         rng: Source of the candidates.
         exclusions: Points not to be returned.
-        across: Whether the search goes on across the space: where another value of one parameter
-            is better, anywhere in its range, and then one of another parameter, in a region of the
-            same length around that. Not in a space with conditions.
+        across: Whether the search goes on across the space. If so, up to four times it changes the
+            one coordinate whose change, anywhere in its range, raises the value most. Then it
+            searches a box of the same length around that point.
 
     Returns:
         The point, shape (d,).
@@ -352,24 +352,26 @@ def maximize_in_region(
     x = _best_in_box(box, region.center, np.concatenate([points[:n], near]), exclusions, rng)
     if not across:
         return x
-    reached = _walked(box, x, rng)
+    reached = _changed(box, x, rng)
     if reached is x:
         return x
     box = _box(box.acquisition, space, TrustRegion(reached, region.length))
-    points = box.points(shifted_sobol(_N_WALKED_CANDIDATES, len(space), rng))
-    near = toward(reached, points, space, rng)
-    return _best_in_box(box, reached, near, exclusions, rng)
+    points = box.points(shifted_sobol(_N_CANDIDATES_THERE, len(space), rng))
+    there = _best_in_box(box, reached, toward(reached, points, space, rng), exclusions, rng)
+    before, after = box.value(np.stack([x, there]))
+    return there if after > before else x  # the best points there may be excluded
 
 
-def _walked(box: _Box, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Return where better values of one coordinate after another lead from ``x`` (d,), or that."""
-    n = max(min(_MOST_ALONG_LINE, _N_ALONG_LINES // len(x)), _LEAST_ALONG_LINE)
+def _changed(box: _Box, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return where changes of one coordinate after another lead from ``x`` (d,), or x itself."""
+    n = max(min(_MOST_ALONG_LINE, _N_ALONG_LINES // len(x)), 1)
     value = box.value(x[None])[0]
-    for _ in range(_N_WALKS):
+    for _ in range(_N_CHANGES):
         places = box.space.snap(along_lines(x, n, rng))
+        places = places[(places != x).any(axis=1)]  # in another batch the same may seem better
         values = box.value(places)
-        best = int(np.argmax(values))
-        if values[best] <= value:
+        best = int(np.argmax(values)) if len(places) else -1
+        if best < 0 or values[best] <= value:
             break
         x, value = places[best], values[best]
     return x

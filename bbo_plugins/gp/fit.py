@@ -22,10 +22,10 @@ for standardized targets and inputs in the unit cube, with c dimensions in the t
 of the length-scales grows with √d, as distances in the cube do (Hvarfner, Hellsten & Nardi 2024,
 "Vanilla Bayesian Optimization Performs Great in High Dimensions"). For a parameter that exists at
 some points only, d is the mean number of parameters that do. Over the cube |t|² is c/3 on average
-and that of the squares t² - 1/3 is 4c/45, so that at the modes the parts of the trend have about
-0.1, 0.1 and 1 times the variance s², however many dimensions there are. With cosines in place of
-the squares, log τ₃² ~ N(log(0.2/c), 3²): a tenth of s², with a wide prior, as a function that is no
-sum has no such part. The constants are a choice of this project.
+and Σ (t_i² - 1/3)² is 4c/45, so that at the modes the parts of the trend have about 0.1, 0.1 and 1
+times the variance s², however many dimensions there are. With cosines in place of the squares,
+log τ₃² ~ N(log(0.2/c), 3²): a tenth of s², with a wide prior, as many functions are not sums over
+the dimensions. The constants are a choice of this project.
 
 Beside a trend, parameters may be without effect: above its mode, the log density of log ℓ_i is that
 of a Cauchy distribution of scale 1, up to a constant, so that the far longer length-scale of such a
@@ -62,7 +62,8 @@ if TYPE_CHECKING:
 
 _LENGTH_SCALE_LOCATION = 0.35
 NOISE_LOCATION = 1e-3
-# Of a part of the trend: variance on average over the cube, by s², and its logarithm's deviation.
+# Of a part of the trend: its variance on average over the cube, in units of s², and the standard
+# deviation of its logarithm.
 _POLYNOMIAL, _SQUARES, _COSINES = (0.1, 1.5), (1.0, 1.5), (0.1, 3.0)
 _MAX_EVALUATIONS = 100
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale

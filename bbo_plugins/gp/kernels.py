@@ -20,10 +20,10 @@ each term, with t = 2x - 1 there, and a separable part, a sum of functions of on
     φ_ik = w_k cos(π k x_i),    k = 1, ..., 20,    w_k² ∝ (1 + (0.12 π k)² / 5)^-3,    Σ_k w_k² = 1
 
 It reaches as far as the space does, where the Matérn part forgets beyond a length-scale. (t·t')²
-has a term for each pair of dimensions, φ·φ' a few for each dimension: few observations teach those.
-φ has mean 0 over the range. The cosines' weights have the spectrum of a Matérn-5/2 covariance of
-length-scale 0.12: each dimension has a random function of its own. A categorical dimension has no
-part in the trend. A conditional space has no trend: one made results no better there.
+has a term for each pair of dimensions, φ·φ' is a sum over the dimensions: few observations teach
+that. φ has mean 0 over the range. The cosines' weights have the spectrum of a Matérn-5/2 covariance
+of length-scale 0.12: each dimension has a random function of its own. A categorical dimension has
+no part in the trend. A conditional space has no trend: one made results no better there.
 
 | symbol | shape   | meaning                                                       |
 |--------|---------|---------------------------------------------------------------|
@@ -31,7 +31,7 @@ part in the trend. A conditional space has no trend: one made results no better 
 | F      | (n, D)  | their feature columns; D = d when no dimension is categorical |
 | T      | (n, c)  | t of the c numeric dimensions, in [-1, 1]                     |
 | P      | (n, m)  | t·t'                                                          |
-| Φ      | (n, bc) | φ of the c numeric dimensions, b of each: 1 square, 20 cosines |
+| Φ      | (n, bc) | φ of the c numeric dimensions, b of each: a square or 20 cosines |
 | τ      | (3,)    | scales of the trend's linear, quadratic and separable part    |
 | ℓ      | (d,)    | length-scales, in units of the unit cube                      |
 | r²     | (n, m)  | scaled squared distances                                      |
@@ -58,7 +58,6 @@ _SQRT_5 = math.sqrt(5.0)
 # Distances are computed from centered columns: less cancellation in |a|² + |b|² - 2ab.
 _CENTER = 0.5
 _N_COSINES = 20
-_MAX_COSINES = 1000  # of all dimensions; with more than 50 of these each has fewer
 _COSINE_LENGTH_SCALE = 0.12
 
 
@@ -150,9 +149,8 @@ class FeatureMap:
 
     def trend_columns(self, X: FloatArray) -> TrendColumns:
         """Return what the trend's kernel is made of at ``X`` (n, d)."""
-        n_cosines = min(_N_COSINES, max(_MAX_COSINES // max(len(self.numeric), 1), 1))
         T = 2.0 * (X[:, self.numeric] - _CENTER)
-        return TrendColumns(T, n_cosines if self.cosines else 0)
+        return TrendColumns(T, _N_COSINES if self.cosines else 0)
 
     def sum_by_dimension(self, per_column: FloatArray) -> FloatArray:
         """Add up a quantity per feature column (D,) to one per dimension (d,)."""
@@ -181,11 +179,14 @@ class TrendColumns:
 
     def __getitem__(self, rows: slice) -> TrendColumns:
         """Return those of some of the points."""
-        return TrendColumns(self.t[rows], self.n_cosines)
+        some = TrendColumns(self.t[rows], self.n_cosines)
+        if "functions" in vars(self):
+            vars(some)["functions"] = self.functions[rows]
+        return some
 
     @cached_property
     def functions(self) -> FloatArray:
-        """Φ, shape (n, b c)."""
+        """Φ, shape (n, bc)."""
         if not self.n_cosines:
             squares: FloatArray = np.square(self.t)
             squares -= 1.0 / 3.0
@@ -203,7 +204,7 @@ class TrendColumns:
         """Return the derivative of Σ w φ by each t, shape (n, c).
 
         Args:
-            weights: w, of each function, shape (b c,), or (n, b c) for others at each point.
+            weights: w, of each function, shape (bc,), or (n, bc) for others at each point.
         """
         if not self.n_cosines:
             slopes: FloatArray = 2.0 * self.t * weights
@@ -214,7 +215,7 @@ class TrendColumns:
 
     @cached_property
     def _cosine_slopes(self) -> FloatArray:
-        """Derivatives of the cosines by t, shape (n, b c)."""
+        """Derivatives of the cosines by t, shape (n, bc)."""
         multiples = np.arange(1, self.n_cosines + 1)
         sines = np.sin(multiples[:, None, None] * self._angles)
         return self._weighted(sines, -0.5 * math.pi * multiples * _cosine_weights(self.n_cosines))
@@ -225,7 +226,7 @@ class TrendColumns:
         return (0.5 * math.pi) * (self.t + 1.0)
 
     def _weighted(self, waves: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return waves (b, n, c) times a weight of each of the b, as columns (n, b c)."""
+        """Return waves (b, n, c) times a weight of each of the b, as columns (n, bc)."""
         waves *= weights[:, None, None]
         return waves.transpose(1, 0, 2).reshape(len(self), waves.shape[0] * waves.shape[2])
 

@@ -26,10 +26,9 @@ Deviations:
 * A greedy step takes the upper confidence bound with β = 0.5, if the data speak against noise: its
   estimate is below a tenth of the prior's location. None is taken with constraints or conditional
   parameters, nor with categories: another one may be better than that of the best mean.
-* Where parameters act apart, a random function of each teaches several minima along a parameter. So
-  in some steps a kernel whose trend has cosines is fitted, too. It is used if the log likelihood is
-  higher by two at least, and the search then goes on across the space, along one coordinate at a
-  time.
+* Where parameters act apart, few observations teach several minima along a parameter. So in some
+  steps a kernel whose trend has cosines is fitted, too. It is used if its log likelihood is higher
+  by more than two, and a search of a region then goes on across the space.
 * A local step searches a trust region around the best mean, with conditional parameters or with
   five or more that are free numbers, unless the space is finite or no point is feasible yet. All
   categories are in the region.
@@ -79,9 +78,10 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-TREND_OF_COSINES: Final = (
-    "TrendOfCosines"  # name of fits of which the first one is of such a kernel
-)
+# The names of fits of which the first one is of a kernel with cosines, by whether it was used.
+COSINES_USED: Final = "TrendOfCosines"
+COSINES_TRIED: Final = "TrendOfCosinesNotUsed"
+_MOST_WITH_COSINES = 50  # numeric dimensions; with more they would take long
 _LEAST_GAIN = 2.0  # in log likelihood, by cosines in the trend, for them to be used
 _GREEDY_BETA = 0.5
 _LEAST_LOCAL = 5  # free dimensions; in fewer, a step is never local
@@ -98,8 +98,9 @@ class Options:
         acquisition: Acquisition function to maximize.
         beta: Multiplier of σ for "ucb".
         greedy: Whether the step is greedy; see the module.
-        cosines: Whether a kernel with cosines in its trend is tried; see the module.
-        cosines_start: What an earlier fit of that kernel left.
+        cosines: Whether a kernel with cosines in its trend is tried; see the module. Then the name
+            of the fits says whether it was used; the first one is of that kernel in any case.
+        cosines_start: What an earlier fit of it left.
         local_after: For a local step, how many observations came first, at the start-up: they do
             not change the length of the region. None for a step in the whole cube.
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
@@ -122,11 +123,6 @@ class Options:
     criterion: FitCriterion = MARGINAL
     warm_starts: Sequence[WarmStart | None] = ()
     marginal_start: WarmStart | None = None
-
-    @property
-    def fit_name(self) -> str:
-        """The name under which the fits of the step are stored."""
-        return TREND_OF_COSINES if self.cosines else self.criterion.name
 
 
 DEFAULT_OPTIONS: Final = Options()
@@ -164,6 +160,12 @@ def _can_be_greedy(space: SearchSpace, observations: Observations) -> bool:
     """Whether there are neither constraints nor conditional parameters nor categories."""
     is_plain = not (observations.reported_constraints or space.is_conditional)
     return is_plain and not space.n_categories.any()
+
+
+def can_have_cosines(space: SearchSpace) -> bool:
+    """Return whether cosines may be in the trend: not with conditions, nor with many numbers."""
+    n_numeric = int((space.n_categories == 0).sum())
+    return not space.is_conditional and 0 < n_numeric <= _MOST_WITH_COSINES
 
 
 def can_be_local(space: SearchSpace) -> bool:
@@ -413,8 +415,14 @@ def best_suggestion(
         warm_starts=models.warm_starts,
         notes=models.notes,
         expected_gain=acquisition.expected_gain(x),
-        criterion=options.fit_name,
+        criterion=_name_of_fits(models, options),
     )
+
+
+def _name_of_fits(models: Models, options: Options) -> str:
+    if not options.cosines:
+        return options.criterion.name
+    return COSINES_USED if models.have_cosines else COSINES_TRIED
 
 
 def fit_constraints(

@@ -11,7 +11,13 @@ from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods import gp_bo, multi_objective
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
-from bbo_plugins.methods.gp_bo import Options, can_be_local
+from bbo_plugins.methods.gp_bo import (
+    COSINES_TRIED,
+    COSINES_USED,
+    Options,
+    can_be_local,
+    can_have_cosines,
+)
 from bbo_plugins.optuna.go_ucb_sampler import suggest_by_network
 from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
 from bbo_plugins.optuna.study.continuations import noise_func_with
@@ -38,11 +44,14 @@ _LOG_EVERY = 10  # trials of the models
 #   0  the Gaussian process's, by the expected improvement; the network may take it
 #   1  the Gaussian process's, greedy
 #   2  the network's; the Gaussian process may take it, greedy
-#   3  the Gaussian process's, by the expected improvement; its kernel may have cosines
+#   3  the Gaussian process's, by the expected improvement; a kernel with cosines is tried
 #   4  the Gaussian process's, greedy
 #   5  the network's; the Gaussian process may take it, by the expected improvement
+#
+# As long as such a kernel is used when it is tried, it is in all turns without greed.
 _CYCLE = 6
 _CONTESTED, _GREEDY, _WITH_COSINES, _NETWORK = 0, (1, 2, 4), 3, (2, 5)
+_NAMES_WITH_COSINES = (COSINES_USED, COSINES_TRIED)
 _KEPT_EVERY = 9  # trials, of which the last one, a turn of the network, is never taken from it
 _WHOLE_EVERY = 12  # trials, in the first of which the Gaussian process searches the whole space
 _WHOLE_EVERY_OF_CATEGORIES = 2  # the same with categories and no conditions
@@ -63,9 +72,9 @@ class BBOSampler(ModelSampler):
     to its best mean, if there are neither constraints nor conditional parameters nor categories,
     and the values seem free of noise. With conditional parameters, or with five or more numeric
     ones of which one at least is continuous, it searches a trust region around its best mean, and
-    now and then the whole space. The network always searches one, around the best trial. In every
-    sixth trial the Gaussian process may leave its region along single parameters, if the trials say
-    that several minima are there and that parameters act apart.
+    now and then the whole space. The network always searches one, around the best trial. If the
+    trials say that parameters act apart, each with several minima, the Gaussian process may leave
+    its region along single parameters.
 
     Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
     how many of them improved on the best value. ``docs/bbo.md`` has the rules by trial number.
@@ -166,7 +175,7 @@ class BBOSampler(ModelSampler):
 
     @property
     def model_options(self) -> Options:
-        """The options of the Gaussian process; a turn adds whether it is greedy, and local."""
+        """The options of the Gaussian process, to which a turn adds how it goes about it."""
         return Options(deterministic=self._deterministic, trend=True)
 
     def _check_study(self, study: Study) -> None:
@@ -182,10 +191,8 @@ class BBOSampler(ModelSampler):
         space, several = snapshot.space, len(snapshot.objectives) > 1
         if not several and _is_by_network(space, snapshot.history, snapshot.index):
             return self._suggest_by_network(snapshot, rng)
-        options = self.model_options if several else self._options_of_turn(space, snapshot.index)
+        options = self.model_options if several else self._options_of_turn(snapshot)
         fits = tuple(map(WarmStart.from_json, snapshot.fits.get(MARGINAL.name, ())))
-        if options.cosines and (stored := snapshot.fits.get(gp_bo.TREND_OF_COSINES)):
-            options = replace(options, cosines_start=WarmStart.from_json(stored[0]))
         options = replace(options, warm_starts=fits)
         if several:
             step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
@@ -193,12 +200,18 @@ class BBOSampler(ModelSampler):
             step = gp_bo.suggest(space, snapshot.observations, rng=rng, options=options)
         return noting_unreadable(step, fits)
 
-    def _options_of_turn(self, space: SearchSpace, index: int) -> Options:
+    def _options_of_turn(self, snapshot: Snapshot) -> Options:
+        space, turn = snapshot.space, snapshot.index % _CYCLE
+        tried = [name for name in snapshot.history.criteria if name in _NAMES_WITH_COSINES]
+        latest = tried[-1] if tried else None
+        has_turn = turn == _WITH_COSINES or (latest == COSINES_USED and turn not in _GREEDY)
+        fits = snapshot.fits.get(latest or "")
         return replace(
             self.model_options,
-            greedy=index % _CYCLE in _GREEDY,
-            cosines=index % _CYCLE == _WITH_COSINES and not space.is_conditional,
-            local_after=None if _is_whole(space, index) else self._n_startup_trials,
+            greedy=turn in _GREEDY,
+            cosines=has_turn and can_have_cosines(space),
+            cosines_start=WarmStart.from_json(fits[0]) if fits else None,
+            local_after=None if _is_whole(space, snapshot.index) else self._n_startup_trials,
         )
 
     def _suggest_by_network(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:

@@ -94,18 +94,6 @@ def test_trend_columns_are_those_of_numeric_dimensions() -> None:
     np.testing.assert_allclose(columns.t, [[-1.0, 1.0], [0.0, -0.5]])
 
 
-@pytest.mark.parametrize("c, n", [(1, 20), (50, 20), (60, 16), (2000, 1)])
-def test_cosines_are_a_thousand_in_all(c: int, n: int) -> None:
-    """20 for each dimension, fewer with more than 50 dimensions, one at least."""
-    columns = FeatureMap((0,) * c, trend=True, cosines=True).trend_columns(np.full((2, c), 0.25))
-    assert columns.functions.shape == (2, n * c)
-    np.testing.assert_allclose(np.square(columns.functions).sum(axis=1) / c, _at_a_quarter(n))
-
-
-def _at_a_quarter(n: int) -> float:
-    return dense.separable_part(0.25, 0.25, n)
-
-
 @given(
     n=st.integers(1, 4),
     m=st.integers(1, 4),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from bbo_plugins import InnerHorizon, UHEBOSampler
 from bbo_plugins.acquisition.maximize import length_after
+from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.methods.observations import NO_ARM, TrialHistory
@@ -58,7 +60,8 @@ def noise(trial: FrozenTrial) -> float:
     return 1e-4 * (1 + trial.number % 3)
 
 
-WITH_COSINES = "TrendOfCosines"  # of a turn in which a kernel with cosines is fitted, too
+USED, TRIED = "TrendOfCosines", "TrendOfCosinesNotUsed"  # a kernel with cosines
+BY_PROCESS = {"Marginal", USED, TRIED}
 
 
 def losses(study: optuna.Study) -> list[str | None]:
@@ -132,7 +135,7 @@ def test_each_turn_is_what_a_sampler_of_its_own_suggests(
 ) -> None:
     """The next trial of the same study by the model whose turn it is is the same, bit for bit.
 
-    So is that of a turn that tries cosines, as nothing speaks for them here.
+    So is that of a turn that tries a kernel with cosines, as nothing speaks for it here.
     """
     study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=3, **given))
     study.optimize(objective, n_trials=N_STARTUP + 13)
@@ -146,7 +149,7 @@ def test_each_turn_is_what_a_sampler_of_its_own_suggests(
         alone = next_by(sampler, study, objective)
         study.optimize(objective, n_trials=1)
         assert study.trials[-1].params == alone
-        assert (losses(study)[-1] == WITH_COSINES) is (number % 6 == 3)
+        assert losses(study)[-1] != USED
 
 
 def next_by(
@@ -183,13 +186,13 @@ def test_some_trials_are_suggested_from_the_whole_space(
 ) -> None:
     """The others stay within a box around an evaluated point, with five or more numbers.
 
-    It is every twelfth trial, with a category every second one. One in six may leave the box.
+    It is every twelfth trial, with a category every second one. With cosines one may leave the box.
     """
-    asked: dict[int, tuple[int | None, bool, bool]] = {}
+    asked: dict[int, tuple[int | None, bool]] = {}
     suggest = gp_bo.suggest
 
     def watched(*args: Any, options: gp_bo.Options, **known: Any) -> Suggestion:
-        asked[len(args[1].y)] = (options.local_after, options.greedy, options.cosines)
+        asked[len(args[1].y)] = (options.local_after, options.greedy)
         return suggest(*args, options=options, **known)
 
     monkeypatch.setattr(gp_bo, "suggest", watched)
@@ -200,25 +203,66 @@ def test_some_trials_are_suggested_from_the_whole_space(
             trial.suggest_categorical("kind", [f"kind {i}" for i in range(n_choices)])
         return float(np.sum((x - 0.4) ** 2 - 0.1 * np.cos(20.0 * x)))
 
-    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=0))
-    study.optimize(ripples, n_trials=48)
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=1))
+    study.optimize(ripples, n_trials=64)
     X = np.array([list(trial.params.values())[:5] for trial in study.trials])
     y = -np.array([trial.value for trial in study.trials])
     excess = np.array(
         [
             np.abs(X[:n] - X[n]).max(axis=1).min() - 0.5 * length_after(y[:n], N_STARTUP)
-            for n in range(N_STARTUP, 48)
+            for n in range(N_STARTUP, 64)
         ]
     )
-    by_process = [n for n, loss in enumerate(losses(study)) if loss in {"Marginal", WITH_COSINES}]
-    assert asked == {
-        n: (N_STARTUP if n % every else None, n % 6 in {1, 2, 4}, n % 6 == 3) for n in by_process
-    }
+    by_process = [n for n, loss in enumerate(losses(study)) if loss in BY_PROCESS]
+    assert asked == {n: (N_STARTUP if n % every else None, n % 6 in {1, 2, 4}) for n in by_process}
     assert {asked[n][0] for n in by_process} == {None, N_STARTUP}
-    numbers = np.arange(N_STARTUP, 48)
-    may_leave = numbers % 6 == 3
+    numbers = np.arange(N_STARTUP, 64)
+    may_leave = np.array([loss == USED for loss in losses(study)[N_STARTUP:]])
     assert (excess[(numbers % every != 0) & ~may_leave] < 1e-9).all()
     assert (excess[numbers % every == 0] > 0.0).any()
+
+
+def peaks(trial: optuna.Trial) -> float:
+    """Return a sum of functions of one parameter, each with several minima."""
+    x = np.array([trial.suggest_float(name, 0.0, 1.0) for name in "abc"])
+    return float(np.sum((x - 0.7) ** 2 - 0.3 * np.cos(20.0 * x)))
+
+
+def many(trial: optuna.Trial) -> float:
+    """Return the same of more parameters than the cosines may be for."""
+    return sum(math.cos(20.0 * trial.suggest_float(f"x{i}", 0.0, 1.0)) for i in range(51))
+
+
+@pytest.mark.parametrize("objective", [peaks, box, branches, many])
+def test_a_kernel_with_cosines_is_tried_in_one_turn_of_six_and_in_more_while_it_is_used(
+    objective: Callable[[optuna.Trial], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is used, in all turns without greed; each fit of it starts from the latest one."""
+    starts: list[WarmStart | None] = []
+    suggest = gp_bo.suggest
+
+    def watched(*args: Any, options: gp_bo.Options, **known: Any) -> Suggestion:
+        starts.append(options.cosines_start)
+        return suggest(*args, options=options, **known)
+
+    monkeypatch.setattr(gp_bo, "suggest", watched)
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=0))
+    study.optimize(objective, n_trials=N_STARTUP + (50 if objective is peaks else 16))
+    latest: tuple[str | None, WarmStart | None] = (None, None)
+    names = losses(study)
+    for n in range(N_STARTUP, len(names)):
+        if names[n] == FIT_NAME:
+            continue
+        is_tried = n % 6 == 3 or (latest[0] == USED and n % 6 in {0, 5})
+        assert (names[n] in {USED, TRIED}) == (is_tried and objective in (peaks, box))
+        start = starts.pop(0)
+        assert (start and start.to_json()) == (latest[1] and latest[1].to_json())
+        if names[n] != "Marginal":
+            proposal = Proposal.from_attributes(study.trials[n].system_attrs)
+            assert proposal is not None
+            latest = (names[n], WarmStart.from_json(proposal.fits[0]))
+    by_turn = [n % 6 for n, name in enumerate(names) if name == USED]
+    assert set(by_turn) == ({0, 3, 5} if objective is peaks else set())
 
 
 @pytest.mark.parametrize(
@@ -313,7 +357,7 @@ def test_the_log_says_which_arm_improved(caplog: pytest.LogCaptureFixture) -> No
     expected = []
     for n in (10, 20, 30, 40):
         counts = []
-        for model in ({"Marginal", WITH_COSINES}, {FIT_NAME}):
+        for model in (BY_PROCESS, {FIT_NAME}):
             trials = [i for i, loss in enumerate(suggested[: N_STARTUP + n]) if loss in model]
             counts += [sum(values[i] < min(values[:i]) for i in trials), len(trials)]
         expected.append(tuple(counts))

@@ -128,6 +128,7 @@ def test_posterior_is_that_of_the_stored_estimate() -> None:
         ((_fit([0.0] * 3),), "Marginal"),
         (({"log_hyperparameters": "?"},), "Marginal"),
         ((_fit([0.0] * 7),), "TrendOfCosines"),
+        ((_fit([0.0] * 7),), "TrendOfCosinesNotUsed"),
     ],
 )
 def test_one_fit_where_none_is_stored(stored: tuple[Any, ...], criterion: str | None) -> None:

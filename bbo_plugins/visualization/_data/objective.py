@@ -23,7 +23,7 @@ from bbo_plugins.gp.targets import OutputTransform, transformed_noise
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
-from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, TREND_OF_COSINES
+from bbo_plugins.methods.gp_bo import COSINES_TRIED, COSINES_USED, DEFAULT_OPTIONS
 from bbo_plugins.optuna.sampling.base import ModelSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.constraints import are_feasible
@@ -377,11 +377,11 @@ def _latest_estimate(suggestions: Sequence[SuggestionRecord]) -> Hyperparameters
     """Return the estimate stored last, by trial number.
 
     One by the marginal likelihood comes before all others, of which some have no noise variance.
-    One of another trend is not of use.
+    One of a trend with cosines is of no use, as its third weight is that of other functions.
     """
     latest = None
     for record in reversed(suggestions):
-        if record.hyperparameters is None or record.criterion == TREND_OF_COSINES:
+        if record.hyperparameters is None or record.criterion in {COSINES_USED, COSINES_TRIED}:
             continue
         if record.criterion == MARGINAL.name:
             return record.hyperparameters
