@@ -295,6 +295,7 @@ class Wells:
     """Σ_i of a function of each coordinate, with peaks at 0.2 and, the higher one, at ``top``."""
 
     top: FloatArray
+    sharpness: float = 200.0  # of the higher ones
 
     def value(self, X: FloatArray) -> FloatArray:
         """Return the values (m,)."""
@@ -302,8 +303,9 @@ class Wells:
 
     def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the values (m,) and their gradients (m, d)."""
-        near, far = np.exp(-200.0 * (X - 0.2) ** 2), 2.0 * np.exp(-200.0 * (X - self.top) ** 2)
-        slopes = -400.0 * ((X - 0.2) * near + (X - self.top) * far)
+        near, sharp = np.exp(-200.0 * (X - 0.2) ** 2), self.sharpness
+        far = 2.0 * np.exp(-sharp * (X - self.top) ** 2)
+        slopes = -2.0 * (200.0 * (X - 0.2) * near + sharp * (X - self.top) * far)
         return (near + far).sum(axis=1), slopes
 
 
@@ -420,6 +422,18 @@ def test_a_search_across_the_space_stays_where_no_coordinate_is_better() -> None
     within, across = (_search_in_region(unit_box(4), top, region, across=a) for a in (False, True))
     np.testing.assert_array_equal(across, within)
     np.testing.assert_allclose(within, top, atol=1e-3)
+
+
+def test_a_search_across_the_space_keeps_what_it_had_if_the_better_point_is_excluded() -> None:
+    """Around the excluded one are worse points than in the region."""
+    space = SearchSpace({"a": Dimension.int(0, 10)})
+    center, top = space.encode([{"a": 2}, {"a": 8}])
+    wells, region = Wells(top, sharpness=1e5), TrustRegion(center, 0.1)
+    assert wells.value(center[None]) < wells.value(top[None])
+    np.testing.assert_array_equal(_search_in_region(space, wells, region, across=True), top)
+    kept = _search_in_region(space, wells, region, across=True, excluded=top[None])
+    within = _search_in_region(space, wells, region, excluded=top[None])
+    np.testing.assert_array_equal(kept, within)
 
 
 def test_a_search_across_a_mixed_space_reaches_far_levels() -> None:

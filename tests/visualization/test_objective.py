@@ -121,13 +121,31 @@ def test_posterior_is_that_of_the_stored_estimate() -> None:
     np.testing.assert_allclose(forward(-high), mean - stats.norm.ppf(0.975) * sd, atol=1e-8)
 
 
+def test_posterior_after_a_kernel_with_cosines_has_them() -> None:
+    """The dense formulas with the θ stored last, though one without cosines is stored, too."""
+    study, theta, params = _plane(), [-1.0, -0.5, 0.3, -2.0, -1.5, 0.1, -6.0], {"b": 0.5, "a": 0.5}
+    for fit, name in ((_fit([0.0] * 7), "Marginal"), (_fit(theta), "TrendOfCosines")):
+        _told(study, params, -0.4, **Proposal(params, (fit,), criterion=name).to_attributes())
+    posterior = _posterior(study)
+    X, new = posterior.X, np.random.default_rng(1).random((9, 2))
+    z = posterior.transform.forward(-posterior.values)
+    K = dense.noisy_covariance(X, np.array(theta), n_cosines=20)
+    trend = np.exp(theta[3:6]).tolist()
+    cross, prior = (
+        dense.covariance(new, at, np.exp(theta[:2]), math.exp(theta[2]), None, trend, 20)
+        for at in (X, new)
+    )
+    mean, covariance = dense.posterior(K, cross, prior, z)
+    actual = _process(posterior).predict(new)
+    np.testing.assert_allclose(actual, [mean, covariance.diagonal()], atol=1e-8)
+
+
 @pytest.mark.parametrize(
     "stored, criterion",
     [
         ((), None),
         ((_fit([0.0] * 3),), "Marginal"),
         (({"log_hyperparameters": "?"},), "Marginal"),
-        ((_fit([0.0] * 7),), "TrendOfCosines"),
         ((_fit([0.0] * 7),), "TrendOfCosinesNotUsed"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 
+from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
 from bbo_plugins.optuna.study.parameters import dimension_of
@@ -63,7 +64,8 @@ def plot_lengthscales(study: Study) -> Plot:
     1 that it hardly does. Everything is read from the study's storage; nothing is fitted. A trial
     without an estimate (start-up, enqueued, suggested at random) has no point; those suggested at
     random by a sampler that chose so have a mark at the bottom. If a sampler estimates in more than
-    one way, the line connects the estimates of the more frequent one and the others are hollow.
+    one way, the line connects the estimates of the more frequent one and the others are hollow,
+    such as those of a kernel with cosines in its trend.
 
     Args:
         study: A study whose trials a sampler of this package suggested.
@@ -95,7 +97,7 @@ def plot_lengthscales(study: Study) -> Plot:
         _warn(study, records)
         return Plot(_TITLE)
     usages = Counter(record.criterion for record in records if record.length_scales)
-    usual = usages.most_common(1)[0][0]
+    usual = max(usages, key=lambda name: (usages[name], name == MARGINAL.name))
     items: list[Item] = [Rule(1.0)]
     for index, (name, style) in enumerate(zip(names, line_styles(len(names)), strict=True)):
         items += _estimates(name, records, usual, style, index)

@@ -240,7 +240,8 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     what has finished since. In all other cases it is a Gaussian process. Its hyperparameters are
     those stored with the latest suggestion for the same parameters whose estimate is by the
     marginal likelihood; only if there is none, with the latest one by another criterion, which may
-    lack a noise variance. They were estimated on the trials finished by then; the posterior is
+    lack a noise variance. Those of a kernel with cosines count if it made the latest suggestion,
+    and then alone. They were estimated on the trials finished by then; the posterior is
     conditioned on all that have finished since as well. If none are stored, as after other
     samplers, they are estimated once.
 
@@ -321,9 +322,18 @@ def _model(
             options = GOUCBOptions(n_startup=0, deterministic=options.deterministic)
         network = _network(training, features, warm_start, options)
         return network, network.transform
-    estimate = _latest_estimate([record for record in fitted if record.warps == space.warps])
-    if not isinstance(options, GOUCBOptions):
-        features = FeatureMap.of(space, trend=options.trend)
+    cosines = latest == COSINES_USED
+    estimate = _latest_estimate(
+        [
+            record
+            for record in fitted
+            if record.warps == space.warps
+            and record.criterion != COSINES_TRIED
+            and (record.criterion == COSINES_USED) is cosines
+        ]
+    )
+    trend = not isinstance(options, GOUCBOptions) and options.trend
+    features = FeatureMap.of(space, trend=trend, cosines=cosines)
     return _process(training, features, estimate, deterministic=options.deterministic)
 
 
@@ -377,11 +387,10 @@ def _latest_estimate(suggestions: Sequence[SuggestionRecord]) -> Hyperparameters
     """Return the estimate stored last, by trial number.
 
     One by the marginal likelihood comes before all others, of which some have no noise variance.
-    One of a trend with cosines is of no use, as its third weight is that of other functions.
     """
     latest = None
     for record in reversed(suggestions):
-        if record.hyperparameters is None or record.criterion in {COSINES_USED, COSINES_TRIED}:
+        if record.hyperparameters is None:
             continue
         if record.criterion == MARGINAL.name:
             return record.hyperparameters
