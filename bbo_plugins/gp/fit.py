@@ -235,10 +235,9 @@ def fit_map(
         note = "no kernel hyperparameters gave a finite likelihood, so the prior's were used"
         location, H = np.array(prior.location[:p]), _first_inverse_hessian(prior, p)
         best = _Optimum(location, H, -math.inf, 0)
-    per_point = best.value / n if note is None else 0.0
     return Fit(
         hyperparameters=Hyperparameters.from_theta(best.theta, d),
-        warm_start=WarmStart(best.theta, best.inverse_hessian, per_point, n),
+        warm_start=WarmStart(best.theta, best.inverse_hessian, 0.0 if note else best.value / n, n),
         log_posterior=best.value,
         criterion_value=best.value - _log_prior(prior, best.theta)[0],
         n_evaluations=sum(optimum.n_evaluations for optimum in candidates),
