@@ -369,9 +369,11 @@ def _changed(box: _Box, x: FloatArray, rng: np.random.Generator) -> FloatArray:
     for _ in range(_N_CHANGES):
         places = box.space.snap(along_lines(x, n, rng))
         places = places[(places != x).any(axis=1)]  # in another batch the same may seem better
+        if not len(places):
+            break
         values = box.value(places)
-        best = int(np.argmax(values)) if len(places) else -1
-        if best < 0 or values[best] <= value:
+        best = int(np.argmax(values))
+        if values[best] <= value:
             break
         x, value = places[best], values[best]
     return x

@@ -25,16 +25,16 @@ that. φ has mean 0 over the range. The cosines' weights have the spectrum of a 
 of length-scale 0.12: each dimension has a random function of its own. A categorical dimension has
 no part in the trend. A conditional space has no trend: one made results no better there.
 
-| symbol | shape   | meaning                                                       |
-|--------|---------|---------------------------------------------------------------|
-| X      | (n, d)  | points of the unit cube                                       |
-| F      | (n, D)  | their feature columns; D = d when no dimension is categorical |
-| T      | (n, c)  | t of the c numeric dimensions, in [-1, 1]                     |
-| P      | (n, m)  | t·t'                                                          |
+| symbol | shape   | meaning                                                          |
+|--------|---------|------------------------------------------------------------------|
+| X      | (n, d)  | points of the unit cube                                          |
+| F      | (n, D)  | their feature columns; D = d when no dimension is categorical    |
+| T      | (n, c)  | t of the c numeric dimensions, in [-1, 1]                        |
+| P      | (n, m)  | t·t'                                                             |
 | Φ      | (n, bc) | φ of the c numeric dimensions, b of each: a square or 20 cosines |
-| τ      | (3,)    | scales of the trend's linear, quadratic and separable part    |
-| ℓ      | (d,)    | length-scales, in units of the unit cube                      |
-| r²     | (n, m)  | scaled squared distances                                      |
+| τ      | (3,)    | scales of the trend's linear, quadratic and separable part       |
+| ℓ      | (d,)    | length-scales, in units of the unit cube                         |
+| r²     | (n, m)  | scaled squared distances                                         |
 
 Sources: Rasmussen & Williams (2006), Eq. (4.17), section 5.1 (ARD), and section 4.2.2 (the
 polynomial); Duvenaud, Nickisch & Rasmussen (2011), "Additive Gaussian processes"; Solin & Särkkä

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
 # The names of fits of which the first one is of a kernel with cosines, by whether it was used.
 COSINES_USED: Final = "TrendOfCosines"
 COSINES_TRIED: Final = "TrendOfCosinesNotUsed"
+NAMES_WITH_COSINES: Final = (COSINES_USED, COSINES_TRIED)
 _MOST_WITH_COSINES = 50  # numeric dimensions; with more they would take long
 _LEAST_GAIN = 2.0  # in log likelihood, by cosines in the trend, for them to be used
 _GREEDY_BETA = 0.5
@@ -98,8 +99,9 @@ class Options:
         acquisition: Acquisition function to maximize.
         beta: Multiplier of σ for "ucb".
         greedy: Whether the step is greedy; see the module.
-        cosines: Whether a kernel with cosines in its trend is tried; see the module. Then the name
-            of the fits says whether it was used; the first one is of that kernel in any case.
+        cosines: Whether a kernel with cosines in its trend is tried, for one objective; see the
+            module. Then the name of the fits says whether it was used; the first one is of that
+            kernel in any case.
         cosines_start: What an earlier fit of it left.
         local_after: For a local step, how many observations came first, at the start-up: they do
             not change the length of the region. None for a step in the whole cube.
@@ -107,7 +109,8 @@ class Options:
             again before the space is exhausted. Nor is one if enough repeats agree.
         trend: Whether the objective's kernel has a trend, if no parameter is conditional.
         criterion: What the objective's kernel hyperparameters are estimated by.
-        warm_starts: The :attr:`Suggestion.warm_starts` of the latest step with this criterion.
+        warm_starts: The :attr:`Suggestion.warm_starts` of the latest step with this criterion that
+            tried no cosines.
         marginal_start: The first one of the latest step with the marginal likelihood, for a
             criterion that borrows its noise variance.
     """
@@ -250,8 +253,7 @@ class Models:
         )
         stored = fitted
         if options.cosines:
-            cosines, start = replace(features, cosines=True), options.cosines_start
-            stored = (_fit_objective(valued[0], centers[0], cosines, options, start),)
+            stored = (_fit_with_cosines(valued[0], centers[0], features, options, fitted[0]),)
             if stored[0].criterion_value > fitted[0].criterion_value + _LEAST_GAIN:
                 fitted = stored
         constraints = fit_constraints(training, plain, starts[len(objectives) :])
@@ -357,6 +359,21 @@ def _fit_objective(
         criterion=options.criterion,
         marginal_start=options.marginal_start,
     )
+
+
+def _fit_with_cosines(
+    data: Observations,
+    center: float | None,
+    features: FeatureMap,
+    options: Options,
+    without: Surrogate,
+) -> Surrogate:
+    """Return a model whose kernel has cosines, or the one ``without`` if it cannot be fitted."""
+    cosines = replace(features, cosines=True)
+    try:
+        return _fit_objective(data, center, cosines, options, options.cosines_start)
+    except errors.UNUSABLE:
+        return without
 
 
 class StepAcquisition(Acquisition, Protocol):

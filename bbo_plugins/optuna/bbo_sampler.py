@@ -12,8 +12,8 @@ from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods import gp_bo, multi_objective
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.gp_bo import (
-    COSINES_TRIED,
     COSINES_USED,
+    NAMES_WITH_COSINES,
     Options,
     can_be_local,
     can_have_cosines,
@@ -48,10 +48,9 @@ _LOG_EVERY = 10  # trials of the models
 #   4  the Gaussian process's, greedy
 #   5  the network's; the Gaussian process may take it, by the expected improvement
 #
-# As long as such a kernel is used when it is tried, it is in all turns without greed.
+# If such a kernel was used when it was last tried, it is tried in the turns 0 and 5, too.
 _CYCLE = 6
 _CONTESTED, _GREEDY, _WITH_COSINES, _NETWORK = 0, (1, 2, 4), 3, (2, 5)
-_NAMES_WITH_COSINES = (COSINES_USED, COSINES_TRIED)
 _KEPT_EVERY = 9  # trials, of which the last one, a turn of the network, is never taken from it
 _WHOLE_EVERY = 12  # trials, in the first of which the Gaussian process searches the whole space
 _WHOLE_EVERY_OF_CATEGORIES = 2  # the same with categories and no conditions
@@ -194,6 +193,10 @@ class BBOSampler(ModelSampler):
         options = self.model_options if several else self._options_of_turn(snapshot)
         fits = tuple(map(WarmStart.from_json, snapshot.fits.get(MARGINAL.name, ())))
         options = replace(options, warm_starts=fits)
+        if options.cosines:
+            of_cosines = _fits_with_cosines(snapshot)
+            options = replace(options, cosines_start=next(iter(of_cosines), None))
+            fits += of_cosines
         if several:
             step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
         else:
@@ -202,15 +205,11 @@ class BBOSampler(ModelSampler):
 
     def _options_of_turn(self, snapshot: Snapshot) -> Options:
         space, turn = snapshot.space, snapshot.index % _CYCLE
-        tried = [name for name in snapshot.history.criteria if name in _NAMES_WITH_COSINES]
-        latest = tried[-1] if tried else None
-        has_turn = turn == _WITH_COSINES or (latest == COSINES_USED and turn not in _GREEDY)
-        fits = snapshot.fits.get(latest or "")
+        may_go_on = turn not in _GREEDY and _latest_with_cosines(snapshot) == COSINES_USED
         return replace(
             self.model_options,
             greedy=turn in _GREEDY,
-            cosines=has_turn and can_have_cosines(space),
-            cosines_start=WarmStart.from_json(fits[0]) if fits else None,
+            cosines=(turn == _WITH_COSINES or may_go_on) and can_have_cosines(space),
             local_after=None if _is_whole(space, snapshot.index) else self._n_startup_trials,
         )
 
@@ -232,6 +231,18 @@ class BBOSampler(ModelSampler):
             *process,
             *network,
         )
+
+
+def _latest_with_cosines(snapshot: Snapshot) -> str | None:
+    """Return the name of the latest fits of a kernel with cosines, None if there are none."""
+    tried = [name for name in snapshot.history.criteria if name in NAMES_WITH_COSINES]
+    return tried[-1] if tried else None
+
+
+def _fits_with_cosines(snapshot: Snapshot) -> tuple[WarmStart | None, ...]:
+    """Return the latest stored fit of a kernel with cosines, None if it cannot be read."""
+    stored = snapshot.fits.get(_latest_with_cosines(snapshot) or "", ())
+    return tuple(map(WarmStart.from_json, stored[:1]))
 
 
 def _improvements(history: TrialHistory) -> tuple[tuple[int, int], tuple[int, int]]:

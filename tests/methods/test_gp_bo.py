@@ -18,6 +18,7 @@ from bbo_plugins.acquisition.functions import (
     Feasibility,
 )
 from bbo_plugins.acquisition.maximize import length_after
+from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.gp.targets import OutputTransform
@@ -251,6 +252,41 @@ def test_cosines_are_used_if_the_values_speak_for_them(monkeypatch: pytest.Monke
             chosen = of_cosines if used else without
             np.testing.assert_allclose(models.means[:, 0], chosen.process.mean_at_observations)
             assert models.warm_starts[0].to_json() == of_cosines.warm_start.to_json()
+
+
+def test_each_kernel_starts_from_its_own_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the two fits that a step with cosines makes."""
+    starts: dict[bool, WarmStart | None] = {}
+    fit = Surrogate.fit
+
+    def watched(X: FloatArray, y: FloatArray, features: FeatureMap, **known: Any) -> Surrogate:
+        starts[features.cosines] = known["warm_start"]
+        return fit(X, y, features, **known)
+
+    monkeypatch.setattr(Surrogate, "fit", watched)
+    X = np.random.default_rng(5).random((20, 3))
+    first, second = (WarmStart(np.full(8, at), np.eye(8), -1.0, 20) for at in (-1.0, -2.0))
+    step(observe(X, smooth(X)), trend=True, cosines=True, warm_starts=[first], cosines_start=second)
+    assert starts == {False: first, True: second}
+
+
+def test_a_kernel_with_cosines_that_cannot_be_fitted_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The step is that of the other model."""
+    fit = Surrogate.fit
+
+    def failing(X: FloatArray, y: FloatArray, features: FeatureMap, **known: Any) -> Surrogate:
+        if features.cosines:
+            raise np.linalg.LinAlgError("no")
+        return fit(X, y, features, **known)
+
+    X = np.random.default_rng(5).random((20, 3))
+    expected = step(observe(X, smooth(X)), trend=True)
+    monkeypatch.setattr(Surrogate, "fit", failing)
+    actual = step(observe(X, smooth(X)), trend=True, cosines=True)
+    np.testing.assert_array_equal(actual.x, expected.x)
+    assert actual.criterion == "TrendOfCosinesNotUsed"
 
 
 def test_a_step_that_uses_no_cosines_is_as_without() -> None:

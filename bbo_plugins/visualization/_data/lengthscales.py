@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 
-from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
+from bbo_plugins.methods.gp_bo import NAMES_WITH_COSINES
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
 from bbo_plugins.optuna.study.parameters import dimension_of
 from bbo_plugins.optuna.study.storage import inner_sampler
@@ -97,11 +97,11 @@ def plot_lengthscales(study: Study) -> Plot:
         _warn(study, records)
         return Plot(_TITLE)
     usages = Counter(record.criterion for record in records if record.length_scales)
-    usual = max(usages, key=lambda name: (usages[name], name == MARGINAL.name))
+    usual = max(usages, key=lambda name: (name not in NAMES_WITH_COSINES, usages[name]))
     items: list[Item] = [Rule(1.0)]
     for index, (name, style) in enumerate(zip(names, line_styles(len(names)), strict=True)):
         items += _estimates(name, records, usual, style, index)
-    others = sorted(_in_words(criterion) for criterion in usages if criterion != usual)
+    others = sorted({_in_words(criterion) for criterion in usages if criterion != usual})
     if others:
         label = f"hollow: by {', '.join(others)}"
         items.append(Points(label, (None,), (None,), hollow(LineStyle(GRAY))))
@@ -172,6 +172,8 @@ def _in_words(criterion: str | None) -> str:
     """Return the name of a fit criterion with spaces between its words."""
     if criterion is None:
         return "another criterion"
+    if criterion in NAMES_WITH_COSINES:
+        return "a kernel with cosines"
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", criterion).lower()
 
 

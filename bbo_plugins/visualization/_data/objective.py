@@ -23,7 +23,7 @@ from bbo_plugins.gp.targets import OutputTransform, transformed_noise
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
-from bbo_plugins.methods.gp_bo import COSINES_TRIED, COSINES_USED, DEFAULT_OPTIONS
+from bbo_plugins.methods.gp_bo import COSINES_USED, DEFAULT_OPTIONS, NAMES_WITH_COSINES
 from bbo_plugins.optuna.sampling.base import ModelSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.constraints import are_feasible
@@ -238,12 +238,12 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     After a suggestion by GO-UCB, or by the study's sampler being a
     :class:`~bbo_plugins.optuna.GOUCBSampler`, it is a network: the stored one, fitted further to
     what has finished since. In all other cases it is a Gaussian process. Its hyperparameters are
-    those stored with the latest suggestion for the same parameters whose estimate is by the
-    marginal likelihood; only if there is none, with the latest one by another criterion, which may
-    lack a noise variance. Those of a kernel with cosines count if it made the latest suggestion,
-    and then alone. They were estimated on the trials finished by then; the posterior is
-    conditioned on all that have finished since as well. If none are stored, as after other
-    samplers, they are estimated once.
+    those stored with the latest suggestion for the same parameters whose estimate is of the usual
+    kernel, by the marginal likelihood; only if there is none, with the latest one by another
+    criterion, which may lack a noise variance. Those of a kernel with cosines count if it made the
+    latest suggestion, and then alone. They were estimated on the trials finished by then; the
+    posterior is conditioned on all that have finished since as well. If none are stored, as after
+    other samplers, they are estimated once.
 
     In a long study the model is one of those trials that the sampler's would have
     (:mod:`bbo_plugins.methods.training_subset`). Known noise variances, a given regularization and
@@ -322,14 +322,17 @@ def _model(
             options = GOUCBOptions(n_startup=0, deterministic=options.deterministic)
         network = _network(training, features, warm_start, options)
         return network, network.transform
-    cosines = latest == COSINES_USED
+    cosines = latest == COSINES_USED and not space.is_conditional
     estimate = _latest_estimate(
         [
             record
             for record in fitted
             if record.warps == space.warps
-            and record.criterion != COSINES_TRIED
-            and (record.criterion == COSINES_USED) is cosines
+            and (
+                record.criterion == COSINES_USED
+                if cosines
+                else record.criterion not in NAMES_WITH_COSINES
+            )
         ]
     )
     trend = not isinstance(options, GOUCBOptions) and options.trend
