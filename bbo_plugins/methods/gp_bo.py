@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 COSINES_USED: Final = "TrendOfCosines"
 COSINES_TRIED: Final = "TrendOfCosinesNotUsed"
 NAMES_WITH_COSINES: Final = (COSINES_USED, COSINES_TRIED)
-_MOST_WITH_COSINES = 50  # numeric dimensions; with more they would take long
+_MOST_WITH_COSINES = 10  # numeric dimensions; with more, too many trials have to teach them
 _LEAST_GAIN = 2.0  # in log likelihood, by cosines in the trend, for them to be used
 _GREEDY_BETA = 0.5
 _LEAST_LOCAL = 5  # free dimensions; in fewer, a step is never local
