@@ -78,10 +78,12 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-# The names of fits of which the first one is of a kernel with cosines, by whether it was used.
+# The names of fits by the marginal likelihood behind which comes one of a kernel with cosines, by
+# whether that kernel was used.
 COSINES_USED: Final = "TrendOfCosines"
 COSINES_TRIED: Final = "TrendOfCosinesNotUsed"
 NAMES_WITH_COSINES: Final = (COSINES_USED, COSINES_TRIED)
+MARGINAL_NAMES: Final = (MARGINAL.name, *NAMES_WITH_COSINES)
 _MOST_WITH_COSINES = 10  # numeric dimensions; with more, too many trials have to teach them
 _LEAST_GAIN = 2.0  # in log likelihood, by cosines in the trend, for them to be used
 _GREEDY_BETA = 0.5
@@ -100,8 +102,7 @@ class Options:
         beta: Multiplier of σ for "ucb".
         greedy: Whether the step is greedy; see the module.
         cosines: Whether a kernel with cosines in its trend is tried, for one objective; see the
-            module. Then the name of the fits says whether it was used; the first one is of that
-            kernel in any case.
+            module. Then its fit comes last and the name of the fits says whether it was used.
         cosines_start: What an earlier fit of it left.
         local_after: For a local step, how many observations came first, at the start-up: they do
             not change the length of the region. None for a step in the whole cube.
@@ -109,8 +110,7 @@ class Options:
             again before the space is exhausted. Nor is one if enough repeats agree.
         trend: Whether the objective's kernel has a trend, if no parameter is conditional.
         criterion: What the objective's kernel hyperparameters are estimated by.
-        warm_starts: The :attr:`Suggestion.warm_starts` of the latest step with this criterion that
-            tried no cosines.
+        warm_starts: The :attr:`Suggestion.warm_starts` of the latest step with this criterion.
         marginal_start: The first one of the latest step with the marginal likelihood, for a
             criterion that borrows its noise variance.
     """
@@ -212,7 +212,7 @@ class Models:
         known: The observed points, moved into the space, shape (n, d). Only in a space with a held
             dimension do they move: what counts there is the best of the slice.
         means: Posterior means of the objectives there, shape (n, k).
-        warm_starts: For each model, what its next fit starts from.
+        warm_starts: What the models' next fits start from: objectives, constraints, cosines.
         notes: Fallbacks taken while fitting, in words.
     """
 
@@ -247,15 +247,15 @@ class Models:
         valued = [one.valued for one in objectives]
         n_models = len(objectives) + len(training.reported_constraints)
         starts = [*options.warm_starts, *([None] * n_models)][:n_models]
-        fitted = tuple(
-            _fit_objective(one, center, features, options, start)
+        fitted = stored = tuple(
+            _fit_objective(one, OutputTransform.fit(one.y, center=center), features, options, start)
             for one, center, start in zip(valued, centers, starts, strict=False)
         )
-        stored = fitted
+        of_cosines: tuple[Surrogate, ...] = ()
         if options.cosines:
-            stored = (_fit_with_cosines(valued[0], centers[0], features, options, fitted[0]),)
-            if stored[0].criterion_value > fitted[0].criterion_value + _LEAST_GAIN:
-                fitted = stored
+            of_cosines = _fit_with_cosines(valued[0], fitted[0].transform, features, options)
+            if of_cosines and _speaks_for(of_cosines[0], fitted[0]):
+                fitted = of_cosines
         constraints = fit_constraints(training, plain, starts[len(objectives) :])
         validities = Validities()
         if not training.are_final:
@@ -276,7 +276,7 @@ class Models:
             training=training,
             known=known,
             means=np.column_stack(means),
-            warm_starts=tuple(model.warm_start for model in (*stored, *constraints)),
+            warm_starts=tuple(model.warm_start for model in (*stored, *constraints, *of_cosines)),
             notes=(
                 *(note for model in (*fitted, *constraints) for note in model.notes),
                 *validities.notes,
@@ -343,7 +343,7 @@ class Models:
 
 def _fit_objective(
     data: Observations,
-    center: float | None,
+    transform: OutputTransform,
     features: FeatureMap,
     options: Options,
     warm_start: WarmStart | None,
@@ -352,7 +352,7 @@ def _fit_objective(
         data.X,
         data.y,
         features,
-        transform=OutputTransform.fit(data.y, center=center),
+        transform=transform,
         noise_variance=data.noise_variance,
         deterministic=options.deterministic,
         warm_start=warm_start,
@@ -362,18 +362,18 @@ def _fit_objective(
 
 
 def _fit_with_cosines(
-    data: Observations,
-    center: float | None,
-    features: FeatureMap,
-    options: Options,
-    without: Surrogate,
-) -> Surrogate:
-    """Return a model whose kernel has cosines, or the one ``without`` if it cannot be fitted."""
+    data: Observations, transform: OutputTransform, features: FeatureMap, options: Options
+) -> tuple[Surrogate, ...]:
+    """Return a model whose kernel has cosines, none if it cannot be fitted."""
     cosines = replace(features, cosines=True)
     try:
-        return _fit_objective(data, center, cosines, options, options.cosines_start)
+        return (_fit_objective(data, transform, cosines, options, options.cosines_start),)
     except errors.UNUSABLE:
-        return without
+        return ()
+
+
+def _speaks_for(of_cosines: Surrogate, without: Surrogate) -> bool:
+    return of_cosines.criterion_value > without.criterion_value + _LEAST_GAIN
 
 
 class StepAcquisition(Acquisition, Protocol):

@@ -589,7 +589,7 @@ class Suggestion:
     Attributes:
         x: The suggested point, representable in the search space, shape (d,).
         warm_starts: For each model, the objective's first, what its next fit starts from; each has
-            a ``to_json``.
+            a ``to_json``. Those of models that are not used in every step come last.
         notes: Fallbacks taken, in words; empty when all went well.
         expected_gain: Improvement that the model expects at ``x``, in standard deviations of its
             transformed targets; None without a model.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from bbo_plugins import errors
 from bbo_plugins.gp.fit import WarmStart
-from bbo_plugins.gp.likelihood import MARGINAL
 from bbo_plugins.methods import gp_bo, multi_objective
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.gp_bo import (
     COSINES_USED,
+    MARGINAL_NAMES,
     NAMES_WITH_COSINES,
     Options,
     can_be_local,
@@ -191,10 +191,11 @@ class BBOSampler(ModelSampler):
         if not several and _is_by_network(space, snapshot.history, snapshot.index):
             return self._suggest_by_network(snapshot, rng)
         options = self.model_options if several else self._options_of_turn(snapshot)
-        fits = tuple(map(WarmStart.from_json, snapshot.fits.get(MARGINAL.name, ())))
+        fits = _latest_fits(snapshot, MARGINAL_NAMES)
         options = replace(options, warm_starts=fits)
         if options.cosines:
-            of_cosines = _fits_with_cosines(snapshot)
+            n_models = 1 + len(snapshot.constraints)
+            of_cosines = _latest_fits(snapshot, NAMES_WITH_COSINES)[n_models:]
             options = replace(options, cosines_start=next(iter(of_cosines), None))
             fits += of_cosines
         if several:
@@ -239,10 +240,10 @@ def _latest_with_cosines(snapshot: Snapshot) -> str | None:
     return tried[-1] if tried else None
 
 
-def _fits_with_cosines(snapshot: Snapshot) -> tuple[WarmStart | None, ...]:
-    """Return the latest stored fit of a kernel with cosines, None if it cannot be read."""
-    stored = snapshot.fits.get(_latest_with_cosines(snapshot) or "", ())
-    return tuple(map(WarmStart.from_json, stored[:1]))
+def _latest_fits(snapshot: Snapshot, names: Sequence[str]) -> tuple[WarmStart | None, ...]:
+    """Return the latest stored fits of these names, None for each that cannot be read."""
+    stored = (fits for name, fits in snapshot.fits.items() if name in names)
+    return tuple(map(WarmStart.from_json, next(stored, ())))
 
 
 def _improvements(history: TrialHistory) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -232,7 +232,7 @@ def test_the_best_point_of_each_branch_is_an_anchor() -> None:
 
 
 def test_cosines_are_used_if_the_values_speak_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the log likelihood rises by more than two; the fit with them is stored in any case."""
+    """If the log likelihood rises by more than two; both fits are stored in any case."""
     space, X = unit_box(3), np.random.default_rng(5).random((50, 3))
     bowl = -np.square(X - 0.4).sum(axis=1)
     waves, trend = bowl + 0.2 * np.cos(20.0 * X).sum(axis=1), FeatureMap.of(space, trend=True)
@@ -251,7 +251,8 @@ def test_cosines_are_used_if_the_values_speak_for_them(monkeypatch: pytest.Monke
             assert models.have_cosines is used
             chosen = of_cosines if used else without
             np.testing.assert_allclose(models.means[:, 0], chosen.process.mean_at_observations)
-            assert models.warm_starts[0].to_json() == of_cosines.warm_start.to_json()
+            stored = [fit.to_json() for fit in models.warm_starts]
+            assert stored == [fit.warm_start.to_json() for fit in (without, of_cosines)]
 
 
 def test_each_kernel_starts_from_its_own_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,16 +288,19 @@ def test_a_kernel_with_cosines_that_cannot_be_fitted_is_not_used(
     actual = step(observe(X, smooth(X)), trend=True, cosines=True)
     np.testing.assert_array_equal(actual.x, expected.x)
     assert actual.criterion == "TrendOfCosinesNotUsed"
+    assert len(actual.warm_starts) == 1
 
 
 def test_a_step_that_uses_no_cosines_is_as_without() -> None:
-    """The same point, bit for bit; what is stored has another name."""
+    """The same point, bit for bit, and the same fits for the next one, with one more behind."""
     X = np.random.default_rng(5).random((50, 3))
     known = observe(X, -np.square(X - 0.4).sum(axis=1))
     tried, without = step(known, trend=True, cosines=True), step(known, trend=True)
     np.testing.assert_array_equal(tried.x, without.x)
     assert tried.expected_gain == without.expected_gain
     assert (tried.criterion, without.criterion) == ("TrendOfCosinesNotUsed", "Marginal")
+    fits = [[fit.to_json() for fit in one.warm_starts] for one in (tried, without)]
+    assert fits[0][:-1] == fits[1]
 
 
 def test_a_local_step_with_cosines_leaves_the_region_where_a_parameter_has_a_better_minimum() -> (

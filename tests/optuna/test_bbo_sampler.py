@@ -12,7 +12,6 @@ import pytest
 
 from bbo_plugins import InnerHorizon, UHEBOSampler
 from bbo_plugins.acquisition.maximize import length_after
-from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods import gp_bo
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
 from bbo_plugins.methods.observations import NO_ARM, TrialHistory
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from optuna.trial import FrozenTrial
 
+    from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.methods.observations import Suggestion
 
 N_STARTUP = 4
@@ -241,31 +241,33 @@ def many(trial: optuna.Trial) -> float:
 def test_a_kernel_with_cosines_is_tried_in_one_turn_of_six_and_in_more_while_it_is_used(
     objective: Callable[[optuna.Trial], float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it is used, in all turns without greed; each fit of it starts from the latest one."""
-    starts: list[WarmStart | None] = []
+    """While it is used, in all turns without greed; each fit starts from its kernel's latest."""
+    starts: list[list[WarmStart | None]] = []
     suggest = gp_bo.suggest
 
     def watched(*args: Any, options: gp_bo.Options, **known: Any) -> Suggestion:
-        starts.append(options.cosines_start)
+        starts.append([*options.warm_starts[:1], options.cosines_start])
         return suggest(*args, options=options, **known)
 
     monkeypatch.setattr(gp_bo, "suggest", watched)
-    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=0))
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=1))
     study.optimize(objective, n_trials=N_STARTUP + (50 if objective is peaks else 16))
-    latest: tuple[str | None, WarmStart | None] = (None, None)
+    usual: list[Any] = []
+    of_cosines: tuple[str | None, Any] = (None, None)
     names = losses(study)
     for n in range(N_STARTUP, len(names)):
         if names[n] == FIT_NAME:
             continue
-        is_tried = n % 6 == 3 or (latest[0] == USED and n % 6 in {0, 5})
+        is_tried = n % 6 == 3 or (of_cosines[0] == USED and n % 6 in {0, 5})
         is_tried &= objective in (peaks, box)
         assert (names[n] in {USED, TRIED}) == is_tried
-        start, expected = starts.pop(0), latest[1] if is_tried else None
-        assert (start and start.to_json()) == (expected and expected.to_json())
+        actual = [start and start.to_json() for start in starts.pop(0)]
+        assert actual == [*usual, of_cosines[1] if is_tried else None]
+        proposal = Proposal.from_attributes(study.trials[n].system_attrs)
+        assert proposal is not None
+        usual = [proposal.fits[0]]
         if names[n] != "Marginal":
-            proposal = Proposal.from_attributes(study.trials[n].system_attrs)
-            assert proposal is not None
-            latest = (names[n], WarmStart.from_json(proposal.fits[0]))
+            of_cosines = (names[n], proposal.fits[1])
     if objective is peaks:
         assert {n % 6 for n, name in enumerate(names) if name == USED} == {0, 3, 5}
 

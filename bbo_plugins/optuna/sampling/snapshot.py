@@ -104,8 +104,8 @@ class Snapshot(StudySnapshot):
             they differ in values and known noise.
         constraints: Names of the constraints whose fits are stored behind the objective's.
         preprocessing: The input warping, the cutoff and the outliers of ``objectives``.
-        fits: JSON forms of the fits to continue, by what they were fitted by: objectives
-            first, then the constraints.
+        fits: JSON forms of the fits to continue, by what they were fitted by, the latest first:
+            those of objectives, constraints and other kernels, in this order.
         history: What suggested the other configurations, and their values.
         finished: Numbers of the configurations that have finished.
         whole: The snapshot of the study if this one has the trials of one branch only, else None.
@@ -406,6 +406,8 @@ def stored_fits(
     n_objectives: int = 1,
 ) -> dict[str, tuple[Any, ...]]:
     """Return, for each criterion, the fits that the highest-numbered other trial stored with it.
+
+    The criterion of the highest-numbered of these trials comes first.
 
     Args:
         rows: The study's trials by number.

@@ -238,7 +238,8 @@ class Proposal:
     Attributes:
         params: Proposed value of each parameter of the relative search space; for a categorical
             one, the index of the choice.
-        fits: JSON forms of the fits to start the next ones from: objective, then constraints.
+        fits: JSON forms of the fits to start the next ones from: objective, then constraints, then
+            models that are not used in every step.
         constraints: Names of the constraints that ``fits`` continues with, in order.
         criterion: Name of what the objective's model was fitted by; None without a fit.
         arm: "random" or "model", which of its arms a bandit pulled; None if there was no choice.

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME
-from bbo_plugins.methods.gp_bo import NAMES_WITH_COSINES
 from bbo_plugins.optuna.go_ucb_sampler import GOUCBSampler
 from bbo_plugins.optuna.study.parameters import dimension_of
 from bbo_plugins.optuna.study.storage import inner_sampler
@@ -64,8 +63,7 @@ def plot_lengthscales(study: Study) -> Plot:
     1 that it hardly does. Everything is read from the study's storage; nothing is fitted. A trial
     without an estimate (start-up, enqueued, suggested at random) has no point; those suggested at
     random by a sampler that chose so have a mark at the bottom. If a sampler estimates in more than
-    one way, the line connects the estimates of the more frequent one and the others are hollow,
-    such as those of a kernel with cosines in its trend.
+    one way, the line connects the estimates of the more frequent one and the others are hollow.
 
     Args:
         study: A study whose trials a sampler of this package suggested.
@@ -97,11 +95,11 @@ def plot_lengthscales(study: Study) -> Plot:
         _warn(study, records)
         return Plot(_TITLE)
     usages = Counter(record.criterion for record in records if record.length_scales)
-    usual = max(usages, key=lambda name: (name not in NAMES_WITH_COSINES, usages[name]))
+    usual = usages.most_common(1)[0][0]
     items: list[Item] = [Rule(1.0)]
     for index, (name, style) in enumerate(zip(names, line_styles(len(names)), strict=True)):
         items += _estimates(name, records, usual, style, index)
-    others = sorted({_in_words(criterion) for criterion in usages if criterion != usual})
+    others = sorted(_in_words(criterion) for criterion in usages if criterion != usual)
     if others:
         label = f"hollow: by {', '.join(others)}"
         items.append(Points(label, (None,), (None,), hollow(LineStyle(GRAY))))
@@ -172,8 +170,6 @@ def _in_words(criterion: str | None) -> str:
     """Return the name of a fit criterion with spaces between its words."""
     if criterion is None:
         return "another criterion"
-    if criterion in NAMES_WITH_COSINES:
-        return "a kernel with cosines"
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", criterion).lower()
 
 

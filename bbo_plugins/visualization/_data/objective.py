@@ -23,7 +23,7 @@ from bbo_plugins.gp.targets import OutputTransform, transformed_noise
 from bbo_plugins.methods import training_subset
 from bbo_plugins.methods.go_ucb.algorithm import FIT_NAME, GOUCBOptions
 from bbo_plugins.methods.go_ucb.surrogate import NetworkSurrogate, WarmNetwork, inputs
-from bbo_plugins.methods.gp_bo import COSINES_USED, DEFAULT_OPTIONS, NAMES_WITH_COSINES
+from bbo_plugins.methods.gp_bo import COSINES_USED, DEFAULT_OPTIONS, MARGINAL_NAMES
 from bbo_plugins.optuna.sampling.base import ModelSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.constraints import are_feasible
@@ -65,6 +65,7 @@ class SuggestionRecord:
         fit: JSON form of the objective's fit, as it is stored; None if there was none (start-up, a
             random arm).
         hyperparameters: The estimate of a Gaussian process that is in it; None if there is none.
+        of_cosines: The estimate of the kernel with cosines, if that made the suggestion, else None.
         distributions: Distributions of the parameters that the trial has so far.
         warps: Input warping of the parameters that have one.
     """
@@ -75,6 +76,7 @@ class SuggestionRecord:
     names: tuple[str, ...]
     fit: Any
     hyperparameters: Hyperparameters | None
+    of_cosines: Hyperparameters | None
     distributions: Mapping[str, BaseDistribution]
     warps: Mapping[str, float]
 
@@ -100,21 +102,28 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
         if proposal.params.keys() <= enqueued_params(trial).keys():
             continue
         names = proposal.names
-        fit = proposal.fits[0] if proposal.fits else None
-        warm_start = WarmStart.from_json(fit)
+        fits, criterion = proposal.fits, proposal.criterion
+        has_cosines = criterion == COSINES_USED and len(fits) > 1
         records.append(
             SuggestionRecord(
                 number=trial.number,
                 arm=proposal.arm,
-                criterion=proposal.criterion,
+                criterion=MARGINAL.name if criterion in MARGINAL_NAMES else criterion,
                 names=names,
-                fit=fit,
-                hyperparameters=warm_start.hyperparameters(len(names)) if warm_start else None,
+                fit=fits[0] if fits else None,
+                hyperparameters=_hyperparameters(fits[:1], len(names)),
+                of_cosines=_hyperparameters(fits[-1:], len(names)) if has_cosines else None,
                 distributions=trial.distributions,
                 warps=proposal.warps,
             )
         )
     return tuple(records)
+
+
+def _hyperparameters(fits: Sequence[Any], n_dimensions: int) -> Hyperparameters | None:
+    """Return the estimate that the one of ``fits`` holds, None if there is none."""
+    warm_start = WarmStart.from_json(fits[0]) if fits else None
+    return warm_start.hyperparameters(n_dimensions) if warm_start else None
 
 
 @dataclass(frozen=True)
@@ -238,12 +247,11 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     After a suggestion by GO-UCB, or by the study's sampler being a
     :class:`~bbo_plugins.optuna.GOUCBSampler`, it is a network: the stored one, fitted further to
     what has finished since. In all other cases it is a Gaussian process. Its hyperparameters are
-    those stored with the latest suggestion for the same parameters whose estimate is of the usual
-    kernel, by the marginal likelihood; only if there is none, with the latest one by another
-    criterion, which may lack a noise variance. Those of a kernel with cosines count if it made the
-    latest suggestion, and then alone. They were estimated on the trials finished by then; the
-    posterior is conditioned on all that have finished since as well. If none are stored, as after
-    other samplers, they are estimated once.
+    those stored with the latest suggestion for the same parameters by the marginal likelihood; only
+    if there is none, with the latest one by another criterion, which may lack a noise variance.
+    Where a kernel with cosines made the latest suggestion, they are those of that kernel. They were
+    estimated on the trials finished by then; the posterior is conditioned on all that have finished
+    since as well. If none are stored, as after other samplers, they are estimated once.
 
     In a long study the model is one of those trials that the sampler's would have
     (:mod:`bbo_plugins.methods.training_subset`). Known noise variances, a given regularization and
@@ -322,21 +330,12 @@ def _model(
             options = GOUCBOptions(n_startup=0, deterministic=options.deterministic)
         network = _network(training, features, warm_start, options)
         return network, network.transform
-    cosines = latest == COSINES_USED and not space.is_conditional
-    estimate = _latest_estimate(
-        [
-            record
-            for record in fitted
-            if record.warps == space.warps
-            and (
-                record.criterion == COSINES_USED
-                if cosines
-                else record.criterion not in NAMES_WITH_COSINES
-            )
-        ]
+    of_cosines = fitted[-1].of_cosines if fitted and not space.is_conditional else None
+    estimate = of_cosines or _latest_estimate(
+        [record for record in fitted if record.warps == space.warps]
     )
     trend = not isinstance(options, GOUCBOptions) and options.trend
-    features = FeatureMap.of(space, trend=trend, cosines=cosines)
+    features = FeatureMap.of(space, trend=trend, cosines=of_cosines is not None)
     return _process(training, features, estimate, deterministic=options.deterministic)
 
 
