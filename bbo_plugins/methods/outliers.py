@@ -48,8 +48,11 @@ from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.targets import OutputTransform
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
@@ -63,19 +66,28 @@ _LEAST_SIZE = 0.3  # in standard deviations of all targets; a smaller error does
 
 
 @one_blas_thread()
-def outliers_of(space: SearchSpace, X: FloatArray, Y: FloatArray) -> NDArray[np.bool_]:
+def outliers_of(
+    space: SearchSpace,
+    X: FloatArray,
+    Y: FloatArray,
+    *,
+    warm_starts: Sequence[WarmStart | None] = (),
+) -> NDArray[np.bool_]:
     """Return at which points a value is an outlier, shape (n,).
 
     Args:
         space: The search space.
         X: The points, shape (n, d).
         Y: Their values of k objectives, maximized, finite, shape (n, k).
+        warm_starts: Of models of the objectives with nearly the same data, None for one without.
     """
     features = FeatureMap.of(space, trend=True)
+    starts = [*warm_starts, *([None] * Y.shape[1])]
     of_each = []
-    for y in Y.T:
+    for y, start in zip(Y.T, starts, strict=False):
         with suppress(*UNUSABLE):
-            of_each.append(_most_probable(X, OutputTransform.fit(y).forward(y), features))
+            z = OutputTransform.fit(y).forward(y)
+            of_each.append(_most_probable(X, z, features, start))
     is_dominated = n_dominating(Y) > 0
     of_each = [one & is_dominated for one in of_each]
     found = np.zeros(len(Y), dtype=np.bool_)
@@ -85,7 +97,9 @@ def outliers_of(space: SearchSpace, X: FloatArray, Y: FloatArray) -> NDArray[np.
     return found
 
 
-def _most_probable(X: FloatArray, z: FloatArray, features: FeatureMap) -> NDArray[np.bool_]:
+def _most_probable(
+    X: FloatArray, z: FloatArray, features: FeatureMap, warm_start: WarmStart | None
+) -> NDArray[np.bool_]:
     """Return which targets (n,) are outliers.
 
     Raises:
@@ -93,7 +107,7 @@ def _most_probable(X: FloatArray, z: FloatArray, features: FeatureMap) -> NDArra
     """
     n = len(z)
     found = taken = np.zeros(n, dtype=np.bool_)
-    fit = fit_map(X, z, features)
+    fit = fit_map(X, z, features, warm_start=warm_start)
     if fit.note is not None:  # there is nothing to be compared with
         return taken
     to_beat = fit.log_posterior + _LEAST_GAIN

@@ -18,6 +18,7 @@ from bbo_plugins.methods.outliers import outliers_of
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
 from bbo_plugins.optuna.sampling import preprocessing
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from bbo_plugins.optuna.study.storage import Proposal
 from tests.optuna.snapshots import ask, finished, look, study_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial
+
+    from bbo_plugins.gp.fit import WarmStart
+    from bbo_plugins.space import SearchSpace
+    from bbo_plugins.space.dimension import FloatArray
 
 EVERY = 6  # of so many evaluations one goes wrong
 
@@ -205,9 +210,9 @@ def test_a_range_that_moves_on_changes_no_decision(monkeypatch: pytest.MonkeyPat
     reader, decided = StudyReader(), []
     found = outliers_of
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments: Any, **starts: Any) -> Any:
         decided.append(1)
-        return found(*arguments)
+        return found(*arguments, **starts)
 
     monkeypatch.setattr(preprocessing, "outliers_of", counted)
     seen = [
@@ -216,6 +221,29 @@ def test_a_range_that_moves_on_changes_no_decision(monkeypatch: pytest.MonkeyPat
     ]
     assert 6 in seen[0] == seen[1] == seen[2]
     assert len(decided) == 1
+
+
+def test_a_decision_starts_from_the_latest_fit_that_one_of_its_trials_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which is of the usual kernel; whoever looks at the study later starts from it, too."""
+    starts: list[list[WarmStart | None]] = []
+
+    def watched(space: SearchSpace, X: FloatArray, Y: FloatArray, **known: Any) -> Any:
+        starts.append(known["warm_starts"])
+        return outliers_of(space, X, Y, **known)
+
+    monkeypatch.setattr(preprocessing, "outliers_of", watched)
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=9, seed=0))
+    study.optimize(_objective, n_trials=29)
+    look(study, dict.fromkeys("xy", FloatDistribution(0.0, 1.0)), reader=StudyReader())
+    counts = range(12, 30)  # of trials that decide
+    assert len(starts) == len(counts)
+    for n, given in zip(counts, starts, strict=True):
+        proposals = [Proposal.from_attributes(one.system_attrs) for one in study.trials[:n]]
+        names = {"Marginal", "TrendOfCosines", "TrendOfCosinesNotUsed"}
+        fits = [one.fits[0] for one in proposals if one is not None and one.criterion in names]
+        assert [start and start.to_json() for start in given] == fits[-1:]
 
 
 def test_ranges_of_the_time_may_be_odd() -> None:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from bbo_plugins.gp.fit import WarmStart
+from bbo_plugins.methods.gp_bo import MARGINAL_NAMES
 from bbo_plugins.methods.input_warping import warps_of
 from bbo_plugins.methods.observations import Observations, failures_with_value, with_values
 from bbo_plugins.methods.outliers import outliers_of
@@ -171,7 +173,8 @@ class Preprocessor:
             if usual is None:
                 return frozenset()
             space, rows, X, values = usual
-            found = np.flatnonzero(outliers_of(space, X, values))
+            starts = _latest_fits(deciding, space)[: values.shape[1]]
+            found = np.flatnonzero(outliers_of(space, X, values, warm_starts=starts))
             return frozenset(rows[row].number for row in found.tolist())
 
         numbers = [row.number for row in deciding]
@@ -195,6 +198,23 @@ def _deciding(trials: StudyTrials, least: int, most: int, divisor: int) -> list[
     while len(complete) >= least and step <= min(len(complete), most):
         last, step = step, step + max(step // divisor, 1)
     return sorted(complete[:last], key=attrgetter("number"))
+
+
+def _latest_fits(rows: Sequence[TrialRow], space: SearchSpace) -> list[WarmStart | None]:
+    """Return the latest fits that were stored with one of these trials, of models over ``space``.
+
+    Those of the objectives come first. The trials have them wherever they are read, so that every
+    process starts from the same.
+    """
+    for row in reversed(rows):
+        if row.origin.criterion not in MARGINAL_NAMES:
+            continue
+        proposal = row.proposal
+        if proposal is None or not proposal.fits:
+            continue
+        if proposal.names == space.names and proposal.warps == space.warps:
+            return list(map(WarmStart.from_json, proposal.fits))
+    return []
 
 
 def _is_reached(
