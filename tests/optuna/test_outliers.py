@@ -226,7 +226,10 @@ def test_a_range_that_moves_on_changes_no_decision(monkeypatch: pytest.MonkeyPat
 def test_a_decision_starts_from_the_latest_fit_that_one_of_its_trials_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Which is of the usual kernel; whoever looks at the study later starts from it, too."""
+    """Which is of the usual kernel; whoever looks at the study later starts from it, too.
+
+    But from none of which outliers were no part.
+    """
     starts: list[list[WarmStart | None]] = []
 
     def watched(space: SearchSpace, X: FloatArray, Y: FloatArray, **known: Any) -> Any:
@@ -239,11 +242,14 @@ def test_a_decision_starts_from_the_latest_fit_that_one_of_its_trials_stored(
     look(study, dict.fromkeys("xy", FloatDistribution(0.0, 1.0)), reader=StudyReader())
     counts = range(12, 30)  # of trials that decide
     assert len(starts) == len(counts)
+    names, are_none = {"Marginal", "TrendOfCosines", "TrendOfCosinesNotUsed"}, set()
     for n, given in zip(counts, starts, strict=True):
         proposals = [Proposal.from_attributes(one.system_attrs) for one in study.trials[:n]]
-        names = {"Marginal", "TrendOfCosines", "TrendOfCosinesNotUsed"}
-        fits = [one.fits[0] for one in proposals if one is not None and one.criterion in names]
-        assert [start and start.to_json() for start in given] == fits[-1:]
+        latest = [one for one in proposals if one is not None and one.criterion in names][-1]
+        fits = [] if latest.outliers else [latest.fits[0]]
+        assert [start and start.to_json() for start in given] == fits
+        are_none.add(not fits)
+    assert are_none == {False, True}
 
 
 def test_ranges_of_the_time_may_be_odd() -> None:

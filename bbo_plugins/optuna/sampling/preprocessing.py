@@ -204,7 +204,8 @@ def _latest_fits(rows: Sequence[TrialRow], space: SearchSpace) -> list[WarmStart
     """Return the latest fits that were stored with one of these trials, of models over ``space``.
 
     Those of the objectives come first. The trials have them wherever they are read, so that every
-    process starts from the same.
+    process starts from the same. None are returned if outliers had no part in them, as they are of
+    other data then.
     """
     for row in reversed(rows):
         if row.origin.criterion not in MARGINAL_NAMES:
@@ -213,7 +214,7 @@ def _latest_fits(rows: Sequence[TrialRow], space: SearchSpace) -> list[WarmStart
         if proposal is None or not proposal.fits:
             continue
         if proposal.names == space.names and proposal.warps == space.warps:
-            return list(map(WarmStart.from_json, proposal.fits))
+            return [] if proposal.outliers else list(map(WarmStart.from_json, proposal.fits))
     return []
 
 
