@@ -78,10 +78,10 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-# The names of fits by the marginal likelihood behind which comes one of a kernel with cosines, by
-# whether that kernel was used.
-COSINES_USED: Final = "TrendOfCosines"
-COSINES_TRIED: Final = "TrendOfCosinesNotUsed"
+# The names of fits by the marginal likelihood: where a kernel with cosines was tried its fit comes
+# behind the usual ones, and the name says whether it was used.
+COSINES_USED: Final = "MarginalCosinesUsed"
+COSINES_TRIED: Final = "MarginalCosinesNotUsed"
 NAMES_WITH_COSINES: Final = (COSINES_USED, COSINES_TRIED)
 MARGINAL_NAMES: Final = (MARGINAL.name, *NAMES_WITH_COSINES)
 _MOST_WITH_COSINES = 10  # numeric dimensions; with more, too many trials have to teach them

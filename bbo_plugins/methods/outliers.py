@@ -79,7 +79,8 @@ def outliers_of(
         space: The search space.
         X: The points, shape (n, d).
         Y: Their values of k objectives, maximized, finite, shape (n, k).
-        warm_starts: Of models of the objectives with nearly the same data, None for one without.
+        warm_starts: For each objective, what an earlier fit to nearly the same data left, or None.
+            A search may find other outliers from it: the likelihood may have several modes.
     """
     features = FeatureMap.of(space, trend=True)
     starts = [*warm_starts, *([None] * Y.shape[1])]

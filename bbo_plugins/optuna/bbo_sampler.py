@@ -191,11 +191,13 @@ class BBOSampler(ModelSampler):
         if not several and _is_by_network(space, snapshot.history, snapshot.index):
             return self._suggest_by_network(snapshot, rng)
         options = self.model_options if several else self._options_of_turn(snapshot)
-        fits = _latest_fits(snapshot, MARGINAL_NAMES)
+        n_models = len(snapshot.objectives) + len(snapshot.constraints)
+        stored = snapshot.latest_fits(MARGINAL_NAMES)[:n_models]
+        fits = tuple(map(WarmStart.from_json, stored))
         options = replace(options, warm_starts=fits)
         if options.cosines:
-            n_models = 1 + len(snapshot.constraints)
-            of_cosines = _latest_fits(snapshot, NAMES_WITH_COSINES)[n_models:]
+            stored = snapshot.latest_fits(NAMES_WITH_COSINES)[n_models:]
+            of_cosines = tuple(map(WarmStart.from_json, stored))
             options = replace(options, cosines_start=next(iter(of_cosines), None))
             fits += of_cosines
         if several:
@@ -238,12 +240,6 @@ def _latest_with_cosines(snapshot: Snapshot) -> str | None:
     """Return the name of the latest fits of a kernel with cosines, None if there are none."""
     tried = [name for name in snapshot.history.criteria if name in NAMES_WITH_COSINES]
     return tried[-1] if tried else None
-
-
-def _latest_fits(snapshot: Snapshot, names: Sequence[str]) -> tuple[WarmStart | None, ...]:
-    """Return the latest stored fits of these names, None for each that cannot be read."""
-    stored = (fits for name, fits in snapshot.fits.items() if name in names)
-    return tuple(map(WarmStart.from_json, next(stored, ())))
 
 
 def _improvements(history: TrialHistory) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -13,7 +13,7 @@ import numpy as np
 from bbo_plugins import errors
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.likelihood import MARGINAL
-from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, Options
+from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, MARGINAL_NAMES, Options
 from bbo_plugins.methods.inner_horizon.laws import bilevel_beta
 from bbo_plugins.methods.uhe_bo import algorithm as uhe_bo
 from bbo_plugins.optuna.sampling.base import ModelSampler, noting_unreadable
@@ -207,7 +207,7 @@ class UHEBOSampler(ModelSampler):
             return constant
         if self._horizon.phi is not None:
             return bilevel_beta(self._squared_errors(self._horizon, self._horizon.phi, snapshot))
-        fits = snapshot.fits.get(MARGINAL.name, ())
+        fits = snapshot.latest_fits(MARGINAL_NAMES)
         stored = WarmStart.from_json(fits[0]) if fits else None
         estimate = stored.hyperparameters(len(snapshot.space)) if stored else None
         if not estimate:
@@ -239,10 +239,11 @@ class UHEBOSampler(ModelSampler):
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         variant = self._variant()
-        fits = {
-            name: tuple(map(WarmStart.from_json, snapshot.fits.get(name, ())))
-            for name in (MARGINAL.name, variant.criterion.name)
-        }
+        name = variant.criterion.name
+        stored = {MARGINAL.name: snapshot.latest_fits(MARGINAL_NAMES)}
+        if name != MARGINAL.name:
+            stored[name] = snapshot.latest_fits([name])
+        fits = {name: tuple(map(WarmStart.from_json, of_one)) for name, of_one in stored.items()}
         step = uhe_bo.suggest(
             snapshot.space,
             snapshot.observations,

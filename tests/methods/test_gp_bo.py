@@ -287,7 +287,7 @@ def test_a_kernel_with_cosines_that_cannot_be_fitted_is_not_used(
     monkeypatch.setattr(Surrogate, "fit", failing)
     actual = step(observe(X, smooth(X)), trend=True, cosines=True)
     np.testing.assert_array_equal(actual.x, expected.x)
-    assert actual.criterion == "TrendOfCosinesNotUsed"
+    assert actual.criterion == "MarginalCosinesNotUsed"
     assert len(actual.warm_starts) == 1
 
 
@@ -298,7 +298,7 @@ def test_a_step_that_uses_no_cosines_is_as_without() -> None:
     tried, without = step(known, trend=True, cosines=True), step(known, trend=True)
     np.testing.assert_array_equal(tried.x, without.x)
     assert tried.expected_gain == without.expected_gain
-    assert (tried.criterion, without.criterion) == ("TrendOfCosinesNotUsed", "Marginal")
+    assert (tried.criterion, without.criterion) == ("MarginalCosinesNotUsed", "Marginal")
     fits = [[fit.to_json() for fit in one.warm_starts] for one in (tried, without)]
     assert fits[0][:-1] == fits[1]
 
@@ -320,7 +320,7 @@ def test_a_local_step_with_cosines_leaves_the_region_where_a_parameter_has_a_bet
     assert np.abs(within - best).max() <= 0.5 * length_after(known.y, 81)
     tried = step(known, cosines=True, **options)
     across = tried.x
-    assert tried.criterion == "TrendOfCosines"
+    assert tried.criterion == "MarginalCosinesUsed"
     np.testing.assert_allclose(np.sort(across), [0.2, 0.7, 0.7, 0.7, 0.7], atol=0.05)
 
 

@@ -14,6 +14,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
+from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.outliers import outliers_of
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
 from bbo_plugins.optuna.sampling import preprocessing
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial
 
-    from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
@@ -242,7 +242,7 @@ def test_a_decision_starts_from_the_latest_fit_that_one_of_its_trials_stored(
     look(study, dict.fromkeys("xy", FloatDistribution(0.0, 1.0)), reader=StudyReader())
     counts = range(12, 30)  # of trials that decide
     assert len(starts) == len(counts)
-    names, are_none = {"Marginal", "TrendOfCosines", "TrendOfCosinesNotUsed"}, set()
+    names, are_none = {"Marginal", "MarginalCosinesUsed", "MarginalCosinesNotUsed"}, set()
     for n, given in zip(counts, starts, strict=True):
         proposals = [Proposal.from_attributes(one.system_attrs) for one in study.trials[:n]]
         latest = [one for one in proposals if one is not None and one.criterion in names][-1]
@@ -250,6 +250,40 @@ def test_a_decision_starts_from_the_latest_fit_that_one_of_its_trials_stored(
         assert [start and start.to_json() for start in given] == fits
         are_none.add(not fits)
     assert are_none == {False, True}
+
+
+@pytest.mark.parametrize(
+    "name, warps, outliers, is_taken",
+    [
+        ("x", {}, (), True),
+        ("x", {}, (3,), False),
+        ("x", {"x": 30.0}, (), False),
+        ("y", {}, (), False),
+    ],
+)
+def test_a_fit_of_another_space_or_of_other_data_starts_no_decision(
+    name: str,
+    warps: dict[str, float],
+    outliers: tuple[int, ...],
+    is_taken: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The stored fit has to be of these parameters, stretched the same way, and of all values."""
+    fit = WarmStart(np.zeros(6), np.eye(6), -1.0, 12)
+    proposal = Proposal(
+        {name: 5.0}, (fit.to_json(),), criterion="Marginal", warps=warps, outliers=outliers
+    )
+    trials = [*_parabola(12), finished(5.0, 0.0, attributes=proposal.to_attributes())]
+    starts: list[list[WarmStart]] = []
+
+    def watched(space: SearchSpace, X: FloatArray, Y: FloatArray, **known: Any) -> Any:
+        starts.append(known["warm_starts"])
+        return outliers_of(space, X, Y, **known)
+
+    monkeypatch.setattr(preprocessing, "outliers_of", watched)
+    look(study_of(*trials))
+    (given,) = starts
+    assert [start.to_json() for start in given] == ([fit.to_json()] if is_taken else [])
 
 
 def test_ranges_of_the_time_may_be_odd() -> None:

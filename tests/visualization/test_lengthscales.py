@@ -88,7 +88,7 @@ def test_other_losses_are_hollow() -> None:
 def test_a_kernel_with_cosines_leaves_the_line_as_it_is() -> None:
     """The line is of the usual kernel's estimates, which are stored first in such trials, too."""
     proposals = []
-    for i, name in enumerate(("TrendOfCosines", "Marginal", "TrendOfCosinesNotUsed")):
+    for i, name in enumerate(("MarginalCosinesUsed", "Marginal", "MarginalCosinesNotUsed")):
         usual, other = _suggested(name, float(i)), _suggested(name, 9.0)
         proposals.append(replace(usual, fits=(*usual.fits, *other.fits)))
     _, line = _panel(_study(*proposals)).items

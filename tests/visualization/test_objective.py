@@ -124,7 +124,7 @@ def test_posterior_is_that_of_the_stored_estimate() -> None:
 def test_posterior_after_a_kernel_with_cosines_has_them() -> None:
     """The dense formulas with the θ stored last, though one without cosines is stored, too."""
     study, theta, params = _plane(), [-1.0, -0.5, 0.3, -2.0, -1.5, 0.1, -6.0], {"b": 0.5, "a": 0.5}
-    proposal = Proposal(params, (_fit([0.0] * 7), _fit(theta)), criterion="TrendOfCosines")
+    proposal = Proposal(params, (_fit([0.0] * 7), _fit(theta)), criterion="MarginalCosinesUsed")
     _told(study, params, -0.4, **proposal.to_attributes())
     posterior = _posterior(study)
     X, new = posterior.X, np.random.default_rng(1).random((9, 2))
@@ -146,7 +146,7 @@ def test_posterior_after_a_kernel_with_cosines_has_them() -> None:
         ((), None),
         ((_fit([0.0] * 3),), "Marginal"),
         (({"log_hyperparameters": "?"},), "Marginal"),
-        ((_fit([0.0] * 3), _fit([0.0] * 7)), "TrendOfCosinesNotUsed"),
+        ((_fit([0.0] * 3), _fit([0.0] * 7)), "MarginalCosinesNotUsed"),
     ],
 )
 def test_one_fit_where_none_is_stored(stored: tuple[Any, ...], criterion: str | None) -> None:

@@ -173,7 +173,7 @@ class Preprocessor:
             if usual is None:
                 return frozenset()
             space, rows, X, values = usual
-            starts = _latest_fits(deciding, space)[: values.shape[1]]
+            starts = _stored_fits(deciding, space)[: values.shape[1]]
             found = np.flatnonzero(outliers_of(space, X, values, warm_starts=starts))
             return frozenset(rows[row].number for row in found.tolist())
 
@@ -200,7 +200,7 @@ def _deciding(trials: StudyTrials, least: int, most: int, divisor: int) -> list[
     return sorted(complete[:last], key=attrgetter("number"))
 
 
-def _latest_fits(rows: Sequence[TrialRow], space: SearchSpace) -> list[WarmStart | None]:
+def _stored_fits(rows: Sequence[TrialRow], space: SearchSpace) -> list[WarmStart | None]:
     """Return the latest fits that were stored with one of these trials, of models over ``space``.
 
     Those of the objectives come first. The trials have them wherever they are read, so that every

@@ -126,6 +126,10 @@ class Snapshot(StudySnapshot):
         """The observations of the first objective, mostly the only one."""
         return self.objectives[0]
 
+    def latest_fits(self, names: Sequence[str]) -> tuple[Any, ...]:
+        """Return the latest of :attr:`fits` with one of these names, none without any."""
+        return next((fits for name, fits in self.fits.items() if name in names), ())
+
     def params_at(self, x: FloatArray) -> dict[str, Any]:
         """Return the active parameters at point x (d,), with the fixed ones exactly as fixed."""
         return {**self.space.decode(x), **self.fixed}
@@ -413,7 +417,8 @@ def stored_fits(
         rows: The study's trials by number.
         asking: Number of the trial to leave out.
         names: Parameters that a proposal's model must have had for its fits to be of use.
-        constraints: Names of the constraints; only with the same ones are their fits of use.
+        constraints: Names of the constraints; only with the same ones are their fits, and those
+            behind them, of use.
         n_objectives: How many fits come before those of the constraints.
     """
     latest: dict[str, tuple[Any, ...]] = {}

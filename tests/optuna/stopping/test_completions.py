@@ -69,7 +69,7 @@ def test_the_estimate_is_of_the_scale_that_the_sampler_saw() -> None:
 
 def test_what_the_estimate_leaves_out_counts_as_failed() -> None:
     """With an estimate that is too old its outliers, and what it cut off, are observations."""
-    for n_points, name in ((9, "Marginal"), (9, "TrendOfCosinesNotUsed"), (5, "Marginal")):
+    for n_points, name in ((9, "Marginal"), (9, "MarginalCosinesNotUsed"), (5, "Marginal")):
         fit = WarmStart(np.log([0.3, 2.0, 0.1]), np.eye(3), -1.0, n_points).to_json()
         study = new_study()
         distributions: dict[str, BaseDistribution] = {"x": UNIT}
