@@ -239,10 +239,10 @@ class UHEBOSampler(ModelSampler):
 
     def _suggest(self, snapshot: Snapshot, rng: np.random.Generator) -> Suggestion:
         variant = self._variant()
-        name = variant.criterion.name
-        stored = {MARGINAL.name: snapshot.latest_fits(MARGINAL_NAMES)}
-        if name != MARGINAL.name:
-            stored[name] = snapshot.latest_fits([name])
+        stored = {
+            variant.criterion.name: snapshot.latest_fits([variant.criterion.name]),
+            MARGINAL.name: snapshot.latest_fits(MARGINAL_NAMES),  # alone, if both have this name
+        }
         fits = {name: tuple(map(WarmStart.from_json, of_one)) for name, of_one in stored.items()}
         step = uhe_bo.suggest(
             snapshot.space,

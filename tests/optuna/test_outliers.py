@@ -228,7 +228,7 @@ def test_a_decision_starts_from_the_latest_fit_that_one_of_its_trials_stored(
 ) -> None:
     """Which is of the usual kernel; whoever looks at the study later starts from it, too.
 
-    But from none of which outliers were no part.
+    But from none that left outliers out.
     """
     starts: list[list[WarmStart | None]] = []
 

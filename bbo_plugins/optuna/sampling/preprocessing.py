@@ -204,7 +204,7 @@ def _stored_fits(rows: Sequence[TrialRow], space: SearchSpace) -> list[WarmStart
     """Return the latest fits that were stored with one of these trials, of models over ``space``.
 
     Those of the objectives come first. The trials have them wherever they are read, so that every
-    process starts from the same. None are returned if outliers had no part in them, as they are of
+    process starts from the same. None are returned if outliers were left out of them: they are of
     other data then.
     """
     for row in reversed(rows):

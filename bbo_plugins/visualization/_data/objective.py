@@ -103,16 +103,17 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
             continue
         names = proposal.names
         fits, criterion = proposal.fits, proposal.criterion
-        has_cosines = criterion == COSINES_USED and len(fits) > 1
+        first = fits[0] if fits else None
+        of_cosines = fits[-1] if fits and criterion == COSINES_USED else None
         records.append(
             SuggestionRecord(
                 number=trial.number,
                 arm=proposal.arm,
                 criterion=MARGINAL.name if criterion in MARGINAL_NAMES else criterion,
                 names=names,
-                fit=fits[0] if fits else None,
-                hyperparameters=_hyperparameters(fits[:1], len(names)),
-                of_cosines=_hyperparameters(fits[-1:], len(names)) if has_cosines else None,
+                fit=first,
+                hyperparameters=_hyperparameters(first, len(names)),
+                of_cosines=_hyperparameters(of_cosines, len(names)),
                 distributions=trial.distributions,
                 warps=proposal.warps,
             )
@@ -120,9 +121,9 @@ def suggestions_of(study: Study) -> tuple[SuggestionRecord, ...]:
     return tuple(records)
 
 
-def _hyperparameters(fits: Sequence[Any], n_dimensions: int) -> Hyperparameters | None:
-    """Return the estimate that the one of ``fits`` holds, None if there is none."""
-    warm_start = WarmStart.from_json(fits[0]) if fits else None
+def _hyperparameters(fit: Any, n_dimensions: int) -> Hyperparameters | None:
+    """Return the estimate in the JSON form of a fit, None if there is none."""
+    warm_start = WarmStart.from_json(fit)
     return warm_start.hyperparameters(n_dimensions) if warm_start else None
 
 
