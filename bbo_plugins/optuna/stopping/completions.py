@@ -32,7 +32,7 @@ from bbo_plugins.methods.training_subset import MAX_MODELED
 from bbo_plugins.optuna.stopping.cross_validation import scores_of
 from bbo_plugins.optuna.study.parameters import ParameterLearner
 from bbo_plugins.optuna.study.points import PlacedTrials
-from bbo_plugins.optuna.study.trials import TrialRow, completion_order, finished_at
+from bbo_plugins.optuna.study.trials import TrialRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -134,7 +134,7 @@ class CompletedTrials:
         space, X = learned.place(rows)
         if not len(space):
             return None
-        end = max(map(finished_at, rows))
+        end = max(row.finished_at for row in rows)
         latest = [latest_of(completion, until=end) for completion in order]
         values = np.array([row.values for row in latest], dtype=np.float64)
         y = with_infinities_clipped(values[:, 0])
@@ -164,7 +164,7 @@ def completions_of(trials: StudyTrials) -> dict[int, Completion]:
             found.setdefault(trials.first_of(row.number), []).append(row)
     for rows in found.values():
         if len(rows) > 1:
-            rows.sort(key=completion_order)
+            rows.sort(key=attrgetter("completion_order"))
     return {rows[0].number: rows for rows in found.values()}
 
 
@@ -183,7 +183,7 @@ def in_order(
     rest = iter(
         sorted(
             (rows for number, rows in complete.items() if number not in taken),
-            key=lambda rows: completion_order(rows[0]),
+            key=lambda rows: rows[0].completion_order,
         )
     )
     places = range(1, len(complete) + 1)
@@ -197,7 +197,7 @@ def latest_of(completion: Completion, until: float = math.inf) -> TrialRow:
     """Return the trial with the longest training of those that completed by then, in seconds."""
     if len(completion) == 1:
         return completion[0]
-    return max((row for row in completion if finished_at(row) <= until), key=attrgetter("number"))
+    return max((row for row in completion if row.finished_at <= until), key=attrgetter("number"))
 
 
 def _latest_estimate(

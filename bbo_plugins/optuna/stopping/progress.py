@@ -30,7 +30,7 @@ from bbo_plugins.optuna.stopping.records import (
     stored_warm_start,
 )
 from bbo_plugins.optuna.study.storage import study_attributes
-from bbo_plugins.optuna.study.trials import Once, TrialReader, finished_at, signs_of
+from bbo_plugins.optuna.study.trials import Once, TrialReader, signs_of
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -163,7 +163,7 @@ class StudyProgress:
                 trial's beginning.
         """
         for n, stored in self.records.items():
-            is_since = n > self.n_seen or finished_at(self.order[n - 1][0]) > started
+            is_since = n > self.n_seen or self.order[n - 1][0].finished_at > started
             if stored.record.terminate and (is_since or stored.number == number):
                 return stored
         return None

@@ -255,6 +255,8 @@ def _encoded(
         ranges: The distributions within which each set has to lie, in place of the space's: a value
             outside the space is then placed at its nearest end.
     """
+    if not params:
+        return []
     ranges = [{}] * len(params) if ranges is None else ranges
     try:
         X = space.encode(params)

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -140,12 +141,12 @@ class TrialRow:
             sign=signs[0],
         )
 
-    @property
+    @cached_property
     def value(self) -> float:
         """The value for the first objective; NaN if there are no values to be used."""
         return self.values[0]
 
-    @property
+    @cached_property
     def complete(self) -> bool:
         """Whether the trial is complete, so that its value is final."""
         return self.state is TrialState.COMPLETE
@@ -155,7 +156,7 @@ class TrialRow:
         """Whether it violates a constraint, as far as it reports them."""
         return any(value > 0.0 for value in self.constraints.values())
 
-    @property
+    @cached_property
     def failed(self) -> bool:
         """Whether its evaluation has failed, or was cut off without a value that can be used."""
         if self.never_ran:
@@ -164,21 +165,31 @@ class TrialRow:
             return math.isnan(self.value)
         return self.state is TrialState.FAIL
 
-    @property
+    @cached_property
     def never_ran(self) -> bool:
         """Whether it has ended before its evaluation began."""
         return never_ran(self.trial)
 
-    @property
+    @cached_property
     def is_retry(self) -> bool:
         """Whether it repeats a failed trial; its proposal is that one's, which counts already."""
         return RETRY_HISTORY in self.trial.system_attrs
 
-    @property
+    @cached_property
     def n_beside(self) -> int:
         """How many other trials were running when a model suggested it."""
         stored = self.trial.system_attrs.get(BESIDE_KEY)
         return stored if isinstance(stored, int) and 0 < stored <= _MAX_BESIDE else 0
+
+    @cached_property
+    def finished_at(self) -> float:
+        """When it finished, in seconds; infinity if that is not known."""
+        return seconds_of(self.trial.datetime_complete, unknown=math.inf)
+
+    @property
+    def completion_order(self) -> tuple[float, int]:
+        """By what trials are put in the order in which they finished."""
+        return self.finished_at, self.number
 
     @cached_property
     def curve(self) -> LearningCurve:
@@ -208,7 +219,7 @@ class TrialRow:
         """
         return self.has_proposal and self.state in _OBSERVED and self._stored_origin is None
 
-    @property
+    @cached_property
     def origin(self) -> Origin:
         """What suggested the trial."""
         return (None if self.is_retry else self._stored_origin) or Origin()
@@ -333,7 +344,7 @@ class StudyTrials:
     @cached_property
     def by_completion(self) -> list[TrialRow]:
         """The complete ones among the observed trials, the first to finish first."""
-        return sorted((row for row in self.observed if row.complete), key=completion_order)
+        return sorted((row for row in self.observed if row.complete), key=attrgetter("completion_order"))
 
 
 class TrialReader:
@@ -555,16 +566,6 @@ def _is_number(value: object) -> bool:
     if isinstance(value, int):
         return abs(value) <= sys.float_info.max
     return isinstance(value, float) and not math.isnan(value)
-
-
-def finished_at(row: TrialRow) -> float:
-    """Return when a trial finished, in seconds; infinity if that is not known."""
-    return seconds_of(row.trial.datetime_complete, unknown=math.inf)
-
-
-def completion_order(row: TrialRow) -> tuple[float, int]:
-    """Return by what trials are put in the order in which they finished."""
-    return finished_at(row), row.number
 
 
 def seconds_of(time: datetime | None, *, unknown: float) -> float:
