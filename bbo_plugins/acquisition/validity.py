@@ -11,7 +11,7 @@ Acquisition functions are multiplied by it; expected improvement by its power
 :attr:`Validity.exponent`, one for each failure up to 20. Far from all points it is the same
 everywhere and changes no ranking. The hyperparameters are the maximum a posteriori as for values.
 So an accident among successes is explained as noise σ_n², and a region of failures by the
-length-scales.
+length-scales. A fit starts from what the one of the step before left.
 
 τ² keeps the penalty bounded: at a single failure P is about Φ(-1/τ) = 0.001, which a promising
 neighborhood makes up for.
@@ -37,8 +37,9 @@ to them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -50,6 +51,7 @@ from bbo_plugins.gp.fit import fit_map
 from bbo_plugins.gp.posterior import GaussianProcess
 
 if TYPE_CHECKING:
+    from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.gp.kernels import FeatureMap
     from bbo_plugins.space.dimension import FloatArray
 
@@ -59,6 +61,11 @@ _LARGEST_EXPONENT = 20
 _COMPLETION_EXPONENT = 3
 _LABEL_VARIANCE = 0.1  # τ²
 _LEAST_GAIN = 2.0
+
+# What the fits of both models left, by these names; None for one that could not be read.
+FAILURES, COMPLETION = "Failures", "Completion"
+VALIDITY_NAMES: Final = (FAILURES, COMPLETION)
+ValidityStarts: TypeAlias = Mapping[str, "WarmStart | None"]
 
 
 @dataclass(frozen=True)
@@ -70,11 +77,13 @@ class Validities:
             not fail, if failures can be predicted, and one of where they are not cut off.
         predicts_failures: Whether the first one is among them. Else failures are accidents.
         notes: What could not be fitted, in words.
+        warm_starts: What the next fits start from, those of models that are of no use among them.
     """
 
     weights: tuple[Validity, ...] = ()
     predicts_failures: bool = False
     notes: tuple[str, ...] = ()
+    warm_starts: Mapping[str, WarmStart] = field(default_factory=dict)
 
     @classmethod
     def fit(
@@ -85,6 +94,7 @@ class Validities:
         features: FeatureMap,
         *,
         mostly_failed: bool,
+        warm_starts: ValidityStarts,
     ) -> Validities:
         """Fit to points that were evaluated and points that failed.
 
@@ -95,22 +105,54 @@ class Validities:
                 end, shape (n,); None if that is not known.
             features: The kernel's feature map, without a trend.
             mostly_failed: Whether more points failed than were evaluated.
+            warm_starts: What earlier fits to nearly the same points left.
         """
-        validity, completion = None, None
-        notes: tuple[str, ...] = ()
+        fits: dict[str, ValidityFit] = {}
         if len(failed):
-            validity, notes = fit_validity(X, failed, features, mostly_failed=mostly_failed)
+            fits[FAILURES] = fit_validity(
+                X,
+                failed,
+                features,
+                mostly_failed=mostly_failed,
+                warm_start=warm_starts.get(FAILURES),
+            )
         if progress is not None and (progress < 1.0).any():
-            completion, more = fit_completion(X, progress, features)
-            notes = (*notes, *more)
-        weights = tuple(one for one in (validity, completion) if one is not None)
-        return cls(weights, validity is not None, notes)
+            start = warm_starts.get(COMPLETION)
+            fits[COMPLETION] = fit_completion(X, progress, features, warm_start=start)
+        return cls(
+            weights=tuple(one.model for one in fits.values() if one.model is not None),
+            predicts_failures=FAILURES in fits and fits[FAILURES].model is not None,
+            notes=tuple(note for one in fits.values() for note in one.notes),
+            warm_starts={
+                name: one.warm_start for name, one in fits.items() if one.warm_start is not None
+            },
+        )
+
+
+@dataclass(frozen=True)
+class ValidityFit:
+    """What comes of fitting one model.
+
+    Attributes:
+        model: The model, None if it cannot be fitted or is of no use.
+        warm_start: What the next fit starts from, None if there was none.
+        notes: A note if it could not be fitted.
+    """
+
+    model: Validity | None
+    warm_start: WarmStart | None = None
+    notes: tuple[str, ...] = ()
 
 
 def fit_validity(
-    X: FloatArray, failed: FloatArray, features: FeatureMap, *, mostly_failed: bool
-) -> tuple[Validity | None, tuple[str, ...]]:
-    """Return the model of :meth:`Validity.of`, if it can be fitted and predicts failures.
+    X: FloatArray,
+    failed: FloatArray,
+    features: FeatureMap,
+    *,
+    mostly_failed: bool,
+    warm_start: WarmStart | None = None,
+) -> ValidityFit:
+    """Fit the model of :meth:`Validity.of`, which is of use if it predicts failures.
 
     Args:
         X: Points that were evaluated, shape (n, d).
@@ -118,24 +160,26 @@ def fit_validity(
         features: The kernel's feature map.
         mostly_failed: Whether more points failed than were evaluated; then the model is of use
             whatever it predicts.
-
-    Returns:
-        The model, None where there is none; and a note if it could not be fitted.
+        warm_start: What an earlier fit to nearly the same points left, or None.
     """
     try:
-        model = Validity.of(X, failed, features)
+        model = Validity.of(X, failed, features, warm_start=warm_start)
         is_useful = mostly_failed or model.predictive_gain > _LEAST_GAIN
     except UNUSABLE as error:
         reason = reason_of(error)
         note = f"no model of where evaluations fail could be fitted ({reason}), so none is used"
-        return None, (note,)
-    return (model if is_useful else None), ()
+        return ValidityFit(None, notes=(note,))
+    return ValidityFit(model if is_useful else None, model.warm_start)
 
 
 def fit_completion(
-    X: FloatArray, progress: FloatArray, features: FeatureMap
-) -> tuple[Validity | None, tuple[str, ...]]:
-    """Return the model of where trainings are not cut off by a pruner, and a note if there is none.
+    X: FloatArray,
+    progress: FloatArray,
+    features: FeatureMap,
+    *,
+    warm_start: WarmStart | None = None,
+) -> ValidityFit:
+    """Fit the model of where trainings are not cut off by a pruner.
 
     The labels are graded, from -1 for those that were cut off first to +1 for those that ended. So
     the model tells what lasts longer as long as next to nothing ends.
@@ -144,14 +188,18 @@ def fit_completion(
         X: Points whose evaluation ended or was cut off, the latest ones last, shape (n, d).
         progress: How far each came: the share of all that came less far, 1 at the end, shape (n,).
         features: The kernel's feature map.
+        warm_start: What an earlier fit to nearly the same points left, or None.
     """
     X, labels = X[-_MAX_OF_LABEL:], 2.0 * progress[-_MAX_OF_LABEL:] - 1.0
     try:
-        return Validity.of_labels(X, labels, features, exponent=_COMPLETION_EXPONENT), ()
+        model = Validity.of_labels(
+            X, labels, features, exponent=_COMPLETION_EXPONENT, warm_start=warm_start
+        )
     except UNUSABLE as error:
         reason = reason_of(error)
         note = f"no model of where trials are pruned could be fitted ({reason}), so none is used"
-        return None, (note,)
+        return ValidityFit(None, notes=(note,))
+    return ValidityFit(model, model.warm_start)
 
 
 @dataclass(frozen=True)
@@ -163,21 +211,31 @@ class Validity:
         mean: m.
         variance: σ_n² + τ².
         exponent: Power of P that multiplies expected improvement.
+        warm_start: What the next fit starts from.
     """
 
     process: GaussianProcess
     mean: float
     variance: float
     exponent: int
+    warm_start: WarmStart
 
     @classmethod
-    def of(cls, X: FloatArray, failed: FloatArray, features: FeatureMap) -> Validity:
+    def of(
+        cls,
+        X: FloatArray,
+        failed: FloatArray,
+        features: FeatureMap,
+        *,
+        warm_start: WarmStart | None = None,
+    ) -> Validity:
         """Fit to points that were evaluated and points that failed.
 
         Args:
             X: Points that were evaluated, shape (n, d).
             failed: Points that failed, the latest ones last, shape (f, d), f >= 1.
             features: The kernel's feature map.
+            warm_start: What an earlier fit to nearly the same points left, or None.
 
         Raises:
             ValueError: The covariance matrix could not be factorized at all.
@@ -189,11 +247,17 @@ class Validity:
         points = np.concatenate([X, failed])
         labels = np.concatenate([np.ones(len(X)), np.full(len(failed), -1.0)])
         exponent = min(len(failed), _LARGEST_EXPONENT)
-        return cls.of_labels(points, labels, features, exponent=exponent)
+        return cls.of_labels(points, labels, features, exponent=exponent, warm_start=warm_start)
 
     @classmethod
     def of_labels(
-        cls, X: FloatArray, labels: FloatArray, features: FeatureMap, *, exponent: int
+        cls,
+        X: FloatArray,
+        labels: FloatArray,
+        features: FeatureMap,
+        *,
+        exponent: int,
+        warm_start: WarmStart | None = None,
     ) -> Validity:
         """Fit to points (n, d) and their labels (n,), from -1 to 1.
 
@@ -201,10 +265,10 @@ class Validity:
             ValueError: The covariance matrix could not be factorized at all.
         """
         mean = float(labels.sum()) / (len(labels) + _PRIOR_POINTS)
-        fit = fit_map(X, labels - mean, features)
+        fit = fit_map(X, labels - mean, features, warm_start=warm_start)
         process = GaussianProcess.of_fit(X, labels - mean, fit, features)
         variance = fit.hyperparameters.noise_variance + _LABEL_VARIANCE
-        return cls(process, mean, variance, exponent)
+        return cls(process, mean, variance, exponent, fit.warm_start)
 
     @property
     def predictive_gain(self) -> float:

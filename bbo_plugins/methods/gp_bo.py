@@ -38,7 +38,7 @@ Deviations:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -57,7 +57,6 @@ from bbo_plugins.acquisition.maximize import (
     maximize,
     maximize_in_region,
 )
-from bbo_plugins.acquisition.validity import Validities
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.fit import NOISE_LOCATION
 from bbo_plugins.gp.kernels import FeatureMap
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bbo_plugins.acquisition.validity import Validities, ValidityStarts
     from bbo_plugins.gp.fit import WarmStart
     from bbo_plugins.gp.posterior import GaussianProcess
     from bbo_plugins.methods.observations import Observations
@@ -104,6 +104,7 @@ class Options:
         cosines: Whether a kernel with cosines in its trend is tried, for one objective; see the
             module. Then its fit comes last and the name of the fits says whether it was used.
         cosines_start: What an earlier fit of it left.
+        validity_starts: The :attr:`Suggestion.validity_starts` of the latest step.
         local_after: For a local step, how many observations came first, at the start-up: they do
             not change the length of the region. None for a step in the whole cube.
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
@@ -120,6 +121,7 @@ class Options:
     greedy: bool = False
     cosines: bool = False
     cosines_start: WarmStart | None = None
+    validity_starts: ValidityStarts = field(default_factory=dict)
     local_after: int | None = None
     deterministic: bool = False
     trend: bool = False
@@ -257,12 +259,7 @@ class Models:
             if of_cosines and _speaks_for(of_cosines[0], fitted[0]):
                 fitted = of_cosines
         constraints = fit_constraints(training, plain, starts[len(objectives) :])
-        validities = Validities()
-        if not training.are_final:
-            failed, progress = training.still_failed, training.progress
-            validities = Validities.fit(
-                training.X, failed, progress, plain, mostly_failed=training.mostly_failed
-            )
+        validities = training.validities(plain, options.validity_starts)
         known = space.snap(training.X)
         in_place = np.array_equal(known, valued[0].X)
         means = [
@@ -430,6 +427,7 @@ def best_suggestion(
     return Suggestion(
         x=x,
         warm_starts=models.warm_starts,
+        validity_starts=models.validities.warm_starts,
         notes=models.notes,
         expected_gain=acquisition.expected_gain(x),
         criterion=_name_of_fits(models, options),

@@ -8,7 +8,7 @@ depends on it, what suggested earlier trials (:class:`TrialHistory`). It returns
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.acquisition.maximize import Exclusions, clearance_of
+from bbo_plugins.acquisition.validity import Validities
 from bbo_plugins.errors import reason_of
 from bbo_plugins.gp.kernels import left_factor, right_factor, squared_distances
 from bbo_plugins.gp.targets import MAD_TO_STD
@@ -23,10 +24,13 @@ from bbo_plugins.methods.learning_curves import predict_finals
 from bbo_plugins.space.search_space import keys_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from bbo_plugins.acquisition.validity import ValidityStarts
+    from bbo_plugins.gp.fit import WarmStart
+    from bbo_plugins.gp.kernels import FeatureMap
     from bbo_plugins.methods.learning_curves import LearningCurve
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray, IntArray
@@ -267,6 +271,24 @@ class Observations:
             known=np.concatenate([self.X, failed]) if unrepeated else failed,
             avoided=avoided,
             clearance=clearance_of(avoided, self.X, space, noisy=noisy),
+        )
+
+    def validities(self, features: FeatureMap, warm_starts: ValidityStarts) -> Validities:
+        """Return the models of where evaluations return a final value, none if all of them did.
+
+        Args:
+            features: The kernel's feature map, without a trend.
+            warm_starts: The :attr:`Suggestion.validity_starts` of an earlier step.
+        """
+        if self.are_final:
+            return Validities()
+        return Validities.fit(
+            self.X,
+            self.still_failed,
+            self.progress,
+            features,
+            mostly_failed=self.mostly_failed,
+            warm_starts=warm_starts,
         )
 
     def with_failures(self, failed: NDArray[np.bool_]) -> Observations:
@@ -590,6 +612,7 @@ class Suggestion:
         x: The suggested point, representable in the search space, shape (d,).
         warm_starts: For each model, the objective's first, what its next fit starts from; each has
             a ``to_json``. Those of models that are not used in every step come last.
+        validity_starts: The same of the models of where evaluations return a final value, by name.
         notes: Fallbacks taken, in words; empty when all went well.
         expected_gain: Improvement that the model expects at ``x``, in standard deviations of its
             transformed targets; None without a model.
@@ -599,6 +622,7 @@ class Suggestion:
 
     x: FloatArray
     warm_starts: tuple[Any, ...] = ()
+    validity_starts: Mapping[str, WarmStart] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     expected_gain: float | None = None
     criterion: str | None = None

@@ -194,12 +194,14 @@ class BBOSampler(ModelSampler):
         n_models = len(snapshot.objectives) + len(snapshot.constraints)
         stored = snapshot.latest_fits(MARGINAL_NAMES)[:n_models]
         fits = tuple(map(WarmStart.from_json, stored))
-        options = replace(options, warm_starts=fits)
+        validity_starts = snapshot.validity_starts
+        options = replace(options, warm_starts=fits, validity_starts=validity_starts)
         if options.cosines:
             stored = snapshot.latest_fits(NAMES_WITH_COSINES)[n_models:]
             of_cosines = tuple(map(WarmStart.from_json, stored))
             options = replace(options, cosines_start=next(iter(of_cosines), None))
             fits += of_cosines
+        fits += tuple(validity_starts.values())
         if several:
             step = multi_objective.suggest(space, snapshot.objectives, rng=rng, options=options)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bbo_plugins import errors
@@ -152,8 +153,9 @@ def suggest_by_network(
 ) -> Suggestion:
     """Return GO-UCB's next point, its fit begun from the stored one."""
     fits = [WarmNetwork.from_json(fit) for fit in snapshot.fits.get(go_ucb.FIT_NAME, ())]
+    options = replace(options, validity_starts=snapshot.validity_starts)
     step = go_ucb.suggest(snapshot.space, snapshot.observations, options, rng=rng, warm_starts=fits)
-    return noting_unreadable(step, fits)
+    return noting_unreadable(step, [*fits, *options.validity_starts.values()])
 
 
 def _default_startup(n_trials: int | None) -> int:

@@ -244,13 +244,16 @@ class UHEBOSampler(ModelSampler):
             MARGINAL.name: snapshot.latest_fits(MARGINAL_NAMES),  # alone, if both have this name
         }
         fits = {name: tuple(map(WarmStart.from_json, of_one)) for name, of_one in stored.items()}
+        validity_starts = snapshot.validity_starts
         step = uhe_bo.suggest(
             snapshot.space,
             snapshot.observations,
             snapshot.history,
             index=snapshot.index,
             rng=rng,
-            options=replace(self.model_options, beta=self._beta_of(snapshot)),
+            options=replace(
+                self.model_options, beta=self._beta_of(snapshot), validity_starts=validity_starts
+            ),
             n_trials=self._n_trials,
             variant=variant,
             warm_starts=fits,
@@ -269,7 +272,7 @@ class UHEBOSampler(ModelSampler):
                 n_suggested,
                 100.0 * n_random / n_suggested,
             )
-        return noting_unreadable(step, chain.from_iterable(fits.values()))
+        return noting_unreadable(step, chain(*fits.values(), validity_starts.values()))
 
 
 def _checked_beta(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from bbo_plugins.acquisition.functions import (
     Feasibility,
     expected_improvement,
 )
-from bbo_plugins.acquisition.validity import Validities, Validity, fit_completion, fit_validity
+from bbo_plugins.acquisition.validity import Validity, fit_completion, fit_validity
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.methods import bilbo, go_ucb, gp_bo
@@ -24,17 +24,7 @@ from tests.oracles.bilbo_runs import observations
 from tests.oracles.bilevel import box_problem
 from tests.oracles.problems import observe, random_process, unit_box
 
-if TYPE_CHECKING:
-    from bbo_plugins.methods.observations import Observations
-
 FEATURES = FeatureMap((0, 0))
-
-
-def _validities(known: Observations) -> Validities:
-    """Return the models of where evaluations return a final value."""
-    return Validities.fit(
-        known.X, known.still_failed, known.progress, FEATURES, mostly_failed=known.mostly_failed
-    )
 
 
 def _halves(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -136,22 +126,41 @@ def test_predictive_gain_leaves_each_label_out() -> None:
 def test_a_region_is_told_from_accidents() -> None:
     """Where place says nothing of what fails there is no model: accidents hide no optimum."""
     found = [
-        fit_validity(*_accidents(40, seed), FEATURES, mostly_failed=False)[0] for seed in range(20)
+        fit_validity(*_accidents(40, seed), FEATURES, mostly_failed=False).model
+        for seed in range(20)
     ]
     assert sum(model is None for model in found) >= 10  # the others look like a region by chance
     for n in (10, 20, 40):
-        assert fit_validity(*_halves(n), FEATURES, mostly_failed=False)[0] is not None
+        assert fit_validity(*_halves(n), FEATURES, mostly_failed=False).model is not None
+
+
+def test_a_warm_fit_comes_to_where_a_cold_one_does() -> None:
+    """As its height shows; what the useless model of accidents left is passed on, too."""
+    X, failed = _halves(40)
+    before = Validity.of(X[:-1], failed, FEATURES).warm_start
+    warm, cold = (Validity.of(X, failed, FEATURES, warm_start=one) for one in (before, None))
+    assert not np.array_equal(warm.warm_start.theta, cold.warm_start.theta)  # it began elsewhere
+    heights = [one.warm_start.log_posterior_per_point * len(X) for one in (warm, cold)]
+    assert heights[0] == pytest.approx(heights[1], abs=5e-3)
+    X, failed = next(
+        points
+        for points in (_accidents(40, seed) for seed in range(20))
+        if fit_validity(*points, FEATURES, mostly_failed=False).model is None
+    )
+    known = replace(observe(X, X.sum(axis=1)), failed=failed)
+    assert not known.validities(FEATURES, {}).weights
+    assert known.validities(FEATURES, {}).warm_starts["Failures"].n_points == len(X) + len(failed)
 
 
 def test_where_most_points_fail_they_are_no_accidents() -> None:
     """With a single value nothing can be predicted, and the search has to leave the failures."""
     points = np.random.default_rng(0).random((8, 2))
     known = replace(observe(points[:1], np.zeros(1)), failed=points[1:])
-    assert _validities(known).predicts_failures
+    assert known.validities(FEATURES, {}).predicts_failures
     single = replace(observe(points[1:], np.zeros(7)), failed=points[:1])
-    assert not _validities(single).predicts_failures
+    assert not single.validities(FEATURES, {}).predicts_failures
     # Whether most fail does not depend on how many of the others are modeled.
-    assert not _validities(replace(known, n_left_out=20)).predicts_failures
+    assert not replace(known, n_left_out=20).validities(FEATURES, {}).predicts_failures
 
 
 @pytest.mark.parametrize("name", ["gp_bo", "go_ucb"])
@@ -187,7 +196,7 @@ def test_without_a_model_of_failures_the_others_suggest(
     failed = np.array([[0.9, 0.1], [0.8, 0.2]])
     assert not _suggestion(name, failed).notes
 
-    def impossible(*_: object) -> None:
+    def impossible(*_: object, **__: object) -> None:
         raise np.linalg.LinAlgError("not positive definite")
 
     monkeypatch.setattr(validity, "fit_map", impossible)
@@ -205,7 +214,7 @@ def test_without_a_model_of_pruned_trials_the_others_suggest(
     progress, failed = np.array([1.0] * 6 + [0.0, 0.1]), np.array([[0.9, 0.1]])
     assert not _suggestion(name, failed, progress).notes
 
-    def impossible(*_: object) -> None:
+    def impossible(*_: object, **__: object) -> None:
         raise np.linalg.LinAlgError("not positive definite")
 
     monkeypatch.setattr(validity, "fit_map", impossible)
@@ -222,11 +231,11 @@ def test_what_comes_further_is_likelier_to_come_to_the_end() -> None:
     """Nothing ended; from left to right trials came further, and the model says where to look."""
     X = np.random.default_rng(3).random((30, 2))
     order = np.argsort(np.argsort(X[:, 0]))
-    model, notes = fit_completion(X, order / 30.0, FEATURES)
-    assert model is not None
-    assert not notes
+    fit = fit_completion(X, order / 30.0, FEATURES)
+    assert fit.model is not None
+    assert not fit.notes
     at = np.column_stack([np.linspace(0.1, 0.9, 5), np.full(5, 0.5)])
-    assert (np.diff(model.log_probability(at)) > 0.1).all()
+    assert (np.diff(fit.model.log_probability(at)) > 0.1).all()
 
 
 def test_completion_is_validity_of_two_labels() -> None:
@@ -234,7 +243,7 @@ def test_completion_is_validity_of_two_labels() -> None:
     ended, stopped = _halves(20)
     expected = Validity.of(ended, stopped, FEATURES)
     progress = np.repeat([1.0, 0.0], [len(ended), len(stopped)])
-    model, _ = fit_completion(np.concatenate([ended, stopped]), progress, FEATURES)
+    model = fit_completion(np.concatenate([ended, stopped]), progress, FEATURES).model
     assert model is not None
     at = np.random.default_rng(1).random((6, 2))
     np.testing.assert_allclose(model.log_probability(at), expected.log_probability(at))
@@ -244,7 +253,7 @@ def test_completion_is_validity_of_two_labels() -> None:
 def test_completion_has_the_latest_points_only() -> None:
     """Of very many, so that a suggestion does not become slow."""
     X = np.random.default_rng(5).random((900, 2))
-    model, _ = fit_completion(X, np.linspace(0.0, 1.0, 900), FEATURES)
+    model = fit_completion(X, np.linspace(0.0, 1.0, 900), FEATURES).model
     assert model is not None
     np.testing.assert_array_equal(model.process.X, X[-len(model.process.X) :])
     assert len(model.process.X) == 200
@@ -256,13 +265,13 @@ def test_failed_and_pruned_points_are_two_kinds() -> None:
     known = replace(
         observe(X, X.sum(axis=1)), failed=X[:1] + 0.01, progress=np.linspace(0.0, 1.0, 12)
     )
-    found = _validities(known)
+    found = known.validities(FEATURES, {})
     assert not found.predicts_failures  # a single failure among twelve values
     assert len(found.weights) == 1
     left, right = X[X[:, 0] < 0.5], X[X[:, 0] >= 0.5]
     known = replace(
         observe(right, right.sum(axis=1)), failed=left, progress=np.linspace(0.0, 1.0, len(right))
     )
-    found = _validities(known)
+    found = known.validities(FEATURES, {})
     region, _ = found.weights
     assert region.exponent == len(left)

@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING
 
 import optuna
 import pytest
+from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
+from bbo_plugins.acquisition.validity import Validity
+from bbo_plugins.gp.blas import one_blas_thread
+from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.optuna import BBOSampler, BILBOSampler, GOUCBSampler, UHEBOSampler
+from bbo_plugins.optuna.study.storage import Proposal
+from tests.optuna.snapshots import look
 from tests.reliability.front_door import is_modeled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
     from optuna.study import Study
     from optuna.trial import Trial
@@ -62,6 +69,26 @@ def _valley(trial: Trial, what: str) -> float:
     if what == "accidents" and trial.number % 7 == 5:
         return 10.0 ** (3 + trial.number % 5)
     return (x - 0.6) ** 2 + (y - 0.3) ** 2 + 0.5 * (x - 0.6) * (y - 0.3)
+
+
+@pytest.mark.parametrize("name", ["bbo", "uhe", "go_ucb"])
+def test_the_model_of_failures_goes_on_from_the_stored_one(name: str) -> None:
+    """To the last bit; a fit from nothing ends elsewhere within the tolerance."""
+    study = optuna.create_study(sampler=MAKERS[name](seed=1))
+    study.optimize(_corner, n_trials=24)
+    space: dict[str, BaseDistribution] = dict.fromkeys("xy", FloatDistribution(0.0, 1.0))
+    seen = look(study, space)
+    study.ask(space)
+    proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
+    assert proposal is not None
+    known = seen.observations
+    with one_blas_thread():
+        warm, cold = (
+            Validity.of(known.X, known.still_failed, FeatureMap.of(seen.space), warm_start=start)
+            for start in (seen.validity_starts["Failures"], None)
+        )
+    assert proposal.validity_fits == {"Failures": warm.warm_start.to_json()}
+    assert warm.warm_start.to_json() != cold.warm_start.to_json()
 
 
 @pytest.mark.parametrize("what", ["penalty", "accidents"])

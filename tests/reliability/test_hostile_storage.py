@@ -137,13 +137,20 @@ def test_garbage_is_as_good_as_nothing(
     assert len(warnings_in(caplog)) == 2
 
 
-def test_damaged_fits_are_made_again(caplog: pytest.LogCaptureFixture) -> None:
+def _all_replaced(fits: Any, by: Any) -> Any:
+    """Return the fits of a proposal, in their form, with another thing in place of each."""
+    return dict.fromkeys(fits, by) if isinstance(fits, dict) else (by,) * len(fits)
+
+
+@pytest.mark.parametrize("kind", ["fits", "validity_fits"])
+def test_damaged_fits_are_made_again(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     """If proposals can be read, but no fit in them, a fit starts from nothing, with one warning."""
     study, attributes = original("uhe"), {}
     for trial in study.trials[1:]:  # of the first one no parameters were known beforehand
         stored = stored_of(trial)
         assert stored is not None
-        damaged = replace(stored, fits=tuple({"log_hyperparameters": []} for _ in stored.fits))
+        no_fit: dict[str, list[float]] = {"log_hyperparameters": []}
+        damaged = replace(stored, **{kind: _all_replaced(getattr(stored, kind), no_fit)})
         attributes[trial.number] = {**without(trial.system_attrs), **damaged.to_attributes()}
     made = copy_of(study, "uhe", attributes, {})
     caplog.clear()

@@ -471,4 +471,5 @@ def _validity(
     keys = set(keys_of(failed))
     X = np.unique(np.concatenate([one.X for one in data.values()]), axis=0)
     X = X[[key not in keys for key in keys_of(X)]]
-    return fit_validity(X, failed, features, mostly_failed=len(failed) > len(X))
+    fit = fit_validity(X, failed, features, mostly_failed=len(failed) > len(X))
+    return fit.model, fit.notes

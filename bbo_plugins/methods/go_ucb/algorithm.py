@@ -7,7 +7,7 @@ around the best point whose length follows from the order of all values; no stat
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,6 @@ from bbo_plugins.acquisition.functions import (
     log_probability_of_feasibility,
 )
 from bbo_plugins.acquisition.maximize import TrustRegion, length_after, maximize_in_region
-from bbo_plugins.acquisition.validity import Validities
 from bbo_plugins.errors import UNUSABLE
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
@@ -30,7 +29,7 @@ from bbo_plugins.methods.observations import Suggestion
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bbo_plugins.acquisition.validity import Validity
+    from bbo_plugins.acquisition.validity import Validity, ValidityStarts
     from bbo_plugins.methods.observations import Observations
     from bbo_plugins.space import SearchSpace
 
@@ -54,6 +53,7 @@ class GOUCBOptions:
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted. In a space with a continuous parameter, or if
             enough repeats agree, none is in either case.
+        validity_starts: The :attr:`Suggestion.validity_starts` of the previous step.
     """
 
     n_startup: int
@@ -61,6 +61,7 @@ class GOUCBOptions:
     beta: float = DEFAULT_BETA
     regularization: float | None = None
     deterministic: bool = False
+    validity_starts: ValidityStarts = field(default_factory=dict)
 
 
 def acquisition_of(
@@ -148,11 +149,7 @@ def _suggest_by_model(
     if len(observations.pending):
         # The same bound of workers that think at the same time has its maxima at nearly one place.
         multiplier *= math.exp(_LOG_MULTIPLIER[is_noisy] + rng.standard_normal())
-    validities = Validities()
-    if not data.are_final:
-        validities = Validities.fit(
-            data.X, data.still_failed, data.progress, features, mostly_failed=data.mostly_failed
-        )
+    validities = data.validities(features, options.validity_starts)
     acquisition = _acquisition(
         data, surrogate, constraints, multiplier, incumbent, validities.weights
     )
@@ -168,7 +165,13 @@ def _suggest_by_model(
         ),
     )
     warm_starts = tuple(model.warm_start for model in (surrogate, *constraints))
-    return Suggestion(x, warm_starts, notes=validities.notes, criterion=FIT_NAME)
+    return Suggestion(
+        x,
+        warm_starts,
+        validity_starts=validities.warm_starts,
+        notes=validities.notes,
+        criterion=FIT_NAME,
+    )
 
 
 def _fit(

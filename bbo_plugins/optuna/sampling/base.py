@@ -401,7 +401,9 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         visit = visiting(snapshot, deterministic=self.model_options.deterministic)
         suggestion = super()._attempt(visit, rng)
         # What fits one branch is no start for a model of all.
-        return suggestion if visit.whole is None else replace(suggestion, warm_starts=())
+        if visit.whole is None:
+            return suggestion
+        return replace(suggestion, warm_starts=(), validity_starts={})
 
     def _is_started(self, snapshot: Snapshot) -> bool:
         """Return whether the model takes over.
@@ -450,6 +452,9 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         done = snapshot.preprocessing
         return replace(
             super()._proposal_of(snapshot, suggestion, params),
+            validity_fits={
+                name: start.to_json() for name, start in suggestion.validity_starts.items()
+            },
             constraints=snapshot.constraints,
             warps=snapshot.space.warps,
             outliers=tuple(sorted(done.outliers)),

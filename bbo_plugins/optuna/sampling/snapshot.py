@@ -51,6 +51,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
+from bbo_plugins.acquisition.validity import VALIDITY_NAMES
+from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.observations import NO_ARM, Observations, TrialHistory, with_values
 from bbo_plugins.optuna.sampling.preprocessing import FIRST_DECISION, Preprocessing, Preprocessor
 from bbo_plugins.optuna.study.constraints import (
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
 
+    from bbo_plugins.acquisition.validity import ValidityStarts
     from bbo_plugins.space import Condition, SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
@@ -105,7 +108,8 @@ class Snapshot(StudySnapshot):
         constraints: Names of the constraints whose fits are stored behind the objective's.
         preprocessing: The input warping, the cutoff and the outliers of ``objectives``.
         fits: JSON forms of the fits to continue, by what they were fitted by, the latest first:
-            those of objectives, constraints and other kernels, in this order.
+            those of objectives, constraints and other kernels, in this order. The models of where
+            evaluations return a value have one fit each, by their names.
         history: What suggested the other configurations, and their values.
         finished: Numbers of the configurations that have finished.
         whole: The snapshot of the study if this one has the trials of one branch only, else None.
@@ -129,6 +133,15 @@ class Snapshot(StudySnapshot):
     def latest_fits(self, names: Sequence[str]) -> tuple[Any, ...]:
         """Return the latest of :attr:`fits` with one of these names, none without any."""
         return next((fits for name, fits in self.fits.items() if name in names), ())
+
+    @property
+    def validity_starts(self) -> ValidityStarts:
+        """What the fits of where evaluations return a value start from, by the models' names."""
+        return {
+            name: WarmStart.from_json(fit)
+            for name in VALIDITY_NAMES
+            for fit in self.fits.get(name, ())
+        }
 
     def params_at(self, x: FloatArray) -> dict[str, Any]:
         """Return the active parameters at point x (d,), with the fixed ones exactly as fixed."""
@@ -429,7 +442,11 @@ def stored_fits(
         proposal = row.proposal
         if proposal is None or proposal.criterion is None or proposal.criterion in latest:
             continue
-        if proposal.fits and proposal.names == names:
+        if proposal.names != names:
+            continue
+        for name, fit in proposal.validity_fits.items():
+            latest.setdefault(name, (fit,))
+        if proposal.fits:
             same = proposal.constraints == constraints
             latest[proposal.criterion] = proposal.fits if same else proposal.fits[:n_objectives]
     return latest

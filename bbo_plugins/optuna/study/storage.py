@@ -249,6 +249,7 @@ class Proposal:
         warps: Input warping of the model's parameters, of those that have one.
         outliers: Numbers of the trials whose values were left out of the models.
         cutoff: The value, maximized, below which others counted as failures; None for none.
+        validity_fits: As ``fits``, of the models of where evaluations return a value, by name.
     """
 
     params: Mapping[str, float | int]
@@ -261,6 +262,7 @@ class Proposal:
     warps: Mapping[str, float] = field(default_factory=dict)
     outliers: tuple[int, ...] = ()
     cutoff: float | None = None
+    validity_fits: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -311,9 +313,12 @@ class Proposal:
             "warps": dict(self.warps) or None,
             "outliers": self.outliers or None,
             "cutoff": self.cutoff,
+            "validity_fits": dict(self.validity_fits) or None,
         }
         content = {name: value for name, value in content.items() if value is not None}
         attributes = to_chunks(PREFIX, content)
+        if len(attributes) > MAX_CHUNKS and self.validity_fits:
+            return replace(self, validity_fits={}).to_attributes()
         if len(attributes) > MAX_CHUNKS and self.fits:
             return replace(self, fits=(), constraints=()).to_attributes()
         return attributes
@@ -339,11 +344,13 @@ class Proposal:
         warps: Any = content.get("warps", {})
         outliers: Any = content.get("outliers", [])
         cutoff: Any = content.get("cutoff")
+        validity_fits: Any = content.get("validity_fits", {})
         well_formed = (
             isinstance(params, dict)
             and isinstance(warps, dict)
             and all(is_finite(number) for number in (*params.values(), *warps.values()))
             and isinstance(fits, list)
+            and isinstance(validity_fits, dict)
             and isinstance(constraints, list)
             and isinstance(inactive, list)
             and isinstance(outliers, list)
@@ -366,6 +373,7 @@ class Proposal:
             warps=warps,
             outliers=tuple(outliers),
             cutoff=cutoff,
+            validity_fits=validity_fits,
         )
 
 

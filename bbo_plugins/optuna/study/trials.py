@@ -241,7 +241,7 @@ class TrialRow:
     def proposal_without_fits(self) -> Proposal | None:
         """The same without its fits, which is kept in memory."""
         proposal = self.proposal
-        return None if proposal is None else replace(proposal, fits=())
+        return None if proposal is None else replace(proposal, fits=(), validity_fits={})
 
 
 def never_ran(trial: FrozenTrial) -> bool:
@@ -344,7 +344,9 @@ class StudyTrials:
     @cached_property
     def by_completion(self) -> list[TrialRow]:
         """The complete ones among the observed trials, the first to finish first."""
-        return sorted((row for row in self.observed if row.complete), key=attrgetter("completion_order"))
+        return sorted(
+            (row for row in self.observed if row.complete), key=attrgetter("completion_order")
+        )
 
 
 class TrialReader:

@@ -82,6 +82,19 @@ def test_every_criterion_has_its_own_fits() -> None:
     assert fits(study) == {"A": ("a3", "c"), "B": ("b1", "c"), "C": ("c1", "c")}
 
 
+def test_fits_of_validity_are_the_latest_whatever_suggested_the_trial() -> None:
+    """One after the other in a study, by name; a trial without any hides none."""
+    study = optuna.create_study()
+    for criterion, validity_fits in [
+        ("A", {"Failures": "f1", "Completion": "p1"}),
+        ("B", {"Failures": "f2"}),
+        ("C", {}),
+    ]:
+        add(study, record(fits=("fit",), criterion=criterion, validity_fits=validity_fits))
+    found = fits(study)
+    assert (found["Failures"], found["Completion"]) == (("f2",), ("p1",))
+
+
 # ------------------------------------------------------------------------------ arms, expectations
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import optuna
@@ -52,6 +53,7 @@ def test_choices_that_are_gone_are_left_out() -> None:
     st.none() | st.sampled_from(ARMS),
     st.none() | st.floats(allow_nan=False, allow_infinity=False),
     st.lists(st.integers(0), max_size=3),
+    st.dictionaries(st.text(), JSON, max_size=2),
 )
 def test_any_proposal_survives_storage(
     fits: list[Any],
@@ -61,10 +63,18 @@ def test_any_proposal_survives_storage(
     arm: str | None,
     gain: float | None,
     outliers: list[int],
+    validity_fits: dict[str, Any],
 ) -> None:
     """Whatever JSON the fits are made of, the attributes restore it, also as stored text."""
     proposal = Proposal(
-        params, tuple(fits), tuple(constraints), loss, arm, gain, outliers=tuple(outliers)
+        params,
+        tuple(fits),
+        tuple(constraints),
+        loss,
+        arm,
+        gain,
+        outliers=tuple(outliers),
+        validity_fits=validity_fits,
     )
     stored = {key: json.dumps(chunk) for key, chunk in proposal.to_attributes().items()}
     assert all(len(text) <= 2_047 for text in stored.values())
@@ -75,6 +85,7 @@ def test_any_proposal_survives_storage(
     assert dict(back.params) == params
     assert (back.criterion, back.arm, back.expected_gain) == (loss, arm, gain)
     assert back.outliers == tuple(outliers)
+    assert json.dumps(back.validity_fits) == json.dumps(validity_fits)
 
 
 def test_a_proposal_replaces_longer_ones() -> None:
@@ -85,6 +96,15 @@ def test_a_proposal_replaces_longer_ones() -> None:
         proposal = Proposal({"x": float(size)}, fits=("a" * size,))
         n_chunks = store_proposal(study, trial, proposal, replacing=n_chunks)
         assert Proposal.from_attributes(study.trials[0].system_attrs) == proposal
+
+
+def test_of_a_proposal_that_is_too_long_the_fits_are_left_out() -> None:
+    """Those of where evaluations return a value first; what is read is what is left."""
+    half = "a" * 300_000
+    both = Proposal({"x": 1.0}, fits=(half,), validity_fits={"Failures": half})
+    assert Proposal.from_attributes(both.to_attributes()) == replace(both, validity_fits={})
+    longer = replace(both, fits=(half, half))
+    assert Proposal.from_attributes(longer.to_attributes()) == Proposal({"x": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -99,6 +119,7 @@ def test_a_proposal_replaces_longer_ones() -> None:
         json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "warps": {"x": "a"}}),
         json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "outliers": [True]}),
         json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "outliers": {"1": 1}}),
+        json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "validity_fits": [1]}),
     ],
 )
 def test_what_is_no_proposal_is_none(text: str) -> None:
