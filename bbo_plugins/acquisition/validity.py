@@ -11,7 +11,7 @@ Acquisition functions are multiplied by it; expected improvement by its power
 :attr:`Validity.exponent`, one for each failure up to 20. Far from all points it is the same
 everywhere and changes no ranking. The hyperparameters are the maximum a posteriori as for values.
 So an accident among successes is explained as noise σ_n², and a region of failures by the
-length-scales. A fit starts from what the one of the step before left.
+length-scales. A sampler's fit starts from the latest one that is stored, BILBO's from nothing.
 
 τ² keeps the penalty bounded: at a single failure P is about Φ(-1/τ) = 0.001, which a promising
 neighborhood makes up for.
@@ -62,9 +62,9 @@ _COMPLETION_EXPONENT = 3
 _LABEL_VARIANCE = 0.1  # τ²
 _LEAST_GAIN = 2.0
 
-# What the fits of both models left, by these names; None for one that could not be read.
 FAILURES, COMPLETION = "Failures", "Completion"
-VALIDITY_NAMES: Final = (FAILURES, COMPLETION)
+VALIDITY_NAMES: Final = (FAILURES, COMPLETION)  # of the two models, in the storage
+# What their fits start from, None for what could not be read.
 ValidityStarts: TypeAlias = Mapping[str, "WarmStart | None"]
 
 
@@ -135,7 +135,7 @@ class ValidityFit:
 
     Attributes:
         model: The model, None if it cannot be fitted or is of no use.
-        warm_start: What the next fit starts from, None if there was none.
+        warm_start: What the next fit starts from, None if it could not be fitted.
         notes: A note if it could not be fitted.
     """
 

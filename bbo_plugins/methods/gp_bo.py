@@ -104,7 +104,7 @@ class Options:
         cosines: Whether a kernel with cosines in its trend is tried, for one objective; see the
             module. Then its fit comes last and the name of the fits says whether it was used.
         cosines_start: What an earlier fit of it left.
-        validity_starts: The :attr:`Suggestion.validity_starts` of the latest step.
+        validity_starts: The latest :attr:`Suggestion.validity_starts`, by whatever model.
         local_after: For a local step, how many observations came first, at the start-up: they do
             not change the length of the region. None for a step in the whole cube.
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested

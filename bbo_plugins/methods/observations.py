@@ -278,7 +278,7 @@ class Observations:
 
         Args:
             features: The kernel's feature map, without a trend.
-            warm_starts: The :attr:`Suggestion.validity_starts` of an earlier step.
+            warm_starts: The latest :attr:`Suggestion.validity_starts`, by whatever model.
         """
         if self.are_final:
             return Validities()

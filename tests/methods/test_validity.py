@@ -135,7 +135,7 @@ def test_a_region_is_told_from_accidents() -> None:
 
 
 def test_a_warm_fit_comes_to_where_a_cold_one_does() -> None:
-    """As its height shows; what the useless model of accidents left is passed on, too."""
+    """Where labels are plain; what the useless model of accidents left is passed on, too."""
     X, failed = _halves(40)
     before = Validity.of(X[:-1], failed, FEATURES).warm_start
     warm, cold = (Validity.of(X, failed, FEATURES, warm_start=one) for one in (before, None))

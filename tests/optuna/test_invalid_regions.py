@@ -10,7 +10,6 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
-from bbo_plugins.acquisition.validity import Validity
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
 from bbo_plugins.optuna import BBOSampler, BILBOSampler, GOUCBSampler, UHEBOSampler
@@ -72,23 +71,38 @@ def _valley(trial: Trial, what: str) -> float:
 
 
 @pytest.mark.parametrize("name", ["bbo", "uhe", "go_ucb"])
-def test_the_model_of_failures_goes_on_from_the_stored_one(name: str) -> None:
-    """To the last bit; a fit from nothing ends elsewhere within the tolerance."""
+def test_models_of_failures_go_on_from_stored_ones(name: str) -> None:
+    """And those of pruned trials, to the last bit; fits from nothing end elsewhere."""
+
+    def objective(trial: Trial) -> float:
+        value = _corner(trial)
+        trial.report(value, 1)
+        if trial.number % 3 == 0:
+            raise optuna.TrialPruned
+        return value
+
     study = optuna.create_study(sampler=MAKERS[name](seed=1))
-    study.optimize(_corner, n_trials=24)
+    study.enqueue_trial({"x": 0.1, "y": 0.1})  # which fails
+    study.optimize(objective, n_trials=24)
     space: dict[str, BaseDistribution] = dict.fromkeys("xy", FloatDistribution(0.0, 1.0))
     seen = look(study, space)
     study.ask(space)
     proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
     assert proposal is not None
-    known = seen.observations
+    assert set(proposal.validity_fits) == {"Failures", "Completion"}
+    features = FeatureMap.of(seen.space)
     with one_blas_thread():
         warm, cold = (
-            Validity.of(known.X, known.still_failed, FeatureMap.of(seen.space), warm_start=start)
-            for start in (seen.validity_starts["Failures"], None)
+            {
+                model: start.to_json()
+                for model, start in seen.observations.validities(
+                    features, starts
+                ).warm_starts.items()
+            }
+            for starts in (seen.validity_starts, {})
         )
-    assert proposal.validity_fits == {"Failures": warm.warm_start.to_json()}
-    assert warm.warm_start.to_json() != cold.warm_start.to_json()
+    assert proposal.validity_fits == warm
+    assert all(warm[model] != cold[model] for model in warm)
 
 
 @pytest.mark.parametrize("what", ["penalty", "accidents"])

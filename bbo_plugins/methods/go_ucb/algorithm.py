@@ -53,7 +53,7 @@ class GOUCBOptions:
         deterministic: Whether the objective is free of noise; then no evaluated point is suggested
             again before the space is exhausted. In a space with a continuous parameter, or if
             enough repeats agree, none is in either case.
-        validity_starts: The :attr:`Suggestion.validity_starts` of the previous step.
+        validity_starts: The latest :attr:`Suggestion.validity_starts`, by whatever model.
     """
 
     n_startup: int

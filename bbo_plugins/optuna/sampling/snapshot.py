@@ -108,8 +108,8 @@ class Snapshot(StudySnapshot):
         constraints: Names of the constraints whose fits are stored behind the objective's.
         preprocessing: The input warping, the cutoff and the outliers of ``objectives``.
         fits: JSON forms of the fits to continue, by what they were fitted by, the latest first:
-            those of objectives, constraints and other kernels, in this order. The models of where
-            evaluations return a value have one fit each, by their names.
+            those of objectives, constraints and other kernels, in this order.
+        validity_fits: The same of the models of where evaluations return a value, by their names.
         history: What suggested the other configurations, and their values.
         finished: Numbers of the configurations that have finished.
         whole: The snapshot of the study if this one has the trials of one branch only, else None.
@@ -121,6 +121,7 @@ class Snapshot(StudySnapshot):
     constraints: tuple[str, ...]
     preprocessing: Preprocessing
     fits: Mapping[str, tuple[Any, ...]]
+    validity_fits: Mapping[str, Any]
     history: TrialHistory
     finished: frozenset[int]
     whole: Snapshot | None = None
@@ -136,12 +137,8 @@ class Snapshot(StudySnapshot):
 
     @property
     def validity_starts(self) -> ValidityStarts:
-        """What the fits of where evaluations return a value start from, by the models' names."""
-        return {
-            name: WarmStart.from_json(fit)
-            for name in VALIDITY_NAMES
-            for fit in self.fits.get(name, ())
-        }
+        """What the fits of where evaluations return a value start from, None if unreadable."""
+        return {name: WarmStart.from_json(fit) for name, fit in self.validity_fits.items()}
 
     def params_at(self, x: FloatArray) -> dict[str, Any]:
         """Return the active parameters at point x (d,), with the fixed ones exactly as fixed."""
@@ -342,6 +339,9 @@ def _snapshot(
         space,
         preprocessing,
     )
+    fits, validity_fits = stored_fits(
+        trials.rows, number, placed.space.names, constraints, n_objectives=len(objectives)
+    )
     return Snapshot(
         number=number,
         index=trials.index(number),
@@ -350,9 +350,8 @@ def _snapshot(
         fixed=fixed,
         objectives=objectives,
         constraints=constraints,
-        fits=stored_fits(
-            trials.rows, number, placed.space.names, constraints, n_objectives=len(objectives)
-        ),
+        fits=fits,
+        validity_fits=validity_fits,
         history=trial_history(trials, number),
         finished=_finished(trials),
         preprocessing=preprocessing,
@@ -421,10 +420,8 @@ def stored_fits(
     constraints: tuple[str, ...],
     *,
     n_objectives: int = 1,
-) -> dict[str, tuple[Any, ...]]:
-    """Return, for each criterion, the fits that the highest-numbered other trial stored with it.
-
-    The criterion of the highest-numbered of these trials comes first.
+) -> tuple[dict[str, tuple[Any, ...]], dict[str, Any]]:
+    """Return what the other trials stored of their fits.
 
     Args:
         rows: The study's trials by number.
@@ -433,8 +430,14 @@ def stored_fits(
         constraints: Names of the constraints; only with the same ones are their fits, and those
             behind them, of use.
         n_objectives: How many fits come before those of the constraints.
+
+    Returns:
+        For each criterion, the fits that the highest-numbered trial stored with it; the criterion
+        of the highest-numbered of these trials comes first. Of the models of where evaluations
+        return a value, those of the highest-numbered trial looked at that has any, by their names.
     """
     latest: dict[str, tuple[Any, ...]] = {}
+    of_validity: dict[str, Any] = {}
     storing = (row for row in reversed(rows) if row.number != asking and row.has_proposal)
     for row in islice(storing, _MAX_RECORDS):
         if row.origin.criterion in latest:
@@ -444,12 +447,12 @@ def stored_fits(
             continue
         if proposal.names != names:
             continue
-        for name, fit in proposal.validity_fits.items():
-            latest.setdefault(name, (fit,))
+        known = proposal.validity_fits
+        of_validity = of_validity or {name: known[name] for name in VALIDITY_NAMES if name in known}
         if proposal.fits:
             same = proposal.constraints == constraints
             latest[proposal.criterion] = proposal.fits if same else proposal.fits[:n_objectives]
-    return latest
+    return latest, of_validity
 
 
 def trial_history(trials: StudyTrials, asking: int) -> TrialHistory:

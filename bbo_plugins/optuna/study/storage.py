@@ -23,7 +23,8 @@ not say which arm a bandit has pulled:
 
 ``params`` holds numbers: for a categorical parameter the index of its choice (a choice need not
 survive JSON), for the others the value. A proposal that would be longer than what is read, as of
-some 400 parameters, is stored without its fits.
+some 400 parameters, is stored without its fits; those of the models of failed and of pruned trials
+are left out first.
 """
 
 from __future__ import annotations

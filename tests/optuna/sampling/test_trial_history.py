@@ -53,8 +53,8 @@ def add(
     return study.trials[-1]
 
 
-def fits(study: Study) -> dict[str, tuple[Any, ...]]:
-    """Return the fits that a new trial would continue."""
+def fits(study: Study) -> tuple[dict[str, tuple[Any, ...]], dict[str, Any]]:
+    """Return the fits that a new trial would continue, and those of validity."""
     asking = add(study, {})
     return stored_fits(TrialReader().read(study).rows, asking.number, ("x",), ())
 
@@ -79,11 +79,11 @@ def test_every_criterion_has_its_own_fits() -> None:
         ("C", "c1", TrialState.PRUNED),
     ]:
         add(study, record(fits=(fit, "c"), criterion=criterion), state)
-    assert fits(study) == {"A": ("a3", "c"), "B": ("b1", "c"), "C": ("c1", "c")}
+    assert fits(study) == ({"A": ("a3", "c"), "B": ("b1", "c"), "C": ("c1", "c")}, {})
 
 
 def test_fits_of_validity_are_the_latest_whatever_suggested_the_trial() -> None:
-    """One after the other in a study, by name; a trial without any hides none."""
+    """All of one trial; one without any, by another criterion, hides none."""
     study = optuna.create_study()
     for criterion, validity_fits in [
         ("A", {"Failures": "f1", "Completion": "p1"}),
@@ -91,8 +91,7 @@ def test_fits_of_validity_are_the_latest_whatever_suggested_the_trial() -> None:
         ("C", {}),
     ]:
         add(study, record(fits=("fit",), criterion=criterion, validity_fits=validity_fits))
-    found = fits(study)
-    assert (found["Failures"], found["Completion"]) == (("f2",), ("p1",))
+    assert fits(study)[1] == {"Failures": "f2"}
 
 
 # ------------------------------------------------------------------------------ arms, expectations
