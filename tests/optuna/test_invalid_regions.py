@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
 import optuna
 import pytest
 from optuna.distributions import FloatDistribution
@@ -83,26 +84,24 @@ def test_models_of_failures_go_on_from_stored_ones(name: str) -> None:
 
     study = optuna.create_study(sampler=MAKERS[name](seed=1))
     study.enqueue_trial({"x": 0.1, "y": 0.1})  # which fails
-    study.optimize(objective, n_trials=24)
+    study.optimize(objective, n_trials=30)
     space: dict[str, BaseDistribution] = dict.fromkeys("xy", FloatDistribution(0.0, 1.0))
-    seen = look(study, space)
-    study.ask(space)
-    proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
-    assert proposal is not None
-    assert set(proposal.validity_fits) == {"Failures", "Completion"}
-    features = FeatureMap.of(seen.space)
-    with one_blas_thread():
-        warm, cold = (
-            {
-                model: start.to_json()
-                for model, start in seen.observations.validities(
-                    features, starts
-                ).warm_starts.items()
-            }
-            for starts in (seen.validity_starts, {})
-        )
-    assert proposal.validity_fits == warm
-    assert all(warm[model] != cold[model] for model in warm)
+    features, warm = FeatureMap.of(look(study, space).space), set()
+    for _ in range(3):  # at some numbers of points a warm fit is compared with one from nothing
+        seen, trial = look(study, space), study.ask(space)
+        proposal = Proposal.from_attributes(study.trials[-1].system_attrs)
+        assert proposal is not None
+        with one_blas_thread():
+            fits, cold = (
+                seen.observations.validities(features, starts).warm_starts
+                for starts in (seen.validity_starts, {})
+            )
+        assert proposal.validity_fits == {model: fit.to_json() for model, fit in fits.items()}
+        warm |= {
+            model for model in fits if not np.array_equal(fits[model].theta, cold[model].theta)
+        }
+        study.tell(trial, sum(trial.params.values()))
+    assert warm == {"Failures", "Completion"}
 
 
 @pytest.mark.parametrize("what", ["penalty", "accidents"])
