@@ -89,6 +89,9 @@ class Origin(NamedTuple):
 class TrialRow:
     """One stored trial; :meth:`read` builds one.
 
+    The row of a finished trial is kept, and every suggestion asks all of them. So what many of its
+    properties return is remembered.
+
     Attributes:
         trial: The trial as the storage holds it.
         number: Its number.
