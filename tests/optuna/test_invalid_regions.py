@@ -61,16 +61,6 @@ def test_forbidden_corner(name: str, most: int) -> None:
     assert study.best_value < 0.165  # 0.15 at the border
 
 
-def _valley(trial: Trial, what: str) -> float:
-    """A valley, with a penalty in half of the square, or with trainings that diverge at random."""
-    x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
-    if what == "penalty" and x + y > 1.1:
-        return 1e6
-    if what == "accidents" and trial.number % 7 == 5:
-        return 10.0 ** (3 + trial.number % 5)
-    return (x - 0.6) ** 2 + (y - 0.3) ** 2 + 0.5 * (x - 0.6) * (y - 0.3)
-
-
 @pytest.mark.parametrize("name", ["bbo", "uhe", "go_ucb"])
 def test_models_of_failures_go_on_from_stored_ones(name: str) -> None:
     """And those of pruned trials, to the last bit; fits from nothing end elsewhere."""
@@ -102,6 +92,16 @@ def test_models_of_failures_go_on_from_stored_ones(name: str) -> None:
         }
         study.tell(trial, sum(trial.params.values()))
     assert warm == {"Failures", "Completion"}
+
+
+def _valley(trial: Trial, what: str) -> float:
+    """A valley, with a penalty in half of the square, or with trainings that diverge at random."""
+    x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
+    if what == "penalty" and x + y > 1.1:
+        return 1e6
+    if what == "accidents" and trial.number % 7 == 5:
+        return 10.0 ** (3 + trial.number % 5)
+    return (x - 0.6) ** 2 + (y - 0.3) ** 2 + 0.5 * (x - 0.6) * (y - 0.3)
 
 
 @pytest.mark.parametrize("what", ["penalty", "accidents"])
