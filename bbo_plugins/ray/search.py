@@ -208,9 +208,7 @@ class BBOSearch(RestoringSearch):
         del spec
         if self._ot_study is not None and metric is None and mode is None:
             return False
-        for trial_id in sorted(self._open):  # of an earlier experiment, with which nobody goes on
-            self._give_up(trial_id)
-        self._latest, self._longest = {}, 0
+        self._leave_experiment()
         check_objectives(metric, mode)
         for name, own, given in (("metric", self._metric, metric), ("mode", self._mode, mode)):
             if own is not None and given is not None and own != given:

@@ -114,6 +114,12 @@ class RestoringSearch(RecordingSearch):
                 NOT_COUNTED + self._owner,
             )
 
+    def _leave_experiment(self) -> None:
+        """Give up the trials of an earlier experiment, with which nobody goes on."""
+        for trial_id in sorted(self._open):
+            self._give_up(trial_id)
+        self._latest, self._longest = {}, 0
+
     def _give_up(self, trial_id: str) -> None:
         """Record a trial that nobody will finish as failed, unless Tune runs it again."""
         number = self._ot_trials[trial_id].number
