@@ -20,6 +20,11 @@ the point found, a coordinate search may go on across the space.
 
 In a space with conditions the function is evaluated where inactive coordinates are set, and its
 gradient in them is 0: candidates, ascent and search of levels stay on points that exist.
+
+Source of the region: section 2 of Eriksson, Pearce, Gardner, Turner & Poloczek (2019), "Scalable
+Global Optimization via Local Bayesian Optimization" (TuRBO). Deviations: all sides have the same
+length, as a network has no length-scales. The length follows from the stored values alone. A region
+that became tiny starts over around the best point, not elsewhere.
 """
 
 from __future__ import annotations
