@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
     from optuna.study import Study
-    from optuna.trial import Trial
+    from optuna.trial import FrozenTrial, Trial
 
 
 BOX: dict[str, BaseDistribution] = {
@@ -89,6 +90,18 @@ def constrained(make: Callable[..., BaseSampler], form: str) -> Study:
             trial.set_constraint("x is large", violation(trial.params))
         study.tell(trial, quadratic(trial.params))
     return study
+
+
+def stop_below(bound: float) -> Callable[[Study, FrozenTrial], None]:
+    """Return a callback that ends a study whose best value is less: what follows decides nothing."""
+
+    def stop(study: Study, trial: FrozenTrial) -> None:
+        del trial
+        with suppress(ValueError):  # nothing is complete and feasible yet
+            if study.best_value < bound:
+                study.stop()
+
+    return stop
 
 
 def params_of(study: Study) -> list[dict[str, Any]]:

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution
-from optuna.samplers import PartialFixedSampler
+from optuna.samplers import PartialFixedSampler, RandomSampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, BILBOSampler, GOUCBSampler, UHEBOSampler
 from bbo_plugins.optuna.study.storage import Proposal
-from tests.optuna.studies import params_of
+from tests.optuna.studies import params_of, stop_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
     from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
+    from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial
 
 
@@ -57,12 +58,9 @@ def small_sampler(name: str, seed: int = 0, **more: Any) -> BaseSampler:
     return SAMPLERS[name](n_startup_trials=4, seed=seed, **more)
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_the_model_suggests_conditional_parameters(
-    name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_model_suggests_conditional_parameters(caplog: pytest.LogCaptureFixture) -> None:
     """Once a branch is known, all of its parameters come from the model, without a warning."""
-    study = optuna.create_study(sampler=small_sampler(name))
+    study = optuna.create_study(sampler=small_sampler("bbo"))
     study.enqueue_trial({"kind": "c", "depth": 2})
     study.enqueue_trial({"kind": "a"})
     study.enqueue_trial({"kind": "b"})
@@ -75,7 +73,7 @@ def test_the_model_suggests_conditional_parameters(
         return sample(*args)
 
     study.sampler.sample_independent = noted  # type: ignore[method-assign]
-    study.optimize(tree, n_trials=12)
+    study.optimize(tree, n_trials=9)
     assert not independent
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
@@ -90,7 +88,7 @@ def test_conditional_study_is_solved(name: str) -> None:
         return 0.1 * abs(n - 3) + sum((v - 0.3 - 0.1 * i) ** 2 for i, v in enumerate(x)) / n
 
     study = optuna.create_study(sampler=SAMPLERS[name](seed=1))
-    study.optimize(objective, n_trials=45)
+    study.optimize(objective, n_trials=45, callbacks=[stop_below(2e-3)])
     assert study.best_params["n"] == 3
     assert study.best_value < 2e-3
 
@@ -109,7 +107,7 @@ def test_start_up_visits_each_value_of_a_parent() -> None:
         assert len(set(kinds)) == 6, kinds
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", ["bbo", "go-ucb"])
 def test_branches_that_look_bad_are_visited(name: str) -> None:
     """Where the best branch has a bad value at most of its points, it is found all the same."""
 
@@ -121,12 +119,15 @@ def test_branches_that_look_bad_are_visited(name: str) -> None:
             return 1.0 + 0.1 * trial.suggest_float("z", 0.0, 1.0)
         return min(1.0, 5.0 * abs(trial.suggest_float("y", 0.0, 1.0) - 0.6))
 
+    def is_found() -> bool:
+        kinds = [trial.params["kind"] for trial in study.trials]
+        visited = kinds.count("sharp") >= 6 and kinds.count("bad") >= 3
+        return visited and study.best_value < 0.3
+
     study = optuna.create_study(sampler=small_sampler(name, seed=4))
-    study.optimize(objective, n_trials=50)
-    kinds = [trial.params["kind"] for trial in study.trials]
-    assert kinds.count("sharp") >= 6
-    assert kinds.count("bad") >= 3
-    assert study.best_value < 0.3
+    while not is_found() and len(study.trials) < 50:
+        study.optimize(objective, n_trials=1)
+    assert is_found()
 
 
 KINDS = list("abc")
@@ -181,7 +182,7 @@ def _visit(
 
 
 @pytest.mark.parametrize("n_inside", [4, 5])
-@pytest.mark.parametrize("name, n_objectives", [*((name, 1) for name in SAMPLERS), ("bbo", 2)])
+@pytest.mark.parametrize("name, n_objectives", [("go-ucb", 1), ("bbo", 1), ("bbo", 2)])
 def test_a_visit_models_a_branch_alone_from_five_values_on(
     name: str, n_objectives: int, n_inside: int
 ) -> None:
@@ -211,6 +212,34 @@ def test_a_visit_models_a_branch_alone_where_parameters_are_fixed() -> None:
         assert plain.params.items() >= fixed.items()
 
 
+def _asked_after(
+    study: Study,
+    objective: Callable[[Trial], float],
+    told: list[dict[str, Any]],
+    n_told: int,
+) -> list[dict[str, Any]]:
+    """Return what the sampler suggests after so many of the told points, and after every four more.
+
+    Args:
+        study: A new study.
+        objective: What is optimized.
+        told: The points, evaluated without the sampler.
+        n_told: A multiple of five, as every fifth trial is a visit.
+    """
+    sampler, asked = study.sampler, []
+    for start in (0, *range(n_told, len(told), 4)):
+        study.sampler = RandomSampler(seed=0)
+        more = told[start : start + 4] if start else told[:n_told]
+        for params in more:
+            study.enqueue_trial(params)
+        study.optimize(objective, n_trials=len(more))
+        study.sampler = sampler
+        assert len(study.trials) % 5 == 0
+        study.optimize(objective, n_trials=1)
+        asked.append(study.trials[-1].params)
+    return asked
+
+
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_a_visit_repeats_nothing_if_repeats_agreed_in_another_branch(name: str) -> None:
     """A model of one branch alone knows of no noise what a model of all would."""
@@ -222,9 +251,12 @@ def test_a_visit_repeats_nothing_if_repeats_agreed_in_another_branch(name: str) 
             value += (trial.suggest_int(f"m_{kind}", 0, 4) - 2) ** 2 / 16.0
         return value + "abdc".index(kind)
 
-    study = optuna.create_study(sampler=small_sampler(name))
-    study.optimize(objective, n_trials=80)
-    assert len({tuple(trial.params.items()) for trial in study.trials}) >= 79
+    told: list[dict[str, Any]] = [{"kind": "a", "n": 0, "m_a": 0}]  # the first is repeated
+    told += [{"kind": k, "n": n, f"m_{k}": m} for n in range(10) for m in (0, 2, 3) for k in "abc"]
+    told[4:4] = [{"kind": "d", "n": n} for n in range(6)]
+    asked = _asked_after(optuna.create_study(sampler=small_sampler(name)), objective, told[:82], 70)
+    assert all(params["kind"] == "d" for params in asked)
+    assert {params["n"] for params in asked} == {6, 7, 8, 9}
 
 
 @pytest.mark.parametrize("is_known", [False, True])
@@ -238,10 +270,12 @@ def test_a_branch_without_new_points_is_not_visited(name: str, is_known: bool) -
             return trial.suggest_float("x", 0.0, 1.0)
         return 2.0 + trial.suggest_int("n", 1, 3) if kind == "int" else 2.0
 
+    told: list[dict[str, Any]] = [{"kind": "none"}] * (1 if is_known else 2)
+    told += [{"kind": "int", "n": n} for n in (1, 2, 3)]
+    told += [{"kind": "float", "x": x} for x in np.linspace(0.1, 1.0, 33 - len(told)).tolist()]
     study = optuna.create_study(sampler=small_sampler(name, deterministic_objective=is_known))
-    study.optimize(objective, n_trials=45)
-    different = {tuple(trial.params.values()) for trial in study.trials}
-    assert 45 - len(different) <= (0 if is_known else 1)
+    asked = _asked_after(study, objective, told, 25)
+    assert [params["kind"] for params in asked] == ["float"] * 3
 
 
 @pytest.mark.parametrize("how", [optuna.TrialPruned, RuntimeError])
@@ -276,18 +310,16 @@ def test_a_parameter_that_was_pinned_for_some_trials_is_modeled_where_it_was() -
     assert study.best_value < 1e-6
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_a_renamed_parameter_does_not_end_the_search(
-    name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_renamed_parameter_does_not_end_the_search(caplog: pytest.LogCaptureFixture) -> None:
     """Ten trials after the objective was edited the search is that of a new study."""
 
     def objective(trial: Trial, changing: str) -> float:
         x, y = trial.suggest_float(changing, 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
         return (x - 0.3) ** 2 + (y - 0.6) ** 2
 
-    study = optuna.create_study(sampler=SAMPLERS[name](seed=0))
+    study = optuna.create_study(sampler=RandomSampler(seed=0))
     study.optimize(lambda trial: objective(trial, "old"), n_trials=15)
+    study.sampler = BBOSampler(seed=0)
     with caplog.at_level(logging.WARNING, logger="bbo_plugins"):
         study.optimize(lambda trial: objective(trial, "new"), n_trials=25)
     assert min(trial.values[0] for trial in study.trials[15:]) < 1e-5
@@ -308,18 +340,17 @@ def test_penalties_inside_a_branch_do_not_bend_the_model(name: str) -> None:
         return (x - 0.6) ** 2 + (y - 0.3) ** 2 + (kind == "a")
 
     study = optuna.create_study(sampler=SAMPLERS[name](seed=0))
-    study.optimize(objective, n_trials=50)
+    study.optimize(objective, n_trials=50, callbacks=[stop_below(1e-6)])
     assert study.best_value < 1e-6
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_an_enqueued_number_may_be_a_text(name: str) -> None:
+def test_an_enqueued_number_may_be_a_text() -> None:
     """As from a file: Optuna hands it to the objective as it is."""
 
     def objective(trial: Trial) -> float:
         return int(trial.suggest_int("n", 1, 8)) / 8.0 + trial.suggest_float("x", 0.0, 1.0)
 
-    study = optuna.create_study(sampler=small_sampler(name))
+    study = optuna.create_study(sampler=small_sampler("bbo"))
     study.optimize(objective, n_trials=6)
     study.enqueue_trial({"n": "3"})
     study.optimize(objective, n_trials=3)
@@ -327,10 +358,9 @@ def test_an_enqueued_number_may_be_a_text(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_held_and_enqueued_parents(name: str) -> None:
+def test_held_and_enqueued_parents() -> None:
     """A parent may be held by PartialFixedSampler, or given with a trial."""
-    sampler = small_sampler(name)
+    sampler = small_sampler("bbo")
     study = optuna.create_study(sampler=sampler)
     study.optimize(tree, n_trials=8)
     study.sampler = PartialFixedSampler({"kind": "b"}, sampler)
@@ -376,7 +406,7 @@ def test_levels_with_conditional_parameters(coupled: bool) -> None:
     )
     directions = [optuna.study.StudyDirection.MINIMIZE] * (1 + coupled)
     study = optuna.create_study(sampler=sampler, directions=directions)
-    study.optimize(lambda trial: bilevel(trial, coupled=coupled), n_trials=40)
+    study.optimize(lambda trial: bilevel(trial, coupled=coupled), n_trials=18 if coupled else 24)
     solution = sampler.solution(study)
     assert solution.upper_params["kind"] == "plane"
     assert set(solution.lower_params) == {"u", "v"}
@@ -403,11 +433,11 @@ def without_answer(trial: Trial, *, coupled: bool) -> tuple[float, ...]:
 def test_a_level_may_be_empty(coupled: bool) -> None:
     """Trials without a parameter of the lower level count, and the study resumes bit for bit."""
     studies = []
-    for n_parts in (1, 24):
+    for n_parts in (1, 16):
         study = optuna.create_study(directions=["minimize"] * (1 + coupled))
         for _ in range(n_parts):
             sampler = study.sampler = BILBOSampler(["fixed", "x"], ["z"], seed=1)
-            study.optimize(lambda t: without_answer(t, coupled=coupled), n_trials=24 // n_parts)
+            study.optimize(lambda t: without_answer(t, coupled=coupled), n_trials=16 // n_parts)
         studies.append(study)
     assert [t.params for t in studies[0].trials] == [t.params for t in studies[1].trials]
     assert {"z" in trial.params for trial in studies[0].trials} == {True, False}
@@ -432,7 +462,7 @@ def test_a_query_need_not_ask_for_all_parameters() -> None:
     """The other function is observed where it was proposed, at the answer to x."""
     sampler = BILBOSampler(["x"], ["z", "constant"], seed=0)
     study = optuna.create_study(sampler=sampler)
-    study.optimize(only_if_needed, n_trials=20)
+    study.optimize(only_if_needed, n_trials=14)
     solution = sampler.solution(study)
     assert solution.upper_params["x"] == pytest.approx(0.3, abs=0.05)
     assert solution.lower_params["z"] == pytest.approx(solution.upper_params["x"], abs=0.05)
@@ -446,7 +476,7 @@ def test_a_wrong_threshold_is_refuted_at_once() -> None:
         n_startup_trials=6, seed=0, constraints_func=lambda t: (0.5 - t.params["x"],)
     )
     study = optuna.create_study(sampler=sampler)
-    study.optimize(tree, n_trials=25)
+    study.optimize(tree, n_trials=18)
     x = [t.params["x"] for t in study.trials[6:] if 0.6 < t.params["x"] < 1.0]
     assert all(sum(abs(one - other) < 1e-3 for other in x) <= 3 for one in x)
 
@@ -495,10 +525,10 @@ def above_a_threshold(trial: Trial) -> float:
 def test_borders_are_found() -> None:
     """A border learned from few trials is corrected, and no trial is repeated meanwhile."""
     study = optuna.create_study(sampler=UHEBOSampler(estimation="map", seed=0))
-    study.optimize(above_a_threshold, n_trials=40)
+    study.optimize(above_a_threshold, n_trials=24)
     assert study.best_value < 0.03
     assert sum("x" in one for one in params_of(study)) >= 8
-    assert len({tuple(sorted(one.items())) for one in params_of(study)}) >= 38
+    assert len({tuple(sorted(one.items())) for one in params_of(study)}) >= 22
 
 
 def test_a_branch_that_always_fails_is_given_up() -> None:
@@ -512,7 +542,12 @@ def test_a_branch_that_always_fails_is_given_up() -> None:
         x, z = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("z", 0.0, 1.0)
         return (x - 0.3) ** 2 + (z - 0.6) ** 2
 
-    study.optimize(objective, n_trials=40)
+    sampler, study.sampler = study.sampler, RandomSampler(seed=0)
+    for number in range(30):
+        study.enqueue_trial({"kind": "b" if number % 7 == 3 else "a"})
+    study.optimize(objective, n_trials=30)
+    study.sampler = sampler
+    study.optimize(objective, n_trials=6)  # the first and the last of which may be visits
     assert all(trial.params["kind"] == "a" for trial in study.trials[30:])
 
 
@@ -554,9 +589,8 @@ def test_choices_that_cannot_be_hashed() -> None:
     assert study.best_value < 0.2
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
-@settings(max_examples=4)
-@given(objective=objectives(), seed=st.integers(0, 99))
+@settings(max_examples=5)
+@given(name=st.sampled_from(list(SAMPLERS)), objective=objectives(), seed=st.integers(0, 99))
 def test_random_trees(name: str, objective: Callable[[Trial], float], seed: int) -> None:
     """Any tree of parameters: every value is one, and a stopped study goes on bit for bit."""
     whole = optuna.create_study(sampler=small_sampler(name, seed))
