@@ -213,10 +213,7 @@ def test_a_visit_models_a_branch_alone_where_parameters_are_fixed() -> None:
 
 
 def _asked_after(
-    study: Study,
-    objective: Callable[[Trial], float],
-    told: list[dict[str, Any]],
-    n_told: int,
+    study: Study, objective: Callable[[Trial], float], told: list[dict[str, Any]], n_told: int
 ) -> list[dict[str, Any]]:
     """Return what the sampler suggests after so many of the told points, and after every four more.
 

@@ -146,8 +146,7 @@ def _cut_off(trial: Trial, how: str) -> float:
 
 
 @pytest.mark.parametrize(
-    "name, how",
-    [("bbo", "pruned"), ("bbo", "reported"), ("bbo", "failed"), ("go_ucb", "reported")],
+    "name, how", [("bbo", "pruned"), ("bbo", "reported"), ("bbo", "failed"), ("go_ucb", "reported")]
 )
 def test_trials_that_end_before_their_last_parameter(name: str, how: str) -> None:
     """They teach as much as others: the proposed values stand for what they did not ask for."""
