@@ -93,7 +93,7 @@ def constrained(make: Callable[..., BaseSampler], form: str) -> Study:
 
 
 def stop_below(bound: float) -> Callable[[Study, FrozenTrial], None]:
-    """Return a callback that ends a study whose best value is less: what follows decides nothing."""
+    """Return a callback that ends a study as soon as its best value is less."""
 
     def stop(study: Study, trial: FrozenTrial) -> None:
         del trial

@@ -49,7 +49,7 @@ needs_set_constraint = pytest.mark.skipif(
 def solved() -> tuple[BILBOSampler, Study]:
     """Return a finished decoupled study."""
     sampler = sampler_of()
-    return sampler, study_of(sampler, 36)
+    return sampler, study_of(sampler, 26)
 
 
 # ------------------------------------------------------------------------------------ whole studies
@@ -120,7 +120,7 @@ def test_directions_are_those_of_the_levels() -> None:
         value = objective(trial)
         return -value if trial.params["query"] == "upper" else value
 
-    study.optimize(flipped, n_trials=30)
+    study.optimize(flipped, n_trials=22)
     solution = sampler.solution(study)
     assert solution.upper_params == pytest.approx({"x": 0.5}, abs=0.04)
     assert solution.upper_value == pytest.approx(-0.18, abs=0.01)
@@ -129,7 +129,7 @@ def test_directions_are_those_of_the_levels() -> None:
 def test_a_constraint_holds_at_or_below_zero() -> None:
     """A queried constraint has Optuna's sign."""
     sampler = sampler_of(upper_constraints=["C"])
-    solution = sampler.solution(study_of(sampler, 40))
+    solution = sampler.solution(study_of(sampler, 28))
     assert solution.upper_params == pytest.approx({"x": 0.6}, abs=0.05)
     assert solution.feasible
 
@@ -366,7 +366,7 @@ def test_the_solution_does_not_depend_on_reseeding() -> None:
     """Optuna reseeds a sampler for n_jobs > 1; only what is drawn for trials may change by that."""
     sampler = sampler_of()
     study = optuna.create_study(sampler=sampler)
-    study.optimize(decoupled(sampler), n_trials=16)
+    study.optimize(decoupled(sampler), n_trials=12)
     before = sampler.solution(study)
     sampler.reseed_rng()
     assert sampler.solution(study) == before

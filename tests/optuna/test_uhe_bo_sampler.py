@@ -198,7 +198,7 @@ def test_arms_follow_from_the_stored_trials(
     """
     sampler = Chosen(variant, seed=script, warn_independent_sampling=False, **arguments)
     scene = Script(sampler, script, direction=direction)
-    for _ in range(130):
+    for _ in range(100):
         scene.act()
     assert scene.n_pulled >= 8
     assert set(arms(scene.study)) == set(ARMS)
@@ -210,7 +210,7 @@ def test_the_default_asks_at_the_first_of_a_pair_only_whatever_comes_between() -
     for script in range(2):
         sampler = Chosen(EXPLORE_WHEN_STAGNATED, seed=script, warn_independent_sampling=False)
         scene = Script(sampler, script, steady=True)
-        for _ in range(110):
+        for _ in range(90):
             scene.act()
         n_pulled += scene.n_pulled
         n_doubted += scene.n_doubted

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import FloatDistribution
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.study.parameters import ParameterLearner, space_of
@@ -15,6 +15,7 @@ from bbo_plugins.optuna.study.parameters import ParameterLearner, space_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial, Trial
 
     from bbo_plugins.space import SearchSpace
@@ -169,14 +170,19 @@ def test_threshold_of_an_integer_is_between_two_levels(
     least: int, has_kind: bool, latest: tuple[int, int]
 ) -> None:
     """Also behind another parent, and where the range has moved to one side of it or to both."""
-
-    def objective(trial: Trial) -> None:
-        is_kind = not has_kind or trial.suggest_categorical("kind", ["a", "b"]) == "a"
-        n = trial.suggest_int("n", *(latest if trial.number >= 200 else (0, 20)))
-        if is_kind and n >= least:
-            trial.suggest_float("z", 0.0, 1.0)
-
-    space = learned(rows_of(objective, 220))
+    rows = []
+    for number in range(104):
+        low, high = (0, 20) if number < 84 else latest
+        params: dict[str, Any] = {"n": low + number % (high - low + 1)}
+        distributions: dict[str, BaseDistribution] = {"n": IntDistribution(low, high)}
+        if has_kind:
+            params["kind"] = "ab"[number // 21 % 2]
+            distributions["kind"] = CategoricalDistribution(["a", "b"])
+        if params["n"] >= least and params.get("kind", "a") == "a":
+            params["z"], distributions["z"] = 0.5, UNIT
+        rows.append(optuna.create_trial(value=0.0, params=params, distributions=distributions))
+        rows[-1].number = number
+    space = learned(rows)
     levels = range(latest[0], latest[1] + 1)
     points = space.encode([{"kind": "a", "n": n} if has_kind else {"n": n} for n in levels])
     active = space.active(points)[:, space.names.index("z")]
