@@ -66,7 +66,7 @@ def test_a_study_with_some_stops() -> None:
 def test_the_optimum_is_found_all_the_same() -> None:
     """With all values the best error is 1.5e-4 at least, and the last ones some thousandths."""
     study = optuna.create_study(sampler=BBOSampler(seed=0))
-    study.optimize(_objective, n_trials=40)
+    study.optimize(_objective, n_trials=30)
     assert min(_error(trial.params) for trial in study.trials) < 1e-5
     last = [_error(trial.params) for trial in study.trials[-10:]]
     assert np.quantile(last, 0.25) < 1e-3
@@ -148,7 +148,7 @@ def test_they_are_left_out_in_every_kind_of_study(objective: Any) -> None:
         directions=["minimize"] * (2 if objective is _two else 1),
         sampler=BBOSampler(seed=0, **options),
     )
-    study.optimize(objective, n_trials=34)
+    study.optimize(objective, n_trials=28)
     errors = [trial.user_attrs["error"] for trial in study.trials[-10:]]
     assert np.quantile(errors, 0.3) < 1e-4
 

@@ -93,7 +93,7 @@ def test_a_front_is_found_that_random_search_does_not_find() -> None:
 def test_the_front_is_feasible() -> None:
     """The two parts of it on both sides of what is forbidden."""
     study = study_of(sampler(constraints_func=limits))
-    study.optimize(limited, n_trials=30)
+    study.optimize(limited, n_trials=22)
     x = np.array([trial.params["x"] for trial in study.best_trials])
     assert (np.abs(x - 0.5) >= 0.1).all()
     assert (x < 0.4).sum() >= 3
