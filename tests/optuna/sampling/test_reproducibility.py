@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import optuna
@@ -51,6 +52,12 @@ UNIT = FloatDistribution(0.0, 1.0)
 REFERENCE = 9  # trials: one before anything is known, three of start-up, five of the model
 
 
+@cache
+def reference() -> list[dict[str, Any]]:
+    """Return the uninterrupted study."""
+    return run(REFERENCE)
+
+
 @pytest.mark.parametrize("estimation", ["uhe", "map"])
 def test_same_seed_same_study(estimation: str) -> None:
     """Two studies with one seed are equal, two seeds differ from the first trial on."""
@@ -68,7 +75,7 @@ def test_resumed_study_continues_the_sequence(
     run(interrupted_after, storage=open_storage(kind, tmp_path), study_name="s")
     rest = REFERENCE - interrupted_after
     resumed = run(rest, storage=open_storage(kind, tmp_path), study_name="s")
-    assert resumed == run(REFERENCE)
+    assert resumed == reference()
 
 
 PROGRAM = """
@@ -86,7 +93,7 @@ def test_another_process_makes_no_difference() -> None:
     folder = os.path.dirname(__file__)  # noqa: PTH120 - passed on as text
     command = [sys.executable, "-c", PROGRAM, folder]
     output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert json.loads(output.stdout) == run(REFERENCE)
+    assert json.loads(output.stdout) == reference()
 
 
 def test_no_seed_means_fresh_randomness() -> None:
