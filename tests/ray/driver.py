@@ -21,7 +21,7 @@ from ray import tune
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler
 
-N_TRIALS = 8
+N_TRIALS = {False: 8, True: 6}  # by whether the horizon grows
 CHUNK = 16
 SPACE = {"x": tune.uniform(0.0, 20.0)}
 
@@ -118,7 +118,7 @@ def main() -> None:
                 scheduler=InnerHorizonScheduler(horizon),
                 metric="loss",
                 mode="min",
-                num_samples=N_TRIALS,
+                num_samples=N_TRIALS[job["growing"]],
                 max_concurrent_trials=2,
                 reuse_actors=job["reuse_actors"],
             ),

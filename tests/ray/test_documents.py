@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.docstrings import example_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ray = pytest.importorskip("bbo_plugins.ray", exc_type=ImportError)
 
@@ -36,11 +39,21 @@ def test_there_is_something_to_run() -> None:
         compile(str(code), str(example.id), "exec")
 
 
+@pytest.fixture(scope="module")
+def one_processor(local_ray: Any) -> Iterator[Any]:
+    """Take one of two away, so that an experiment starts one process of Ray's, which takes long."""
+    util = pytest.importorskip("ray.util")
+    taken = util.placement_group([{"CPU": 1}])
+    local_ray.get(taken.ready())
+    yield local_ray
+    util.remove_placement_group(taken)
+
+
 @pytest.mark.parametrize("code", [*BLOCKS, *EXAMPLES])
 def test_code_runs(
-    code: str, local_ray: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    code: str, one_processor: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A whole experiment each."""
-    assert local_ray.is_initialized()
+    assert one_processor.is_initialized()
     monkeypatch.setenv("HOME", str(tmp_path))
     exec(compile(code, "code", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own

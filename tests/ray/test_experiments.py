@@ -31,7 +31,7 @@ from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler, RegretGapStopper
 from bbo_plugins.ray.tune.restoring import saved_trials
 from bbo_plugins.visualization._data.horizon import plot_horizon
 from bbo_plugins.visualization._data.panels import Line
-from tests.ray.trainables import Training, evaluate, loss_of, train
+from tests.ray.trainables import Training, evaluate, loss_of, train, train_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,9 +50,10 @@ def _tuner(
     scheduler: TrialScheduler | None = None,
     n_samples: int = 4,
     max_failures: int = 0,
-    at_a_time: int = 2,
+    at_a_time: int = 1,
     **options: Any,
 ) -> tune.Tuner:
+    # One trial after another needs one process of Ray's, and its start takes longest of all.
     limit = {} if search is None else {"max_concurrent_trials": at_a_time}
     if at_a_time == 4:
         # Of two trials of a bracket that end at the same time, Ray's HyperBand leaves one paused
@@ -121,17 +122,6 @@ def _at_a_time(name: str | None) -> int:
     return 4 if name == "hyperband" else 1
 
 
-def _train_model(config: dict[str, Any]) -> None:
-    model = config["model"]
-    if model["kind"] == "svm":
-        assert model.keys() == {"kind", "C"}
-        loss = 0.3 + abs(math.log10(model["C"]) - 1.0)
-    else:
-        assert model.keys() == {"kind", "trees"}
-        loss = 0.1 * abs(model["trees"]["depth"] - 7) + model["trees"]["c"]
-    tune.report({"loss": loss})
-
-
 MODELS = {
     "model": tune.choice(
         [
@@ -148,7 +138,7 @@ def test_nested_space(tmp_path: Path) -> None:
     search = BBOSearch(seed=0, points_to_evaluate=[point])
     stopper = RegretGapStopper("loss", "min", MODELS)
     options: dict[str, Any] = {"constants": MODELS, "stop": stopper}
-    results = _tuner(tmp_path, _train_model, search=search, n_samples=14, **options).fit()
+    results = _tuner(tmp_path, train_model, search=search, n_samples=14, **options).fit()
     assert not results.errors
     assert len(results) == 14
     assert _states(search) == {"COMPLETE": 14}
@@ -268,12 +258,7 @@ def test_growing_horizon(tmp_path: Path, name: str | None) -> None:
     base = None if name is None else BASES[name]()
     scheduler = InnerHorizonScheduler(horizon, base_scheduler=base)
     results = _tuner(
-        tmp_path,
-        train,
-        search=search,
-        scheduler=scheduler,
-        n_samples=5,
-        at_a_time=2 if name is None else _at_a_time(name),
+        tmp_path, train, search=search, scheduler=scheduler, n_samples=5, at_a_time=_at_a_time(name)
     ).fit()
     assert results.num_errors == 0
     assert results.num_terminated == 5
@@ -394,7 +379,9 @@ def test_terminator_ends_an_experiment(tmp_path: Path) -> None:
     scheduler = InnerHorizonScheduler(InnerHorizon(n_outer=4, constant=5.0))
     terminator = RegretGapTerminator(threshold=1e6, min_n_trials=4, patience=1)
     search = BBOSearch(seed=0, terminator=terminator)
-    results = _tuner(tmp_path, train, search=search, scheduler=scheduler, n_samples=50).fit()
+    results = _tuner(
+        tmp_path, train, search=search, scheduler=scheduler, n_samples=50, at_a_time=2
+    ).fit()
     assert 4 <= len(results) <= 12
     assert results.num_terminated == len(results)
     assert not _states(search)["RUNNING"]
@@ -407,7 +394,7 @@ def test_stopper_ends_an_experiment(tmp_path: Path) -> None:
     search = BBOSearch(seed=0)
     scheduler = InnerHorizonScheduler(InnerHorizon(n_outer=4, constant=5.0))
     results = _tuner(
-        tmp_path, train, search=search, scheduler=scheduler, n_samples=50, stop=stopper
+        tmp_path, train, search=search, scheduler=scheduler, n_samples=50, at_a_time=2, stop=stopper
     ).fit()
     steps = Counter((result.metrics or {}).get("sgd_steps") for result in results)
     assert steps[N] >= 3

@@ -79,3 +79,15 @@ def evaluate(config: dict[str, Any]) -> None:
         raise RuntimeError("fails until it is repaired")
     loss = {"nan": math.nan, "inf": math.inf}.get(kind, (x - 3.0) ** 2)
     tune.report({"other": 1.0} if kind == "none" else {"loss": loss, "other": 1.0})
+
+
+def train_model(config: dict[str, Any]) -> None:
+    """Report the loss of one of two kinds of models, each with parameters of its own."""
+    model = config["model"]
+    if model["kind"] == "svm":
+        assert model.keys() == {"kind", "C"}
+        loss = 0.3 + abs(math.log10(model["C"]) - 1.0)
+    else:
+        assert model.keys() == {"kind", "trees"}
+        loss = 0.1 * abs(model["trees"]["depth"] - 7) + model["trees"]["c"]
+    tune.report({"loss": loss})
