@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from importlib.util import find_spec
@@ -24,7 +25,7 @@ if find_spec("hypothesis") is not None:
     from hypothesis import settings
 
     # Wall-clock deadlines fail on a busy machine for reasons no test can do anything about.
-    settings.register_profile("bbo_plugins", deadline=None, derandomize=True)
+    settings.register_profile("bbo_plugins", deadline=None, derandomize=True, max_examples=40)
     settings.load_profile("bbo_plugins")
 
 
@@ -53,6 +54,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # Several Rays at a time wait for one another.
         group = "ray" if place(item) == 0 else item.path.as_posix()
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what is loaded by now: all of it stays to the end."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)  # the smoke tests run without xdist

@@ -11,6 +11,8 @@ from pathlib import Path
 import optuna
 import pytest
 
+from tests.docstrings import shorten_studies
+
 PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
 BLOCKS = [
     pytest.param(block, id=f"{page.stem}-{index}")
@@ -35,6 +37,7 @@ def test_docs_show_code() -> None:
 def test_block_runs(block: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each one by itself, as if pasted into a new file."""
     monkeypatch.chdir(tmp_path)
+    shorten_studies(monkeypatch, block)
     exec(compile(block, "docs", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own
 
 

@@ -14,7 +14,7 @@ import bbo_plugins.visualization as plotly_plots
 from bbo_plugins.methods.inner_horizon.horizon import GrowingHorizon, InnerHorizon
 from bbo_plugins.methods.regret_gap.rule import StoppingRecord
 from bbo_plugins.visualization import matplotlib
-from tests.docstrings import example_of
+from tests.docstrings import example_of, shorten_studies
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +39,7 @@ def test_example_runs(thing: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     code = example_of(thing)
     assert code, f"{thing} has no example"
     monkeypatch.chdir(tmp_path)
+    shorten_studies(monkeypatch, code)
     with mpl.rc_context({"backend": "agg"}):
         exec(compile(code, thing.__qualname__, "exec"), {"__name__": "__main__"})  # noqa: S102
     plt.close("all")

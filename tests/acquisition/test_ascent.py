@@ -61,7 +61,7 @@ def _all(d: int) -> NDArray[np.bool_]:
 
 
 @given(d=st.integers(1, 6), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_quadratics_reach_their_constrained_maximum(d: int, seed: int) -> None:
     """The best of a few starts is at the maximum of the box, found by an active-set solver."""
     rng = np.random.default_rng(seed)
@@ -79,7 +79,7 @@ def test_quadratics_reach_their_constrained_maximum(d: int, seed: int) -> None:
     fixed=st.integers(0, 31),
     log_scale=st.floats(-3.0, 0.0),
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_never_worse_and_never_outside(d: int, seed: int, fixed: int, log_scale: float) -> None:
     """Monotone from every start, always inside the box, fixed coordinates untouched."""
     rng = np.random.default_rng(seed)

@@ -226,7 +226,7 @@ DIMENSIONS = st.one_of(
 
 
 @given(dimensions=st.lists(DIMENSIONS, min_size=1, max_size=5), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_any_space_can_be_searched(dimensions: list[Dimension], seed: int) -> None:
     """Whatever the dimensions: representable, better than random, repeatable, never excluded."""
     space = SearchSpace({f"x{i}": dimension for i, dimension in enumerate(dimensions)})

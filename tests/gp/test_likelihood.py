@@ -69,7 +69,6 @@ def test_value_and_gradient_agree_with_scikit_learn(n: int, d: int) -> None:
     trend=st.sampled_from([None, 0, 20]),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=100)
 def test_value_and_gradient_agree_with_the_dense_formula(
     counts: tuple[int, ...], n: int, noise: Noise, trend: int | None, seed: int
 ) -> None:
@@ -182,7 +181,7 @@ def test_evaluations_do_not_disturb_one_another(make: Make) -> None:
     fit_noise=st.booleans(),
     twins=st.booleans(),
 )
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_extreme_hyperparameters_give_a_value_or_minus_infinity(
     make: Make, theta: list[float], trend: bool, fit_noise: bool, twins: bool
 ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
@@ -92,7 +92,6 @@ def test_posterior_agrees_with_scikit_learn(n: int, d: int, known_noise: bool) -
 
 
 @given(features=FEATURES, n=st.integers(1, 12), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=100)
 def test_posterior_agrees_with_the_dense_formula(features: FeatureMap, n: int, seed: int) -> None:
     """Mixed kinds, repeated points and partly known noise, without a trend and with each."""
     rng = np.random.default_rng(seed)
@@ -115,7 +114,6 @@ def test_posterior_agrees_with_the_dense_formula(features: FeatureMap, n: int, s
 
 
 @given(features=FEATURES, seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=60)
 def test_all_predictions_agree(features: FeatureMap, seed: int) -> None:
     """Every method that predicts a mean or a variance predicts the same one."""
     rng = np.random.default_rng(seed)
@@ -166,7 +164,6 @@ def test_gradients_agree_with_differences(
 
 
 @given(features=FEATURES, n=st.integers(1, 10), m=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=100)
 def test_conditioning_equals_a_full_refit_anywhere(
     features: FeatureMap, n: int, m: int, seed: int
 ) -> None:

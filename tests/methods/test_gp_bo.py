@@ -454,7 +454,7 @@ def test_units_of_the_objective_do_not_matter(
     acquisition=st.sampled_from(NAMES),
     deterministic=st.booleans(),
 )
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_any_finite_targets_give_a_suggestion(
     y: list[float], seed: int, acquisition: AcquisitionName, deterministic: bool
 ) -> None:

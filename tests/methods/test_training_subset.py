@@ -94,7 +94,7 @@ def test_the_parts_are_best_latest_and_far_apart() -> None:
     assert rows == expected
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.booleans(), st.booleans())
 def test_the_best_point_is_never_dropped(seed: int, constrained: bool, pruned: bool) -> None:
     """Of those that are complete and feasible, the largest value takes part in every set."""

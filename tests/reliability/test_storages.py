@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
 _N_WORKERS = 4
-_FEW, _MANY = 32, 200
+_FEW, _MANY = 20, 200
 KINDS = ("sqlite", "journal", "grpc", "postgresql")
 # The quick tests have each sampler, and each storage, once.
 QUICK = (("sqlite", "uhe"), ("journal", "bilbo"), ("postgresql", "go-ucb"))

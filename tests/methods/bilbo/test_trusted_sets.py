@@ -43,7 +43,7 @@ def _grid_bounds(
     return (mean - half).reshape(shape), (mean + half).reshape(shape)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 12),

@@ -210,7 +210,7 @@ def test_study_that_converges_stops_and_one_that_does_not_goes_on() -> None:
 
 
 # -------------------------------------------------------------------------------------- invariance
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     scale=st.floats(1e-4, 1e4),

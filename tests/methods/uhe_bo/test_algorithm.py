@@ -288,7 +288,7 @@ ROWS = st.dictionaries(
     n_trials=st.none() | st.integers(1, 60),
     reward=st.sampled_from(["improvement", "scaled"]),
 )
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_arms_are_pulled_with_the_probabilities_of_exp3(
     rows: dict[int, Row], ahead: int, n_trials: int | None, reward: Any
 ) -> None:

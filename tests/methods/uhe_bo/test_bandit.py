@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bbo_plugins.methods.uhe_bo.algorithm import (
@@ -115,7 +115,6 @@ def test_undecided_rounds_take_part_in_nothing_but_the_count(undecided: Round) -
     ahead=st.integers(0, 12),
     rule=st.sampled_from(RULES),
 )
-@settings(max_examples=100)
 def test_pairs_and_rewards_agree_with_the_rules_taken_one_by_one(
     rows: oracle.Trials, first: int, ahead: int, rule: RewardRule
 ) -> None:

@@ -177,7 +177,7 @@ def _refitted_densities(K: FloatArray, y: FloatArray) -> FloatArray:
     weighted=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_value_and_gradient_agree_with_refits(
     counts: tuple[int, ...], n: int, noise: Noise, weighted: bool, seed: int
 ) -> None:
