@@ -1,4 +1,4 @@
-"""The examples in the docstrings of public names, and how tests shorten what is shown to readers."""
+"""The examples in the docstrings of public names, and how what is shown to readers is shortened."""
 
 from __future__ import annotations
 

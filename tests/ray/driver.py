@@ -21,7 +21,7 @@ from ray import tune
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler
 
-N_TRIALS = {False: 8, True: 6}  # by whether the horizon grows
+N_TRIALS = 8
 CHUNK = 16
 SPACE = {"x": tune.uniform(0.0, 20.0)}
 
@@ -77,6 +77,7 @@ class Progress(tune.Callback):  # type: ignore[misc,unused-ignore] # Any without
             "done": result["sgd_steps"],
             "resumed_at": result["resumed_at"],
             "node": result["node"],
+            "pid": result["pid"],
         }
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -118,7 +119,7 @@ def main() -> None:
                 scheduler=InnerHorizonScheduler(horizon),
                 metric="loss",
                 mode="min",
-                num_samples=N_TRIALS[job["growing"]],
+                num_samples=N_TRIALS,
                 max_concurrent_trials=2,
                 reuse_actors=job["reuse_actors"],
             ),
