@@ -26,7 +26,7 @@ DESCRIPTION = "Regret of bilevel optimization against function queries."
 FIRST_SEED = 100  # the method's choices were made on lower ones
 N_CHECKPOINTS = 5
 SIZES = {"problems": tuple(TASKS), "entrants": tuple(STRATEGIES), "seeds": 5}
-QUICK = {"problems": ("branin-goldstein", "branin-infeasible"), "queries": 24, "seeds": 1}
+QUICK = {"problems": ("branin-goldstein", "branin-infeasible"), "queries": 18, "seeds": 1}
 # Modules that decide what a run records, besides the package.
 _DECISIVE = tuple(f"benchmarks.bilevel.{part}" for part in ("entrants", "problems", "smd", "task"))
 

@@ -22,7 +22,7 @@ SIZES = {
 QUICK = {
     "problems": ("bbob-f1-2", "mixint-f1-5", "constrained-f1-2"),
     "samplers": ("bbo", "tpe"),
-    "trials": 15,
+    "trials": 12,
 }
 
 

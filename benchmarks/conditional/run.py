@@ -45,8 +45,8 @@ SIZES = {"problems": tuple(PROBLEMS), "samplers": tuple(ENTRANTS), "seeds": 10}
 QUICK = {
     "problems": ("three_branches", "small_rate", "preprocessing_and_model"),
     "samplers": ("bbo", "tpe", "tpe-group", "random"),
-    "trials": 14,
-    "seeds": 2,
+    "trials": 12,
+    "seeds": 1,
 }
 
 

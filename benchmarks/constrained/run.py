@@ -15,7 +15,7 @@ SIZES = {
     "samplers": ("bbo", "ours-map", "go-ucb", "gpsampler", "scbo", "tpe", "random"),
     "seeds": 10,
 }
-QUICK = {"problems": ("gramacy", "g6"), "samplers": ("bbo", "tpe"), "trials": 15, "seeds": 1}
+QUICK = {"problems": ("gramacy", "g6"), "samplers": ("bbo", "tpe"), "trials": 12, "seeds": 1}
 
 
 BENCHMARK = SamplerBenchmark.of(

@@ -30,7 +30,7 @@ SIZES = {
     "dimensions": tuple(LENGTH_SCALES),
     "seeds": 20,
 }
-QUICK = {"sizes": (15, 25), "dimensions": (2,), "seeds": 2}
+QUICK = {"sizes": (12, 15), "dimensions": (2,), "seeds": 1}
 GOAL = (0.8, 1.25)  # of the median length-scale ratio, on biased histories of the largest size
 
 

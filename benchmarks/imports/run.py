@@ -22,7 +22,7 @@ from benchmarks.common.tables import verdict
 from benchmarks.common.timing import in_fresh_process
 
 DESCRIPTION = "Import time and installed size, beside GPSampler's."
-SIZES, QUICK = {"seeds": 11}, {"seeds": 2}
+SIZES, QUICK = {"seeds": 11}, {"seeds": 1}
 REFERENCE = "import optuna"
 LIMIT_SECONDS = 0.5
 LIMITED = "import bbo_plugins.optuna"

@@ -69,10 +69,10 @@ SIZES = {
     "repetitions": 6,
 }
 QUICK = {
-    "settings": (Setting("hartmann6", 30), Setting("levy20", 40)),
-    "beside": Setting("hartmann6", 30),
+    "settings": (Setting("hartmann6", 20), Setting("levy20", 25)),
+    "beside": Setting("hartmann6", 20),
     "seeds": 1,
-    "repetitions": 2,
+    "repetitions": 1,
 }
 # The least ratio GPSampler / ours-map of warm suggestions.
 TARGETS: Mapping[Setting, float] = {

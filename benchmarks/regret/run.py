@@ -24,7 +24,7 @@ from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.tuning import NAMES, QUICK_TABLE, TABLE_NAMES, problem_named
 
 DESCRIPTION = "Simple regret of our samplers and their peers on shifted and rotated test functions."
-QUICK = {"seeds": 2, "trials": 15}
+QUICK = {"seeds": 1, "trials": 13}
 QUICK_PROBLEMS = {
     "regret": ("branin", "deceptive2", "noisy_hartmann6", "mixed_interaction5"),
     "regret-tables": (QUICK_TABLE,),
