@@ -43,7 +43,7 @@ SIZES = {
 QUICK = {
     "problems": ("booth", "noisy_branin", QUICK_TABLE),
     "samplers": ("ours-uhe", "random"),
-    "trials": 40,
+    "trials": 26,
     "seeds": 1,
 }
 
