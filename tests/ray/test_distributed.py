@@ -271,8 +271,8 @@ def test_worker_dies(cluster: Cluster, tmp_path: Path, growing: bool) -> None:
         before = driver.wait_until(lambda lines: bool(held(lines)))
         killed = held(before)[0]
         cluster.ask(f"kill {killed['node']}")
-        while _command_of(Path(f"/proc/{killed['pid']}")):  # which ends soon after its node
-            time.sleep(0.05)
+        worker = Path(f"/proc/{killed['pid']}")  # which ends soon after its node
+        driver.wait_until(lambda _: not _command_of(worker))
         hold.unlink()
         result = driver.summary()
         lines = driver.lines()
