@@ -18,10 +18,9 @@ def _quick(names: Sequence[str]) -> list[object]:
     return [pytest.param(name, marks=slow) if name == "map" else name for name in names]
 
 
-QUICK = _quick(SAMPLERS)
+QUICK, QUICK_SINGLE = _quick(SAMPLERS), _quick(SINGLE)
 
 # For what is the same code in all samplers.
-ONE_QUICK, ONE_QUICK_SINGLE = (
-    [name if name == "uhe" else pytest.param(name, marks=pytest.mark.slow) for name in names]
-    for names in (SAMPLERS, SINGLE)
-)
+ONE_QUICK = [
+    name if name == "uhe" else pytest.param(name, marks=pytest.mark.slow) for name in SAMPLERS
+]

@@ -10,7 +10,7 @@ import pytest
 from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.trial import TrialState
 
-from tests.reliability.cases import ONE_QUICK, ONE_QUICK_SINGLE
+from tests.reliability.cases import ONE_QUICK, QUICK_SINGLE
 from tests.reliability.front_door import (
     BILEVEL,
     assert_valid,
@@ -74,7 +74,7 @@ FINITE: dict[str, BaseDistribution] = {
 _N_POINTS = 90
 
 
-@pytest.mark.parametrize("name", ONE_QUICK_SINGLE)
+@pytest.mark.parametrize("name", QUICK_SINGLE)
 def test_many_threads_in_a_small_space(name: str) -> None:
     """With a deterministic objective no point is tried twice before all 90 have been tried."""
     study = optuna.create_study(sampler=sampler_of(name, deterministic_objective=True))
