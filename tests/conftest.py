@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 from importlib.util import find_spec
@@ -54,11 +53,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # Several Rays at a time wait for one another.
         group = "ray" if place(item) == 0 else item.path.as_posix()
         item.add_marker(pytest.mark.xdist_group(group))
-
-
-def pytest_collection_finish() -> None:
-    """Spare the garbage collector what is loaded by now: all of it stays to the end."""
-    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)  # the smoke tests run without xdist
