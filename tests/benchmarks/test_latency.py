@@ -1,8 +1,11 @@
 """The latency benchmark's machinery, with peers that need nothing installed."""
 
+import gc
 import math
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
+import pytest
 from optuna.samplers import RandomSampler
 
 from bbo_plugins.optuna.study.trials import TrialRow
@@ -11,6 +14,14 @@ from benchmarks.common.samplers import SAMPLERS, Entrant
 from benchmarks.common.timing import Timing
 from benchmarks.latency import run as latency
 from benchmarks.problems.functions import PROBLEMS
+
+
+@pytest.fixture(autouse=True)
+def small_heap() -> Iterator[None]:
+    """Keep what the other tests have loaded from the collections of garbage before each timing."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def test_entrants_are_asked_in_turn_and_learn_nothing() -> None:
