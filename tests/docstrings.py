@@ -1,4 +1,4 @@
-"""The examples in the docstrings of public names, and how what is shown to readers is shortened."""
+"""The examples in the docstrings of public names, and a way to run shown code in short studies."""
 
 from __future__ import annotations
 

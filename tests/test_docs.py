@@ -35,7 +35,7 @@ def test_docs_show_code() -> None:
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_block_runs(block: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each one by itself, as if pasted into a new file."""
+    """Each one by itself, as if pasted into a new file, but in short studies."""
     monkeypatch.chdir(tmp_path)
     shorten_studies(monkeypatch, block)
     exec(compile(block, "docs", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own

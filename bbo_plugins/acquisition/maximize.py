@@ -23,8 +23,9 @@ gradient in them is 0: candidates, ascent and search of levels stay on points th
 
 Source of the region: section 2 of Eriksson, Pearce, Gardner, Turner & Poloczek (2019), "Scalable
 Global Optimization via Local Bayesian Optimization" (TuRBO). Deviations: all sides have the same
-length, as a network has no length-scales. The length follows from the stored values alone. A region
-that became tiny starts over around the best point, not elsewhere.
+length, also for a network, which has no length-scales. The length follows from the stored values
+alone. :func:`length_after` says what counts as a success, and what a failure beside running trials
+counts. A region that became tiny starts over around the best point, not elsewhere.
 """
 
 from __future__ import annotations

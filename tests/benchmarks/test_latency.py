@@ -18,7 +18,7 @@ from benchmarks.problems.functions import PROBLEMS
 
 @pytest.fixture(autouse=True)
 def small_heap() -> Iterator[None]:
-    """Keep what the other tests have loaded from the collections of garbage before each timing."""
+    """Leave what other tests have loaded out of the garbage collection before each timing."""
     gc.freeze()
     yield
     gc.unfreeze()

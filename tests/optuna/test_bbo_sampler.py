@@ -144,6 +144,7 @@ def test_each_turn_is_what_a_sampler_of_its_own_suggests(
     """
     monkeypatch.setattr(gp_bo, "_LEAST_GAIN", math.inf)
     known = {"n_startup_trials": N_STARTUP, "seed": 3, **given}
+    # The first ones are of a start-up: no model has to be fitted for them.
     study = optuna.create_study(sampler=BBOSampler(**{**known, "n_startup_trials": 20}))
     study.optimize(objective, n_trials=N_STARTUP + 7)
     study.sampler = BBOSampler(**known)
@@ -333,22 +334,24 @@ def history_of(network: str, process: str) -> TrialHistory:
     )
 
 
-@pytest.mark.parametrize("objective, seed", [(box, 1), (waves, 1), (labeled_box, 2), (branches, 1)])
+@pytest.mark.parametrize("objective", [box, waves, labeled_box, branches])
 def test_each_model_suggests_where_the_rule_says_so(
-    objective: Callable[[optuna.Trial], float], seed: int, caplog: pytest.LogCaptureFixture
+    objective: Callable[[optuna.Trial], float], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each model is said to be what its trials' fits are of; no stored fit is misread."""
-    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=seed))
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=N_STARTUP, seed=1))
     study.optimize(objective, n_trials=N_STARTUP + 35)
     by_network = {n for n, loss in enumerate(losses(study)) if loss == FIT_NAME}
     numbers = range(N_STARTUP, N_STARTUP + 35)
     assert by_network == {n for n in numbers if suggests_network(study, n)}
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+    if objective is labeled_box:  # what is below differs from seed to seed there
+        return
     always = {n for n in numbers if n % 9 == 8}
     assert all(keeps_its_turn(study, n) for n in always) == (objective is not waves)
     lost = {n for n in numbers if n % 6 == 0 and not keeps_its_turn(study, n, "Marginal")}
     assert bool(lost) == (objective is not waves)
     assert bool(lost & by_network) == (objective not in (box, waves))
-    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 
 def test_the_network_is_not_asked_with_very_many_categories() -> None:

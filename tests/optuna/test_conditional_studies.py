@@ -586,8 +586,9 @@ def test_choices_that_cannot_be_hashed() -> None:
     assert study.best_value < 0.2
 
 
-@settings(max_examples=5)
-@given(name=st.sampled_from(list(SAMPLERS)), objective=objectives(), seed=st.integers(0, 99))
+@pytest.mark.parametrize("name", SAMPLERS)
+@settings(max_examples=2)
+@given(objective=objectives(), seed=st.integers(0, 99))
 def test_random_trees(name: str, objective: Callable[[Trial], float], seed: int) -> None:
     """Any tree of parameters: every value is one, and a stopped study goes on bit for bit."""
     whole = optuna.create_study(sampler=small_sampler(name, seed))

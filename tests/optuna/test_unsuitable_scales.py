@@ -52,7 +52,7 @@ def _snapshot(study: Study, reader: StudyReader | None = None) -> Snapshot:
 
 
 def test_a_rate_that_is_not_declared_as_logarithmic_is_found() -> None:
-    """Without warps this study is at 1.2 after fifty trials."""
+    """Without warps a study of fifty trials ended at 1.2."""
     study = optuna.create_study(sampler=BBOSampler(seed=0))
     study.optimize(_rates, n_trials=40, callbacks=[stop_below(0.4)])
     assert study.best_value < 0.4
@@ -75,12 +75,15 @@ def test_the_paper_s_sampler_and_a_start_up_have_no_warps() -> None:
 
 def test_a_resumed_study_is_the_same(tmp_path: Path) -> None:
     """What the trials say is read from them again; a new process decides as the old one did."""
-    storage = JournalStorage(JournalFileBackend(str(tmp_path / "study.log")))
+
+    def storage() -> JournalStorage:
+        return JournalStorage(JournalFileBackend(str(tmp_path / "study.log")))
+
     once = _begun(BBOSampler(seed=0), 26)
-    optuna.create_study(storage=storage, study_name="s").add_trials(once.trials)
+    optuna.create_study(storage=storage(), study_name="s").add_trials(once.trials)
     once.optimize(_rates, n_trials=4)
     for _ in range(4):
-        again = optuna.load_study(storage=storage, study_name="s", sampler=BBOSampler(seed=0))
+        again = optuna.load_study(storage=storage(), study_name="s", sampler=BBOSampler(seed=0))
         again.optimize(_rates, n_trials=1)
     assert [trial.params for trial in again.trials] == [trial.params for trial in once.trials]
     assert _snapshot(again).space.warps

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Read when Ray is imported or started: no token in the home folder, no usage report, no log files
-# but Tune's own state, and that state as soon as something happens.
+# but Tune's own state, and that state as soon as something happens. Processes
+# that are not niced: beside other tests they would starve.
 SETTINGS = {
     "RAY_AUTH_MODE": "disabled",
     "RAY_USAGE_STATS_ENABLED": "0",

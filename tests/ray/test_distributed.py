@@ -1,6 +1,6 @@
 """Experiments of which something dies, on a cluster of a head and two workers.
 
-Where only the driver dies, the quick test's cluster is the Ray of the other tests.
+The tests with a cluster are slow ones; in the quick one a driver dies beside the other tests' Ray.
 """
 
 from __future__ import annotations

@@ -41,10 +41,10 @@ def test_there_is_something_to_run() -> None:
 
 @pytest.fixture(scope="module")
 def one_processor(local_ray: Any) -> Iterator[Any]:
-    """Take one of two away, so that an experiment starts one process of Ray's, which takes long."""
+    """Take one of two away, as each process that Ray starts for an experiment takes seconds."""
     util = pytest.importorskip("ray.util")
     taken = util.placement_group([{"CPU": 1}])
-    local_ray.get(taken.ready())
+    local_ray.get(taken.ready(), timeout=60.0)
     yield local_ray
     util.remove_placement_group(taken)
 

@@ -258,7 +258,12 @@ def test_growing_horizon(tmp_path: Path, name: str | None) -> None:
     base = None if name is None else BASES[name]()
     scheduler = InnerHorizonScheduler(horizon, base_scheduler=base)
     results = _tuner(
-        tmp_path, train, search=search, scheduler=scheduler, n_samples=5, at_a_time=_at_a_time(name)
+        tmp_path,
+        train,
+        search=search,
+        scheduler=scheduler,
+        n_samples=5,
+        at_a_time=2 if name is None else _at_a_time(name),
     ).fit()
     assert results.num_errors == 0
     assert results.num_terminated == 5

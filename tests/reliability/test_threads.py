@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _N_THREADS = 64
 _PATIENCE = 280.0  # seconds until threads that wait for each other count as deadlocked
-SIZES = [72, pytest.param(320, marks=pytest.mark.slow)]
+SIZES = [80, pytest.param(320, marks=pytest.mark.slow)]
 
 
 def optimize(study: Study, function: Callable[[Trial], float], n_trials: int) -> None:

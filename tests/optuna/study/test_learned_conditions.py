@@ -171,6 +171,7 @@ def test_threshold_of_an_integer_is_between_two_levels(
 ) -> None:
     """Also behind another parent, and where the range has moved to one side of it or to both."""
     rows = []
+    # Each kind has each of the 21 levels twice; the latest twenty trials are of kind "a".
     for number in range(104):
         low, high = (0, 20) if number < 84 else latest
         params: dict[str, Any] = {"n": low + number % (high - low + 1)}

@@ -9,7 +9,7 @@ from typing import Any
 
 import optuna
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -45,7 +45,6 @@ def test_choices_that_are_gone_are_left_out() -> None:
     assert proposal.values(fewer) == {"x": 0.5}
 
 
-@settings(max_examples=40)
 @given(
     st.lists(JSON, max_size=4),
     st.lists(st.text(), max_size=3),
