@@ -404,8 +404,7 @@ class BBOSearch(RestoringSearch):
         Raises:
             ValueError: Always.
         """
-        for open_id in sorted(self._open):
-            self._give_up(open_id)
+        self._leave_experiment()
         raise ValueError(
             "scheduler must be another one than HyperBandForBOHB with BBOSearch: it needs Ray's "
             "TuneBOHB beside it. Take HyperBandScheduler."

@@ -115,7 +115,7 @@ class RestoringSearch(RecordingSearch):
             )
 
     def _leave_experiment(self) -> None:
-        """Give up the trials of an earlier experiment, with which nobody goes on."""
+        """Give up the trials of an experiment with which nobody goes on."""
         for trial_id in sorted(self._open):
             self._give_up(trial_id)
         self._latest, self._longest = {}, 0
