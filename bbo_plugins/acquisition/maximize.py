@@ -150,6 +150,13 @@ class Exclusions:
     avoided: FloatArray
     clearance: FloatArray
 
+    def keep_clear(self, X: FloatArray, space: SearchSpace) -> NDArray[np.bool_]:
+        """Return which of ``X`` (m, d) are near none of the points to avoid, shape (m,)."""
+        if not len(self.avoided):
+            return np.ones(len(X), dtype=np.bool_)
+        clear = space.distances(X, self.avoided) >= self.clearance
+        return np.asarray(clear.all(axis=1), dtype=np.bool_)
+
 
 def length_after(y: FloatArray, n_startup: int, n_beside: IntArray | None = None) -> float:
     """Return the length of the region after values ``y`` (n,), maximized, in the order of trials.
@@ -365,7 +372,10 @@ def maximize_in_region(
     points = box.points(shifted_sobol(_N_CANDIDATES_THERE, len(space), rng))
     there = _best_in_box(box, reached, toward(reached, points, space, rng), exclusions, rng)
     before, after = box.value(np.stack([x, there]))
-    return there if after > before else x  # the best points there may be excluded
+    if not after > before:  # the best points there may be excluded
+        return x
+    x_is_clear, there_is_clear = exclusions.keep_clear(np.stack([x, there]), space)
+    return x if x_is_clear and not there_is_clear else there
 
 
 def _changed(box: _Box, x: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -561,11 +571,8 @@ def best_allowed(
     X, values = space.with_inactive_set(X[order]), values[order]
     if exclusions is None:
         return np.asarray(X[0])
-    known, avoided = exclusions.known, exclusions.avoided
-    taken = space.keys_inside(np.concatenate([known, avoided]))
-    preferred = values > -np.inf
-    if len(avoided):
-        preferred &= (space.distances(X, avoided) >= exclusions.clearance).all(axis=1)
+    taken = space.keys_inside(np.concatenate([exclusions.known, exclusions.avoided]))
+    preferred = (values > -np.inf) & exclusions.keep_clear(X, space)
     allowed = (row for row, key in enumerate(keys_of(X)) if key not in taken)
     first = next(allowed, None)
     if first is None:

@@ -134,6 +134,13 @@ class GaussianProcess:
         """Posterior mean at ``X``, shape (n,): y - diag(σ²) α, without any product with K."""
         return self.y - self.noise * self.alpha
 
+    @property
+    def variance_at_observations(self) -> FloatArray:
+        """Posterior variance at ``X``, shape (n,): diag(σ² - σ⁴ K⁻¹)."""
+        variance: FloatArray = self.noise - self.noise**2 * self._precision
+        of_prior = _prior_variance(self._trend_columns, self.hyperparameters)
+        return np.maximum(variance, _VARIANCE_FLOOR * of_prior, out=variance)
+
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return posterior mean and variance at ``X`` (m, d), each of shape (m,)."""
         left, T = left_factor(self._scaled(X)), self.features.trend_columns(X)
@@ -261,7 +268,7 @@ class GaussianProcess:
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance, noise included, of each target given the others, (n,) each."""
-        precision = np.einsum("ij,ij->j", self._inverse_factor, self._inverse_factor)
+        precision = self._precision
         return self.y - self.alpha / precision, 1.0 / precision  # R&W Eq. (5.12)
 
     def correlations(self, X: FloatArray) -> FloatArray:
@@ -308,6 +315,12 @@ class GaussianProcess:
     def _inverse_factor(self) -> FloatArray:
         inverse: FloatArray = lapack.dtrtri(self.L, lower=1)[0]
         return inverse
+
+    @property
+    def _precision(self) -> FloatArray:
+        """The diagonal of K⁻¹, shape (n,)."""
+        precision: FloatArray = np.einsum("ij,ij->j", self._inverse_factor, self._inverse_factor)
+        return precision
 
     def _scaled(self, X: FloatArray) -> FloatArray:
         return self.features.scaled(X, self.hyperparameters.length_scales)

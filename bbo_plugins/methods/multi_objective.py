@@ -201,7 +201,7 @@ def _candidates(
     sobol = shifted_sobol(_N_CANDIDATES, len(space), rng)
     scale = np.minimum(models.least_length_scales, 1.0)
     near = around_anchors(anchors, _N_CANDIDATES, space, scale, rng)
-    return space.with_inactive_set(space.snap(np.concatenate([sobol, near])))
+    return space.snap(np.concatenate([sobol, near]))
 
 
 def _acquisition(models: Models, candidates: FloatArray | None) -> FrontAcquisition | Feasibility:

@@ -253,7 +253,8 @@ class Dimension:
             u = np.clip(np.log1p(ratio) / self._span, 0.0, 1.0)
             # NumPy and math may round the logarithm of the highest value differently.
             return np.asarray(stretch(np.where(offset >= high - low, 1.0, u), self.warp))
-        return self._positions(np.rint(offset / (self.step or 1)))
+        # Between neighboring floats a step of large values is longer or shorter than it says.
+        return self._positions(np.minimum(np.rint(offset / (self.step or 1)), self._steps))
 
     def decode(self, u: Float) -> Any:
         """Return the value at coordinate ``u``, as a Python int, float, or the choice itself."""

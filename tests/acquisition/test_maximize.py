@@ -436,6 +436,18 @@ def test_a_search_across_the_space_keeps_what_it_had_if_the_better_point_is_excl
     np.testing.assert_array_equal(kept, within)
 
 
+def test_a_search_across_the_space_does_not_end_near_a_point_to_avoid() -> None:
+    """All of the small box around the better place is too close to a running trial."""
+    top, region = np.array([0.9, 0.2, 0.2]), TrustRegion(np.full(3, 0.22), 0.02)
+    wells, running = Wells(top), top[None]
+    x = _search_in_region(unit_box(3), wells, region, across=True)
+    kept = _search_in_region(
+        unit_box(3), wells, region, across=True, avoided=running, clearance=0.1
+    )
+    assert np.linalg.norm(x - top) < 0.1 < np.linalg.norm(kept - top)
+    np.testing.assert_allclose(kept, np.full(3, 0.22), atol=0.011)
+
+
 def test_a_search_across_a_mixed_space_reaches_far_levels() -> None:
     """Levels and categories are on the lines too; an excluded point is not returned."""
     space = SearchSpace({"a": Dimension.int(0, 9), "b": Dimension.categorical("xyz")})

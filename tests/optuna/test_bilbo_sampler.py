@@ -17,6 +17,7 @@ from optuna.trial import TrialState
 from bbo_plugins.methods.bilbo import Query
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, RegretGapTerminator, bilbo_sampler
+from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
 from bbo_plugins.optuna.bilevel.trials import BilevelTrials, distributions_of
 from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.trials import BILEVEL_KEY, TrialReader
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
     from optuna.study import Study
     from optuna.trial import Trial
-
-    from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
 
 needs_set_constraint = pytest.mark.skipif(
     not HAS_SET_CONSTRAINT, reason="this Optuna has no Trial.set_constraint"
@@ -182,6 +181,29 @@ def test_best_trial_takes_well_known_upper_queries_only(solved: tuple[BILBOSampl
         trusted = trial.params["query"] == "upper" and said.get("reason") == "optimism"
         trusted = trusted and said["bounds"]["lower"] <= 0.2
         assert (max(trial.system_attrs["constraints"]) <= 0.0) == trusted
+
+
+def test_best_trial_breaks_no_constraint_that_is_known_well() -> None:
+    """Where each answer of the lower level breaks the upper one's, no trial is feasible."""
+    sampler = BILBOSampler(["x"], ["z"], upper_constraints=["c"], seed=0)
+
+    def objective(trial: Trial) -> float:
+        query = trial.suggest_categorical("query", sampler.functions)
+        x, z = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("z", 0.0, 1.0)
+        values = {"upper": (x - 0.3) ** 2 + z, "lower": (z - 0.9) ** 2, "c": z - 0.5}
+        return values[query]
+
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(objective, n_trials=32)
+    known = [
+        trial.number
+        for trial in study.trials
+        if trial.system_attrs.get(BILEVEL_KEY, {}).get("bounds", {}).get("c", math.inf) < 0.1
+        and trial.params["query"] == "upper"
+    ]
+    assert known
+    for number in known:
+        assert max(study.trials[number].system_attrs["constraints"]) > 0.0
 
 
 def test_a_resumed_study_continues_as_if_uninterrupted() -> None:

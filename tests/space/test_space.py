@@ -247,6 +247,18 @@ def test_stepped_floats_are_decimal() -> None:
     assert dimension.encode([3 * 0.1]) == dimension.encode([0.3])
 
 
+@pytest.mark.parametrize(
+    "dimension, value",
+    [
+        (Dimension.int(2**53 + 1, 2**53 + 3), 2**53 + 3),
+        (Dimension.float(1e5, 1e5 + 1e-10, step=1e-15), 1e5 + 1e-10),
+    ],
+)
+def test_steps_that_floats_cannot_tell_stay_inside(dimension: Dimension, value: float) -> None:
+    """Between neighboring floats there are more such steps than the range has."""
+    assert 0.0 <= float(dimension.encode([value])[0]) <= 1.0
+
+
 def test_choices_are_told_apart_by_type() -> None:
     """1, 1.0 and True are three choices; every NaN is one; None is a choice like any other."""
     choices = [None, True, 1, 1.0, math.nan, "1", (64, 32)]

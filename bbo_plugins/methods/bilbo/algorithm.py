@@ -105,7 +105,7 @@ class Query(Suggestion):
             response, than one succeeded.
         regret_bounds: r̄_h of each function at the point before any reassignment, in units of its
             model's scale and without pending queries, at the raised β if it was raised; empty
-            without a model.
+            for a query that is not of the best pair.
     """
 
     function: str
@@ -221,15 +221,13 @@ def query(
         empty = largest < 0.0  # Algorithm 1, line 4
         if pair is None or empty:
             name = bottleneck(trusted, problem, point, rng)
-            bounds = _known_bounds(trusted, problem, point, point, rng)
             reason: Reason = "infeasible" if empty else "feasibility"
-            return make(point, function=name, reason=reason, infeasible=empty, regret_bounds=bounds)
+            return make(point, function=name, reason=reason, infeasible=empty)
     if n_queries % _VERIFY_EVERY == _VERIFY_EVERY - 1:
         many = options.many_responses
         solution = solve(model.without_pending, problem, rng=rng, many_responses=many)
         point, name = verification(trusted, problem, solution, rng)
-        bounds = _known_bounds(trusted, problem, point, point, rng)
-        return make(point, function=name, reason="verification", regret_bounds=bounds)
+        return make(point, function=name, reason="verification")
     wider, beta, bounds = trusted, options.beta, trusted.regret_bounds(pair.point, pair.best)
     while max(bounds.values()) < _STAGNATED and beta < _WIDEST * options.beta:
         beta *= _WIDEN
@@ -237,7 +235,9 @@ def query(
         pair = best_pair(wider, problem, rng=rng, anchors=anchors)
         bounds = trusted.regret_bounds(pair.point, pair.best)
     name = function_query(model, pair.point, bounds)  # Algorithm 1, line 8
-    point, reason = pair.point, "optimism" if wider is trusted else "exploration"
+    # Only a pair in S and P, with the β of the trusted sets, has the bounds of Section 4.4.
+    is_trusted = wider is trusted and pair.tier == 0
+    point, reason = pair.point, "optimism" if is_trusted else "exploration"
     if name == problem.lower and reassigned(model, pair):
         point, reason = pair.best, "reassignment"
     margin = model.margin_to_failure(point[None], pair.best[None])[0]

@@ -482,7 +482,8 @@ def perturbed(
 ) -> FloatArray:
     """Move about half of each point's coordinates.
 
-    A categorical coordinate that moves goes anywhere, another discrete one by at least one level.
+    A categorical coordinate that moves goes anywhere, another discrete one by at least one level,
+    unless it is the last one there.
 
     Args:
         space: The space of the points.
@@ -496,14 +497,16 @@ def perturbed(
     moves = rng.random(X.shape) >= _KEEP
     moves[np.arange(len(X)), rng.integers(X.shape[1], size=len(X))] = True
     step = radius * rng.standard_normal(X.shape)
-    levels = np.array([dimension.n_levels or 0 for dimension in space.dimensions])
-    discrete = levels > 0
-    smallest = 1.0 / np.maximum(levels, 1)
-    coarse = discrete & (radius < smallest)
-    step[:, coarse] = np.sign(step[:, coarse]) * smallest[coarse]
-    categorical = space.n_categories > 0
     points = np.where(moves, X + step, X)
     fresh = rng.random(X.shape)
-    replaced = moves & categorical
+    replaced = moves & (space.n_categories > 0)
     points[replaced] = fresh[replaced]
+    snapped = space.snap(points)
+    stuck = moves & ~replaced & ~space.is_continuous & (snapped == X)
+    if not stuck.any():
+        return snapped
+    for i in np.flatnonzero(stuck.any(axis=0)).tolist():
+        axis, rows = space.dimensions[i], stuck[:, i]
+        levels = axis.level_of(X[rows, i]) + np.where(step[rows, i] < 0.0, -1, 1)
+        points[rows, i] = axis.position_of(np.clip(levels, 0, (axis.n_levels or 1) - 1))
     return space.snap(points)

@@ -93,7 +93,9 @@ class TrustedSets:
         if self.epsilon == np.inf:
             l_f = np.full_like(l_f, -np.inf)
         elif self.epsilon > 0.0:
-            l_f = lower.transform.forward(lower.transform.inverse(l_f) - self.epsilon)
+            # The inverse takes a bound beyond all values for the worst of them, which is above it.
+            worse = lower.transform.forward(lower.transform.inverse(l_f) - self.epsilon)
+            l_f = np.minimum(l_f, worse)
         slack = smallest_bound(self.model.lower_constraints, P, self.sqrt_beta)
         u_f = mean + self.sqrt_beta * sd  # Eq. (4.1)
         value = u_f + lower.scale * self.log_validity(P)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbo_plugins.gp.likelihood import STATED_NOISE_FLOOR
+from bbo_plugins.gp.likelihood import NOISE_FLOOR, STATED_NOISE_FLOOR
 from bbo_plugins.gp.targets import BoxCoxTransform, transformed_noise
 from bbo_plugins.methods.go_ucb.evidence import (
     GROWTH,
@@ -71,7 +71,7 @@ class WarmNetwork:
         """Return a JSON-ready form; the parameters are packed as base64 of float16."""
         hidden = np.clip(self.hidden, -_LARGEST_HALF, _LARGEST_HALF)
         return {
-            "theta": self.theta.tolist(),
+            "theta": np.clip(self.theta, -_MAX_THETA, _MAX_THETA).tolist(),
             "power": self.power,
             "hidden": base64.b64encode(hidden.astype("<f2").tobytes()).decode("ascii"),
             "n_cold": self.n_cold,
@@ -175,7 +175,7 @@ class NetworkSurrogate:
             warm_start=WarmNetwork(
                 found.theta, targets.transform.power, found.w[network.n_skip :], n_cold
             ),
-            noise_variance=math.exp(found.theta[LOG_NOISE]),
+            noise_variance=max(math.exp(found.theta[LOG_NOISE]), NOISE_FLOOR),
         )
 
     def penalize_failures(self, failed: FloatArray) -> NetworkBall:

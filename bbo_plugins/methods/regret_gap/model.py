@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.gp.fit import WarmStart, fit_map
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 LEAST_NOISE = 1e-6  # of the variance of the standardized targets
-_VARIANCE_FLOOR = 1e-12  # relative to the signal's: below it a variance is rounding error
 _CLIP_FACTOR = 3.0
 _SUSPECT_SHARE = 20  # one target in so many may be an outlier
 _MAX_ENUMERATED = 512  # finite spaces up to this size are their own candidates
@@ -184,15 +183,11 @@ def predict_with_observed(process: GaussianProcess, X: FloatArray) -> tuple[Floa
         process: The posterior, with n observations.
         X: The other points, shape (m, d).
     """
-    signal, noise = process.hyperparameters.signal_variance, process.noise
-    of_prior = process.prior_variance(X)
-    inverse = lapack.dtrtri(process.L, lower=1)[0]  # L⁻¹, whose columns have the norms of K⁻¹
-    variance_at_observed = noise - noise**2 * np.einsum("ij,ij->j", inverse, inverse)
-    C = signal * process.correlations(X)
-    V = blas.dtrmm(1.0, inverse, C.T, lower=1)
-    mean = np.concatenate([process.mean_at_observations, C @ process.alpha])
-    variance = np.concatenate([variance_at_observed, of_prior - np.einsum("ij,ij->j", V, V)])
-    return mean, np.maximum(variance, _VARIANCE_FLOOR * signal)
+    mean, variance = process.predict(X)
+    return (
+        np.concatenate([process.mean_at_observations, mean]),
+        np.concatenate([process.variance_at_observations, variance]),
+    )
 
 
 def candidates(

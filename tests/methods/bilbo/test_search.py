@@ -13,6 +13,7 @@ from bbo_plugins.methods.bilbo.search import (
     best_pairs,
     best_response,
     most_feasible,
+    perturbed,
 )
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets
 from bbo_plugins.space import Dimension, SearchSpace
@@ -127,6 +128,17 @@ def test_failed_queries_do_not_make_the_trusted_set_look_empty(box: bool) -> Non
     point, largest = most_feasible(trusted, problem, rng=rng, anchors=np.empty((0, 2)))
     assert largest >= trusted.feasibility(failed).max() > 0.0
     assert largest > trusted.feasibility(point[None])[0]
+
+
+def test_perturbed_levels_move() -> None:
+    """However small the radius, and also where the levels of a logarithmic scale are far apart."""
+    space = SearchSpace({"n": Dimension.int(1, 1000, log=True), "k": Dimension.int(0, 10)})
+    X = space.encode([{"n": 2, "k": 5}] * 200)
+    for radius in (0.1, 0.0015):
+        moved = perturbed(space, X, radius, np.random.default_rng(0))
+        np.testing.assert_array_equal(moved, space.snap(moved))
+        assert (moved != X).any(axis=1).all()
+        assert {1, 3} <= {params["n"] for params in map(space.decode, moved)}
 
 
 def test_a_response_of_another_kind_is_not_overlooked_near_a_parent() -> None:

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbo_plugins.methods.bilbo.model import FunctionModel
+from bbo_plugins.methods.bilbo.model import BilevelModel, FunctionModel
 from bbo_plugins.methods.bilbo.search import best_pair
 from bbo_plugins.methods.bilbo.trusted_sets import TrustedSets, penalized_bound
 from tests.oracles.bilevel import (
     box_problem,
+    data_of,
     draw,
     grid_problem,
     posterior,
@@ -123,6 +124,23 @@ def _assert_lemmas(
         if trusted.many_responses and feasible[i, sets.best[i]]:
             solution = np.argmax(np.where(feasible[i], value["lower"][i], -np.inf))
             assert sets.p[i, solution]
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 0.1, 10.0])
+def test_a_tolerance_trusts_no_response_less(epsilon: float) -> None:
+    """Also where the lower bound is worse than all values, which the targets' map compresses."""
+    problem = grid_problem(60, 60)
+    rng = np.random.default_rng(3)
+    X = rng.random((20, 2)) * [0.8, 1.0]
+    values = -np.exp(12.0 * X[:, 0]) * (1.0 + 0.5 * np.square(X[:, 1] - 0.5))
+    data = {"upper": data_of(X, -np.square(X[:, 0] - 0.3)), "lower": data_of(X, values)}
+    model, points = BilevelModel.fit(problem, data), problem.space.enumerate()
+    without, with_it = (
+        TrustedSets(model, 2.0, some, many_responses=True).lower_level(points).lower_bound
+        for some in (0.0, epsilon)
+    )
+    assert (without < model.lower.transform.forward(np.array([values.min()]))).any()
+    assert (with_it <= without).all()
 
 
 def test_regret_bounds_are_those_of_definition_4_7() -> None:

@@ -104,6 +104,17 @@ def test_warm_fits_continue() -> None:
     assert _fit(X, y, warm_start=stored).warm_start.n_cold == 28
 
 
+def test_a_tiny_regularization_can_be_stored_and_extended() -> None:
+    """Pending points beside observed ones have a positive definite Gram matrix."""
+    X = np.random.default_rng(0).random((12, 2))
+    surrogate = _fit(X, _quadratic(X), regularization=1e-25)
+    assert WarmNetwork.from_json(surrogate.warm_start.to_json()) is not None
+    pending = X[:3] + 1e-7
+    mean, variance = surrogate.posterior_after(pending).predict(pending)
+    np.testing.assert_allclose(mean, surrogate.predict_mean(pending), atol=1e-4)
+    assert (variance >= 0.0).all()
+
+
 @pytest.mark.parametrize(
     "change", [{"theta": [0.0]}, {"power": 0.3}, {"hidden": "~"}, {"n_cold": 0}]
 )
