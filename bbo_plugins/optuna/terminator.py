@@ -256,7 +256,7 @@ class RegretGapTerminator:
             progress.read_trials(study)
             missing = self._missing(progress)
             others = [progress.order[n - 1][0].number for n in missing] not in ([], [own])
-            if progress.once.first_time("read") or others:
+            if others or not progress.has_read_records:
                 progress.read_records(study)
                 missing = self._missing(progress)
             start = progress.warm_start
@@ -298,7 +298,9 @@ class RegretGapTerminator:
         is_bilevel = any(BILEVEL_KEY in one[0].trial.system_attrs for one in progress.order[:n])
         completed = None if is_bilevel else progress.completed(n)
         if completed is None:
-            if progress.once.first_time("impossible"):
+            # A first trial may lack the parameters of all later ones.
+            is_certain = is_bilevel or n >= self._settings.rule.min_n_trials
+            if is_certain and progress.once.first_time("impossible"):
                 _logger.warning("RegretGapTerminator cannot stop this study: %s", _WHY[is_bilevel])
             return StoppingRecord(n_trials=n)
         if completed.n_infinite and progress.once.first_time("infinite"):

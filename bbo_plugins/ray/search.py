@@ -23,7 +23,7 @@ from ray.tune.utils.util import merge_dicts, unflatten_dict
 
 from bbo_plugins import errors
 from bbo_plugins.optuna.bbo_sampler import BBOSampler
-from bbo_plugins.optuna.study.storage import FIXED_PARAMS, begin_enqueued_trial, suggest
+from bbo_plugins.optuna.study.storage import FIXED_PARAMS, begin_enqueued_trial, is_stopped, suggest
 from bbo_plugins.optuna.terminator import RegretGapTerminator
 from bbo_plugins.ray.tune.conversions import check_objectives, check_points, finite_or_none, listed
 from bbo_plugins.ray.tune.recording import OWNER_KEY, owner_of
@@ -314,8 +314,9 @@ class BBOSearch(RestoringSearch):
         """Return the config of a new trial.
 
         Returns:
-            The config; ``FINISHED`` once the terminator says so; None if as many trials as are
-            allowed at a time run, or wait to be continued.
+            The config; ``FINISHED`` once the terminator says so, or a sampler that has tried all
+            of its points; None if as many trials as are allowed at a time run, or wait to be
+            continued.
 
         Raises:
             RuntimeError: There is no search space, no metric or no mode yet.
@@ -378,14 +379,18 @@ class BBOSearch(RestoringSearch):
             self._setup_study(self._mode)
 
     def _is_over(self) -> bool:
-        if self._terminator is None or self._ot_study is None:
+        study, terminator = self._ot_study, self._terminator
+        if study is None:
             return False
-        over = bool(self._terminator.should_terminate(self._ot_study))
+        over = is_stopped(study)
+        who = study.sampler if over else terminator
+        if not over and terminator is not None:
+            over = bool(terminator.should_terminate(study))
         if over and self._once.first_time("over"):
             _logger.info(
                 "BBOSearch suggests no more trials, as %s ends the search; running trials are "
                 "finished.",
-                type(self._terminator).__name__,
+                type(who).__name__,
             )
         return over
 

@@ -222,6 +222,19 @@ def test_no_usable_search_space_never_stops(caplog: pytest.LogCaptureFixture) ->
     assert "have no parameter of more than one value" in warning
 
 
+def test_a_first_trial_without_parameters_is_no_reason_to_warn(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A baseline may have none; from the second completion on there are signals."""
+    study, terminator = new_study(), RegretGapTerminator(min_n_trials=4)
+    study.add_trial(optuna.create_trial(value=3.0))
+    for x in (0.1, 0.5, 0.9, 0.3, 0.4):
+        terminator.evaluate(study)
+        add(study, {"x": x}, (x - 0.3) ** 2, distributions={"x": FloatDistribution(0.0, 1.0)})
+    assert math.isfinite(terminator.evaluate(study).value)
+    assert not warnings_in(caplog)
+
+
 def _branches(trial: optuna.Trial) -> float:
     if trial.suggest_categorical("k", ["a", "b"]) == "a":
         return 0.5 + (trial.suggest_float("a", 0.0, 1.0) - 0.2) ** 2

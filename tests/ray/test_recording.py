@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from optuna.samplers import GridSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from bbo_plugins.optuna import UHEBOSampler, continued_from
@@ -13,6 +14,7 @@ from bbo_plugins.optuna import UHEBOSampler, continued_from
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray import tune
+from ray.tune.search import Searcher
 
 from bbo_plugins.optuna.study.trials import TrialRow
 from bbo_plugins.ray import BBOSearch
@@ -31,6 +33,38 @@ def test_reported_numbers_are_attributes_for_constraints() -> None:
     result = result_of(suggested(search, "a"), latency=0.5, note="n", table=[1], pid=3, done=True)
     search.on_trial_complete("a", result)
     assert seen == [{"latency": 0.5, "note": "n"}]
+
+
+def test_an_exception_of_the_sampler_does_not_fail_the_trial(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Ray would train it again; the study has its value, and one warning has the traceback."""
+
+    def constraints(trial: FrozenTrial) -> list[float]:
+        return [trial.user_attrs["latency"] - 1.0]
+
+    search = make_search(seed=None, sampler=UHEBOSampler(constraints_func=constraints))
+    for trial_id in "abc":
+        search.on_trial_complete(trial_id, result_of(suggested(search, trial_id)))
+    suggested(search, "d")
+    search.on_trial_complete("d")  # removed before it ran
+    assert states_of(search) == ["COMPLETE"] * 3 + ["PRUNED"]
+    (record,) = [one for one in caplog.records if "which counts all the same" in one.message]
+    assert record.exc_info is not None
+    assert "KeyError('latency') after trial a" in record.message
+
+
+def test_a_sampler_may_end_the_search() -> None:
+    """One that has tried its whole grid says so; OptunaSearch goes on with points tried before."""
+    grid: dict[str, list[Any]] = {"x": [1.0, 2.0], "n/k": ["a", "b"]}
+    search = make_search(seed=None, sampler=GridSampler(grid, seed=0))
+    seen: list[tuple[float, str]] = []
+    while (config := search.suggest(f"t{len(seen)}")) != Searcher.FINISHED:
+        assert isinstance(config, dict)
+        seen.append((config["x"], config["n"]["k"]))
+        search.on_trial_complete(f"t{len(seen) - 1}", result_of(config))
+    assert sorted(seen) == [(1.0, "a"), (1.0, "b"), (2.0, "a"), (2.0, "b")]
+    assert states_of(search) == ["COMPLETE"] * 4
 
 
 def test_several_objectives_are_searched_and_recorded(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,6 +16,7 @@ from bbo_plugins.optuna import RegretGapTerminator, UHEBOSampler
 
 pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
+from ray import tune
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from bbo_plugins.ray import BBOSearch
@@ -132,6 +133,18 @@ def test_points_outside_the_space_are_refused(point: dict[str, Any], message: st
     """A misspelled name or a value out of range is an error before anything runs."""
     with pytest.raises(ValueError, match=message):
         make_search(points_to_evaluate=[point])
+
+
+def test_points_of_integers_are_integers_of_the_grid() -> None:
+    """What the trainable gets is what the study has; a number between two of them is refused."""
+    space = {"n": tune.randint(0, 5), "even": tune.qrandint(0, 10, 2)}
+    search = make_search(space, points_to_evaluate=[{"n": 2.0, "even": 4}])
+    config = suggested(search, "a")
+    assert config == {"n": 2, "even": 4}
+    assert isinstance(config["n"], int)
+    for point in ({"n": 2.5}, {"even": 3}):
+        with pytest.raises(ValueError, match=r"points_to_evaluate\[0\].*must be a value of Int"):
+            make_search(space, points_to_evaluate=[point])
 
 
 def test_evaluated_point_needs_a_parameter() -> None:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from zlib import crc32
 
 import numpy as np
+from optuna.distributions import FloatDistribution
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.trial import FrozenTrial, TrialState
 
@@ -88,7 +89,7 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         seed: int | None,
         *,
         independent_sampler: BaseSampler | None = None,
-        make_reader: Callable[[], StudyReader] = StudyReader,
+        make_reader: Callable[..., StudyReader] = StudyReader,
     ) -> None:
         """Check the seed."""
         self._independent_sampler = independent_sampler
@@ -292,6 +293,11 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
         name = crc32(param_name.encode("utf-8", "surrogatepass"))
         rng = _generator(self._draw_seed, trial.number, _INDEPENDENT, name)
         if not is_modeled(param_distribution):  # a single value, or a range that overflows
+            if isinstance(param_distribution, FloatDistribution):
+                low, high = param_distribution.low, param_distribution.high
+                if math.isinf(high - low):  # Optuna cannot draw from it
+                    share = float(rng.random())
+                    return low * (1.0 - share) + high * share
             fallback = RandomSampler(seed=int(rng.integers(2**31)))
             return fallback.sample_independent(study, trial, param_name, param_distribution)
         return dimension_of(param_distribution).decode(float(rng.random()))
@@ -458,6 +464,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             constraints=snapshot.constraints,
             warps=snapshot.space.warps,
             outliers=tuple(sorted(done.outliers)),
+            number=snapshot.number if done.outliers else None,
             cutoff=done.cutoff if math.isfinite(done.cutoff) else None,
         )
 

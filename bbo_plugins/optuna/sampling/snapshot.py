@@ -162,6 +162,7 @@ class StudyReader:
             (:mod:`bbo_plugins.methods.penalties`); never before twelve, None for never.
         outliers_from: The same for which values are outliers (:mod:`bbo_plugins.methods.outliers`);
             never with known noise.
+        once: What the log has said of this study; None for nothing yet.
 
     Attributes:
         suggesting: Held while a suggestion is made, from reading the trials to storing it.
@@ -173,13 +174,15 @@ class StudyReader:
         noise_func: NoiseFunction | None = None,
         preprocessing_from: int | None = 0,
         outliers_from: int | None = 0,
+        *,
+        once: Once | None = None,
     ) -> None:
         """Start with nothing read."""
         self.suggesting = threading.Lock()
-        self.once = Once()
+        self.once = once or Once()
         self._knows_noise = noise_func is not None
         self._lock = threading.RLock()
-        self._trials = TrialReader(noise_func)
+        self._trials = TrialReader(noise_func, once=self.once)
         self._generation = 0
         self._placed = PlacedTrials({})
         self._make_preprocessor = partial(
@@ -320,6 +323,8 @@ def _snapshot(
     space = placed.space.warped(preprocessing.warps)
     fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
     known, X = placed.place(trials.observed)
+    unplaced = placed.unplaced(trials.observed)
+    n_lacking = sum(not placed.always_there <= row.params.keys() for row in unplaced)
     constraints, table = constraint_table(known) if trials.have_constraints else ((), None)
     noise = np.array([row.noise_variances for row in known], dtype=np.float64)
     noise = noise.reshape(len(known), trials.n_objectives)
@@ -356,7 +361,8 @@ def _snapshot(
         finished=_finished(trials),
         preprocessing=preprocessing,
         notes=notes_of(
-            unplaced=placed.n_unplaced(trials.observed),
+            unplaced=len(unplaced) - n_lacking,
+            lacking=n_lacking,
             infinite=sum(map(math.isinf, chain.from_iterable(row.values for row in known))),
             unreadable=sum(row.has_unreadable_proposal for row in trials.rows),
             noise=int(np.isnan(noise).any(axis=1).sum()) if knows_noise else 0,
@@ -387,7 +393,8 @@ def _with_values(
 
 _NOTES = {
     "unplaced": "{trials} left out: a parameter had a value that its latest range or type does not "
-    "have, or was added later.",
+    "have.",
+    "lacking": "{trials} left out: a parameter was added later.",
     "infinite": "{n} infinite value{s} so far; an infinitely good value counts as the best finite "
     "one, an infinitely bad one as a failure, or is left out where a constraint is violated.",
     "clipped": "{n} infinite value{s} so far; an infinite value counts as the largest or smallest "

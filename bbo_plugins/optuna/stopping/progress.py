@@ -83,6 +83,7 @@ class StudyProgress:
 
     Args:
         settings: The terminator's.
+        once: The messages about this study that have been given; None for none.
 
     Attributes:
         lock: To be held while anything else here is used.
@@ -91,11 +92,13 @@ class StudyProgress:
         n_seen: How many of them a worker here has looked at; infinite before the first look.
         records: Records by the number of completions, in that order.
         warm_start: State from which the next fit may start.
+        has_read_records: Whether those that are stored have been read.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, once: Once | None = None) -> None:
         """Start with nothing read."""
         self.lock = threading.Lock()
+        self.once = once or Once()
         self._settings = settings
         self._reader = TrialReader()
         self._forget(0)
@@ -104,17 +107,19 @@ class StudyProgress:
         self._generation = generation
         self._space = LearnedSpace()
         self._n_complete = 0
-        self.once = Once()
         self.order: tuple[Completion, ...] = ()
         self.n_seen = math.inf
         self.records: dict[int, StoredRecord] = {}
         self.warm_start: WarmStart | None = None
+        self.has_read_records = False
         self._settings_are_stored = False
 
     def read_trials(self, study: Study) -> None:
         """Bring :attr:`order` up to date; forget all if this is another study by now."""
         trials = self._reader.read(study)
         if self._generation != trials.generation:
+            if self._generation:  # another study by now
+                self.once = Once()
             self._forget(trials.generation)
         n_complete = sum(row.complete for row in trials.rows)
         if n_complete != self._n_complete:
@@ -128,6 +133,7 @@ class StudyProgress:
     def read_records(self, study: Study) -> None:
         """Take over the records that workers have stored."""
         attributes = study_attributes(study)
+        self.has_read_records = True
         self._settings_are_stored = attributes.get(self._settings.key) == self._settings.content
         complete = {completion[0].number: completion for completion in self.order}
         self.records = records_of(attributes, self._settings, complete)

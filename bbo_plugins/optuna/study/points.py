@@ -151,14 +151,24 @@ class PlacedTrials:
             if not np.isnan(point).all():
                 self._proposed[row.number] = point
 
-    def n_unplaced(self, rows: Sequence[TrialRow]) -> int:
-        """Return how many of these trials, given to :meth:`place` before, are complete but nowhere.
+    @property
+    def always_there(self) -> set[str]:
+        """Names of the parameters that every trial has."""
+        return set(self.space.names) - self.space.conditions.keys()
 
-        Not counted are those that left the range that they gave themselves.
+    def unplaced(self, rows: Sequence[TrialRow]) -> list[TrialRow]:
+        """Return the complete ones of these trials that have no place in the space.
+
+        Without those that left the range that they gave themselves.
+
+        Args:
+            rows: The trials; :meth:`place` was given them before.
         """
-        return sum(
-            row.complete and self._points[row.number] is None and row.is_inside for row in rows
-        )
+        return [
+            row
+            for row in rows
+            if row.complete and self._points[row.number] is None and row.is_inside
+        ]
 
     def pending(self, rows: Sequence[TrialRow], asking: int) -> FloatArray:
         """Return the points (p, d) at which trials other than the asking one are running.

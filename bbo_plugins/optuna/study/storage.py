@@ -40,7 +40,7 @@ from optuna.samplers import PartialFixedSampler
 from optuna.trial import Trial, TrialState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from optuna.samplers import BaseSampler
     from optuna.storages import BaseStorage
@@ -105,6 +105,27 @@ def end_as_failed(study: Study, trial: FrozenTrial) -> None:
     """End a trial as failed, without asking the sampler, unless it has ended."""
     if not as_stored(study, trial).state.is_finished():
         study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+
+
+def tell(
+    study: Study, trial: Trial, values: Sequence[float] | None, state: TrialState
+) -> Exception | None:
+    """Store how a trial ended, and return the exception that the sampler raised about it, if any.
+
+    The sampler may stop the study, as one whose grid is exhausted does: see :func:`is_stopped`.
+    """
+    local = study._thread_local
+    was_in_loop = getattr(local, "in_optimize_loop", False)
+    local.in_optimize_loop = True  # elsewhere ``study.stop`` raises an exception
+    try:
+        study.tell(trial, values, state=state)
+    except Exception as error:
+        if not as_stored(study, trial).state.is_finished():
+            raise
+        return error
+    finally:
+        local.in_optimize_loop = was_in_loop
+    return None
 
 
 def begin_trial(study: Study, template: FrozenTrial) -> Trial:
@@ -249,6 +270,8 @@ class Proposal:
         inactive: Names of the model's other parameters, which do not exist at the point.
         warps: Input warping of the model's parameters, of those that have one.
         outliers: Numbers of the trials whose values were left out of the models.
+        number: That of the trial that the proposal was made for, with outliers. Where the trial has
+            another one, as after ``study.add_trials``, the outliers have as well.
         cutoff: The value, maximized, below which others counted as failures; None for none.
         validity_fits: As ``fits``, of the models of where evaluations return a value, by name.
     """
@@ -262,6 +285,7 @@ class Proposal:
     inactive: tuple[str, ...] = ()
     warps: Mapping[str, float] = field(default_factory=dict)
     outliers: tuple[int, ...] = ()
+    number: int | None = None
     cutoff: float | None = None
     validity_fits: Mapping[str, Any] = field(default_factory=dict)
 
@@ -313,6 +337,7 @@ class Proposal:
             "inactive": self.inactive or None,
             "warps": dict(self.warps) or None,
             "outliers": self.outliers or None,
+            "number": self.number if self.outliers else None,
             "cutoff": self.cutoff,
             "validity_fits": dict(self.validity_fits) or None,
         }
@@ -344,22 +369,24 @@ class Proposal:
         inactive: Any = content.get("inactive", [])
         warps: Any = content.get("warps", {})
         outliers: Any = content.get("outliers", [])
+        number: Any = content.get("number")
         cutoff: Any = content.get("cutoff")
         validity_fits: Any = content.get("validity_fits", {})
         well_formed = (
             isinstance(params, dict)
             and isinstance(warps, dict)
-            and all(is_finite(number) for number in (*params.values(), *warps.values()))
+            and all(map(is_finite, (*params.values(), *warps.values())))
             and isinstance(fits, list)
             and isinstance(validity_fits, dict)
             and isinstance(constraints, list)
             and isinstance(inactive, list)
             and isinstance(outliers, list)
-            and all(type(number) is int for number in outliers)
+            and all(type(one) is int for one in outliers)
+            and (number is None or type(number) is int)
             and all(isinstance(name, str) for name in constraints + inactive)
             and (criterion is None or isinstance(criterion, str))
             and (arm is None or arm in ARMS)
-            and all(number is None or is_finite(number) for number in (gain, cutoff))
+            and all(one is None or is_finite(one) for one in (gain, cutoff))
         )
         if not well_formed:
             return None
@@ -373,6 +400,7 @@ class Proposal:
             inactive=tuple(inactive),
             warps=warps,
             outliers=tuple(outliers),
+            number=number,
             cutoff=cutoff,
             validity_fits=validity_fits,
         )

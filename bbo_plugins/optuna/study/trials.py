@@ -64,6 +64,7 @@ _OBSERVED = (TrialState.COMPLETE, TrialState.PRUNED)
 # the storage is asked, not the clock, so a resumed study decides the same.
 _MAX_OVERTAKEN, _MORE_PER_RUNNING = 32, 4
 _MAX_STUDIES = 8  # studies of one storage that are remembered
+_MAX_MESSAGES = 1_000  # studies of which it is remembered what the log has said
 
 # Returns the known noise variance of a finished trial's value, a sequence for several objectives.
 NoiseFunction: TypeAlias = Callable[[FrozenTrial], float | Sequence[float]]
@@ -360,11 +361,15 @@ class TrialReader:
     Args:
         noise_func: Known noise variance of a finished trial's values; called once per trial. It
             counts as unknown if that raises an exception.
+        once: What the log has said of this study; None for nothing yet.
     """
 
-    def __init__(self, noise_func: NoiseFunction | None = None) -> None:
+    def __init__(
+        self, noise_func: NoiseFunction | None = None, *, once: Once | None = None
+    ) -> None:
         """Start with nothing read."""
-        self._noise_func = noise_func and functools.partial(_noise_or_nan, noise_func, Once())
+        once = once or Once()
+        self._noise_func = noise_func and functools.partial(_noise_or_nan, noise_func, once)
         self._generation = 0
         self._forget()
 
@@ -437,15 +442,19 @@ class Once:
 class PerStudy(Generic[_Reader]):
     """One reader for each of the latest few studies of each storage. Safe to share among threads.
 
-    A copy or a pickle starts without any.
+    What the log has said of a study is remembered for longer, and by its name and number. So a
+    message that comes once does not come again where each trial opens the storage anew, or where
+    many studies take turns. A copy or a pickle starts without any.
 
     Args:
-        make: Makes the reader of a study that has none yet.
+        make: Makes the reader of a study that has none yet; takes what the log has said of it as
+            the keyword ``once``.
     """
 
-    def __init__(self, make: Callable[[], _Reader]) -> None:
+    def __init__(self, make: Callable[..., _Reader]) -> None:
         """Start without any study."""
         self._make = make
+        self._said: dict[tuple[str, int], Once] = {}
         self._lock = threading.Lock()
         self._of_storage: weakref.WeakKeyDictionary[BaseStorage, dict[int, _Reader]]
         self._of_storage = weakref.WeakKeyDictionary()
@@ -459,11 +468,18 @@ class PerStudy(Generic[_Reader]):
         with self._lock:
             storage, study_id = identity(study)
             readers = self._of_storage.setdefault(storage, {})
-            reader = readers.pop(study_id, None) or self._make()
+            reader = readers.pop(study_id, None)
+            if reader is None:
+                reader = self._make(once=self._said_of(study.study_name, study_id))
             readers[study_id] = reader  # the most recently used one last
             if len(readers) > _MAX_STUDIES:
                 del readers[next(iter(readers))]
             return reader
+
+    def _said_of(self, name: str, number: int) -> Once:
+        if len(self._said) >= _MAX_MESSAGES and (name, number) not in self._said:
+            del self._said[next(iter(self._said))]
+        return self._said.setdefault((name, number), Once())
 
 
 def check_one_objective(study: Any) -> None:
@@ -527,7 +543,7 @@ def _noise_or_nan(
     try:
         return noise_func(trial)
     except Exception:
-        if once.first_time():
+        if once.first_time("noise_func"):
             _logger.warning(
                 "noise_func raised an exception for trial %d, so its noise counts as unknown.",
                 trial.number,

@@ -45,7 +45,7 @@ from bbo_plugins.optuna.study.continuations import (
     steps_of,
     steps_taken,
 )
-from bbo_plugins.optuna.study.storage import as_stored, begin_trial, set_intermediate_value
+from bbo_plugins.optuna.study.storage import as_stored, begin_trial, set_intermediate_value, tell
 from bbo_plugins.optuna.study.trials import Once, mark_never_ran, signs_of
 from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite_or_none, listed, reported
 from bbo_plugins.ray.tune.spaces import flattened
@@ -148,8 +148,18 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         for name, field in reported(result):
             if name not in metrics:
                 trial.set_user_attr(name, field)
-        told = values if state is TrialState.COMPLETE else None
-        self._ot_study.tell(trial, told, state=state)
+        self._tell(trial_id, trial, values if state is TrialState.COMPLETE else None, state)
+
+    def _tell(self, trial_id: str, trial: Trial, values: Any, state: TrialState) -> None:
+        """Store how a trial ended; an exception of the sampler does not fail Ray's trial."""
+        failure = tell(self._ot_study, trial, values, state)
+        if failure is not None and self._once.first_time("tell"):
+            _logger.warning(
+                "BBOSearch: the sampler raised %r after trial %s, which counts all the same.",
+                failure,
+                trial_id,
+                exc_info=failure,
+            )
 
     def _ended_without_result(
         self, trial: Trial | FrozenTrial, latest: dict[str, Any] | None

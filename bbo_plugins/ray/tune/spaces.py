@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import FixedTrial
 from ray.tune.search.optuna import OptunaSearch
 from ray.tune.search.sample import Categorical, Domain, Function, LogUniform, Normal, Quantized
@@ -94,8 +94,12 @@ class Parameter:
 
     def find(self, value: Any) -> Found | None:
         """Return what a config's value says of the parameters; None if it is not one of them."""
-        fits = is_value_of(dimension_of(self.distribution), value)
-        return Found({self.name: value}, is_whole=True) if fits else None
+        if not is_value_of(dimension_of(self.distribution), value):
+            return None
+        if isinstance(self.distribution, IntDistribution):
+            is_on_grid = (value - self.distribution.low) % self.distribution.step == 0
+            return Found({self.name: int(value)}, is_whole=True) if is_on_grid else None
+        return Found({self.name: value}, is_whole=True)
 
 
 @dataclass(frozen=True)

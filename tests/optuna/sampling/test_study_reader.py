@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import optuna
@@ -15,6 +16,9 @@ from bbo_plugins.optuna.sampling.snapshot import StudyReader
 from bbo_plugins.optuna.study.storage import Proposal, held_params, store_proposal
 from bbo_plugins.optuna.study.trials import BESIDE_KEY, PerStudy
 from tests.optuna.snapshots import SPACE, X, ask, finished, look, study_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # ---------------------------------------------------------------------------------------- pending
 
@@ -208,6 +212,21 @@ def test_readers_are_one_per_study_and_bounded() -> None:
     for study in studies[1:]:
         assert readers.of(study) is not first
     assert readers.of(studies[0]) is not first
+
+
+def test_what_was_said_of_a_study_is_remembered_for_longer(tmp_path: Path) -> None:
+    """Also where every request opens the storage anew, and where many studies take turns."""
+    url = f"sqlite:///{tmp_path}/study.db"
+    readers = PerStudy(StudyReader)
+    names = [f"study {i}" for i in range(10)]
+    for name in names:
+        optuna.create_study(study_name=name, storage=url)
+    said = [
+        readers.of(optuna.load_study(study_name=name, storage=url)).once.first_time("news")
+        for _ in range(2)
+        for name in names
+    ]
+    assert said == [True] * 10 + [False] * 10
 
 
 def test_readers_do_not_keep_storages_alive() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution
@@ -84,6 +85,28 @@ def test_what_the_estimate_leaves_out_counts_as_failed() -> None:
         assert (completed.estimate is not None) == (n_points == 9)
         expected = [2, 5, 7, 11] if n_points == 9 else []
         assert np.flatnonzero(completed.has_failed).tolist() == expected
+
+
+@pytest.mark.parametrize("number, expected", [(8, [2]), (11, []), (None, [2])])
+def test_numbers_of_outliers_are_of_their_own_study(
+    number: int | None, expected: list[int]
+) -> None:
+    """``study.add_trials`` numbers trials anew; without a number, as stored before, they count."""
+    fit = WarmStart(np.log([0.3, 2.0, 0.1]), np.eye(3), -1.0, 9).to_json()
+    study = new_study()
+    distributions: dict[str, BaseDistribution] = {"x": UNIT}
+    for i in range(9):
+        proposal = Proposal.of(
+            {"x": i / 9},
+            distributions,
+            fits=(fit,),
+            criterion="Marginal",
+            outliers=(2,),
+            number=number,
+        )
+        stored = proposal.to_attributes() if i == 8 else {}
+        add(study, {"x": i / 9}, float(i), distributions=distributions, system_attrs=stored)
+    assert np.flatnonzero(completed_in(study).has_failed).tolist() == expected
 
 
 def test_conditional_parameters_and_estimates_for_them() -> None:
