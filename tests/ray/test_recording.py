@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from optuna.samplers import GridSampler
@@ -18,7 +18,18 @@ from ray.tune.search import Searcher
 
 from bbo_plugins.optuna.study.trials import TrialRow
 from bbo_plugins.ray import BBOSearch
-from tests.ray.searches import SPACE, make_search, result_of, states_of, suggested, trials_of
+from tests.ray.searches import (
+    SPACE,
+    make_search,
+    result_of,
+    states_of,
+    stored_in,
+    suggested,
+    trials_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_reported_numbers_are_attributes_for_constraints() -> None:
@@ -54,17 +65,40 @@ def test_an_exception_of_the_sampler_does_not_fail_the_trial(
     assert "KeyError('latency') after trial a" in record.message
 
 
-def test_a_sampler_may_end_the_search() -> None:
-    """One that has tried its whole grid says so; OptunaSearch goes on with points tried before."""
+def _grid_search(**arguments: Any) -> BBOSearch:
     grid: dict[str, list[Any]] = {"x": [1.0, 2.0], "n/k": ["a", "b"]}
-    search = make_search(seed=None, sampler=GridSampler(grid, seed=0))
+    return make_search(seed=None, sampler=GridSampler(grid, seed=0), **arguments)
+
+
+def test_a_sampler_may_end_the_search() -> None:
+    """One that has tried its whole grid says so; trials that are trained again are no points."""
+    search = _grid_search()
     seen: list[tuple[float, str]] = []
     while (config := search.suggest(f"t{len(seen)}")) != Searcher.FINISHED:
         assert isinstance(config, dict)
+        trial_id, result = f"t{len(seen)}", result_of(config)
         seen.append((config["x"], config["n"]["k"]))
-        search.on_trial_complete(f"t{len(seen) - 1}", result_of(config))
+        if len(seen) == 1:  # fails, and is restarted
+            search.on_trial_complete(trial_id, error=True)
+            search.on_trial_result(trial_id, result)
+        search.on_trial_complete(trial_id, result)
+        if len(seen) == 2:  # is continued
+            search.on_trial_continued(trial_id)
+            search.on_trial_complete(trial_id, {**result, "training_iteration": 2})
     assert sorted(seen) == [(1.0, "a"), (1.0, "b"), (2.0, "a"), (2.0, "b")]
-    assert states_of(search) == ["COMPLETE"] * 4
+    assert states_of(search) == ["FAIL"] + ["COMPLETE"] * 5
+
+
+def test_a_search_is_left_while_its_last_point_runs(tmp_path: Path) -> None:
+    """The sampler wants to stop the study then, which nobody runs any more."""
+    search = _grid_search(storage=stored_in(tmp_path))
+    for trial_id in "abcd":
+        config = suggested(search, trial_id)
+        if trial_id != "d":
+            search.on_trial_complete(trial_id, result_of(config))
+    with pytest.raises(ValueError, match="HyperBandForBOHB"):
+        search.refuse_bohb()
+    assert states_of(search) == ["COMPLETE"] * 3 + ["FAIL"]
 
 
 def test_several_objectives_are_searched_and_recorded(caplog: pytest.LogCaptureFixture) -> None:

@@ -147,6 +147,16 @@ def test_points_of_integers_are_integers_of_the_grid() -> None:
             make_search(space, points_to_evaluate=[point])
 
 
+def test_points_by_name_are_of_the_same_numbers() -> None:
+    """In a space with choices that have parameters of their own."""
+    point = {"model": "forest", "model/forest/depth": 2.0}
+    config = suggested(make_search(MODELS, points_to_evaluate=[point]), "a")
+    assert config["model"] == {"kind": "forest", "depth": 2}
+    assert isinstance(config["model"]["depth"], int)
+    with pytest.raises(ValueError, match=r"points_to_evaluate\[0\]"):
+        make_search(MODELS, points_to_evaluate=[{**point, "model/forest/depth": 2.5}])
+
+
 def test_evaluated_point_needs_a_parameter() -> None:
     """A config that has nothing to do with the space is no observation of it."""
     with pytest.raises(ValueError, match="parameters must be a config with parameters of"):

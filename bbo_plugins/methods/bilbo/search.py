@@ -483,7 +483,7 @@ def perturbed(
     """Move about half of each point's coordinates.
 
     A categorical coordinate that moves goes anywhere, another discrete one by at least one level,
-    unless it is the last one there.
+    unless it would leave its range.
 
     Args:
         space: The space of the points.

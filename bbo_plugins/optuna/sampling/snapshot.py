@@ -195,6 +195,8 @@ class StudyReader:
         with self._lock:
             trials = self._trials.read(study)
             if trials.generation != self._generation:
+                if self._generation:  # another study by now
+                    self.once.forget()
                 self._generation = trials.generation
                 self._placed = PlacedTrials({})
                 self._preprocessor = self._make_preprocessor()
@@ -324,7 +326,7 @@ def _snapshot(
     fixed = {name: value for name, value in fixed.items() if placed.can_hold(name, value)}
     known, X = placed.place(trials.observed)
     unplaced = placed.unplaced(trials.observed)
-    n_lacking = sum(not placed.always_there <= row.params.keys() for row in unplaced)
+    n_lacking = sum(not placed.unconditional <= row.params.keys() for row in unplaced)
     constraints, table = constraint_table(known) if trials.have_constraints else ((), None)
     noise = np.array([row.noise_variances for row in known], dtype=np.float64)
     noise = noise.reshape(len(known), trials.n_objectives)

@@ -225,7 +225,8 @@ def _latest_estimate(
         estimate = None if fit is None else fit.hyperparameters(len(names))
         if fit is not None and estimate is not None:
             cutoff = -math.inf if proposal.cutoff is None else proposal.cutoff
-            outliers = proposal.outliers if proposal.number in {None, row.number} else ()
+            is_own = proposal.number in (None, row.number, *row.repeated)
+            outliers = proposal.outliers if is_own else ()
             left_out = [one.number in outliers or one.value < cutoff for one in latest]
             failed = has_failed | np.array(left_out, dtype=np.bool_)
             if fit.n_points < _MIN_SHARE * min(int((~failed).sum()), MAX_MODELED):

@@ -119,7 +119,7 @@ class StudyProgress:
         trials = self._reader.read(study)
         if self._generation != trials.generation:
             if self._generation:  # another study by now
-                self.once = Once()
+                self.once.forget()
             self._forget(trials.generation)
         n_complete = sum(row.complete for row in trials.rows)
         if n_complete != self._n_complete:

@@ -152,8 +152,8 @@ class PlacedTrials:
                 self._proposed[row.number] = point
 
     @property
-    def always_there(self) -> set[str]:
-        """Names of the parameters that every trial has."""
+    def unconditional(self) -> set[str]:
+        """Names of the parameters without a condition."""
         return set(self.space.names) - self.space.conditions.keys()
 
     def unplaced(self, rows: Sequence[TrialRow]) -> list[TrialRow]:

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.samplers import PartialFixedSampler
+from optuna.storages import InMemoryStorage
 from optuna.trial import Trial, TrialState
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ _VERSION = 1
 CONSTRAINTS_KEY = "constraints"  # a list here, or one value per "constraints:<name>"
 FIXED_PARAMS = "fixed_params"  # parameters that enqueue_trial gave the trial
 RETRY_HISTORY = "retry_history"  # numbers of the failed trials that the trial repeats
+GRID_KEYS = ("grid_id", "search_space")  # which point of which grid GridSampler gave the trial
 CV_SCORES_KEY = "terminator:cv_scores"
 _MAX_CACHED = 128  # texts that were read lately: those of running trials are read again and again
 _MAX_CHUNK = 2_045  # characters of one attribute as the storage writes it, quoted and escaped
@@ -63,6 +65,16 @@ MAX_CHUNKS = 256
 def identity(study: Study) -> tuple[BaseStorage, int]:
     """Return a study's storage and its number there."""
     return study._storage, study._study_id
+
+
+def address(study: Study) -> tuple[Any, ...] | None:
+    """Return what names a study also where its storage is opened anew; None for one in memory."""
+    storage: Any = study._storage
+    if isinstance(storage, InMemoryStorage):
+        return None
+    backend = getattr(storage, "_backend", storage)
+    place = getattr(backend, "url", None) or getattr(backend, "_file_path", None)
+    return place, study.study_name, study._study_id
 
 
 def all_trials(study: Study) -> list[FrozenTrial]:
@@ -108,7 +120,7 @@ def end_as_failed(study: Study, trial: FrozenTrial) -> None:
 
 
 def tell(
-    study: Study, trial: Trial, values: Sequence[float] | None, state: TrialState
+    study: Study, trial: Trial | FrozenTrial, values: Sequence[float] | None, state: TrialState
 ) -> Exception | None:
     """Store how a trial ended, and return the exception that the sampler raised about it, if any.
 
@@ -118,9 +130,9 @@ def tell(
     was_in_loop = getattr(local, "in_optimize_loop", False)
     local.in_optimize_loop = True  # elsewhere ``study.stop`` raises an exception
     try:
-        study.tell(trial, values, state=state)
+        study.tell(trial.number, values, state=state)
     except Exception as error:
-        if not as_stored(study, trial).state.is_finished():
+        if as_stored(study, trial).state is not state:
             raise
         return error
     finally:
@@ -270,8 +282,9 @@ class Proposal:
         inactive: Names of the model's other parameters, which do not exist at the point.
         warps: Input warping of the model's parameters, of those that have one.
         outliers: Numbers of the trials whose values were left out of the models.
-        number: That of the trial that the proposal was made for, with outliers. Where the trial has
-            another one, as after ``study.add_trials``, the outliers have as well.
+        number: That of the trial that the proposal was made for, with outliers. A trial with
+            another one was added from elsewhere, where the outliers' numbers are of other trials,
+            or repeats a failed one.
         cutoff: The value, maximized, below which others counted as failures; None for none.
         validity_fits: As ``fits``, of the models of where evaluations return a value, by name.
     """

@@ -39,6 +39,7 @@ from bbo_plugins.optuna.study.storage import (
     CONSTRAINTS_KEY,
     RETRY_HISTORY,
     Proposal,
+    address,
     all_trials,
     identity,
     is_stored,
@@ -178,6 +179,12 @@ class TrialRow:
     def is_retry(self) -> bool:
         """Whether it repeats a failed trial; its proposal is that one's, which counts already."""
         return RETRY_HISTORY in self.trial.system_attrs
+
+    @property
+    def repeated(self) -> tuple[Any, ...]:
+        """Numbers of the failed trials that it repeats."""
+        found = self.trial.system_attrs.get(RETRY_HISTORY)
+        return tuple(found) if isinstance(found, list) else ()
 
     @cached_property
     def n_beside(self) -> int:
@@ -433,6 +440,11 @@ class Once:
             self._seen.add(key)
             return first
 
+    def forget(self) -> None:
+        """Start anew."""
+        with self._lock:
+            self._seen.clear()
+
     def __contains__(self, key: tuple[Any, ...]) -> bool:
         """Return whether this has happened."""
         with self._lock:
@@ -442,8 +454,8 @@ class Once:
 class PerStudy(Generic[_Reader]):
     """One reader for each of the latest few studies of each storage. Safe to share among threads.
 
-    What the log has said of a study is remembered for longer, and by its name and number. So a
-    message that comes once does not come again where each trial opens the storage anew, or where
+    What the log has said of a study is remembered for longer, and not by the storage's object. So
+    a message that comes once does not come again where each trial opens the storage anew, or where
     many studies take turns. A copy or a pickle starts without any.
 
     Args:
@@ -454,8 +466,10 @@ class PerStudy(Generic[_Reader]):
     def __init__(self, make: Callable[..., _Reader]) -> None:
         """Start without any study."""
         self._make = make
-        self._said: dict[tuple[str, int], Once] = {}
         self._lock = threading.Lock()
+        self._said: dict[Any, Once] = {}  # by the study's address
+        self._said_in_memory: weakref.WeakKeyDictionary[BaseStorage, dict[Any, Once]]
+        self._said_in_memory = weakref.WeakKeyDictionary()
         self._of_storage: weakref.WeakKeyDictionary[BaseStorage, dict[int, _Reader]]
         self._of_storage = weakref.WeakKeyDictionary()
 
@@ -470,16 +484,21 @@ class PerStudy(Generic[_Reader]):
             readers = self._of_storage.setdefault(storage, {})
             reader = readers.pop(study_id, None)
             if reader is None:
-                reader = self._make(once=self._said_of(study.study_name, study_id))
+                reader = self._make(once=self._said_of(study))
             readers[study_id] = reader  # the most recently used one last
             if len(readers) > _MAX_STUDIES:
                 del readers[next(iter(readers))]
             return reader
 
-    def _said_of(self, name: str, number: int) -> Once:
-        if len(self._said) >= _MAX_MESSAGES and (name, number) not in self._said:
-            del self._said[next(iter(self._said))]
-        return self._said.setdefault((name, number), Once())
+    def _said_of(self, study: Study) -> Once:
+        """Return what the log has said of ``study``, of one in memory while its storage lives."""
+        storage, study_id = identity(study)
+        place = address(study)
+        said = self._said if place else self._said_in_memory.setdefault(storage, {})
+        key = place or study_id
+        if len(said) >= _MAX_MESSAGES and key not in said:
+            del said[next(iter(said))]
+        return said.setdefault(key, Once())
 
 
 def check_one_objective(study: Any) -> None:

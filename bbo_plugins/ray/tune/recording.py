@@ -45,7 +45,13 @@ from bbo_plugins.optuna.study.continuations import (
     steps_of,
     steps_taken,
 )
-from bbo_plugins.optuna.study.storage import as_stored, begin_trial, set_intermediate_value, tell
+from bbo_plugins.optuna.study.storage import (
+    GRID_KEYS,
+    as_stored,
+    begin_trial,
+    set_intermediate_value,
+    tell,
+)
 from bbo_plugins.optuna.study.trials import Once, mark_never_ran, signs_of
 from bbo_plugins.ray.tune.conversions import CONFIG_PREFIX, finite_or_none, listed, reported
 from bbo_plugins.ray.tune.spaces import flattened
@@ -150,10 +156,12 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
                 trial.set_user_attr(name, field)
         self._tell(trial_id, trial, values if state is TrialState.COMPLETE else None, state)
 
-    def _tell(self, trial_id: str, trial: Trial, values: Any, state: TrialState) -> None:
+    def _tell(
+        self, trial_id: str, trial: Trial | FrozenTrial, values: Any, state: TrialState
+    ) -> None:
         """Store how a trial ended; an exception of the sampler does not fail Ray's trial."""
         failure = tell(self._ot_study, trial, values, state)
-        if failure is not None and self._once.first_time("tell"):
+        if failure is not None and self._once.first_time("tell", type(failure)):
             _logger.warning(
                 "BBOSearch: the sampler raised %r after trial %s, which counts all the same.",
                 failure,
@@ -289,8 +297,14 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         attributes = {key: like.user_attrs[key] for key in kept if key in like.user_attrs}
         if continued_from is not None:
             attributes[CONTINUED_FROM] = continued_from
+        known = as_stored(self._ot_study, like).system_attrs
         return self._create(
-            trial_id, params=like.params, distributions=like.distributions, user_attrs=attributes
+            trial_id,
+            params=like.params,
+            distributions=like.distributions,
+            user_attrs=attributes,
+            # GridSampler would take another point for one that has been tried with this trial.
+            system_attrs={key: known[key] for key in GRID_KEYS if key in known},
         )
 
     def _create(self, trial_id: str, **fields: Any) -> Trial:

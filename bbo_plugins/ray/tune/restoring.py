@@ -122,9 +122,10 @@ class RestoringSearch(RecordingSearch):
 
     def _give_up(self, trial_id: str) -> None:
         """Record a trial that nobody will finish as failed, unless Tune runs it again."""
-        number = self._ot_trials[trial_id].number
-        self._ot_study.tell(number, state=TrialState.FAIL, skip_if_finished=True)
-        self._leave_out([number])
+        trial = self._ot_trials[trial_id]
+        if not as_stored(self._ot_study, trial).state.is_finished():
+            self._tell(trial_id, trial, None, TrialState.FAIL)
+        self._leave_out([trial.number])
         self._open.discard(trial_id)
         self._errored.add(trial_id)
 

@@ -235,8 +235,10 @@ class Tree:
         Raises:
             ValueError: There is something else, or a value is not one of its parameter.
         """
-        if self.is_conditional and not whole and _is_by_name(config, self.distributions):
-            return {name: config[name] for name in self.distributions if name in config}
+        if self.is_conditional and not whole:
+            by_name = self._params_by_name(config)
+            if by_name is not None:
+                return by_name
         flat = self._with_choices_whole(flattened(config, self.searched))
         known = {*self.searched, *(constants or ())}
         unknown = [path for path in flat if path not in known]
@@ -252,6 +254,16 @@ class Tree:
                     raise ValueError(errors.rule_message(place, _rule_of(node), flat.get(path)))
                 params |= found.params
         return params
+
+    def _params_by_name(self, config: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the parameters in a config by the study's names; None if it is another one."""
+        known, params = self.distributions, dict[str, Any]()
+        for name, value in config.items():
+            found = Parameter(name, known[name]).find(value) if name in known else None
+            if found is None:
+                return None
+            params |= found.params
+        return {name: params[name] for name in known if name in params}
 
     def _with_choices_whole(self, flat: dict[str, Any]) -> dict[str, Any]:
         """Return a flat config with the paths below each choice as one dict in its place."""
@@ -285,13 +297,6 @@ def _rule_of(node: Parameter | Choice) -> str:
     if isinstance(node, Parameter):
         return f"a value of {node.distribution}"
     return f"one of the choices {list(node.labels.choices)}, with what tells it from the others"
-
-
-def _is_by_name(config: Mapping[str, Any], space: Mapping[str, BaseDistribution]) -> bool:
-    return all(
-        name in space and is_value_of(dimension_of(space[name]), value)
-        for name, value in config.items()
-    )
 
 
 def replayed(

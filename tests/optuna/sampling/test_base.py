@@ -253,13 +253,17 @@ def test_a_range_that_overflows_is_drawn_uniformly_with_one_warning(
     assert "overflows" in warning
 
 
-def test_a_range_without_a_finite_width_is_drawn_uniformly() -> None:
+def test_a_range_without_a_finite_width_is_drawn_uniformly(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Where Optuna's own samplers raise an exception."""
     study = optuna.create_study(sampler=BBOSampler(n_startup_trials=4, seed=0))
     study.optimize(lambda trial: trial.suggest_float("x", -1.7e308, 1.7e308) / 1e300, n_trials=12)
     x = [trial.params["x"] for trial in study.trials]
     assert min(x) < -1e307
     assert max(x) > 1e307
+    (warning,) = warnings_in(caplog)
+    assert "overflows" in warning
 
 
 @pytest.mark.parametrize("name", ["uhe", "go-ucb", "bbo"])

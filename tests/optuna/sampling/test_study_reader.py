@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import optuna
 import pytest
+from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import UHEBOSampler
@@ -214,19 +215,41 @@ def test_readers_are_one_per_study_and_bounded() -> None:
     assert readers.of(studies[0]) is not first
 
 
-def test_what_was_said_of_a_study_is_remembered_for_longer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "journal", "one in memory"])
+def test_what_was_said_of_a_study_is_remembered_for_longer(kind: str, tmp_path: Path) -> None:
     """Also where every request opens the storage anew, and where many studies take turns."""
-    url = f"sqlite:///{tmp_path}/study.db"
-    readers = PerStudy(StudyReader)
-    names = [f"study {i}" for i in range(10)]
+    memory = optuna.storages.InMemoryStorage()
+
+    def opened() -> optuna.storages.BaseStorage:
+        if kind == "sqlite":
+            return optuna.storages.RDBStorage(f"sqlite:///{tmp_path}/study.db")
+        backend = JournalFileBackend(f"{tmp_path}/study.log")
+        return optuna.storages.JournalStorage(backend) if kind == "journal" else memory
+
+    readers, names = PerStudy(StudyReader), [f"study {i}" for i in range(10)]
     for name in names:
-        optuna.create_study(study_name=name, storage=url)
+        optuna.create_study(study_name=name, storage=opened())
     said = [
-        readers.of(optuna.load_study(study_name=name, storage=url)).once.first_time("news")
+        readers.of(optuna.load_study(study_name=name, storage=opened())).once.first_time("news")
         for _ in range(2)
         for name in names
     ]
     assert said == [True] * 10 + [False] * 10
+
+
+def test_what_was_said_of_one_study_is_said_of_another_of_the_same_name(tmp_path: Path) -> None:
+    """In other files, in memory, and after the study was deleted."""
+    readers, url = PerStudy(StudyReader), f"sqlite:///{tmp_path}"
+    for storage in (f"{url}/a.db", None, None, f"{url}/b.db"):
+        study = optuna.create_study(study_name="a", storage=storage)
+        assert readers.of(study).once.first_time("news")
+    study.tell(study.ask(), 1.0)
+    readers.of(study).read(study)
+    assert not readers.of(study).once.first_time("news")
+    optuna.delete_study(study_name="a", storage=f"{url}/b.db")
+    study = optuna.create_study(study_name="a", storage=study._storage)
+    readers.of(study).read(study)
+    assert readers.of(study).once.first_time("news")
 
 
 def test_readers_do_not_keep_storages_alive() -> None:

@@ -12,7 +12,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.optuna.stopping.completions import completions_of, in_order
-from bbo_plugins.optuna.study.storage import Proposal
+from bbo_plugins.optuna.study.storage import RETRY_HISTORY, Proposal
 from bbo_plugins.optuna.study.trials import TrialReader
 from tests.optuna.stopping.studies import add, completed_in, new_study
 
@@ -87,11 +87,17 @@ def test_what_the_estimate_leaves_out_counts_as_failed() -> None:
         assert np.flatnonzero(completed.has_failed).tolist() == expected
 
 
-@pytest.mark.parametrize("number, expected", [(8, [2]), (11, []), (None, [2])])
+@pytest.mark.parametrize(
+    "number, repeated, expected",
+    [(8, None, [2]), (11, None, []), (None, None, [2]), (5, [4, 5], [2]), (5, "damaged", [])],
+)
 def test_numbers_of_outliers_are_of_their_own_study(
-    number: int | None, expected: list[int]
+    number: int | None, repeated: object, expected: list[int]
 ) -> None:
-    """``study.add_trials`` numbers trials anew; without a number, as stored before, they count."""
+    """``study.add_trials`` numbers trials anew, but one that repeats a failed trial is of it.
+
+    Without a number, as stored before, they count.
+    """
     fit = WarmStart(np.log([0.3, 2.0, 0.1]), np.eye(3), -1.0, 9).to_json()
     study = new_study()
     distributions: dict[str, BaseDistribution] = {"x": UNIT}
@@ -104,7 +110,9 @@ def test_numbers_of_outliers_are_of_their_own_study(
             outliers=(2,),
             number=number,
         )
-        stored = proposal.to_attributes() if i == 8 else {}
+        stored: dict[str, Any] = {**proposal.to_attributes()} if i == 8 else {}
+        if i == 8 and repeated is not None:
+            stored[RETRY_HISTORY] = repeated
         add(study, {"x": i / 9}, float(i), distributions=distributions, system_attrs=stored)
     assert np.flatnonzero(completed_in(study).has_failed).tolist() == expected
 
