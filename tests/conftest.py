@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import optuna
 import pytest
@@ -40,25 +40,36 @@ LONGEST_FIRST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest tests first, and give each file to one worker; all of Ray's to the same."""
+    """Put the longest tests first."""
 
     def place(item: pytest.Item) -> int:
         matches = (i for i, name in enumerate(LONGEST_FIRST) if item.nodeid.startswith(name))
         return next(matches, len(LONGEST_FIRST))
 
     items.sort(key=place)
-    if find_spec("xdist") is None:  # the smoke tests run without
-        return
-    for item in items:
-        # Several Rays at a time wait for one another.
-        group = "ray" if place(item) == 0 else item.path.as_posix()
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
-@pytest.hookimpl(optionalhook=True)  # the smoke tests run without xdist
-def pytest_xdist_auto_num_workers() -> int:
-    """Return one worker more than processors, up to four: those of Ray wait for other processes."""
-    return min((os.cpu_count() or 1) + 1, 4)
+# The smoke tests run without xdist.
+if find_spec("xdist") is not None:
+    from xdist.scheduler import LoadFileScheduling
+
+    class _OneRay(LoadFileScheduling):  # type: ignore[misc] # Any
+        """Gives each file to one worker, and all of Ray's to the same: several Rays would wait.
+
+        Not by xdist's own groups, which do nothing with pytest 9.2 (pytest-xdist, issue 1386).
+        """
+
+        def _split_scope(self, nodeid: str) -> str:
+            ray = LONGEST_FIRST[0]
+            return ray if nodeid.startswith(ray) else str(super()._split_scope(nodeid))
+
+    def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+        """Return who says which worker runs which test."""
+        return _OneRay(config, log)
+
+    def pytest_xdist_auto_num_workers() -> int:
+        """Return one worker more than processors, up to four: those of Ray wait for others."""
+        return min((os.cpu_count() or 1) + 1, 4)
 
 
 # Folders of tests that call what a suggestion calls, past the method that limits BLAS.
