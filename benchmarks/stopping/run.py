@@ -41,9 +41,9 @@ SIZES = {
     "seeds": 10,
 }
 QUICK = {
-    "problems": ("booth", "noisy_branin", QUICK_TABLE),
-    "samplers": ("ours-uhe", "random"),
-    "trials": 26,
+    "problems": ("noisy_branin", QUICK_TABLE),
+    "samplers": ("ours-uhe",),
+    "trials": 24,
     "seeds": 1,
 }
 
