@@ -147,6 +147,11 @@ def ellipsoid(z: Vector) -> float:
     return float(10.0 ** (3.0 * np.arange(z.size) / (z.size - 1)) @ z**2)
 
 
+def sharp_ridge(z: Vector) -> float:
+    """A crease along the first axis, a hundred times as steep across; minimum 0 at the origin."""
+    return float(z[0] ** 2 + 100.0 * np.linalg.norm(z[1:]))
+
+
 def h1(z: Vector) -> float:
     """Rings of equal ripples around one peak in a 200-wide box, deceptive; minimum -2."""
     ripples = math.sin(z[0] - z[1] / 8.0) ** 2 + math.sin(z[1] + z[0] / 8.0) ** 2

@@ -39,6 +39,7 @@ from optuna.distributions import (
 
 from benchmarks.problems import formulas
 from benchmarks.problems.formulas import Formula, Vector
+from benchmarks.problems.integers import integer_problems
 from benchmarks.problems.problem import (
     BOX_HIGH,
     BOX_LOW,
@@ -259,7 +260,12 @@ def _problems() -> tuple[Problem, ...]:
     """Return every problem, in the order of the report."""
     mixed = (_mixed_sphere(), _stepped_ackley(), _mixed_interaction())
     noise_free = (*_smooth(), *_deceptive_problems(), *mixed)
-    return (*noise_free, *_noisy({p.name: p for p in noise_free}), *_paper_problems())
+    return (
+        *noise_free,
+        *_noisy({p.name: p for p in noise_free}),
+        *integer_problems(),
+        *_paper_problems(),
+    )
 
 
 PROBLEMS: Mapping[str, Problem] = {problem.name: problem for problem in _problems()}

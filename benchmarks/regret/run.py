@@ -7,6 +7,9 @@ multiplier 1.96) and its 20 seeds; what its text leaves open is in
 ``benchmarks.problems.functions``. The paper's own model, and its prediction errors, are in
 ``python -m benchmarks papers uhe_bo``.
 
+``--integers`` runs functions in which floats and integers act together
+(``benchmarks.problems.integers``).
+
 ``--tables`` tunes scikit-learn models on its data sets, looked up in tables of cross-validated
 scores (``benchmarks.problems.hpo_tables``), without noise and, some of them, with that of their
 folds.
@@ -27,12 +30,14 @@ DESCRIPTION = "Simple regret of our samplers and their peers on shifted and rota
 QUICK = {"seeds": 1, "trials": 13}
 QUICK_PROBLEMS = {
     "regret": ("branin", "deceptive2", "noisy_hartmann6", "mixed_interaction5"),
+    "regret-integers": ("integer_ridge4",),
     "regret-tables": (QUICK_TABLE,),
 }
+SEPARATE = ("paper", "integers")  # groups that are not in the table of all
 # Each kind of run, which is the name of its report, with the sizes that it has by default.
 KINDS: dict[str, dict[str, Any]] = {
     "regret": {
-        "problems": tuple(name for name, problem in PROBLEMS.items() if problem.group != "paper"),
+        "problems": tuple(name for name, one in PROBLEMS.items() if one.group not in SEPARATE),
         "samplers": (
             *("bbo", "ours-uhe", "ours-map", "go-ucb"),
             *("gpsampler", "hebo", "smac", "tpe", "random"),
@@ -40,13 +45,17 @@ KINDS: dict[str, dict[str, Any]] = {
         "seeds": 10,
     },
     "regret-paper": {
-        "problems": tuple(name for name, problem in PROBLEMS.items() if problem.group == "paper"),
+        "problems": tuple(name for name, one in PROBLEMS.items() if one.group == "paper"),
         "samplers": (
             *("ours-uhe-ucb", "ours-map-ucb", "uhe-literal"),
             *("gpsampler", "tpe", "random"),
         ),
         "seeds": 20,
     },
+}
+KINDS["regret-integers"] = {
+    **KINDS["regret"],
+    "problems": tuple(name for name, one in PROBLEMS.items() if one.group == "integers"),
 }
 KINDS["regret-tables"] = {**KINDS["regret"], "problems": TABLE_NAMES, "trials": 60}
 
@@ -57,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind = parser.add_mutually_exclusive_group()
     for name, what in (
         ("paper", "the UHE paper's functions and settings"),
+        ("integers", "functions of floats and integers"),
         ("tables", "tables of scikit-learn models' scores"),
     ):
         words = f"{what}; writes regret-{name}.*"

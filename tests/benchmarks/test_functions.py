@@ -25,6 +25,8 @@ PUBLISHED = {
     "ellipsoid10": 0.0,
     "levy20": 0.0,
     "log_sphere5": 0.0,
+    "integer_ellipsoid5": 0.0,
+    "integer_ridge10": 0.0,
     "noisy_branin": 0.397887,
     "noisy_hartmann6": -3.32237,
     "noisy_levy4": 0.0,
