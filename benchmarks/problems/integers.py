@@ -21,10 +21,7 @@ from benchmarks.problems.problem import (
     rotation,
 )
 
-_FORMULAS: Mapping[str, Formula] = {
-    "ellipsoid": formulas.ellipsoid,
-    "ridge": formulas.sharp_ridge,
-}
+_FORMULAS: Mapping[str, Formula] = {"ellipsoid": formulas.ellipsoid, "ridge": formulas.sharp_ridge}
 _DIMENSIONS = (4, 5, 6, 7, 8, 10)
 _SHARE, _MOST_LEVELS = 0.4, 20
 
