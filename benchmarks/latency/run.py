@@ -9,8 +9,10 @@ reported as "cold".
 What counts is ``study.ask`` with all parameters suggested, on one thread. The first entrant is the
 one that the others' times are divided by.
 
-One setting is measured once more the way users run it: in a process that finds no thread variable
-in its environment, beside two processes that keep their cores busy.
+Some settings are measured once more the way users run them. In "own study" each entrant tells the
+values at the points that it suggested, so its models have earlier fits to start from. And one runs
+in a process that finds no thread variable in its environment, beside two processes that keep their
+cores busy.
 """
 
 import argparse
@@ -45,6 +47,7 @@ from benchmarks.problems.problem import N_STARTUP, Problem
 DESCRIPTION = "Suggestion time of our sampler and its peers on identical histories, in turn."
 WARM_UP = 2
 SKIP_EVERY = 3  # steps, after which even numbers follow odd ones, and odd ones even ones
+OWN_STEPS = 4  # as many steps are timed in own studies, whose suggestions differ more
 N_BUSY = 2  # processes beside the measured one
 BESIDE = f", beside {N_BUSY} busy processes, nothing set"
 
@@ -64,12 +67,14 @@ SIZES = {
         *(Setting("hartmann6", n) for n in (50, 100, 200, 500, 1000)),
         *(Setting("levy20", n) for n in (100, 200, 500)),
     ),
+    "own": (Setting("hartmann6", 100), Setting("levy20", 100)),
     "beside": Setting("hartmann6", 200),
     "seeds": 3,
     "repetitions": 6,
 }
 QUICK = {
     "settings": (Setting("hartmann6", 20), Setting("levy20", 25)),
+    "own": (Setting("hartmann6", 16),),
     "beside": Setting("hartmann6", 20),
     "seeds": 1,
     "repetitions": 1,
@@ -82,7 +87,7 @@ TARGETS: Mapping[Setting, float] = {
     Setting("hartmann6", 1000): 40.0,
     Setting("levy20", 200): 10.0,
 }
-# Of "warm" and "cold" suggestions.
+# By the kind of suggestions: "warm", "cold", "own study".
 Timings = Mapping[str, list[Timing]]
 
 
@@ -144,6 +149,26 @@ def measure(setting: Setting, entrants: Sequence[Entrant], *, seed: int, n_steps
             if step % SKIP_EVERY == SKIP_EVERY - 1:
                 abandon(study, study.ask())
     return timings
+
+
+def measure_own(
+    setting: Setting, entrants: Sequence[Entrant], *, seed: int, n_steps: int
+) -> Timings:
+    """Time every entrant in a study of its own; all have the same start-up points."""
+    problem = PROBLEMS[setting.problem]
+    timings: list[Timing] = []
+    studies = [(entrant, study_with([], entrant, seed)) for entrant in entrants]
+    for _, study in studies:
+        for point in problem.startup_points(seed, N_STARTUP):
+            study.enqueue_trial(point)
+    for step in range(-setting.n, OWN_STEPS * n_steps):
+        for entrant, study in studies if step % 2 == 0 else reversed(studies):
+            trial, wall, cpu = timed_ask(study, problem)
+            study.tell(trial, problem.objective(trial, seed=seed))
+            if step >= 0:
+                timing = Timing(entrant=entrant.name, seed=seed, step=step, wall=wall, cpu=cpu)
+                timings.append(timing)
+    return {"own study": timings}
 
 
 @contextmanager
@@ -208,6 +233,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
     found: dict[tuple[str, Setting], list[Timing]] = {}
     for setting, method in (
         *((setting, measure) for setting in settings),
+        *((setting, measure_own) for setting in options.own),
         (options.beside, measure_beside_busy),
     ):
         for seed in range(options.seeds):

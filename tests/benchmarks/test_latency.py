@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+import optuna
 import pytest
 from optuna.samplers import RandomSampler
 
@@ -14,6 +15,7 @@ from benchmarks.common.samplers import SAMPLERS, Entrant
 from benchmarks.common.timing import Timing
 from benchmarks.latency import run as latency
 from benchmarks.problems.functions import PROBLEMS
+from benchmarks.problems.problem import N_STARTUP
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +59,26 @@ def test_six_steps_time_each_number_modulo_six() -> None:
     latency.measure(latency.Setting("hartmann6", 24), [entrant], seed=0, n_steps=6)
     asked = sorted(NotesNumbers.numbers)[-6:]
     assert {number % 6 for number in asked} == set(range(6))
+
+
+def test_own_studies_hold_what_their_entrants_suggested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All begin at the same points, later ones differ; only steps after the first n are timed."""
+    studies = []
+
+    def study_with(*args: Any) -> optuna.Study:
+        studies.append(build(*args))
+        return studies[-1]
+
+    build = latency.study_with
+    monkeypatch.setattr(latency, "study_with", study_with)
+    entrants = [SAMPLERS["tpe"], SAMPLERS["random"]]
+    found = latency.measure_own(latency.Setting("hartmann6", 12), entrants, seed=0, n_steps=1)
+    assert [one.step for one in found["own study"]] == [0, 0, 1, 1, 2, 2, 3, 3]
+    params = [[trial.params for trial in study.trials] for study in studies]
+    assert params[0][:N_STARTUP] == params[1][:N_STARTUP]
+    assert params[0][N_STARTUP:] != params[1][N_STARTUP:]
+    for trial in studies[0].trials:
+        assert trial.value == PROBLEMS["hartmann6"].value(trial.params)
 
 
 def test_ratio_is_of_medians_and_targets_are_judged(report: Report) -> None:
