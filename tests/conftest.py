@@ -28,15 +28,10 @@ if find_spec("hypothesis") is not None:
     settings.load_profile("bbo_plugins")
 
 
+RAY, EXAMPLES = "tests/ray", "tests/test_examples.py"
 # Tests that take longest, mostly waiting for other processes. One of them that begins last keeps
 # one worker busy long after the others have ended.
-LONGEST_FIRST = (
-    "tests/ray",
-    "tests/reliability",
-    "tests/test_examples.py",
-    "tests/test_docs.py",
-    "tests/optuna",
-)
+LONGEST_FIRST = (RAY, "tests/reliability", EXAMPLES, "tests/test_docs.py", "tests/optuna")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -53,19 +48,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 if find_spec("xdist") is not None:
     from xdist.scheduler import LoadFileScheduling
 
-    class _OneRay(LoadFileScheduling):  # type: ignore[misc] # Any
+    class _FilesTogether(LoadFileScheduling):  # type: ignore[misc] # Any
         """Gives each file to one worker, and all of Ray's to the same: several Rays would wait.
 
-        Not by xdist's own groups, which do nothing with pytest 9.2 (pytest-xdist, issue 1386).
+        Examples run in processes of their own, so each of them may go to another worker. Not by
+        xdist's own groups, which do nothing with pytest 9.2 (pytest-xdist, issue 1386).
         """
 
         def _split_scope(self, nodeid: str) -> str:
-            ray = LONGEST_FIRST[0]
-            return ray if nodeid.startswith(ray) else str(super()._split_scope(nodeid))
+            if nodeid.startswith(RAY):
+                return RAY
+            return nodeid if nodeid.startswith(EXAMPLES) else str(super()._split_scope(nodeid))
 
     def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
         """Return who says which worker runs which test."""
-        return _OneRay(config, log)
+        return _FilesTogether(config, log)
 
     def pytest_xdist_auto_num_workers() -> int:
         """Return one worker more than processors, up to four: those of Ray wait for others."""
