@@ -7,7 +7,8 @@ marginal likelihood; "log posterior" then means that criterion plus the log prio
 A warm fit starts from the optimum and the inverse Hessian of an earlier one (:class:`WarmStart`),
 which the caller stores. The result depends on the data and on that value alone, so that a fresh
 process repeats it. A cold fit compares several starts, on a subset of many observations, and
-continues the best one on all of them. A fit is cold without an earlier one, if the number of
+continues the best one on all of them. A search ends early where it leads to an optimum that another
+one has found, or predicts to stay below it. A fit is cold without an earlier one, if the number of
 parameters has changed, if the number of observations has passed a milestone, or if the warm fit's
 log posterior per observation is clearly below the earlier one's. A fit that fails returns the
 prior's location and says so in :attr:`Fit.note`; nothing here raises.
@@ -68,6 +69,10 @@ _POLYNOMIAL, _SQUARES, _COSINES = (0.1, 1.5), (1.0, 1.5), (0.1, 3.0)
 _MAX_EVALUATIONS = 100
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale
 _TOLERANCE = 5e-4  # predicted gain in nats below which the search ends
+# A search ends early at a predicted optimum this near to a known one, in the prior's scales, or if
+# this many predicted gains, after a few evaluations, do not reach the best known value.
+_SAME_OPTIMUM = 0.5
+_LEAST_GAINS, _FEW_EVALUATIONS = 5.0, 5
 _SHORTEST_LOG_STEP = 1e-8
 _ARMIJO = 1e-4
 _LEAST_CURVATURE = 1e-10  # cosine of a step and the change of the gradient
@@ -222,13 +227,15 @@ def fit_map(
     objective = _log_posterior(bound, prior)
     candidates = []
     if warm_start is not None and len(warm_start.theta) == p:
-        candidates.append(_maximize(objective, warm_start.theta, warm_start.inverse_hessian))
+        earlier = warm_start.theta, warm_start.inverse_hessian
+        candidates.append(_maximize(objective, *earlier, _Known()))
     if not candidates or warm_start is None or _is_poor(candidates[0].value, warm_start, n):
         if n > _COARSE_SIZE:
             start = _coarse_optimum(bind, prior, n, p, d)
-            candidates.append(_maximize(objective, start.theta, start.inverse_hessian))
+            known = _Known(candidates, prior.scale[:p])
+            candidates.append(_maximize(objective, start.theta, start.inverse_hessian, known))
         if n <= _COARSE_SIZE or not math.isfinite(candidates[-1].value):  # singular with all points
-            candidates += _cold_optima(objective, prior, p, d)
+            candidates = _with_cold_optima(candidates, objective, prior, p, d)
     best = max(candidates, key=lambda optimum: optimum.value)
     note = None
     if not math.isfinite(best.value):
@@ -265,7 +272,7 @@ def _coarse_optimum(
 ) -> _Optimum:
     """Return the best cold optimum of a subset of the n observations, to start from with all."""
     subset = np.linspace(0, n - 1, _COARSE_SIZE).astype(np.int64)
-    rough = _cold_optima(_log_posterior(bind(subset), prior), prior, p, d)
+    rough = _with_cold_optima([], _log_posterior(bind(subset), prior), prior, p, d)
     best = max(rough, key=lambda optimum: optimum.value)
     # the Hessian grows with the number of observations
     return replace(best, inverse_hessian=best.inverse_hessian * (_COARSE_SIZE / n))
@@ -302,14 +309,17 @@ def _first_inverse_hessian(prior: LogPrior, p: int) -> FloatArray:
     return np.diag(np.square(prior.scale[:p]))
 
 
-def _cold_optima(objective: _Objective, prior: LogPrior, p: int, d: int) -> list[_Optimum]:
-    """Return the optimum reached from each cold start."""
-    optima = []
+def _with_cold_optima(
+    known: Sequence[_Optimum], objective: _Objective, prior: LogPrior, p: int, d: int
+) -> list[_Optimum]:
+    """Return known optima, and what is reached from each cold start that may lead to others."""
+    optima, scale = list(known), prior.scale[:p]
     for length_scale_shift, noise_shift in _COLD_STARTS:
         start = np.array(prior.location)
         start[:d] += length_scale_shift * prior.scale[:d]
         start[-1] += noise_shift * prior.scale[-1]
-        optima.append(_maximize(objective, start[:p], _first_inverse_hessian(prior, p)))
+        H = _first_inverse_hessian(prior, p)
+        optima.append(_maximize(objective, start[:p], H, _Known(optima, scale)))
     return optima
 
 
@@ -324,8 +334,44 @@ def _milestone(n: int) -> int:
     return math.floor(2.0 * math.log2(max(n, 8) / 8.0))
 
 
-def _maximize(objective: _Objective, theta: FloatArray, inverse_hessian: FloatArray) -> _Optimum:
-    """Maximize by BFGS with backtracking until the predicted gain is below the tolerance."""
+@dataclass(frozen=True)
+class _Known:
+    """Where earlier searches of the same objective have ended.
+
+    Attributes:
+        optima: Their results.
+        scale: A typical distance in each parameter, shape (p,).
+    """
+
+    optima: Sequence[_Optimum] = ()
+    scale: FloatArray | float = 1.0
+
+    def makes_needless(
+        self, value: float, gain: float, theta: FloatArray, n_evaluations: int
+    ) -> bool:
+        """Tell whether a search will, as far as it predicts, end in one of them or below.
+
+        Args:
+            value: What it has reached.
+            gain: The slope of the objective along its next step: twice the predicted gain.
+            theta: Where that step ends, shape (p,).
+            n_evaluations: How many evaluations it has had.
+        """
+        higher = [one for one in self.optima if one.value >= value]
+        reach = value + _LEAST_GAINS * gain if n_evaluations >= _FEW_EVALUATIONS else math.inf
+        return any(
+            one.value > reach or (np.abs(theta - one.theta) / self.scale).max() < _SAME_OPTIMUM
+            for one in higher
+        )
+
+
+def _maximize(
+    objective: _Objective, theta: FloatArray, inverse_hessian: FloatArray, known: _Known
+) -> _Optimum:
+    """Maximize by BFGS with backtracking until the predicted gain is below the tolerance.
+
+    The search ends earlier where known optima make it needless.
+    """
     H = inverse_hessian
     value, gradient = objective(theta)
     n_evaluations = 1
@@ -336,6 +382,8 @@ def _maximize(objective: _Objective, theta: FloatArray, inverse_hessian: FloatAr
             H = np.eye(len(theta))
             step, gain = gradient, float(gradient @ gradient)
         if 0.5 * gain < _TOLERANCE:
+            break
+        if known.makes_needless(value, gain, theta + step, n_evaluations):
             break
         longest = float(np.abs(step).max())
         t = min(1.0, _MAX_LOG_STEP / longest)

@@ -33,11 +33,14 @@ QUICK_PROBLEMS = {
     "regret-integers": ("integer_ridge4",),
     "regret-tables": (QUICK_TABLE,),
 }
-SEPARATE = ("paper", "integers")  # groups that are not in the table of all
+APART = {
+    group: tuple(name for name, problem in PROBLEMS.items() if problem.group == group)
+    for group in ("paper", "integers")
+}
 # Each kind of run, which is the name of its report, with the sizes that it has by default.
 KINDS: dict[str, dict[str, Any]] = {
     "regret": {
-        "problems": tuple(name for name, one in PROBLEMS.items() if one.group not in SEPARATE),
+        "problems": tuple(name for name, one in PROBLEMS.items() if one.group not in APART),
         "samplers": (
             *("bbo", "ours-uhe", "ours-map", "go-ucb"),
             *("gpsampler", "hebo", "smac", "tpe", "random"),
@@ -45,7 +48,7 @@ KINDS: dict[str, dict[str, Any]] = {
         "seeds": 10,
     },
     "regret-paper": {
-        "problems": tuple(name for name, one in PROBLEMS.items() if one.group == "paper"),
+        "problems": APART["paper"],
         "samplers": (
             *("ours-uhe-ucb", "ours-map-ucb", "uhe-literal"),
             *("gpsampler", "tpe", "random"),
@@ -53,10 +56,7 @@ KINDS: dict[str, dict[str, Any]] = {
         "seeds": 20,
     },
 }
-KINDS["regret-integers"] = {
-    **KINDS["regret"],
-    "problems": tuple(name for name, one in PROBLEMS.items() if one.group == "integers"),
-}
+KINDS["regret-integers"] = {**KINDS["regret"], "problems": APART["integers"]}
 KINDS["regret-tables"] = {**KINDS["regret"], "problems": TABLE_NAMES, "trials": 60}
 
 
