@@ -40,7 +40,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -224,19 +224,16 @@ def fit_map(
 
     bound = bind(slice(None))
     p = len(prior.location) - int(not is_noise_estimated(known_noise, fit_noise=fit_noise))
-    objective = _log_posterior(bound, prior)
-    candidates = []
+    searches = _Searches(_log_posterior(bound, prior), prior.scale[:p])
     if warm_start is not None and len(warm_start.theta) == p:
-        earlier = warm_start.theta, warm_start.inverse_hessian
-        candidates.append(_maximize(objective, *earlier, _Known()))
-    if not candidates or warm_start is None or _is_poor(candidates[0].value, warm_start, n):
+        searches.run(warm_start.theta, warm_start.inverse_hessian)
+    if not searches.optima or warm_start is None or _is_poor(searches.best.value, warm_start, n):
         if n > _COARSE_SIZE:
             start = _coarse_optimum(bind, prior, n, p, d)
-            known = _Known(candidates, prior.scale[:p])
-            candidates.append(_maximize(objective, start.theta, start.inverse_hessian, known))
-        if n <= _COARSE_SIZE or not math.isfinite(candidates[-1].value):  # singular with all points
-            candidates = _with_cold_optima(candidates, objective, prior, p, d)
-    best = max(candidates, key=lambda optimum: optimum.value)
+            searches.run(start.theta, start.inverse_hessian)
+        if n <= _COARSE_SIZE or not math.isfinite(searches.optima[-1].value):  # all are singular
+            _run_cold_searches(searches, prior, d)
+    best = searches.best
     note = None
     if not math.isfinite(best.value):
         note = "no kernel hyperparameters gave a finite likelihood, so the prior's were used"
@@ -247,7 +244,7 @@ def fit_map(
         warm_start=WarmStart(best.theta, best.inverse_hessian, 0.0 if note else best.value / n, n),
         log_posterior=best.value,
         criterion_value=best.value - _log_prior(prior, best.theta)[0],
-        n_evaluations=sum(optimum.n_evaluations for optimum in candidates),
+        n_evaluations=sum(optimum.n_evaluations for optimum in searches.optima),
         cholesky=bound.factor_at(best.theta) if criterion.covers_observations else None,
         note=note,
     )
@@ -272,10 +269,11 @@ def _coarse_optimum(
 ) -> _Optimum:
     """Return the best cold optimum of a subset of the n observations, to start from with all."""
     subset = np.linspace(0, n - 1, _COARSE_SIZE).astype(np.int64)
-    rough = _with_cold_optima([], _log_posterior(bind(subset), prior), prior, p, d)
-    best = max(rough, key=lambda optimum: optimum.value)
+    searches = _Searches(_log_posterior(bind(subset), prior), prior.scale[:p])
+    _run_cold_searches(searches, prior, d)
     # the Hessian grows with the number of observations
-    return replace(best, inverse_hessian=best.inverse_hessian * (_COARSE_SIZE / n))
+    H = searches.best.inverse_hessian * (_COARSE_SIZE / n)
+    return replace(searches.best, inverse_hessian=H)
 
 
 def _log_posterior(bound: BoundCriterion, prior: LogPrior) -> _Objective:
@@ -309,18 +307,14 @@ def _first_inverse_hessian(prior: LogPrior, p: int) -> FloatArray:
     return np.diag(np.square(prior.scale[:p]))
 
 
-def _with_cold_optima(
-    known: Sequence[_Optimum], objective: _Objective, prior: LogPrior, p: int, d: int
-) -> list[_Optimum]:
-    """Return known optima, and what is reached from each cold start that may lead to others."""
-    optima, scale = list(known), prior.scale[:p]
+def _run_cold_searches(searches: _Searches, prior: LogPrior, d: int) -> None:
+    """Search from every cold start."""
+    p = len(searches.scale)
     for length_scale_shift, noise_shift in _COLD_STARTS:
         start = np.array(prior.location)
         start[:d] += length_scale_shift * prior.scale[:d]
         start[-1] += noise_shift * prior.scale[-1]
-        H = _first_inverse_hessian(prior, p)
-        optima.append(_maximize(objective, start[:p], H, _Known(optima, scale)))
-    return optima
+        searches.run(start[:p], _first_inverse_hessian(prior, p))
 
 
 def _is_poor(value: float, warm_start: WarmStart, n: int) -> bool:
@@ -335,74 +329,78 @@ def _milestone(n: int) -> int:
 
 
 @dataclass(frozen=True)
-class _Known:
-    """Where earlier searches of the same objective have ended.
+class _Searches:
+    """Searches for the maximum of one objective, each of which knows how earlier ones have ended.
 
     Attributes:
-        optima: Their results.
+        objective: What is maximized.
         scale: A typical distance in each parameter, shape (p,).
+        optima: Where they have ended.
     """
 
-    optima: Sequence[_Optimum] = ()
-    scale: FloatArray | float = 1.0
+    objective: _Objective
+    scale: FloatArray
+    optima: list[_Optimum] = field(default_factory=list)
 
-    def makes_needless(
+    @property
+    def best(self) -> _Optimum:
+        """The highest of the optima."""
+        return max(self.optima, key=lambda optimum: optimum.value)
+
+    def run(self, theta: FloatArray, inverse_hessian: FloatArray) -> None:
+        """Search from θ (p,) by BFGS with backtracking until the next gain is too small.
+
+        It ends earlier where it would not find more than the others have.
+        """
+        H = inverse_hessian
+        value, gradient = self.objective(theta)
+        n_evaluations = 1
+        while n_evaluations < _MAX_EVALUATIONS and math.isfinite(value):
+            step = H @ gradient
+            gain = float(gradient @ step)
+            if not math.isfinite(gain) or gain <= 0.0:
+                H = np.eye(len(theta))
+                step, gain = gradient, float(gradient @ gradient)
+            if 0.5 * gain < _TOLERANCE or self._is_needless(
+                value, gain, theta + step, n_evaluations
+            ):
+                break
+            longest = float(np.abs(step).max())
+            t = min(1.0, _MAX_LOG_STEP / longest)
+            accepted = False
+            while n_evaluations < _MAX_EVALUATIONS:
+                candidate = theta + t * step
+                new_value, new_gradient = self.objective(candidate)
+                n_evaluations += 1
+                if new_value >= value + _ARMIJO * t * gain:
+                    accepted = True
+                    break
+                t *= _backtrack(value, gain * t, new_value)
+                if t * longest < _SHORTEST_LOG_STEP:
+                    break
+            if not accepted:
+                break
+            H = _bfgs_update(H, candidate - theta, gradient - new_gradient)
+            theta, value, gradient = candidate, new_value, new_gradient
+        self.optima.append(_Optimum(theta, H, value, n_evaluations))
+
+    def _is_needless(
         self, value: float, gain: float, theta: FloatArray, n_evaluations: int
     ) -> bool:
-        """Tell whether a search will, as far as it predicts, end in one of them or below.
+        """Tell whether a search will, as far as it predicts, end in a known optimum or below.
 
         Args:
             value: What it has reached.
-            gain: The slope of the objective along its next step: twice the predicted gain.
+            gain: The objective's slope along the next step, twice what that should gain.
             theta: Where that step ends, shape (p,).
             n_evaluations: How many evaluations it has had.
         """
-        higher = [one for one in self.optima if one.value >= value]
         reach = value + _LEAST_GAINS * gain if n_evaluations >= _FEW_EVALUATIONS else math.inf
         return any(
-            one.value > reach or (np.abs(theta - one.theta) / self.scale).max() < _SAME_OPTIMUM
-            for one in higher
+            known.value > reach or np.abs((theta - known.theta) / self.scale).max() < _SAME_OPTIMUM
+            for known in self.optima
+            if known.value >= value
         )
-
-
-def _maximize(
-    objective: _Objective, theta: FloatArray, inverse_hessian: FloatArray, known: _Known
-) -> _Optimum:
-    """Maximize by BFGS with backtracking until the predicted gain is below the tolerance.
-
-    The search ends earlier where known optima make it needless.
-    """
-    H = inverse_hessian
-    value, gradient = objective(theta)
-    n_evaluations = 1
-    while n_evaluations < _MAX_EVALUATIONS and math.isfinite(value):
-        step = H @ gradient
-        gain = float(gradient @ step)
-        if not math.isfinite(gain) or gain <= 0.0:
-            H = np.eye(len(theta))
-            step, gain = gradient, float(gradient @ gradient)
-        if 0.5 * gain < _TOLERANCE:
-            break
-        if known.makes_needless(value, gain, theta + step, n_evaluations):
-            break
-        longest = float(np.abs(step).max())
-        t = min(1.0, _MAX_LOG_STEP / longest)
-        accepted = False
-        while n_evaluations < _MAX_EVALUATIONS:
-            candidate = theta + t * step
-            new_value, new_gradient = objective(candidate)
-            n_evaluations += 1
-            if new_value >= value + _ARMIJO * t * gain:
-                accepted = True
-                break
-            t *= _backtrack(value, gain * t, new_value)
-            if t * longest < _SHORTEST_LOG_STEP:
-                break
-        if not accepted:
-            break
-        H = _bfgs_update(H, candidate - theta, gradient - new_gradient)
-        theta, value, gradient = candidate, new_value, new_gradient
-    return _Optimum(theta, H, value, n_evaluations)
 
 
 def _backtrack(value: float, slope: float, new_value: float) -> float:
