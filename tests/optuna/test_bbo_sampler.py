@@ -319,6 +319,18 @@ def test_the_turn_follows_from_improvements(
         assert not _is_by_network(unit_box(4), history, number)
 
 
+def test_with_many_parameters_the_network_may_take_all_turns() -> None:
+    """All but that of a trial in 36, as long as it is ahead; up to 60 parameters one in six."""
+    ahead, behind = history_of("+++-", "-"), history_of("----", "+++-")
+    numbers = range(36, 72)
+    many = {number for number in numbers if _is_by_network(unit_box(61), ahead, number)}
+    assert many == set(numbers) - {36}
+    few = {number for number in numbers if _is_by_network(unit_box(60), ahead, number)}
+    assert few == {number for number in numbers if number % 6 in {0, 2, 5}} - {36}
+    kept = {number for number in numbers if _is_by_network(unit_box(61), behind, number)}
+    assert kept == {44, 53, 62, 71}
+
+
 def history_of(network: str, process: str) -> TrialHistory:
     """Return the trials of both models, a sign for each, after one of the start-up."""
     signs = "-" + network + process
