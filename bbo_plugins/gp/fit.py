@@ -7,11 +7,11 @@ marginal likelihood; "log posterior" then means that criterion plus the log prio
 A warm fit starts from the optimum and the inverse Hessian of an earlier one (:class:`WarmStart`),
 which the caller stores. The result depends on the data and on that value alone, so that a fresh
 process repeats it. A cold fit compares several starts, on a subset of many observations, and
-continues the best one on all of them. A search ends early where it leads to an optimum that another
-one has found, or predicts to stay below it. A fit is cold without an earlier one, if the number of
-parameters has changed, if the number of observations has passed a milestone, or if the warm fit's
-log posterior per observation is clearly below the earlier one's. A fit that fails returns the
-prior's location and says so in :attr:`Fit.note`; nothing here raises.
+continues the best one on all of them. A search ends early where it leads to an optimum that an
+earlier one has found. A fit is cold without an earlier one, if the number of parameters has
+changed, if the number of observations has passed a milestone, or if the warm fit's log posterior
+per observation is clearly below the earlier one's. A fit that fails returns the prior's location
+and says so in :attr:`Fit.note`; nothing here raises.
 
 The default prior is an independent normal distribution of each log hyperparameter,
 
@@ -69,10 +69,9 @@ _POLYNOMIAL, _SQUARES, _COSINES = (0.1, 1.5), (1.0, 1.5), (0.1, 3.0)
 _MAX_EVALUATIONS = 100
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale
 _TOLERANCE = 5e-4  # predicted gain in nats below which the search ends
-# A search ends early at a predicted optimum this near to a known one, in the prior's scales, or if
-# this many predicted gains, after a few evaluations, do not reach the best known value.
+# A search ends early if its next step leads this near, in the prior's scales, to where another one
+# has ended, and is predicted to end lower.
 _SAME_OPTIMUM = 0.5
-_LEAST_GAINS, _FEW_EVALUATIONS = 5.0, 5
 _SHORTEST_LOG_STEP = 1e-8
 _ARMIJO = 1e-4
 _LEAST_CURVATURE = 1e-10  # cosine of a step and the change of the gradient
@@ -231,7 +230,8 @@ def fit_map(
         if n > _COARSE_SIZE:
             start = _coarse_optimum(bind, prior, n, p, d)
             searches.run(start.theta, start.inverse_hessian)
-        if n <= _COARSE_SIZE or not math.isfinite(searches.optima[-1].value):  # all are singular
+        # The coarse optimum may be singular with all points.
+        if n <= _COARSE_SIZE or not math.isfinite(searches.optima[-1].value):
             _run_cold_searches(searches, prior, d)
     best = searches.best
     note = None
@@ -328,14 +328,14 @@ def _milestone(n: int) -> int:
     return math.floor(2.0 * math.log2(max(n, 8) / 8.0))
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Searches:
-    """Searches for the maximum of one objective, each of which knows how earlier ones have ended.
+    """Searches for the maximum of one objective, each of which knows where earlier ones have ended.
 
     Attributes:
         objective: What is maximized.
         scale: A typical distance in each parameter, shape (p,).
-        optima: Where they have ended.
+        optima: Where they have ended. One that has ended early is below the optimum it led to.
     """
 
     objective: _Objective
@@ -350,20 +350,19 @@ class _Searches:
     def run(self, theta: FloatArray, inverse_hessian: FloatArray) -> None:
         """Search from θ (p,) by BFGS with backtracking until the next gain is too small.
 
-        It ends earlier where it would not find more than the others have.
+        It ends early where it leads to an optimum that is known.
         """
         H = inverse_hessian
         value, gradient = self.objective(theta)
         n_evaluations = 1
         while n_evaluations < _MAX_EVALUATIONS and math.isfinite(value):
             step = H @ gradient
-            gain = float(gradient @ step)
-            if not math.isfinite(gain) or gain <= 0.0:
+            slope = float(gradient @ step)
+            if not math.isfinite(slope) or slope <= 0.0:
                 H = np.eye(len(theta))
-                step, gain = gradient, float(gradient @ gradient)
-            if 0.5 * gain < _TOLERANCE or self._is_needless(
-                value, gain, theta + step, n_evaluations
-            ):
+                step, slope = gradient, float(gradient @ gradient)
+            gain = 0.5 * slope  # of the step, by the quadratic that has this slope and H
+            if gain < _TOLERANCE or self._is_known(theta + step, value + gain):
                 break
             longest = float(np.abs(step).max())
             t = min(1.0, _MAX_LOG_STEP / longest)
@@ -372,10 +371,10 @@ class _Searches:
                 candidate = theta + t * step
                 new_value, new_gradient = self.objective(candidate)
                 n_evaluations += 1
-                if new_value >= value + _ARMIJO * t * gain:
+                if new_value >= value + _ARMIJO * t * slope:
                     accepted = True
                     break
-                t *= _backtrack(value, gain * t, new_value)
+                t *= _backtrack(value, slope * t, new_value)
                 if t * longest < _SHORTEST_LOG_STEP:
                     break
             if not accepted:
@@ -384,22 +383,11 @@ class _Searches:
             theta, value, gradient = candidate, new_value, new_gradient
         self.optima.append(_Optimum(theta, H, value, n_evaluations))
 
-    def _is_needless(
-        self, value: float, gain: float, theta: FloatArray, n_evaluations: int
-    ) -> bool:
-        """Tell whether a search will, as far as it predicts, end in a known optimum or below.
-
-        Args:
-            value: What it has reached.
-            gain: The objective's slope along the next step, twice what that should gain.
-            theta: Where that step ends, shape (p,).
-            n_evaluations: How many evaluations it has had.
-        """
-        reach = value + _LEAST_GAINS * gain if n_evaluations >= _FEW_EVALUATIONS else math.inf
+    def _is_known(self, theta: FloatArray, value: float) -> bool:
+        """Tell whether a search has ended near θ (p,), higher than ``value``."""
         return any(
-            known.value > reach or np.abs((theta - known.theta) / self.scale).max() < _SAME_OPTIMUM
-            for known in self.optima
-            if known.value >= value
+            other.value > value and np.abs((theta - other.theta) / self.scale).max() < _SAME_OPTIMUM
+            for other in self.optima
         )
 
 

@@ -48,15 +48,15 @@ _LOG_EVERY = 10  # trials of the models
 #   4  the Gaussian process's, greedy
 #   5  the network's; the Gaussian process may take it, by the expected improvement
 #
-# If such a kernel was used when it was last tried, it is tried in the turns 0 and 5, too. With more
-# than _MANY parameters the network may take all turns but that of a trial in 36.
+# If such a kernel was used when it was last tried, it is tried in the turns 0 and 5, too. With many
+# numeric parameters the network may take all turns but that of one trial in 36.
 _CYCLE = 6
 _CONTESTED, _GREEDY, _WITH_COSINES, _NETWORK = 0, (1, 2, 4), 3, (2, 5)
 _KEPT_EVERY = 9  # trials, of which the last one, a turn of the network, is never taken from it
 _WHOLE_EVERY = 12  # trials, in the first of which the Gaussian process searches the whole space
 _WHOLE_EVERY_OF_CATEGORIES = 2  # the same with categories and no conditions
 _WHOLE_KEPT_EVERY = 36  # trials, the first of which is never taken from it
-_MANY = 60  # parameters, beyond which the network may take every turn of the Gaussian process
+_MANY_NUMBERS = 60  # with more, and without conditions, the network may take all turns
 _MAX_INPUTS = 1000  # of the network; with more, each of its turns takes seconds
 
 
@@ -268,9 +268,9 @@ def _is_by_network(space: SearchSpace, history: TrialHistory, index: int) -> boo
 
     In its own turns it does, unless the Gaussian process is ahead of it; every ninth trial all the
     same, to come back. In the contested turn it does if it is ahead of the Gaussian process and
-    that has a trust region, but never in every 36th trial. With many parameters all turns are
-    contested. With very many inputs, one for each number and for each value of a category, it never
-    does.
+    that has a trust region, but never in every 36th trial. With many numeric parameters all turns
+    are contested. With very many inputs, one for each number and for each value of a category, it
+    never does.
     """
     if int(space.n_categories.clip(min=1).sum()) > _MAX_INPUTS:
         return False
@@ -278,7 +278,9 @@ def _is_by_network(space: SearchSpace, history: TrialHistory, index: int) -> boo
     if index % _CYCLE in _NETWORK:
         is_kept = index % _KEPT_EVERY == _KEPT_EVERY - 1
         return is_kept or not _is_ahead(process, network)
-    is_contested = index % _CYCLE == _CONTESTED or len(space) > _MANY
+    n_numeric = int((space.n_categories == 0).sum())
+    all_are_contested = n_numeric > _MANY_NUMBERS and not space.is_conditional
+    is_contested = index % _CYCLE == _CONTESTED or all_are_contested
     is_contested &= index % _WHOLE_KEPT_EVERY != 0
     return is_contested and can_be_local(space) and _is_ahead(network, process)
 

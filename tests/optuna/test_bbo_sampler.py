@@ -20,6 +20,7 @@ from bbo_plugins.optuna import BBOSampler, GOUCBSampler
 from bbo_plugins.optuna.bbo_sampler import _is_by_network
 from bbo_plugins.optuna.study.parameters import space_of
 from bbo_plugins.optuna.study.storage import Proposal
+from bbo_plugins.space import Split
 from tests.oracles.problems import unit_box
 
 if TYPE_CHECKING:
@@ -329,6 +330,14 @@ def test_with_many_parameters_the_network_may_take_all_turns() -> None:
     assert few == {number for number in numbers if number % 6 in {0, 2, 5}} - {36}
     kept = {number for number in numbers if _is_by_network(unit_box(61), behind, number)}
     assert kept == {44, 53, 62, 71}
+    # Neither categories count, nor parameters of branches, of which few exist at once.
+    floats = {f"x{i}": FloatDistribution(0.0, 1.0) for i in range(61)}
+    kinds = {f"kind{i}": CategoricalDistribution([0, 1]) for i in range(2)}
+    assert _is_by_network(space_of({**floats, **kinds}), ahead, 37)
+    fewer = {name: floats[name] for name in list(floats)[:60]}
+    assert not _is_by_network(space_of({**fewer, **kinds}), ahead, 37)
+    conditions = {"x0": Split("kind0", (0.5,), (True, False))}
+    assert not _is_by_network(space_of({**floats, **kinds}, conditions), ahead, 37)
 
 
 def history_of(network: str, process: str) -> TrialHistory:
