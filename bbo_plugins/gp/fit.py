@@ -8,10 +8,10 @@ A warm fit starts from the optimum and the inverse Hessian of an earlier one (:c
 which the caller stores. The result depends on the data and on that value alone, so that a fresh
 process repeats it. A cold fit compares several starts, on a subset of many observations, and
 continues the best one on all of them. A search ends early where it leads to an optimum that an
-earlier one has found. A fit is cold without an earlier one, if the number of parameters has
-changed, if the number of observations has passed a milestone, or if the warm fit's log posterior
-per observation is clearly below the earlier one's. A fit that fails returns the prior's location
-and says so in :attr:`Fit.note`; nothing here raises.
+earlier one has found, or to a far lower one. A fit is cold without an earlier one, if the number of
+parameters has changed, if the number of observations has passed a milestone, or if the warm fit's
+log posterior per observation is clearly below the earlier one's. A fit that fails returns the
+prior's location and says so in :attr:`Fit.note`; nothing here raises.
 
 The default prior is an independent normal distribution of each log hyperparameter,
 
@@ -69,9 +69,11 @@ _POLYNOMIAL, _SQUARES, _COSINES = (0.1, 1.5), (1.0, 1.5), (0.1, 3.0)
 _MAX_EVALUATIONS = 100
 _MAX_LOG_STEP = 2.0  # longest step per parameter: a factor of e² in a length-scale
 _TOLERANCE = 5e-4  # predicted gain in nats below which the search ends
-# A search ends early if its next step leads this near, in the prior's scales, to where another one
-# has ended, and is predicted to end lower.
+# A search ends early where an earlier one has ended higher than its next step is predicted to: this
+# near to the end of that step, in the prior's scales, or, after a few evaluations, higher by more
+# than this many predicted gains.
 _SAME_OPTIMUM = 0.5
+_FAR_BELOW, _FEW_EVALUATIONS = 9.0, 5
 _SHORTEST_LOG_STEP = 1e-8
 _ARMIJO = 1e-4
 _LEAST_CURVATURE = 1e-10  # cosine of a step and the change of the gradient
@@ -350,7 +352,7 @@ class _Searches:
     def run(self, theta: FloatArray, inverse_hessian: FloatArray) -> None:
         """Search from θ (p,) by BFGS with backtracking until the next gain is too small.
 
-        It ends early where it leads to an optimum that is known.
+        It ends early where an earlier search has found more.
         """
         H = inverse_hessian
         value, gradient = self.objective(theta)
@@ -362,7 +364,9 @@ class _Searches:
                 H = np.eye(len(theta))
                 step, slope = gradient, float(gradient @ gradient)
             gain = 0.5 * slope  # of the step, by the quadratic that has this slope and H
-            if gain < _TOLERANCE or self._is_known(theta + step, value + gain):
+            if gain < _TOLERANCE or self._is_needless(
+                theta + step, value + gain, gain, n_evaluations
+            ):
                 break
             longest = float(np.abs(step).max())
             t = min(1.0, _MAX_LOG_STEP / longest)
@@ -383,11 +387,22 @@ class _Searches:
             theta, value, gradient = candidate, new_value, new_gradient
         self.optima.append(_Optimum(theta, H, value, n_evaluations))
 
-    def _is_known(self, theta: FloatArray, value: float) -> bool:
-        """Tell whether a search has ended near θ (p,), higher than ``value``."""
+    def _is_needless(
+        self, theta: FloatArray, value: float, gain: float, n_evaluations: int
+    ) -> bool:
+        """Tell whether a search seems to lead to a known optimum, or to a lower one.
+
+        Args:
+            theta: Where its next step ends, shape (p,).
+            value: What is predicted there.
+            gain: How much more that is than now.
+            n_evaluations: How many evaluations it has had.
+        """
+        reach = value + _FAR_BELOW * gain if n_evaluations >= _FEW_EVALUATIONS else math.inf
         return any(
-            other.value > value and np.abs((theta - other.theta) / self.scale).max() < _SAME_OPTIMUM
+            other.value > reach or np.abs((theta - other.theta) / self.scale).max() < _SAME_OPTIMUM
             for other in self.optima
+            if other.value > value
         )
 
 
