@@ -10,9 +10,9 @@ What counts is ``study.ask`` with all parameters suggested, on one thread. The f
 one that the others' times are divided by.
 
 Some settings are measured once more the way users run them. In "own study" each entrant tells the
-values at the points that it suggested, so its models have earlier fits to start from. And one runs
-in a process that finds no thread variable in its environment, beside two processes that keep their
-cores busy.
+values at the points that it suggested, so that ours knows which of its models improves more, and
+all trials have fits to start from. And one setting runs in a process that finds no thread variable
+in its environment, beside two processes that keep their cores busy.
 """
 
 import argparse
@@ -44,10 +44,10 @@ from benchmarks.common.timing import (
 from benchmarks.problems.functions import PROBLEMS
 from benchmarks.problems.problem import N_STARTUP, Problem
 
-DESCRIPTION = "Suggestion time of our sampler and its peers on identical histories, in turn."
+DESCRIPTION = "Suggestion time of our sampler and its peers, in turn, on histories and in studies."
 WARM_UP = 2
 SKIP_EVERY = 3  # steps, after which even numbers follow odd ones, and odd ones even ones
-OWN_STEPS = 4  # as many steps are timed in own studies, whose suggestions differ more
+OWN_STEPS = 4  # times as many steps are timed in own studies, as times differ more there
 N_BUSY = 2  # processes beside the measured one
 BESIDE = f", beside {N_BUSY} busy processes, nothing set"
 

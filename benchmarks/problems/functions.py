@@ -2,7 +2,8 @@
 
 The optimum of each sits at a fixed pseudo-random place, neither at the center of the box nor near
 its edges, and all but the separable ones (Michalewicz, Schwefel, Deceptive) are rotated by a fixed
-random rotation.  Only the paper's own cases, marked by their group, are left where they are.
+random rotation.  Only the paper's own cases, marked by their group, are left where they are, and
+integers with few levels may be best at an end.
 
 *Deceptive* is defined by its box: its false slopes end at the edges, so a shift would cut some of
 them off; what is moved instead is its parameter, the places of its peaks, which the paper has at

@@ -54,7 +54,7 @@ class Problem:
         n_startup: How many of them are start-up points, the same ones for all entrants.
         noise_sd: Standard deviation of the noise.
         group: What it is reported with: "paper" if it is a paper's own function and not moved,
-            "table" if it is a model to be tuned.
+            "table" if it is a model to be tuned, "integers" if floats and integers act together.
         definition: What identifies it where evaluating it for that would take long.
         fold_scores: Returns the scores on the folds that the value is the mean of; None where the
             value is no cross-validated score.
