@@ -134,7 +134,7 @@ def _directions(
     projected = np.where(blocked, 0.0, gradient)
     direction = np.matmul(climbers.H, projected[:, :, None])[:, :, 0]
     direction[blocked] = 0.0
-    gain = (direction * projected).sum(axis=1)
+    gain = _products(direction, projected)
     longest = np.abs(direction).max(axis=1)
     # Before the first update H knows nothing of the function's scale: limit the first step instead.
     too_long = climbers.first & (longest > _FIRST_STEP)
@@ -149,7 +149,7 @@ def _advance(
 ) -> NDArray[np.bool_]:
     """Move the climbers whose evaluated points ``Z`` improve enough; return which did."""
     move = Z - climbers.Z
-    predicted = (climbers.gradient * move).sum(axis=1)
+    predicted = _products(climbers.gradient, move)
     accepted = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
     accepted &= value >= climbers.value + _ARMIJO * np.maximum(predicted, 0.0)
     if accepted.all():
@@ -170,10 +170,15 @@ def _advance(
 def _update_inverse_hessians(
     climbers: _Climbers, rows: NDArray[np.int64], s: FloatArray, y: FloatArray
 ) -> None:
-    """Apply the BFGS update to ``H`` of ``rows``, except for pairs without positive curvature."""
-    curvature = (s * y).sum(axis=1)
-    y_squared = (y * y).sum(axis=1)
-    useful = curvature > _LEAST_CURVATURE * np.sqrt((s * s).sum(axis=1) * y_squared)
+    """Apply the BFGS update to ``H`` of ``rows``, except for pairs without positive curvature.
+
+    A coordinate that has stayed, at a bound, is left out of ``y`` (B, k): H is to be the inverse
+    Hessian of the coordinates that move, which no block of the whole inverse is.
+    """
+    y = np.where(s == 0.0, 0.0, y)
+    curvature = _products(s, y)
+    y_squared = _products(y, y)
+    useful = curvature > _LEAST_CURVATURE * np.sqrt(_products(s, s) * y_squared)
     if not useful.all():
         rows, s, y = rows[useful], s[useful], y[useful]
         curvature, y_squared = curvature[useful], y_squared[useful]
@@ -186,10 +191,16 @@ def _update_inverse_hessians(
         climbers.first[rows] = False
     rho = 1.0 / curvature
     Hy = np.matmul(H, y[:, :, None])[:, :, 0]
-    factor = rho * (1.0 + rho * (y * Hy).sum(axis=1))
+    factor = rho * (1.0 + rho * _products(y, Hy))
     # H - ρ(s Hyᵀ + Hy sᵀ) + factor s sᵀ = H + s uᵀ + u sᵀ with u = factor/2 s - ρ Hy
     u = (0.5 * factor)[:, None] * s - rho[:, None] * Hy
     outer = s[:, :, None] * u[:, None, :]
     H += outer
     H += outer.transpose(0, 2, 1)
     climbers.H[rows] = H
+
+
+def _products(A: FloatArray, B: FloatArray) -> FloatArray:
+    """Return the scalar product of each row of ``A`` (B, k) with that of ``B``, shape (B,)."""
+    products: FloatArray = np.einsum("ij,ij->i", A, B)
+    return products

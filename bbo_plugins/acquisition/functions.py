@@ -8,7 +8,7 @@ With z = (μ - μ⁺) / σ and h(z) = φ(z) + z Φ(z):
     log PoF(x) = log Φ((μ - t) / σ)   log probability that a constrained quantity is at least t
 
 Each is a pure function of the posterior mean and variance, with its partial derivatives by both;
-:func:`chain` turns those into a gradient by x. All arrays have the shape of ``mean``.
+the model's pullback turns those into a gradient by x. All arrays have the shape of ``mean``.
 
 log h has three regimes, because φ(z) + z Φ(z) cancels for negative z: the formula itself for
 z > -1; log φ(z) + log1p(z R(z)) with R(z) = Φ(z)/φ(z) by the scaled complementary error function
@@ -39,6 +39,7 @@ import numpy as np
 from scipy import special
 
 if TYPE_CHECKING:
+    from bbo_plugins.gp.posterior import Pullback
     from bbo_plugins.space.dimension import FloatArray
 
 AcquisitionName = Literal["logei", "ei", "ucb"]
@@ -176,32 +177,14 @@ def log_softplus(value: FloatArray) -> tuple[FloatArray, FloatArray]:
     return log_value, np.exp(-np.logaddexp(0.0, -value) - log_value)
 
 
-def chain(
-    derivatives: Derivatives, mean_gradient: FloatArray, variance_gradient: FloatArray
-) -> FloatArray:
-    """Return the gradient of an acquisition function by x, shape (m, d).
-
-    Args:
-        derivatives: Derivatives by mean and variance at m points.
-        mean_gradient: Gradients of the posterior mean by x, shape (m, d).
-        variance_gradient: Gradients of the posterior variance by x, shape (m, d).
-    """
-    return (
-        derivatives.by_mean[:, None] * mean_gradient
-        + derivatives.by_variance[:, None] * variance_gradient
-    )
-
-
 class Posterior(Protocol):
     """What a model predicts over the unit cube: a Gaussian of independent points."""
 
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance at ``X`` (m, d), each of shape (m,)."""
 
-    def predict_with_gradients(
-        self, X: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return mean (m,), variance (m,) and their gradients (m, d) at ``X`` (m, d)."""
+    def predict_with_pullback(self, X: FloatArray) -> tuple[FloatArray, FloatArray, Pullback]:
+        """Return mean (m,) and variance (m,) at ``X`` (m, d), and their pullback."""
 
 
 class Weight(Protocol):
@@ -270,13 +253,13 @@ class Feasibility:
         """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
         value, gradient = np.zeros(len(X)), np.zeros(X.shape)
         for constraint in self.constraints:
-            mean, variance, *gradients = constraint.process.predict_with_gradients(X)
-            derivatives = log_probability_of_feasibility(mean, variance, constraint.limit)
-            value += derivatives.value
-            gradient += chain(derivatives, *gradients)
+            mean, variance, pullback = constraint.process.predict_with_pullback(X)
+            log_probability = log_probability_of_feasibility(mean, variance, constraint.limit)
+            value += log_probability.value
+            gradient += pullback(log_probability.by_mean, log_probability.by_variance)
         for weight in self.weights:
-            log_probability, slope = weight.log_probability_and_gradient(X)
-            value += weight.exponent * log_probability
+            of_weight, slope = weight.log_probability_and_gradient(X)
+            value += weight.exponent * of_weight
             gradient += weight.exponent * slope
         return value, gradient
 
@@ -314,12 +297,14 @@ class ConstrainedAcquisition:
 
     def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
-        log_feasibility, feasibility_gradient = self.feasibility.value_and_gradient(X)
-        mean, variance, *gradients = self.objective.predict_with_gradients(X)
+        mean, variance, pullback = self.objective.predict_with_pullback(X)
         derivatives = self._of_objective(mean, variance)
-        gradient = chain(derivatives, *gradients)
+        gradient = pullback(derivatives.by_mean, derivatives.by_variance)
+        if self.feasibility.is_certain:
+            return derivatives.value, gradient
+        log_feasibility, feasibility_gradient = self.feasibility.value_and_gradient(X)
         value = self._combine(derivatives.value, log_feasibility)
-        if self.kind == "ei" and not self.feasibility.is_certain:
+        if self.kind == "ei":
             feasibility = np.exp(log_feasibility)[:, None]
             return value, feasibility * gradient + value[:, None] * feasibility_gradient
         return value, gradient + feasibility_gradient

@@ -291,6 +291,6 @@ class Validity:
 
     def log_probability_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return log P(valid) (m,) and its gradient (m, d) at ``X`` (m, d)."""
-        mean, variance, *gradients = self.process.predict_with_gradients(X)
+        mean, variance, pullback = self.process.predict_with_pullback(X)
         valid = functions.log_probability_of_feasibility(mean, variance + self.variance, -self.mean)
-        return valid.value, functions.chain(valid, *gradients)
+        return valid.value, pullback(valid.by_mean, valid.by_variance)

@@ -152,6 +152,14 @@ class FeatureMap:
         T = 2.0 * (X[:, self.numeric] - _CENTER)
         return TrendColumns(T, _N_COSINES if self.cosines else 0)
 
+    def by_all_dimensions(self, by_numeric: FloatArray) -> FloatArray:
+        """Return gradients (n, d) of those by the numeric dimensions (n, c), zero elsewhere."""
+        if self.all_numeric:
+            return by_numeric
+        gradient = np.zeros((len(by_numeric), len(self.n_categories)))
+        gradient[:, self.numeric] = by_numeric
+        return gradient
+
     def sum_by_dimension(self, per_column: FloatArray) -> FloatArray:
         """Add up a quantity per feature column (D,) to one per dimension (d,)."""
         if self.all_numeric:

@@ -15,9 +15,10 @@ Source: Rasmussen & Williams (2006), "Gaussian Processes for Machine Learning", 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
     from bbo_plugins.gp.fit import Fit
     from bbo_plugins.space.dimension import FloatArray
 
+# Takes the derivatives of a function by the means and variances at m points, shape (m,) each. Returns
+# its gradients (m, d) by the points' coordinates in the unit cube, zero in categorical dimensions.
+Pullback: TypeAlias = "Callable[[FloatArray, FloatArray], FloatArray]"
+
+_SQRT_5 = math.sqrt(5.0)
 _VARIANCE_FLOOR = 1e-12  # relative to the prior's: below it a variance is rounding error
 _MAX_INVERTED = 500  # observations up to which forming L⁻¹ pays
 _BLOCK = 256  # points predicted at a time: their n columns should stay in the processor's cache
@@ -168,41 +174,44 @@ class GaussianProcess:
         np.fill_diagonal(covariance, self._variance(np.einsum("ij,ij->j", V, V), T))
         return self._signal * (C @ self.alpha), covariance
 
-    def predict_with_gradients(
-        self, X: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return mean (m,), variance (m,) and their gradients (m, d) at ``X`` (m, d).
-
-        The gradients are with respect to the unit-cube coordinates; those of categorical dimensions
-        are zero.
-        """
+    def predict_with_pullback(self, X: FloatArray) -> tuple[FloatArray, FloatArray, Pullback]:
+        """Return mean (m,) and variance (m,) at ``X`` (m, d), and their :data:`Pullback`."""
         signal, trend = self._signal, self.hyperparameters.trend
         B, T = self._scaled(X), self.features.trend_columns(X)
         C, slope = matern52_and_slope(self._squared_distances(B))
-        if trend is not None:
-            C += trend.kernel(T, self._trend_columns)
+        C = self._with_trend(C, T)
         V = self._multiply_inverse(C.T)
         W = self._multiply_inverse(V, transposed=True)  # K⁻¹ k / s², shape (n, m)
-        mean_gradient, variance_gradient = np.zeros((2, *X.shape))
-        numeric, columns = self.features.numeric, self.features.numeric_columns
-        # d correlation / dx_i = -slope · √5/ℓ_i · (difference of scaled columns)
-        scale = -signal * math.sqrt(5.0) / self.hyperparameters.length_scales[numeric]
-        A, B = (self.A, B) if self.features.all_numeric else (self.A[:, columns], B[:, columns])
-        weights = slope * self.alpha
-        mean_gradient[:, numeric] = scale * (weights.sum(axis=1)[:, None] * B - weights @ A)
-        weights = np.multiply(slope, W.T, out=slope)
-        variance_gradient[:, numeric] = (-2.0 * signal * scale) * (
-            weights.sum(axis=1)[:, None] * B - weights @ A
-        )
-        if trend is not None:  # dt/dx = 2
-            S = self._trend_columns
-            mean_gradient[:, numeric] += (2.0 * signal) * trend.gradient(T, S, self.alpha)
-            of_prior = trend.variance_gradient(T)
-            variance_gradient[:, numeric] += (2.0 * signal) * (
-                of_prior - (2.0 * signal) * trend.gradient(T, S, W.T)
-            )
+
+        def pullback(by_mean: FloatArray, by_variance: FloatArray) -> FloatArray:
+            weights = by_variance[:, None] * W.T  # of the correlations with the observations
+            weights *= -2.0 * signal**2
+            weights += np.multiply.outer(signal * by_mean, self.alpha)
+            gradient = self._numeric_gradient(B, slope * weights)
+            if trend is not None:  # dt/dx = 2
+                gradient += 2.0 * trend.gradient(T, self._trend_columns, weights)
+                factor = (2.0 * signal) * by_variance
+                gradient += factor[:, None] * trend.variance_gradient(T)
+            return self.features.by_all_dimensions(gradient)
+
         variance = self._variance(np.einsum("ij,ij->j", V, V), T)
-        return signal * (C @ self.alpha), variance, mean_gradient, variance_gradient
+        return signal * (C @ self.alpha), variance, pullback
+
+    def _numeric_gradient(self, B: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return gradients by the numeric dimensions, of sums without a trend, shape (m, c).
+
+        Args:
+            B: Scaled columns of m points, shape (m, D).
+            weights: Those of each point's correlations, times their slopes, shape (m, n).
+        """
+        features, A = self.features, self.A
+        if not features.all_numeric:
+            A, B = A[:, features.numeric_columns], B[:, features.numeric_columns]
+        gradient: FloatArray = weights.sum(axis=1)[:, None] * B
+        gradient -= weights @ A
+        # d correlation / dx_i = -slope · √5/ℓ_i · (difference of scaled columns)
+        gradient *= -_SQRT_5 / self.hyperparameters.length_scales[features.numeric]
+        return gradient
 
     def condition_on(
         self, X: FloatArray, y: FloatArray, *, known_noise: FloatArray | None = None

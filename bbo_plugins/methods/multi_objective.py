@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bbo_plugins.acquisition.candidates import around_anchors, shifted_sobol
-from bbo_plugins.acquisition.functions import Derivatives, Feasibility, chain
+from bbo_plugins.acquisition.functions import Feasibility
 from bbo_plugins.acquisition.hypervolume import (
     ExpectedHypervolumeImprovement,
     front_of,
@@ -136,14 +136,13 @@ class FrontAcquisition:
     def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
         value, gradient = self.feasibility.value_and_gradient(X)
-        predictions = [process.predict_with_gradients(X) for process in self.objectives]
-        mean, variance = (np.column_stack([one[i] for one in predictions]) for i in (0, 1))
-        derivatives = self.improvement.derivatives(mean, variance)
-        for j, (_, _, *gradients) in enumerate(predictions):
-            of_objective = Derivatives(
-                derivatives.value, derivatives.by_mean[:, j], derivatives.by_variance[:, j]
-            )
-            gradient = gradient + chain(of_objective, *gradients)
+        predictions = [process.predict_with_pullback(X) for process in self.objectives]
+        means, variances, pullbacks = zip(*predictions, strict=True)
+        derivatives = self.improvement.derivatives(
+            np.column_stack(means), np.column_stack(variances)
+        )
+        for j, pullback in enumerate(pullbacks):
+            gradient += pullback(derivatives.by_mean[:, j], derivatives.by_variance[:, j])
         return value + derivatives.value, gradient
 
     def expected_gain(self, x: FloatArray) -> float:

@@ -142,9 +142,9 @@ class PlainAcquisition:
 
     def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return values (m,) and gradients (m, d) at ``X`` (m, d)."""
-        mean, variance, mean_gradient, variance_gradient = self.process.predict_with_gradients(X)
+        mean, variance, pullback = self.process.predict_with_pullback(X)
         found = self._of(mean, variance)
-        return found.value, functions.chain(found, mean_gradient, variance_gradient)
+        return found.value, pullback(found.by_mean, found.by_variance)
 
     def _of(self, mean: FloatArray, variance: FloatArray) -> functions.Derivatives:
         if self.name == "ucb":

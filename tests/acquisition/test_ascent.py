@@ -101,6 +101,20 @@ def test_never_worse_and_never_outside(d: int, seed: int, fixed: int, log_scale:
         assert {row.tobytes() for row in np.ascontiguousarray(asked[:, ~free])} <= rows
 
 
+def test_maxima_on_faces_take_few_evaluations() -> None:
+    """A coordinate that stays at its bound does not spoil the curvature of those that move."""
+    on_a_face = 0
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        quadratic = _random_quadratic(rng, 6, 3.0)
+        start = rng.random((1, 6))
+        ascend(quadratic, start, free=_all(6), scale=np.full(6, 0.5), max_iterations=200)
+        maximum = quadratic.maximum_in_box(_all(6), np.zeros(6))
+        on_a_face += ((maximum == 0.0) | (maximum == 1.0)).any()
+        assert len(quadratic.asked) <= 60
+    assert on_a_face > 40
+
+
 def test_curved_valley_is_followed() -> None:
     """Rosenbrock's function, which needs the curvature: close to the top from most starts."""
 

@@ -125,7 +125,7 @@ def test_all_predictions_agree(features: FeatureMap, seed: int) -> None:
     new = rng.random((6, d))
     mean, variance = process.predict(new)
     joint_mean, covariance = process.predict_joint(new)
-    gradient_mean, gradient_variance, _, _ = process.predict_with_gradients(new)
+    gradient_mean, gradient_variance, _ = process.predict_with_pullback(new)
     np.testing.assert_allclose(process.predict_mean(new), mean, atol=1e-12)
     np.testing.assert_allclose(joint_mean, mean, atol=1e-12)
     np.testing.assert_allclose(gradient_mean, mean, atol=1e-12)
@@ -154,7 +154,15 @@ def test_gradients_agree_with_differences(
     # in the middle of a cell, where a numeric difference stays inside it
     middles = (np.floor(new * np.maximum(counts, 1)) + 0.5) / np.maximum(counts, 1)
     new = np.where(categorical, middles, new)
-    _, _, mean_gradient, variance_gradient = process.predict_with_gradients(new)
+    _, _, pullback = process.predict_with_pullback(new)
+    one, zero = np.ones(len(new)), np.zeros(len(new))
+    mean_gradient, variance_gradient = pullback(one, zero), pullback(zero, one)
+    factors = rng.standard_normal((2, len(new), 1))
+    np.testing.assert_allclose(
+        pullback(*factors[..., 0]),
+        factors[0] * mean_gradient + factors[1] * variance_gradient,
+        atol=1e-9,
+    )
     assert not mean_gradient[:, categorical].any()
     assert not variance_gradient[:, categorical].any()
     numeric_mean = numeric_gradients(process.predict_mean, new, 1e-4)
@@ -190,7 +198,7 @@ def test_conditioning_leaves_the_parent_alone() -> None:
     arrays = ("X", "y", "A", "noise", "L", "alpha")
     before = {name: getattr(process, name).copy() for name in arrays}
     new = rng.random((3, 2))
-    process.predict_with_gradients(new)
+    process.predict_with_pullback(new)[2](np.ones(3), np.ones(3))
     process.predict_joint(new)
     child = process.condition_on(new, rng.standard_normal(3))
     assert len(child.y) == 13

@@ -321,10 +321,9 @@ class FunctionModel:
         self, P: FloatArray, multiplier: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return μ + ``multiplier`` σ (n,) and its gradient (n, d) at ``P`` (n, d)."""
-        mean, variance, mean_gradient, variance_gradient = self.process.predict_with_gradients(P)
+        mean, variance, pullback = self.process.predict_with_pullback(P)
         sd = np.sqrt(variance)
-        slope = 0.5 * multiplier / sd
-        return mean + multiplier * sd, mean_gradient + slope[:, None] * variance_gradient
+        return mean + multiplier * sd, pullback(np.ones_like(mean), 0.5 * multiplier / sd)
 
 
 def _scale(process: GaussianProcess, P: FloatArray, *, centered: bool) -> float:

@@ -99,6 +99,60 @@ class Rows(NamedTuple):
     t: FloatArray
 
 
+class Partials(NamedTuple):
+    """Derivatives of n quantities by what the gradients at their inputs are made of.
+
+    Attributes:
+        U: By the inputs directly, shape (n, D).
+        A: By the activations, shape (n, h).
+        P: Shape (n, h).
+        t: Shape (n,).
+    """
+
+    U: FloatArray
+    A: FloatArray
+    P: FloatArray
+    t: FloatArray
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """A function of the inputs that is linear in the parameters.
+
+        constant + linearᵀu + uᵀ quadratic u + Σ_k output_k A_k + Σ_k P_k (hidden_kᵀu + bias_k)
+
+    Attributes:
+        constant: The constant.
+        linear: Shape (D,).
+        quadratic: Symmetric, shape (D, D).
+        output: Shape (h,).
+        hidden: Shape (h, D).
+        bias: Shape (h,).
+    """
+
+    constant: float
+    linear: FloatArray
+    quadratic: FloatArray
+    output: FloatArray
+    hidden: FloatArray
+    bias: FloatArray
+
+    def outputs(self, rows: Rows) -> FloatArray:
+        """Return the function at the inputs of ``rows``, shape (n,)."""
+        outputs: FloatArray = np.einsum("ij,ij->i", rows.U @ self.quadratic + self.linear, rows.U)
+        outputs += np.einsum("ij,ij->i", rows.P, rows.U @ self.hidden.T + self.bias)
+        outputs += rows.A @ self.output
+        outputs += self.constant
+        return outputs
+
+    def partials(self, rows: Rows) -> Partials:
+        """Return its derivatives by what ``rows`` are made of."""
+        by_U = rows.U @ (2.0 * self.quadratic) + self.linear
+        by_U += rows.P @ self.hidden
+        by_A = np.broadcast_to(self.output, rows.A.shape)
+        return Partials(by_U, by_A, rows.U @ self.hidden.T + self.bias, np.zeros(len(rows.t)))
+
+
 @dataclass(frozen=True)
 class Network:
     """The family of functions f_w.
@@ -213,14 +267,6 @@ class LinearizedNetwork:
         outputs += self._constant
         return outputs
 
-    def outputs_and_gradients(self, U: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return f (n,) and its gradients by the inputs (n, D)."""
-        A = self._activations(U)
-        slope = U @ self._quadratic + self._linear
-        outputs = np.einsum("ij,ij->i", slope, U) + A @ self._output + self._constant
-        gradients = slope + U @ self._quadratic + (A * (1.0 - A) * self._output) @ self._hidden
-        return outputs, gradients
-
     def rows(self, U: FloatArray) -> Rows:
         """Return the parameter gradients at ``U`` (n, D)."""
         s, D = self.network.scales, self.network.n_inputs
@@ -232,31 +278,35 @@ class LinearizedNetwork:
 
     def times(self, rows: Rows, w: FloatArray) -> FloatArray:
         """Return J w (n,) for ``w`` (d_w,)."""
-        s, D = self.network.scales, self.network.n_inputs
-        by = self.network.parts(w)
-        slope = rows.U @ self.network.matrix(w) * (s.quadratic / D)
-        slope += by.linear * (s.linear / math.sqrt(D))
-        product: FloatArray = np.einsum("ij,ij->i", slope, rows.U)
-        product += by.constant * s.constant + rows.t * by.hill
-        product += rows.A @ by.output * self._output_scale
-        inner = rows.U @ by.hidden.T / math.sqrt(D) + by.bias
-        product += np.einsum("ij,ij->i", rows.P, inner)
-        return product
+        return self._product(w).outputs(rows)
 
-    def times_gradients(self, rows: Rows, w: FloatArray) -> FloatArray:
-        """Return the gradients (n, D) of J w by the inputs, for ``w`` (d_w,)."""
+    def tangent(self, step: FloatArray) -> Tangent:
+        """Return f + J ``step`` as a function of the inputs, for ``step`` (d_w,)."""
+        product = self._product(step)
+        return Tangent(
+            product.constant + self._constant,
+            product.linear + self._linear,
+            product.quadratic + self._quadratic,
+            product.output + self._output,
+            product.hidden,
+            product.bias,
+        )
+
+    def _product(self, w: FloatArray) -> Tangent:
+        """Return J w as a function of the inputs, for ``w`` (d_w,)."""
         s, D = self.network.scales, self.network.n_inputs
         by = self.network.parts(w)
-        hidden = by.hidden / math.sqrt(D)
-        slope = rows.A * (1.0 - rows.A)
-        by_z = (rows.U @ hidden.T + by.bias) * (1.0 - 2.0 * rows.A) * (self._output * s.hidden)
-        by_z += by.output * self._output_scale
-        by_z *= slope
-        gradients = rows.U @ self.network.matrix(w) * (2.0 * s.quadratic / D)
-        gradients += by.linear * (s.linear / math.sqrt(D))
-        gradients += rows.U * (2.0 * s.hill * by.hill / math.sqrt(D))
-        gradients += rows.P @ hidden + by_z @ self._hidden
-        return gradients
+        hill = s.hill * by.hill / math.sqrt(D)
+        quadratic = self.network.matrix(w) * (s.quadratic / D)
+        quadratic[np.diag_indices(D)] += hill
+        return Tangent(
+            by.constant * s.constant - hill * D / 3.0,
+            by.linear * (s.linear / math.sqrt(D)),
+            quadratic,
+            by.output * self._output_scale,
+            by.hidden / math.sqrt(D),
+            by.bias,
+        )
 
     def transposed_times(self, rows: Rows, z: FloatArray) -> FloatArray:
         """Return Jᵀz (d_w,) for ``z`` (n,)."""
@@ -297,50 +347,39 @@ class LinearizedNetwork:
         norms += T * (s.linear**2 + s.quadratic**2 * T) + np.square(rows.t) + s.constant**2
         return norms
 
-    def gram_gradients(self, left: Rows, right: Rows, weights: FloatArray) -> FloatArray:
-        """Return the gradients (n, D) of Σ_j weights_ij (J J'ᵀ)_ij by the inputs of ``left``.
+    def variance_partials(self, at: Rows, others: Rows, weights: FloatArray) -> Partials:
+        """Return partial derivatives of |g_i|² - 2 Σ_j weights_ij g_iᵀg'_j, by what g_i is made of.
 
         Args:
-            left: n gradients, at the inputs that move.
-            right: m gradients, at inputs that do not.
+            at: n gradients g, at the inputs that move.
+            others: m gradients g', at inputs that do not.
             weights: Constants, shape (n, m).
         """
         s, D = self.network.scales, self.network.n_inputs
-        T = left.U @ right.U.T / D
-        by_T = left.P @ right.P.T
+        T = at.U @ others.U.T / D
+        by_T = at.P @ others.P.T
         by_T += s.linear**2 + 2.0 * s.quadratic**2 * T
         by_T *= weights
         T += 1.0
         T *= weights
-        return self._by_inputs(
-            left, by_T @ right.U / D, T @ right.P, weights @ right.A, weights @ right.t
+        own_T = np.einsum("ij,ij->i", at.U, at.U) / D
+        by_own_T = np.einsum("ij,ij->i", at.P, at.P)
+        by_own_T += s.linear**2 + 2.0 * s.quadratic**2 * own_T
+        return Partials(
+            (2.0 / D) * (by_own_T[:, None] * at.U - by_T @ others.U),
+            (2.0 * self._output_scale**2) * (at.A - weights @ others.A),
+            2.0 * ((1.0 + own_T)[:, None] * at.P - T @ others.P),
+            2.0 * (at.t - weights @ others.t),
         )
 
-    def squared_norm_gradients(self, rows: Rows) -> FloatArray:
-        """Return the gradients (n, D) of |∇_w f|² by the inputs."""
+    def gradients(self, at: Rows, by: Partials) -> FloatArray:
+        """Return gradients (n, D) by the inputs of ``at``, given the derivatives by its parts."""
         s, D = self.network.scales, self.network.n_inputs
-        T = np.einsum("ij,ij->i", rows.U, rows.U) / D
-        by_T = s.linear**2 + 2.0 * s.quadratic**2 * T + np.einsum("ij,ij->i", rows.P, rows.P)
-        by_P = (1.0 + T)[:, None] * rows.P
-        return 2.0 * self._by_inputs(rows, (by_T / D)[:, None] * rows.U, by_P, rows.A, rows.t)
-
-    def _by_inputs(
-        self, rows: Rows, by_U: FloatArray, by_P: FloatArray, other_A: FloatArray, by_t: FloatArray
-    ) -> FloatArray:
-        """Collect the gradients (n, D) of n products of gradients by the left factors' inputs.
-
-        Args:
-            rows: The n left factors.
-            by_U: Derivatives by U directly, shape (n, D).
-            by_P: Derivatives by P, shape (n, h).
-            other_A: What A is multiplied by, shape (n, h).
-            by_t: Derivatives by t, shape (n,).
-        """
-        s, D = self.network.scales, self.network.n_inputs
-        slope = rows.A * (1.0 - rows.A)
-        by_z = other_A * self._output_scale**2
-        by_z += by_P * (1.0 - 2.0 * rows.A) * (self._output * s.hidden)
-        by_z *= slope
-        hill = (2.0 * s.hill / math.sqrt(D)) * by_t[:, None] * rows.U
-        gradients: FloatArray = by_U + hill + by_z @ self._hidden
+        by_z = (1.0 - 2.0 * at.A) * (self._output * s.hidden)
+        by_z *= by.P
+        by_z += by.A
+        by_z *= at.A * (1.0 - at.A)
+        gradients: FloatArray = by_z @ self._hidden
+        gradients += by.U
+        gradients += ((2.0 * s.hill / math.sqrt(D)) * by.t)[:, None] * at.U
         return gradients

@@ -31,13 +31,17 @@ Source: Nocedal & Wright (2006), "Numerical Optimization", section 10.3.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import lapack
 
+from bbo_plugins.methods.go_ucb.network import Partials
+
 if TYPE_CHECKING:
-    from bbo_plugins.methods.go_ucb.network import LinearizedNetwork, Network, Rows
+    from bbo_plugins.gp.posterior import Pullback
+    from bbo_plugins.methods.go_ucb.network import LinearizedNetwork, Network, Rows, Tangent
     from bbo_plugins.space.dimension import FloatArray
 
 _SMALLEST_DAMPING, _FIRST_DAMPING, _LARGEST_DAMPING = 1e-6, 1e-2, 1e12
@@ -187,28 +191,37 @@ class NetworkBall:
 
     def mean(self, U: FloatArray) -> FloatArray:
         """Return the linearized f at ŵ (m,) at ``U`` (m, D)."""
-        return self.linear.outputs(U) + self.linear.times(self.linear.rows(U), self.step)
+        return self._tangent.outputs(self.linear.rows(U))
 
     def predict(self, U: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the linearized f at ŵ (m,) and σ² (m,) at ``U`` (m, D)."""
         at = self.linear.rows(U)
-        mean = self.linear.outputs(U) + self.linear.times(at, self.step)
-        return mean, self.variance(at)[0]
+        return self._tangent.outputs(at), self.variance(at)[0]
 
-    def predict_with_gradients(
-        self, U: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return f at ŵ (m,), σ² (m,), and the gradients of both by ``U`` (m, D), each (m, D)."""
-        linear = self.linear
-        at = linear.rows(U)
+    def predict_with_pullback(self, U: FloatArray) -> tuple[FloatArray, FloatArray, Pullback]:
+        """Return f at ŵ (m,) and σ² (m,) at ``U`` (m, D), and their pullback to these inputs."""
+        at = self.linear.rows(U)
         variance, half = self.variance(at)
-        weights = lapack.dtrtrs(self.L, half, lower=1, trans=1)[0]
-        mean, by_input = linear.outputs_and_gradients(U)
-        mean += linear.times(at, self.step)
-        by_input += linear.times_gradients(at, self.step)
-        by_variance = linear.squared_norm_gradients(at)
-        by_variance -= 2.0 * linear.gram_gradients(at, self.rows, weights.T)
-        return mean, variance, by_input, by_variance
+
+        def pullback(by_mean: FloatArray, by_variance: FloatArray) -> FloatArray:
+            weights = lapack.dtrtrs(self.L, half, lower=1, trans=1)[0]
+            of_mean = self._tangent.partials(at)
+            of_variance = self.linear.variance_partials(at, self.rows, weights.T)
+            return self.linear.gradients(
+                at,
+                Partials(
+                    *(
+                        (by_mean * mean.T + by_variance * variance.T).T
+                        for mean, variance in zip(of_mean, of_variance, strict=True)
+                    )
+                ),
+            )
+
+        return self._tangent.outputs(at), variance, pullback
+
+    @cached_property
+    def _tangent(self) -> Tangent:
+        return self.linear.tangent(self.step)
 
     def variance(self, at: Rows) -> tuple[FloatArray, FloatArray]:
         """Return σ² (m,) of m gradients, positive, and L⁻¹ J gᵀ (t, m)."""

@@ -38,6 +38,7 @@ from bbo_plugins.methods.go_ucb.regression import NetworkBall, fit
 
 if TYPE_CHECKING:
     from bbo_plugins.gp.kernels import FeatureMap
+    from bbo_plugins.gp.posterior import Pullback
     from bbo_plugins.methods.go_ucb.network import Network
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
@@ -247,16 +248,16 @@ class NetworkPosterior:
         mean, variance = self.ball.predict(inputs(X, self.features))
         return mean, self.factor * variance
 
-    def predict_with_gradients(
-        self, X: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return mean (m,), variance (m,) and their gradients (m, d) at ``X`` (m, d)."""
-        columns = self.features.numeric_columns
-        mean, variance, *by_input = self.ball.predict_with_gradients(inputs(X, self.features))
-        by_mean, by_variance = np.zeros((2, *X.shape))
-        by_mean[:, self.features.numeric] = 2.0 * by_input[0][:, columns]
-        by_variance[:, self.features.numeric] = 2.0 * self.factor * by_input[1][:, columns]
-        return mean, self.factor * variance, by_mean, by_variance
+    def predict_with_pullback(self, X: FloatArray) -> tuple[FloatArray, FloatArray, Pullback]:
+        """Return mean (m,) and variance (m,) at ``X`` (m, d), and their pullback."""
+        U = inputs(X, self.features)
+        mean, variance, to_inputs = self.ball.predict_with_pullback(U)
+
+        def pullback(by_mean: FloatArray, by_variance: FloatArray) -> FloatArray:
+            by_input = to_inputs(by_mean, self.factor * by_variance)
+            return self.features.by_all_dimensions(2.0 * by_input[:, self.features.numeric_columns])
+
+        return mean, self.factor * variance, pullback
 
 
 def inputs(X: FloatArray, features: FeatureMap) -> FloatArray:

@@ -59,18 +59,6 @@ def test_parameter_gradients_agree_with_numeric_ones(size: tuple[int, int]) -> N
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_input_gradients_agree_with_numeric_ones(size: tuple[int, int]) -> None:
-    """Gradients by the inputs, and the outputs that come with them."""
-    linear = _random(*size)
-    U = _inputs(4, size[0])
-    outputs, gradients = linear.outputs_and_gradients(U)
-    np.testing.assert_allclose(outputs, linear.outputs(U), rtol=1e-12)
-    np.testing.assert_allclose(
-        gradients, numeric_gradients(linear.outputs, U), rtol=1e-6, atol=1e-9
-    )
-
-
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("scales", [SCALES, Scales(1.0, 1.0, 0.0, 0.0, 0.0, 1.0)])
 def test_products_are_those_of_the_jacobian(size: tuple[int, int], scales: Scales) -> None:
     """J J'ᵀ, |g|², J w and Jᵀz without J equal those with it, also with parts left out."""
@@ -87,31 +75,35 @@ def test_products_are_those_of_the_jacobian(size: tuple[int, int], scales: Scale
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_gradients_of_products_agree_with_numeric_ones(size: tuple[int, int]) -> None:
-    """Gradients by the inputs of weighted Gram matrices and of squared norms."""
+def test_input_gradients_of_products_agree_with_numeric_ones(size: tuple[int, int]) -> None:
+    """Of |g|² less twice a weighted sum of products with other gradients."""
     linear = _random(*size)
-    U, V = _inputs(4, size[0]), _inputs(6, size[0], seed=2)
+    U, others = _inputs(4, size[0]), linear.rows(_inputs(6, size[0], seed=2))
     weights = np.random.default_rng(3).standard_normal((4, 6))
-    others = linear.rows(V)
 
-    def weighted(row: FloatArray) -> Callable[[FloatArray], float]:
-        return lambda x: float(row @ linear.gram(linear.rows(x[None, :]), others)[0])
+    def quantity(row: FloatArray) -> Callable[[FloatArray], float]:
+        def at(u: FloatArray) -> float:
+            rows = linear.rows(u[None, :])
+            products = row @ linear.gram(rows, others)[0]
+            return float(linear.squared_norms(rows)[0] - 2.0 * products)
 
-    numeric = [numeric_gradient(weighted(row), u) for u, row in zip(U, weights, strict=True)]
-    gradients = linear.gram_gradients(linear.rows(U), others, weights)
-    np.testing.assert_allclose(gradients, numeric, rtol=1e-6, atol=1e-9)
-    numeric_norms = numeric_gradients(lambda X: linear.squared_norms(linear.rows(X)), U)
-    np.testing.assert_allclose(
-        linear.squared_norm_gradients(linear.rows(U)), numeric_norms, rtol=1e-6, atol=1e-9
-    )
+        return at
+
+    numeric = [numeric_gradient(quantity(row), u) for u, row in zip(U, weights, strict=True)]
+    rows = linear.rows(U)
+    gradients = linear.gradients(rows, linear.variance_partials(rows, others, weights))
+    np.testing.assert_allclose(gradients, numeric, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_gradients_of_linearized_outputs_agree_with_numeric_ones(size: tuple[int, int]) -> None:
-    """Gradients of J w by the inputs."""
+def test_tangent_is_the_output_and_a_product_of_its_gradient(size: tuple[int, int]) -> None:
+    """f + J w as a function of the inputs, and its gradients by them."""
     linear = _random(*size)
     U = _inputs(4, size[0])
     w = np.random.default_rng(3).standard_normal(linear.network.n_parameters)
-    numeric = numeric_gradients(lambda X: linear.times(linear.rows(X), w), U)
-    gradients = linear.times_gradients(linear.rows(U), w)
-    np.testing.assert_allclose(gradients, numeric, rtol=1e-6, atol=1e-9)
+    tangent, rows = linear.tangent(w), linear.rows(U)
+    expected = linear.outputs(U) + jacobian(linear, U) @ w
+    np.testing.assert_allclose(tangent.outputs(rows), expected, rtol=1e-10, atol=1e-12)
+    numeric = numeric_gradients(lambda X: tangent.outputs(linear.rows(X)), U)
+    gradients = linear.gradients(rows, tangent.partials(rows))
+    np.testing.assert_allclose(gradients, numeric, rtol=1e-6, atol=1e-8)
