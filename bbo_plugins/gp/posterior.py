@@ -15,7 +15,6 @@ Source: Rasmussen & Williams (2006), "Gaussian Processes for Machine Learning", 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -35,11 +34,13 @@ from bbo_plugins.gp.kernels import (
 from bbo_plugins.gp.likelihood import Hyperparameters, noise_diagonal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bbo_plugins.gp.fit import Fit
     from bbo_plugins.space.dimension import FloatArray
 
-# Takes the derivatives of a function by the means and variances at m points, shape (m,) each. Returns
-# its gradients (m, d) by the points' coordinates in the unit cube, zero in categorical dimensions.
+# Takes the derivatives of a function by the means and variances at m points, shape (m,) each.
+# Returns its gradients (m, d) by the points' coordinates, zero in categorical dimensions.
 Pullback: TypeAlias = "Callable[[FloatArray, FloatArray], FloatArray]"
 
 _SQRT_5 = math.sqrt(5.0)

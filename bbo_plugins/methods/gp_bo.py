@@ -23,9 +23,11 @@ Deviations:
 * As long as no observed point is feasible, the probability of feasibility alone is maximized.
 * The kernels of constraints have no trend, nor has that of the objective with conditional
   parameters: neither made results better.
-* A greedy step takes the upper confidence bound with β = 0.5, if the data speak against noise: its
-  estimate is below a tenth of the prior's location. None is taken with constraints or conditional
-  parameters, nor with categories: another one may be better than that of the best mean.
+* Some steps go by the upper confidence bound. They are greedy, with β = 0.5, if the data speak
+  against noise: its estimate is below a tenth of the prior's location. With noise β is 2, as the
+  expected improvement would stay for long in a corner of the box that is the best place so far; in
+  a finite space there is no such step then. Nor is there one with constraints or conditional
+  parameters, or with categories: another one may be better than that of the best mean.
 * Where parameters act apart, few observations teach several minima along a parameter. So in some
   steps a kernel whose trend has cosines is fitted, too. It is used if its log likelihood is higher
   by more than two, and a search of a region then goes on across the space.
@@ -86,7 +88,7 @@ NAMES_WITH_COSINES: Final = (COSINES_USED, COSINES_TRIED)
 MARGINAL_NAMES: Final = (MARGINAL.name, *NAMES_WITH_COSINES)
 _MOST_WITH_COSINES = 10  # numeric dimensions; with more, too many trials have to teach them
 _LEAST_GAIN = 2.0  # in log likelihood, by cosines in the trend, for them to be used
-_GREEDY_BETA = 0.5
+_BETA, _BETA_WITH_NOISE = 0.5, 2.0  # of a step by the bound
 _LEAST_LOCAL = 5  # free dimensions; in fewer, a step is never local
 _NO_NOISE = NOISE_FLOOR + 0.1 * NOISE_LOCATION
 _N_ANCHORS = 5
@@ -100,7 +102,7 @@ class Options:
     Attributes:
         acquisition: Acquisition function to maximize.
         beta: Multiplier of σ for "ucb".
-        greedy: Whether the step is greedy; see the module.
+        by_bound: Whether the step goes by the upper confidence bound; see the module.
         cosines: Whether a kernel with cosines in its trend is tried, for one objective; see the
             module. Then its fit comes last and the name of the fits says whether it was used.
         cosines_start: What an earlier fit of it left.
@@ -118,7 +120,7 @@ class Options:
 
     acquisition: AcquisitionName = "logei"
     beta: float = 1.96
-    greedy: bool = False
+    by_bound: bool = False
     cosines: bool = False
     cosines_start: WarmStart | None = None
     validity_starts: ValidityStarts = field(default_factory=dict)
@@ -161,10 +163,10 @@ def suggest(
         return Suggestion.at_random(space, rng, error)
 
 
-def _can_be_greedy(space: SearchSpace, observations: Observations) -> bool:
+def _is_plain(space: SearchSpace, observations: Observations) -> bool:
     """Whether there are neither constraints nor conditional parameters nor categories."""
-    is_plain = not (observations.reported_constraints or space.is_conditional)
-    return is_plain and not space.n_categories.any()
+    has_more = observations.reported_constraints or space.is_conditional
+    return not (has_more or space.n_categories.any())
 
 
 def can_have_cosines(space: SearchSpace) -> bool:
@@ -193,8 +195,11 @@ def _suggest_by_model(
     features = FeatureMap.of(space, trend=options.trend)
     models = Models.fit(space, [training], [training.center], features, options)
     region = _region(space, observations, models, options)
-    if options.greedy and _can_be_greedy(space, training) and _is_noiseless(models):
-        options = replace(options, acquisition="ucb", beta=_GREEDY_BETA)
+    if options.by_bound and _is_plain(space, training):
+        if _is_noiseless(models):
+            options = replace(options, acquisition="ucb", beta=_BETA)
+        elif space.size is None:
+            options = replace(options, acquisition="ucb", beta=_BETA_WITH_NOISE)
     acquisition = _acquisition(models, options)
     anchors = models.anchors(space, models.means[:, 0], _N_ANCHORS)
     return best_suggestion(

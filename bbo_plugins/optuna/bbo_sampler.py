@@ -42,16 +42,16 @@ _LOG_EVERY = 10  # trials of the models
 # turn it is and how the Gaussian process goes about it:
 #
 #   0  the Gaussian process's, by the expected improvement; the network may take it
-#   1  the Gaussian process's, greedy
-#   2  the network's; the Gaussian process may take it, greedy
+#   1  the Gaussian process's, by an upper confidence bound
+#   2  the network's; the Gaussian process may take it, by an upper confidence bound
 #   3  the Gaussian process's, by the expected improvement; a kernel with cosines is tried
-#   4  the Gaussian process's, greedy
+#   4  the Gaussian process's, by an upper confidence bound
 #   5  the network's; the Gaussian process may take it, by the expected improvement
 #
 # If such a kernel was used when it was last tried, it is tried in the turns 0 and 5, too. With many
 # numeric parameters the network may take all turns but that of one trial in 36.
 _CYCLE = 6
-_CONTESTED, _GREEDY, _WITH_COSINES, _NETWORK = 0, (1, 2, 4), 3, (2, 5)
+_CONTESTED, _BY_BOUND, _WITH_COSINES, _NETWORK = 0, (1, 2, 4), 3, (2, 5)
 _KEPT_EVERY = 9  # trials, of which the last one, a turn of the network, is never taken from it
 _WHOLE_EVERY = 12  # trials, in the first of which the Gaussian process searches the whole space
 _WHOLE_EVERY_OF_CATEGORIES = 2  # the same with categories and no conditions
@@ -69,13 +69,14 @@ class BBOSampler(ModelSampler):
     finished trials, so that each learns from what the other has found. The one that improves on the
     best value more often takes turns of the other, which keeps a few in order to come back.
 
-    The Gaussian process goes by the expected improvement. In half of the trials it is greedy, close
-    to its best mean, if there are neither constraints nor conditional parameters nor categories,
-    and the values seem free of noise. With conditional parameters, or with five or more numeric
-    ones of which one at least is continuous, it searches a trust region around its best mean, and
-    now and then the whole space. The network always searches one, around the best trial. If the
-    trials say that parameters act apart, each with several minima, the Gaussian process may leave
-    its region along single parameters.
+    The Gaussian process goes by the expected improvement. In half of the trials it goes by an upper
+    confidence bound, if there are neither constraints nor conditional parameters nor categories: a
+    narrow one if the values seem free of noise, so that it stays close to its best mean, else a
+    wide one. With conditional parameters, or with five or more numeric ones of which one at least
+    is continuous, it searches a trust region around its best mean, and now and then the whole
+    space. The network always searches one, around the best trial. If the trials say that parameters
+    act apart, each with several minima, the Gaussian process may leave its region along single
+    parameters.
 
     Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
     how many of them improved on the best value. ``docs/bbo.md`` has the rules by trial number.
@@ -212,10 +213,10 @@ class BBOSampler(ModelSampler):
 
     def _options_of_turn(self, snapshot: Snapshot) -> Options:
         space, turn = snapshot.space, snapshot.index % _CYCLE
-        may_go_on = turn not in _GREEDY and _latest_with_cosines(snapshot) == COSINES_USED
+        may_go_on = turn not in _BY_BOUND and _latest_with_cosines(snapshot) == COSINES_USED
         return replace(
             self.model_options,
-            greedy=turn in _GREEDY,
+            by_bound=turn in _BY_BOUND,
             cosines=(turn == _WITH_COSINES or may_go_on) and can_have_cosines(space),
             local_after=None if _is_whole(space, snapshot.index) else self._n_startup_trials,
         )

@@ -351,7 +351,7 @@ def test_a_local_step_stays_around_the_best_mean() -> None:
     far = observe(X, y)
     half = 0.5 * length_after(y, 10)
     assert half < 0.1
-    for options in ({}, {"greedy": True}, {"acquisition": "ucb", "beta": 1e3}):
+    for options in ({}, {"by_bound": True}, {"acquisition": "ucb", "beta": 1e3}):
         local = step(far, local_after=10, **options)
         assert np.abs(local.x - X[0]).max() <= half + 1e-12
         assert np.abs(step(far, **options).x - X[0]).max() > half
@@ -492,10 +492,18 @@ def test_known_noise_is_believed(acquisition: AcquisitionName) -> None:
     assert abs(doubted.x[0] - 0.8) < 0.25
 
 
-def test_known_noise_of_zero_is_no_noise() -> None:
-    """A greedy step is taken with it, and none with known noise."""
+def test_steps_by_the_bound_are_wider_with_noise() -> None:
+    """Known noise of zero is none. In a finite space there are none with noise."""
     X = np.random.default_rng(0).random((25, 2))
     y = -np.square(X - [0.3, 0.6]).sum(axis=1)
-    free, noisy = (observe(X, y, noise_variance=np.full(25, v)) for v in (0.0, 1e-3))
-    assert not np.array_equal(step(free, greedy=True).x, step(free).x)
-    assert np.array_equal(step(noisy, greedy=True).x, step(noisy).x)
+    for variance, beta in ((0.0, 0.5), (1e-3, 2.0)):
+        known = observe(X, y, noise_variance=np.full(25, variance))
+        by_bound = step(known, by_bound=True).x
+        assert not np.array_equal(by_bound, step(known).x)
+        assert np.array_equal(by_bound, step(known, acquisition="ucb", beta=beta).x)
+    levels = SearchSpace({name: Dimension.int(0, 1000) for name in "xy"})
+    noisy = observe(levels.snap(X), y, noise_variance=np.full(25, 1e-3))
+    by_bound = step(noisy, space=levels, by_bound=True).x
+    assert np.array_equal(by_bound, step(noisy, space=levels).x)
+    wide = step(noisy, space=levels, acquisition="ucb", beta=2.0).x
+    assert not np.array_equal(by_bound, wide)

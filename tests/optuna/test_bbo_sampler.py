@@ -124,24 +124,25 @@ def branches(trial: optuna.Trial) -> float:
 
 
 @pytest.mark.parametrize(
-    "objective, given, is_greedy",
+    "objective, given, beta",
     [
-        (box, {}, True),
-        (noisy_box, {}, False),
-        (box, {"noise_func": noise}, False),
-        (box, {"constraints_func": limit}, False),
-        (categories, {}, False),
+        (box, {}, 0.5),
+        (noisy_box, {}, 2.0),
+        (box, {"noise_func": noise}, 2.0),
+        (box, {"constraints_func": limit}, None),
+        (categories, {}, None),
     ],
 )
 def test_each_turn_is_what_a_sampler_of_its_own_suggests(
     objective: Callable[[optuna.Trial], float],
     given: dict[str, Any],
-    is_greedy: bool,
+    beta: float | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The next trial of the same study by the model whose turn it is is the same, bit for bit.
 
-    So is that of a turn that tries a kernel with cosines and does not use it.
+    Three of six turns go by an upper confidence bound with this β, if there is one. A turn that
+    tries a kernel with cosines and does not use it is as usual.
     """
     monkeypatch.setattr(gp_bo, "_LEAST_GAIN", math.inf)
     known = {"n_startup_trials": N_STARTUP, "seed": 3, **given}
@@ -151,11 +152,13 @@ def test_each_turn_is_what_a_sampler_of_its_own_suggests(
     study.sampler = BBOSampler(**known)
     study.optimize(objective, n_trials=6)
     process = UHEBOSampler(estimation="map", **known)
-    greedy = UHEBOSampler(estimation="map", acquisition="ucb", beta=0.5, **known)
+    by_bound = process
+    if beta is not None:
+        by_bound = UHEBOSampler(estimation="map", acquisition="ucb", beta=beta, **known)
     for number in range(N_STARTUP + 13, N_STARTUP + 18):
         sampler: optuna.samplers.BaseSampler = GOUCBSampler(**known)
         if not suggests_network(study, number):
-            sampler = greedy if is_greedy and number % 6 in {1, 2, 4} else process
+            sampler = by_bound if number % 6 in {1, 2, 4} else process
         alone = next_by(sampler, study, objective)
         study.optimize(objective, n_trials=1)
         assert study.trials[-1].params == alone
@@ -175,19 +178,19 @@ def next_by(
 
 
 def test_the_process_has_the_turn_of_a_network_that_is_behind() -> None:
-    """It is greedy if the number is two more than a multiple of six."""
-    known: dict[str, Any] = {"n_startup_trials": N_STARTUP, "seed": 0}
+    """It goes by the bound if the number is two more than a multiple of six."""
+    known: dict[str, Any] = {"n_startup_trials": N_STARTUP, "seed": 3}
     study = optuna.create_study(sampler=BBOSampler(**known))
-    for number, is_greedy in ((32, True), (41, False)):
+    for number, is_by_bound in ((32, True), (41, False)):
         study.optimize(waves, n_trials=number - len(study.trials))
         assert not keeps_its_turn(study, number)
         usual = next_by(UHEBOSampler(estimation="map", **known), study, waves)
-        greedy = next_by(
+        by_bound = next_by(
             UHEBOSampler(estimation="map", acquisition="ucb", beta=0.5, **known), study, waves
         )
         study.optimize(waves, n_trials=1)
-        assert usual != greedy
-        assert study.trials[-1].params == (greedy if is_greedy else usual)
+        assert usual != by_bound
+        assert study.trials[-1].params == (by_bound if is_by_bound else usual)
 
 
 @pytest.mark.parametrize("n_choices, every", [(0, 12), (2, 2)])
@@ -202,7 +205,7 @@ def test_some_trials_are_suggested_from_the_whole_space(
     suggest = gp_bo.suggest
 
     def watched(*args: Any, options: gp_bo.Options, **known: Any) -> Suggestion:
-        asked[len(args[1].y)] = (options.local_after, options.greedy)
+        asked[len(args[1].y)] = (options.local_after, options.by_bound)
         return suggest(*args, options=options, **known)
 
     monkeypatch.setattr(gp_bo, "suggest", watched)

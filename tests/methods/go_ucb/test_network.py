@@ -97,7 +97,7 @@ def test_input_gradients_of_products_agree_with_numeric_ones(size: tuple[int, in
 
 @pytest.mark.parametrize("size", SIZES)
 def test_tangent_is_the_output_and_a_product_of_its_gradient(size: tuple[int, int]) -> None:
-    """f + J w as a function of the inputs, and its gradients by them."""
+    """That is f + J w, as a function of the inputs, and its gradients by them."""
     linear = _random(*size)
     U = _inputs(4, size[0])
     w = np.random.default_rng(3).standard_normal(linear.network.n_parameters)
