@@ -172,8 +172,10 @@ def _update_inverse_hessians(
 ) -> None:
     """Apply the BFGS update to ``H`` of ``rows``, except for pairs without positive curvature.
 
-    A coordinate that has stayed, at a bound, is left out of ``y`` (B, k): H is to be the inverse
-    Hessian of the coordinates that move, which no block of the whole inverse is.
+    A coordinate that has not moved, as at a bound, is left out of ``y`` (B, k). For those that move
+    H is to be the inverse of their block of the Hessian (Bertsekas 1982, "Projected Newton Methods
+    for Optimization Problems with Simple Constraints"). The block of the whole inverse is larger:
+    steps would be too long.
     """
     y = np.where(s == 0.0, 0.0, y)
     curvature = _products(s, y)

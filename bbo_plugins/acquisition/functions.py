@@ -254,12 +254,12 @@ class Feasibility:
         value, gradient = np.zeros(len(X)), np.zeros(X.shape)
         for constraint in self.constraints:
             mean, variance, pullback = constraint.process.predict_with_pullback(X)
-            log_probability = log_probability_of_feasibility(mean, variance, constraint.limit)
-            value += log_probability.value
-            gradient += pullback(log_probability.by_mean, log_probability.by_variance)
+            found = log_probability_of_feasibility(mean, variance, constraint.limit)
+            value += found.value
+            gradient += pullback(found.by_mean, found.by_variance)
         for weight in self.weights:
-            of_weight, slope = weight.log_probability_and_gradient(X)
-            value += weight.exponent * of_weight
+            log_probability, slope = weight.log_probability_and_gradient(X)
+            value += weight.exponent * log_probability
             gradient += weight.exponent * slope
         return value, gradient
 

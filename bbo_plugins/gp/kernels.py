@@ -153,7 +153,7 @@ class FeatureMap:
         return TrendColumns(T, _N_COSINES if self.cosines else 0)
 
     def by_all_dimensions(self, by_numeric: FloatArray) -> FloatArray:
-        """Return gradients (n, d) of those by the numeric dimensions (n, c), zero elsewhere."""
+        """Return gradients by all dimensions (n, d) from those by the numeric ones (n, c)."""
         if self.all_numeric:
             return by_numeric
         gradient = np.zeros((len(by_numeric), len(self.n_categories)))
@@ -212,7 +212,7 @@ class TrendColumns:
         """Return the derivative of Σ w φ by each t, shape (n, c).
 
         Args:
-            weights: w, of each function, shape (bc,), or (n, bc) for others at each point.
+            weights: w, of each function at each point, shape (n, bc).
         """
         if not self.n_cosines:
             slopes: FloatArray = 2.0 * self.t * weights
@@ -293,7 +293,7 @@ class Trend:
         Args:
             T: n points.
             S: m points.
-            weights: w, shape (n, m), or (m,) for the same ones in every row.
+            weights: w, shape (n, m).
         """
         slope = T.t @ S.t.T
         slope *= 2.0 * self.quadratic

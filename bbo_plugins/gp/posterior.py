@@ -3,7 +3,11 @@ r"""The posterior of a Gaussian process, already factorized and immutable.
     mean(x) = k(x, X) α,                 α = K⁻¹ y                  R&W Eq. (2.25)
     var(x)  = k(x, x) - |L⁻¹ k(X, x)|²,  L Lᵀ = K = s² C + diag σ²  R&W Eq. (2.26)
 
-The prior variance k(x, x) is s², and more with a trend.
+The prior variance k(x, x) is s², and more with a trend. The gradient of a function with the
+derivatives a by the mean and b by the variance, its pullback or vector-Jacobian product, is
+
+    Σ_j w_j ∇k(x, x_j) + b ∇k(x, x),     w = a α - 2 b K⁻¹ k(X, x).
+
 All values are those of the latent function (no observation noise added), in the units of ``y``.
 Up to a few hundred observations L⁻¹ is formed once, on first use: multiplying by it is about twice
 as fast as solving with L, and a search multiplies many times. Its error grows with the condition of
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space.dimension import FloatArray
 
 # Takes the derivatives of a function by the means and variances at m points, shape (m,) each.
-# Returns its gradients (m, d) by the points' coordinates, zero in categorical dimensions.
+# Returns its gradients by the points' coordinates, shape (m, d).
 Pullback: TypeAlias = "Callable[[FloatArray, FloatArray], FloatArray]"
 
 _SQRT_5 = math.sqrt(5.0)
@@ -176,7 +180,10 @@ class GaussianProcess:
         return self._signal * (C @ self.alpha), covariance
 
     def predict_with_pullback(self, X: FloatArray) -> tuple[FloatArray, FloatArray, Pullback]:
-        """Return mean (m,) and variance (m,) at ``X`` (m, d), and their :data:`Pullback`."""
+        """Return mean (m,) and variance (m,) at ``X`` (m, d), and their :data:`Pullback`.
+
+        Gradients are zero in categorical dimensions.
+        """
         signal, trend = self._signal, self.hyperparameters.trend
         B, T = self._scaled(X), self.features.trend_columns(X)
         C, slope = matern52_and_slope(self._squared_distances(B))
@@ -199,11 +206,11 @@ class GaussianProcess:
         return signal * (C @ self.alpha), variance, pullback
 
     def _numeric_gradient(self, B: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return gradients by the numeric dimensions, of sums without a trend, shape (m, c).
+        """Return gradients of Σ_j w_ij k(x_i, x_j), without a trend, by numeric dimensions (m, c).
 
         Args:
             B: Scaled columns of m points, shape (m, D).
-            weights: Those of each point's correlations, times their slopes, shape (m, n).
+            weights: w times the slopes of the correlations, shape (m, n).
         """
         features, A = self.features, self.A
         if not features.all_numeric:

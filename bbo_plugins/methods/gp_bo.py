@@ -25,9 +25,9 @@ Deviations:
   parameters: neither made results better.
 * Some steps go by the upper confidence bound. They are greedy, with β = 0.5, if the data speak
   against noise: its estimate is below a tenth of the prior's location. With noise β is 2, as the
-  expected improvement would stay for long in a corner of the box that is the best place so far; in
-  a finite space there is no such step then. Nor is there one with constraints or conditional
-  parameters, or with categories: another one may be better than that of the best mean.
+  expected improvement would stay for long in a corner of the box that is the best place so far.
+  In a finite space with noise there is no such step, nor with constraints or conditional
+  parameters. With categories there is none as another one may be better than that of the best mean.
 * Where parameters act apart, few observations teach several minima along a parameter. So in some
   steps a kernel whose trend has cosines is fitted, too. It is used if its log likelihood is higher
   by more than two, and a search of a region then goes on across the space.
@@ -88,7 +88,7 @@ NAMES_WITH_COSINES: Final = (COSINES_USED, COSINES_TRIED)
 MARGINAL_NAMES: Final = (MARGINAL.name, *NAMES_WITH_COSINES)
 _MOST_WITH_COSINES = 10  # numeric dimensions; with more, too many trials have to teach them
 _LEAST_GAIN = 2.0  # in log likelihood, by cosines in the trend, for them to be used
-_BETA, _BETA_WITH_NOISE = 0.5, 2.0  # of a step by the bound
+_NARROW_BETA, _WIDE_BETA = 0.5, 2.0  # of a step by the bound, without noise and with it
 _LEAST_LOCAL = 5  # free dimensions; in fewer, a step is never local
 _NO_NOISE = NOISE_FLOOR + 0.1 * NOISE_LOCATION
 _N_ANCHORS = 5
@@ -197,9 +197,9 @@ def _suggest_by_model(
     region = _region(space, observations, models, options)
     if options.by_bound and _is_plain(space, training):
         if _is_noiseless(models):
-            options = replace(options, acquisition="ucb", beta=_BETA)
+            options = replace(options, acquisition="ucb", beta=_NARROW_BETA)
         elif space.size is None:
-            options = replace(options, acquisition="ucb", beta=_BETA_WITH_NOISE)
+            options = replace(options, acquisition="ucb", beta=_WIDE_BETA)
     acquisition = _acquisition(models, options)
     anchors = models.anchors(space, models.means[:, 0], _N_ANCHORS)
     return best_suggestion(

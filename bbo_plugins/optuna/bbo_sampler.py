@@ -69,14 +69,16 @@ class BBOSampler(ModelSampler):
     finished trials, so that each learns from what the other has found. The one that improves on the
     best value more often takes turns of the other, which keeps a few in order to come back.
 
-    The Gaussian process goes by the expected improvement. In half of the trials it goes by an upper
-    confidence bound, if there are neither constraints nor conditional parameters nor categories: a
-    narrow one if the values seem free of noise, so that it stays close to its best mean, else a
-    wide one. With conditional parameters, or with five or more numeric ones of which one at least
-    is continuous, it searches a trust region around its best mean, and now and then the whole
-    space. The network always searches one, around the best trial. If the trials say that parameters
-    act apart, each with several minima, the Gaussian process may leave its region along single
-    parameters.
+    The Gaussian process goes by the expected improvement. About half of its trials go by an upper
+    confidence bound, if there are neither constraints nor conditional parameters nor categories.
+    The bound is narrow if the values seem free of noise: such trials stay close to the best mean.
+    With noise it is wide, and in a finite space there is none then.
+
+    With conditional parameters, or with five or more numeric ones of which one at least is
+    continuous, the Gaussian process searches a trust region around its best mean, and now and then
+    the whole space. The network always searches one, around the best trial. If the trials say that
+    parameters act apart, each with several minima, the Gaussian process may leave its region along
+    single parameters.
 
     Every ten trials a line in the log (INFO) says how many finished trials each has suggested, and
     how many of them improved on the best value. ``docs/bbo.md`` has the rules by trial number.

@@ -131,6 +131,7 @@ def branches(trial: optuna.Trial) -> float:
         (box, {"noise_func": noise}, 2.0),
         (box, {"constraints_func": limit}, None),
         (categories, {}, None),
+        (branches, {}, None),
     ],
 )
 def test_each_turn_is_what_a_sampler_of_its_own_suggests(
@@ -250,7 +251,10 @@ def many(trial: optuna.Trial) -> float:
 def test_a_kernel_with_cosines_is_tried_in_one_turn_of_six_and_in_more_while_it_is_used(
     objective: Callable[[optuna.Trial], float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it is used, in all turns without greed; each fit starts from its kernel's latest."""
+    """While it is used, in all turns by the expected improvement.
+
+    Each fit starts from its kernel's latest.
+    """
     starts: list[list[WarmStart | None]] = []
     suggest = gp_bo.suggest
 

@@ -114,6 +114,15 @@ class Partials(NamedTuple):
     P: FloatArray
     t: FloatArray
 
+    def combined(
+        self, factors: FloatArray, others: Partials, others_factors: FloatArray
+    ) -> Partials:
+        """Return those of sums of two quantities, each with a factor per input, shape (n,)."""
+        pairs = zip(self, others, strict=True)
+        # the inputs come last in a transpose, which a factor for each can multiply
+        sums = ((factors * one.T + others_factors * other.T).T for one, other in pairs)
+        return Partials(*sums)
+
 
 @dataclass(frozen=True)
 class Tangent:
@@ -233,7 +242,7 @@ class Network:
 
 
 class LinearizedNetwork:
-    """The network at one w: outputs, input gradients, and products with parameter gradients.
+    """The network at one w: outputs, and products of parameter gradients and their derivatives.
 
     Args:
         network: The family.

@@ -37,8 +37,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import lapack
 
-from bbo_plugins.methods.go_ucb.network import Partials
-
 if TYPE_CHECKING:
     from bbo_plugins.gp.posterior import Pullback
     from bbo_plugins.methods.go_ucb.network import LinearizedNetwork, Network, Rows, Tangent
@@ -199,7 +197,7 @@ class NetworkBall:
         return self._tangent.outputs(at), self.variance(at)[0]
 
     def predict_with_pullback(self, U: FloatArray) -> tuple[FloatArray, FloatArray, Pullback]:
-        """Return f at ŵ (m,) and σ² (m,) at ``U`` (m, D), and their pullback to these inputs."""
+        """Return f at ŵ (m,) and σ² (m,) at ``U`` (m, D), and their pullback, of shape (m, D)."""
         at = self.linear.rows(U)
         variance, half = self.variance(at)
 
@@ -207,15 +205,8 @@ class NetworkBall:
             weights = lapack.dtrtrs(self.L, half, lower=1, trans=1)[0]
             of_mean = self._tangent.partials(at)
             of_variance = self.linear.variance_partials(at, self.rows, weights.T)
-            return self.linear.gradients(
-                at,
-                Partials(
-                    *(
-                        (by_mean * mean.T + by_variance * variance.T).T
-                        for mean, variance in zip(of_mean, of_variance, strict=True)
-                    )
-                ),
-            )
+            by = of_mean.combined(by_mean, of_variance, by_variance)
+            return self.linear.gradients(at, by)
 
         return self._tangent.outputs(at), variance, pullback
 

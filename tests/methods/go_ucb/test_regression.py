@@ -153,6 +153,9 @@ def test_predictions_and_their_gradients_agree() -> None:
     ball = NetworkBall.from_data(_network(), U, rng.standard_normal(6), rng.uniform(0.1, 0.5, 6))
     outputs, variance, pullback = ball.predict_with_pullback(X)
     by_output, by_variance = pullback(np.ones(5), np.zeros(5)), pullback(np.zeros(5), np.ones(5))
+    factors = rng.standard_normal((2, 5, 1))
+    both = factors[0] * by_output + factors[1] * by_variance
+    np.testing.assert_allclose(pullback(*factors[..., 0]), both, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(outputs, ball.predict(X)[0], rtol=1e-12)
     np.testing.assert_allclose(variance, ball.predict(X)[1], rtol=1e-10)
     numeric = numeric_gradients(lambda V: ball.predict(V)[0], X)
