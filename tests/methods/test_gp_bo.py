@@ -507,3 +507,19 @@ def test_steps_by_the_bound_are_wider_with_noise() -> None:
     assert np.array_equal(by_bound, step(noisy, space=levels).x)
     wide = step(noisy, space=levels, acquisition="ucb", beta=2.0).x
     assert not np.array_equal(by_bound, wide)
+
+
+def test_no_step_goes_by_the_bound_beside_constraints_categories_or_conditions() -> None:
+    """Each of the three is enough."""
+    X = np.random.default_rng(0).random((25, 2))
+    y = -np.square(X - [0.3, 0.6]).sum(axis=1)
+    unit = Dimension.float(0.0, 1.0)
+    box = unit_box(2)
+    kinds = SearchSpace({"x": unit, "kind": Dimension.categorical(["a", "b"])})
+    branch = SearchSpace({"x": unit, "y": unit}, {"y": Split("x", (0.5,), (False, True))})
+    assert branch.is_conditional
+    for space, constraints in ((box, X[:, :1] - 0.9), (kinds, None), (branch, None)):
+        known = observe(space.snap(X), y, constraints=constraints)
+        assert np.array_equal(step(known, space, by_bound=True).x, step(known, space).x)
+    plain = observe(X, y)
+    assert not np.array_equal(step(plain, box, by_bound=True).x, step(plain, box).x)

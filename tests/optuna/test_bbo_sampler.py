@@ -131,7 +131,6 @@ def branches(trial: optuna.Trial) -> float:
         (box, {"noise_func": noise}, 2.0),
         (box, {"constraints_func": limit}, None),
         (categories, {}, None),
-        (branches, {}, None),
     ],
 )
 def test_each_turn_is_what_a_sampler_of_its_own_suggests(
