@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
-_SQRT_5 = math.sqrt(5.0)
+SQRT_5 = math.sqrt(5.0)
 # Distances are computed from centered columns: less cancellation in |a|² + |b|² - 2ab.
 _CENTER = 0.5
 _N_COSINES = 20
@@ -144,7 +144,7 @@ class FeatureMap:
 
     def scaled(self, X: FloatArray, length_scales: FloatArray) -> FloatArray:
         """Return the feature columns times √5 over their length-scales, shape (n, D)."""
-        scaled: FloatArray = self.columns(X) * (_SQRT_5 / length_scales)[self.dimension_of_column]
+        scaled: FloatArray = self.columns(X) * (SQRT_5 / length_scales)[self.dimension_of_column]
         return scaled
 
     def trend_columns(self, X: FloatArray) -> TrendColumns:

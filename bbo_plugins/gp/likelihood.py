@@ -30,6 +30,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from bbo_plugins.gp.kernels import (
+    SQRT_5,
     FeatureMap,
     Trend,
     left_factor,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 NOISE_FLOOR = 1e-10  # of an estimate
 STATED_NOISE_FLOOR = 1e-8  # of noise that is stated, which cannot rise where the model is inexact
 _LARGEST_LOG = 700.0  # whose exponential does not overflow
-_SQRT_5 = math.sqrt(5.0)
 LOG_2PI = math.log(2.0 * math.pi)
 N_TREND: Final = len(fields(Trend))  # hyperparameters of a trend
 
@@ -166,7 +166,7 @@ class BoundCriterion(ABC):
             signal = math.exp(min(float(theta[d]), _LARGEST_LOG))
             excess_noise = math.exp(min(float(theta[-1]), _LARGEST_LOG)) if self.fit_noise else 0.0
             floor = NOISE_FLOOR if self.fit_noise else STATED_NOISE_FLOOR
-            A = self._columns * (_SQRT_5 * np.exp(-theta[:d]))[self._features.dimension_of_column]
+            A = self._columns * (SQRT_5 * np.exp(-theta[:d]))[self._features.dimension_of_column]
             variances = np.exp(theta[d + 1 : d + 1 + len(self._trend_matrices)])
             correlation, slope = self._correlation_and_slope(A)
             for variance, matrix in zip(variances, self._trend_matrices, strict=True):

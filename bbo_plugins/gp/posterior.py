@@ -18,7 +18,6 @@ Source: Rasmussen & Williams (2006), "Gaussian Processes for Machine Learning", 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -27,6 +26,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from bbo_plugins.gp.kernels import (
+    SQRT_5,
     FeatureMap,
     TrendColumns,
     left_factor,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 # Returns its gradients by the points' coordinates, shape (m, d).
 Pullback: TypeAlias = "Callable[[FloatArray, FloatArray], FloatArray]"
 
-_SQRT_5 = math.sqrt(5.0)
 _VARIANCE_FLOOR = 1e-12  # relative to the prior's: below it a variance is rounding error
 _MAX_INVERTED = 500  # observations up to which forming L⁻¹ pays
 _BLOCK = 256  # points predicted at a time: their n columns should stay in the processor's cache
@@ -218,7 +217,7 @@ class GaussianProcess:
         gradient: FloatArray = weights.sum(axis=1)[:, None] * B
         gradient -= weights @ A
         # d correlation / dx_i = -slope · √5/ℓ_i · (difference of scaled columns)
-        gradient *= -_SQRT_5 / self.hyperparameters.length_scales[features.numeric]
+        gradient *= -SQRT_5 / self.hyperparameters.length_scales[features.numeric]
         return gradient
 
     def condition_on(

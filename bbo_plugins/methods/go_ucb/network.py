@@ -255,13 +255,10 @@ class LinearizedNetwork:
         self.w = w
         s, D = network.scales, network.n_inputs
         by = network.parts(w)
-        hill = s.hill * (by.hill - HILL) / math.sqrt(D)
-        self._constant = by.constant * s.constant - hill * D / 3.0
-        self._linear = by.linear * (s.linear / math.sqrt(D))
-        self._quadratic = network.matrix(w) * (s.quadratic / D)
-        self._quadratic[np.diag_indices(D)] += hill
         self._output_scale = s.output / math.sqrt(network.hidden_units)
-        self._output = by.output * self._output_scale
+        own = self._product(w, mean_hill=HILL)
+        self._constant, self._linear, self._quadratic = own.constant, own.linear, own.quadratic
+        self._output = own.output
         self._hidden = by.hidden * (s.hidden / math.sqrt(D))
         self._bias = by.bias * s.hidden
 
@@ -301,11 +298,11 @@ class LinearizedNetwork:
             product.bias,
         )
 
-    def _product(self, w: FloatArray) -> Tangent:
-        """Return J w as a function of the inputs, for ``w`` (d_w,)."""
+    def _product(self, w: FloatArray, *, mean_hill: float = 0.0) -> Tangent:
+        """Return J w as a function of the inputs, for ``w`` (d_w,), e less ``mean_hill``."""
         s, D = self.network.scales, self.network.n_inputs
         by = self.network.parts(w)
-        hill = s.hill * by.hill / math.sqrt(D)
+        hill = s.hill * (by.hill - mean_hill) / math.sqrt(D)
         quadratic = self.network.matrix(w) * (s.quadratic / D)
         quadratic[np.diag_indices(D)] += hill
         return Tangent(
