@@ -203,7 +203,12 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         return self._read_in(study, trial, self._modeled_distributions(study))
 
     def _read_in(
-        self, study: Study, trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        distributions: Mapping[str, BaseDistribution],
+        *,
+        only_earlier: bool = False,
     ) -> BilevelTrials:
         reader = self._readers.of(study)
         held = held_params(study, self)
@@ -211,6 +216,8 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         fixed |= fixed_params(trial, distributions)
         trials, roles = reader.read(study), self._roles.in_study(study)
         placed = reader.placed(distributions, conditions_of(trials, roles))
+        if only_earlier:
+            trials = trials.before(trial.number)
         return BilevelTrials.read(trials, roles, placed, asking=trial, fixed=fixed)
 
     def _suggest(self, snapshot: BilevelTrials, rng: np.random.Generator) -> Query:
@@ -239,9 +246,16 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         return {**snapshot.problem.space.decode(suggestion.x), **asked, **snapshot.fixed}
 
     def _look_again(
-        self, study: Study, trial: FrozenTrial, snapshot: BilevelTrials, suggestion: Query
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        snapshot: BilevelTrials,
+        suggestion: Query,
+        *,
+        only_earlier: bool = False,
     ) -> BilevelTrials | None:
-        again = self._read_in(study, trial, snapshot.distributions)
+        distributions = snapshot.distributions
+        again = self._read_in(study, trial, distributions, only_earlier=only_earlier)
         return again if again.has_met(suggestion, since=snapshot) else None
 
     def _attributes_of(self, snapshot: BilevelTrials, suggestion: Query) -> Mapping[str, Any]:

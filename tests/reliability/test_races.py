@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import optuna
 import pytest
 from optuna.trial import TrialState
 
 from bbo_plugins.methods.bilbo import algorithm as bilbo
 from bbo_plugins.optuna import bilbo_sampler
-from bbo_plugins.optuna.sampling.base import ModelSampler
+from bbo_plugins.optuna.sampling.base import _MAX_ATTEMPTS, ModelSampler
 from bbo_plugins.optuna.study.storage import Proposal, store_proposal
 from bbo_plugins.optuna.study.trials import BESIDE_KEY
 from tests.reliability.front_door import (
@@ -18,19 +22,25 @@ from tests.reliability.front_door import (
     ask,
     assert_modeled,
     run,
+    sampler_of,
     space_in,
     stored_of,
     study_of,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     from optuna.study import Study
+    from optuna.trial import Trial
 
     from bbo_plugins.methods.bilbo.algorithm import Query
     from bbo_plugins.methods.bilbo.model import BilevelProblem
     from bbo_plugins.methods.observations import Suggestion
-    from bbo_plugins.optuna.sampling.snapshot import Snapshot
+    from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudySnapshot
+
+_PATIENCE = 60  # seconds until workers give up waiting for one another
 
 
 class Other:
@@ -103,6 +113,71 @@ def test_a_point_tried_meanwhile_is_given_up(
     assert trial.params not in other.taken
 
 
+class InStep:
+    """Workers that look at the study, store, and look again at the same moments.
+
+    Args:
+        study: The study, with a sampler of the name.
+        name: Name of each worker's sampler.
+        n: Number of workers.
+    """
+
+    def __init__(self, study: Study, name: str, n: int) -> None:
+        """Start with nothing suggested."""
+        self.study, self.name, self.n = study, name, n
+        self.suggested, self.stored, self.withdrawn = (threading.Barrier(n) for _ in range(3))
+        self.met: dict[int, Mapping[str, Any]] = {}  # what all come to first, by trial number
+
+    def asked(self) -> list[Trial]:
+        """Return the trials that the workers ask for."""
+        with ThreadPoolExecutor(self.n) as pool:
+            jobs = [pool.submit(self._ask) for _ in range(self.n)]
+            return sorted((job.result() for job in jobs), key=lambda trial: trial.number)
+
+    def _ask(self) -> Trial:
+        sampler: Any = sampler_of(self.name)
+        attempt, look_again = sampler._attempt, sampler._look_again
+        attempts, looks = itertools.count(), itertools.count()
+
+        def attempt_in_step(snapshot: StudySnapshot, rng: np.random.Generator) -> Any:
+            turn = next(attempts)
+            if turn == 1:
+                self.withdrawn.wait(_PATIENCE)
+            suggestion = attempt(snapshot, rng)
+            if turn == 0:
+                self.met[snapshot.number] = sampler._params_of(snapshot, suggestion)
+                self.suggested.wait(_PATIENCE)
+            return suggestion
+
+        def look_again_in_step(*arguments: Any, **options: Any) -> Any:
+            if next(looks) == 0:
+                self.stored.wait(_PATIENCE)
+            return look_again(*arguments, **options)
+
+        sampler._attempt, sampler._look_again = attempt_in_step, look_again_in_step
+        storage, study_name = self.study._storage, self.study.study_name
+        study = optuna.load_study(study_name=study_name, storage=storage, sampler=sampler)
+        return study.ask(space_in(study))
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_of_workers_in_step_the_first_one_keeps_the_point(name: str) -> None:
+    """The others make way, to points of their own, and models suggest all of them."""
+    study = study_of(name)
+    run(study, 6)
+    workers = InStep(study, name, 4)
+    trials = workers.asked()
+    first = trials[0].number
+    assert trials[0].params == workers.met[first]
+    assert sorted(workers.met) == [first, first + 1, first + 2, first + 3]
+    assert len({tuple(trial.params.values()) for trial in trials}) == 4
+    for trial in trials:
+        assert_modeled(study, trial)
+        stored = stored_of(study.trials[trial.number])
+        assert stored is not None
+        assert stored.values(space_in(study)) == trial.params
+
+
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_workers_in_step_do_not_repeat_each_other(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -110,11 +185,11 @@ def test_workers_in_step_do_not_repeat_each_other(
     """One that meets another at each point it comes to takes a space-filling one of its own."""
     study = study_of(name)
     run(study, 6)
-    other = Other(study, None, 3)
+    other = Other(study, None, _MAX_ATTEMPTS)
     with monkeypatch.context() as patch:
         overtaken(name, other, patch)
         trial = ask(study)
-    assert len(other.taken) == 3
+    assert len(other.taken) == _MAX_ATTEMPTS
     assert trial.params not in other.taken
     stored = stored_of(study.trials[trial.number])
     assert stored is not None

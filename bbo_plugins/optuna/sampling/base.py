@@ -51,6 +51,7 @@ from bbo_plugins.optuna.study.storage import (
     held_params,
     set_trial_attribute,
     store_proposal,
+    withdraw_proposal,
 )
 from bbo_plugins.optuna.study.trials import BESIDE_KEY, PerStudy
 
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
-_MAX_ATTEMPTS, _MAX_BY_DESIGN = 3, 8  # by the method, then by the space-filling design
+_MAX_ATTEMPTS, _MAX_BY_DESIGN = 16, 8  # by the method, then by the space-filling design
 # What a generator is for: the same trial draws different numbers for different purposes.
 _MODEL, _INDEPENDENT, _SHIFT = range(3)
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
@@ -136,9 +137,23 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
 
     @abstractmethod
     def _look_again(
-        self, study: Study, trial: FrozenTrial, snapshot: SnapshotT, suggestion: SuggestionT
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        snapshot: SnapshotT,
+        suggestion: SuggestionT,
+        *,
+        only_earlier: bool = False,
     ) -> SnapshotT | None:
-        """Return None if no other worker has come to the same point, else what is known now."""
+        """Return None if no other worker has come to the same point, else what is known now.
+
+        Args:
+            study: The study.
+            trial: The trial that is suggested for.
+            snapshot: What the suggestion is made from.
+            suggestion: The suggestion.
+            only_earlier: Whether to look at trials with lower numbers only.
+        """
 
     @abstractmethod
     def _warn_if_uncovered(
@@ -231,15 +246,20 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     def _suggest_and_store(
         self, study: Study, trial: FrozenTrial, snapshot: SnapshotT, once: Once
     ) -> dict[str, Any]:
-        """Suggest what no other trial does, as far as that can be known, and store it."""
+        """Suggest what no other trial does, as far as that can be known, and store it.
+
+        Another process may have been thinking at the same time and come to the same point. It
+        stores before it looks, as we do, so at least one of the two sees the other. If both do, the
+        trial with the lower number goes first. The other one withdraws its proposal at once and
+        goes on to the next point. The first one thinks of its next point, too, and then looks again
+        whether the other has made way; it need not have seen us.
+        """
         n_chunks, stored = 0, set(trial.system_attrs)  # which a retried trial inherits
+        first_at: tuple[SnapshotT, SuggestionT] | None = None  # where this trial goes first
         for attempt in range(_MAX_ATTEMPTS + _MAX_BY_DESIGN):
-            rng = model_generator(self._draw_seed, trial.number, attempt)
-            if attempt < _MAX_ATTEMPTS:
-                suggestion = self._attempt(snapshot, rng)
-            else:  # workers in step come to the same points again and again
-                _logger.debug("%s: trial %d makes way for others.", self, trial.number)
-                suggestion = self._suggest_by_design(snapshot, rng)
+            suggestion = self._attempt_of(trial, snapshot, attempt)
+            if first_at is not None and self._look_again(study, trial, *first_at) is None:
+                break  # what is stored stands
             self._log_notes(suggestion.notes, once)
             announcement = self._announcement(snapshot, suggestion)
             if announcement and once.first_time("announcement"):
@@ -251,13 +271,24 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
                 if value or key in stored:
                     set_trial_attribute(study, trial, key, value)
                     stored.add(key)
-            # Another process may have been thinking at the same time and come to the same point.
-            # It stores before it looks, as we do, so at least one of the two sees the other.
             seen = self._look_again(study, trial, snapshot, suggestion)
             if seen is None:
                 break
+            if self._look_again(study, trial, snapshot, suggestion, only_earlier=True) is None:
+                first_at = snapshot, suggestion
+            else:
+                withdraw_proposal(study, trial)
+                first_at = None
             snapshot = seen
         return params
+
+    def _attempt_of(self, trial: FrozenTrial, snapshot: SnapshotT, attempt: int) -> SuggestionT:
+        """Suggest ``trial``; by design once others have met it again and again."""
+        rng = model_generator(self._draw_seed, trial.number, attempt)
+        if attempt < _MAX_ATTEMPTS:
+            return self._attempt(snapshot, rng)
+        _logger.debug("%s: trial %d makes way for others.", self, trial.number)
+        return self._suggest_by_design(snapshot, rng)
 
     def _proposal_of(
         self, snapshot: SnapshotT, suggestion: SuggestionT, params: Mapping[str, Any]
@@ -472,9 +503,17 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         return {BESIDE_KEY: len(snapshot.observations.pending) if suggestion.is_by_model else 0}
 
     def _look_again(
-        self, study: Study, trial: FrozenTrial, snapshot: Snapshot, suggestion: Suggestion
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        snapshot: Snapshot,
+        suggestion: Suggestion,
+        *,
+        only_earlier: bool = False,
     ) -> Snapshot | None:
-        now, appeared = self._readers.of(study).appeared(study, trial, snapshot)
+        now, appeared = self._readers.of(study).appeared(
+            study, trial, snapshot, only_earlier=only_earlier
+        )
         space = snapshot.space
         # The least that a model keeps: with noise it may keep more.
         clearance = clearance_of(appeared, snapshot.observations.X, space, noisy=False)

@@ -254,14 +254,17 @@ class StudyReader:
             )
 
     def appeared(
-        self, study: Study, trial: FrozenTrial, snapshot: Snapshot
+        self, study: Study, trial: FrozenTrial, snapshot: Snapshot, *, only_earlier: bool = False
     ) -> tuple[Snapshot, FloatArray]:
         """Return ``snapshot`` with what is pending now, and the points (p, d) that are new in that.
 
-        Points of trials that have finished since the snapshot count as pending.
+        Points of trials that have finished since the snapshot count as pending. With
+        ``only_earlier`` all is that of trials with lower numbers than ``trial``.
         """
         with self._lock:
             trials = self.read(study)
+            if only_earlier:
+                trials = trials.before(trial.number)
             placed = self.placed(snapshot.distributions, trials.parameters.conditions)
             new = _finished(trials) - snapshot.finished
             _, observed = placed.place(

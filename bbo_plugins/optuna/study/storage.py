@@ -453,3 +453,8 @@ def store_proposal(
     for key, chunk in attributes.items():
         set_trial_attribute(study, trial, key, chunk)
     return max(n_chunks, replacing)
+
+
+def withdraw_proposal(study: Study, trial: FrozenTrial) -> None:
+    """Take back what is stored as the proposal for ``trial``, so that it is nowhere."""
+    set_trial_attribute(study, trial, f"{PREFIX}0", "")

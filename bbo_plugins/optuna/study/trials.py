@@ -302,6 +302,10 @@ class StudyTrials:
     parameters: Parameters
     generation: int
 
+    def before(self, number: int) -> StudyTrials:
+        """Return the trials with lower numbers than ``number``."""
+        return replace(self, rows=self.rows[:number])
+
     @cached_property
     def first(self) -> Mapping[int, int]:
         """For each continuation, by number, the first trial of its configuration."""
