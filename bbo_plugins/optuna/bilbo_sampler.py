@@ -246,17 +246,16 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         return {**snapshot.problem.space.decode(suggestion.x), **asked, **snapshot.fixed}
 
     def _look_again(
-        self,
-        study: Study,
-        trial: FrozenTrial,
-        snapshot: BilevelTrials,
-        suggestion: Query,
-        *,
-        only_earlier: bool = False,
+        self, study: Study, trial: FrozenTrial, snapshot: BilevelTrials, suggestion: Query
     ) -> BilevelTrials | None:
-        distributions = snapshot.distributions
-        again = self._read_in(study, trial, distributions, only_earlier=only_earlier)
+        again = self._read_in(study, trial, snapshot.distributions)
         return again if again.has_met(suggestion, since=snapshot) else None
+
+    def _is_behind(
+        self, study: Study, trial: FrozenTrial, snapshot: BilevelTrials, suggestion: Query
+    ) -> bool:
+        earlier = self._read_in(study, trial, snapshot.distributions, only_earlier=True)
+        return earlier.has_met(suggestion, since=snapshot)
 
     def _attributes_of(self, snapshot: BilevelTrials, suggestion: Query) -> Mapping[str, Any]:
         is_given = not snapshot.fixed.keys().isdisjoint(self._roles.lower_params)

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
     import numpy as np
     from optuna.study import Study
-    from optuna.trial import Trial
+    from optuna.trial import FrozenTrial, Trial
 
     from bbo_plugins.methods.bilbo.algorithm import Query
     from bbo_plugins.methods.bilbo.model import BilevelProblem
     from bbo_plugins.methods.observations import Suggestion
     from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudySnapshot
 
-_PATIENCE = 60  # seconds until workers give up waiting for one another
+_PATIENCE = 20  # seconds until workers give up waiting for one another
 
 
 class Other:
@@ -50,12 +50,20 @@ class Other:
         study: The study.
         state: How far it gets with the trial; None if it has but stored its proposal.
         n: How many times it is ahead.
+        began_first: Whether its trials have lower numbers than that of the sampler at hand.
     """
 
-    def __init__(self, study: Study, state: TrialState | None, n: int) -> None:
-        """Start with nothing done."""
+    def __init__(
+        self, study: Study, state: TrialState | None, n: int, *, began_first: bool = False
+    ) -> None:
+        """Start with nothing suggested."""
         self.study, self.state, self.n = study, state, n
         self.taken: list[dict[str, Any]] = []
+        self.begun = [self._begin() for _ in range(n)] if began_first else []
+
+    def _begin(self) -> FrozenTrial:
+        storage = self.study._storage
+        return storage.get_trial(storage.create_new_trial(self.study._study_id))
 
     def take(self, params: dict[str, Any]) -> None:
         """Get ahead, unless that has been done often enough."""
@@ -63,7 +71,7 @@ class Other:
             return
         self.taken.append(params)
         storage, space = self.study._storage, space_in(self.study)
-        trial = storage.get_trial(storage.create_new_trial(self.study._study_id))
+        trial = self.begun.pop() if self.begun else self._begin()
         store_proposal(self.study, trial, Proposal.of(params, space))
         if self.state is None:
             return
@@ -125,7 +133,10 @@ class InStep:
     def __init__(self, study: Study, name: str, n: int) -> None:
         """Start with nothing suggested."""
         self.study, self.name, self.n = study, name, n
-        self.suggested, self.stored, self.withdrawn = (threading.Barrier(n) for _ in range(3))
+        # What all have done before any goes on.
+        self.suggested, self.stored, self.looked, self.withdrawn = (
+            threading.Barrier(n, timeout=_PATIENCE) for _ in range(4)
+        )
         self.met: dict[int, Mapping[str, Any]] = {}  # what all come to first, by trial number
 
     def asked(self) -> list[Trial]:
@@ -142,17 +153,21 @@ class InStep:
         def attempt_in_step(snapshot: StudySnapshot, rng: np.random.Generator) -> Any:
             turn = next(attempts)
             if turn == 1:
-                self.withdrawn.wait(_PATIENCE)
+                self.withdrawn.wait()
             suggestion = attempt(snapshot, rng)
             if turn == 0:
                 self.met[snapshot.number] = sampler._params_of(snapshot, suggestion)
-                self.suggested.wait(_PATIENCE)
+                self.suggested.wait()
             return suggestion
 
         def look_again_in_step(*arguments: Any, **options: Any) -> Any:
-            if next(looks) == 0:
-                self.stored.wait(_PATIENCE)
-            return look_again(*arguments, **options)
+            is_first = next(looks) == 0
+            if is_first:
+                self.stored.wait()
+            seen = look_again(*arguments, **options)
+            if is_first:
+                self.looked.wait()
+            return seen
 
         sampler._attempt, sampler._look_again = attempt_in_step, look_again_in_step
         storage, study_name = self.study._storage, self.study.study_name
@@ -178,14 +193,15 @@ def test_of_workers_in_step_the_first_one_keeps_the_point(name: str) -> None:
         assert stored.values(space_in(study)) == trial.params
 
 
+@pytest.mark.parametrize("began_first", [False, True])
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_workers_in_step_do_not_repeat_each_other(
-    name: str, monkeypatch: pytest.MonkeyPatch
+def test_one_that_meets_others_everywhere_takes_a_point_of_the_design(
+    name: str, began_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that meets another at each point it comes to takes a space-filling one of its own."""
+    """It is a point of its own, and no model is said to have suggested it."""
     study = study_of(name)
     run(study, 6)
-    other = Other(study, None, _MAX_ATTEMPTS)
+    other = Other(study, None, _MAX_ATTEMPTS, began_first=began_first)
     with monkeypatch.context() as patch:
         overtaken(name, other, patch)
         trial = ask(study)
@@ -200,3 +216,24 @@ def test_workers_in_step_do_not_repeat_each_other(
     assert not stored.fits
     assert not study.trials[trial.number].system_attrs.get(BESIDE_KEY)  # no model suggested it
     assert_modeled(study, ask(study))
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_the_last_attempt_stands(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if a trial that began before is at that point, too; then both evaluate it."""
+    study = study_of(name)
+    run(study, 6)
+    other = Other(study, None, 100, began_first=True)
+    sampler: Any = study.sampler
+    params_of = sampler._params_of
+
+    def told(snapshot: StudySnapshot, suggestion: Any) -> dict[str, Any]:
+        params: dict[str, Any] = params_of(snapshot, suggestion)
+        other.take(params)
+        return params
+
+    monkeypatch.setattr(sampler, "_params_of", told)
+    trial = ask(study)
+    stored = stored_of(study.trials[trial.number])
+    assert stored is not None
+    assert stored.values(space_in(study)) == trial.params == other.taken[-1]

@@ -1,7 +1,8 @@
 """The common base of the samplers that suggest with a model.
 
 :class:`JointSampler` defines how a trial is suggested: check the study, read it, suggest, store the
-proposal, and try again if another worker has proposed the same point meanwhile.
+proposal, and look whether another worker has proposed the same point meanwhile: then all but one of
+them try again.
 :class:`ModelSampler` is the base of the samplers with start-up, constraints and known noise; such a
 sampler says how its model suggests a point of the unit cube.
 
@@ -64,10 +65,12 @@ if TYPE_CHECKING:
     from bbo_plugins.methods.go_ucb import GOUCBOptions
     from bbo_plugins.methods.gp_bo import Options
     from bbo_plugins.optuna.study.trials import NoiseFunction, Once
+    from bbo_plugins.space.dimension import FloatArray
 
 _logger = logging.getLogger(__name__)
 _UNREADABLE_FIT = "a stored fit cannot be read, so the next one starts from nothing"
 _MAX_ATTEMPTS, _MAX_BY_DESIGN = 16, 8  # by the method, then by the space-filling design
+_LAST_ATTEMPT = _MAX_ATTEMPTS + _MAX_BY_DESIGN - 1
 # What a generator is for: the same trial draws different numbers for different purposes.
 _MODEL, _INDEPENDENT, _SHIFT = range(3)
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
@@ -137,23 +140,15 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
 
     @abstractmethod
     def _look_again(
-        self,
-        study: Study,
-        trial: FrozenTrial,
-        snapshot: SnapshotT,
-        suggestion: SuggestionT,
-        *,
-        only_earlier: bool = False,
+        self, study: Study, trial: FrozenTrial, snapshot: SnapshotT, suggestion: SuggestionT
     ) -> SnapshotT | None:
-        """Return None if no other worker has come to the same point, else what is known now.
+        """Return None if no other worker has come to the same point, else what is known now."""
 
-        Args:
-            study: The study.
-            trial: The trial that is suggested for.
-            snapshot: What the suggestion is made from.
-            suggestion: The suggestion.
-            only_earlier: Whether to look at trials with lower numbers only.
-        """
+    @abstractmethod
+    def _is_behind(
+        self, study: Study, trial: FrozenTrial, snapshot: SnapshotT, suggestion: SuggestionT
+    ) -> bool:
+        """Return whether a trial with a lower number has come to the same point."""
 
     @abstractmethod
     def _warn_if_uncovered(
@@ -248,18 +243,23 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     ) -> dict[str, Any]:
         """Suggest what no other trial does, as far as that can be known, and store it.
 
-        Another process may have been thinking at the same time and come to the same point. It
-        stores before it looks, as we do, so at least one of the two sees the other. If both do, the
-        trial with the lower number goes first. The other one withdraws its proposal at once and
-        goes on to the next point. The first one thinks of its next point, too, and then looks again
-        whether the other has made way; it need not have seen us.
+        Another process may have been thinking at the same time and come to the same point. Each
+        stores before it looks, so at least one of the two sees the other. One that sees a trial
+        with a lower number there withdraws its proposal at once, and thinks of another point. One
+        that sees only higher numbers thinks of another point, too, but looks again before that is
+        stored: if the others have withdrawn, it keeps the first point. They stay if they had looked
+        before it stored.
         """
         n_chunks, stored = 0, set(trial.system_attrs)  # which a retried trial inherits
-        first_at: tuple[SnapshotT, SuggestionT] | None = None  # where this trial goes first
-        for attempt in range(_MAX_ATTEMPTS + _MAX_BY_DESIGN):
-            suggestion = self._attempt_of(trial, snapshot, attempt)
-            if first_at is not None and self._look_again(study, trial, *first_at) is None:
-                break  # what is stored stands
+        kept: tuple[SnapshotT, SuggestionT] | None = None  # what is stored, if it may be kept
+        for attempt in range(_LAST_ATTEMPT + 1):
+            rng = model_generator(self._draw_seed, trial.number, attempt)
+            by_design = attempt >= _MAX_ATTEMPTS  # workers have met again and again
+            suggestion = (self._suggest_by_design if by_design else self._attempt)(snapshot, rng)
+            if kept is not None and self._look_again(study, trial, *kept) is None:
+                break
+            if by_design:
+                _logger.debug("%s: trial %d makes way for others.", self, trial.number)
             self._log_notes(suggestion.notes, once)
             announcement = self._announcement(snapshot, suggestion)
             if announcement and once.first_time("announcement"):
@@ -272,23 +272,14 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
                     set_trial_attribute(study, trial, key, value)
                     stored.add(key)
             seen = self._look_again(study, trial, snapshot, suggestion)
-            if seen is None:
+            if seen is None or attempt == _LAST_ATTEMPT:
                 break
-            if self._look_again(study, trial, snapshot, suggestion, only_earlier=True) is None:
-                first_at = snapshot, suggestion
-            else:
+            kept = snapshot, suggestion
+            if self._is_behind(study, trial, snapshot, suggestion):
                 withdraw_proposal(study, trial)
-                first_at = None
+                kept = None
             snapshot = seen
         return params
-
-    def _attempt_of(self, trial: FrozenTrial, snapshot: SnapshotT, attempt: int) -> SuggestionT:
-        """Suggest ``trial``; by design once others have met it again and again."""
-        rng = model_generator(self._draw_seed, trial.number, attempt)
-        if attempt < _MAX_ATTEMPTS:
-            return self._attempt(snapshot, rng)
-        _logger.debug("%s: trial %d makes way for others.", self, trial.number)
-        return self._suggest_by_design(snapshot, rng)
 
     def _proposal_of(
         self, snapshot: SnapshotT, suggestion: SuggestionT, params: Mapping[str, Any]
@@ -503,22 +494,17 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         return {BESIDE_KEY: len(snapshot.observations.pending) if suggestion.is_by_model else 0}
 
     def _look_again(
-        self,
-        study: Study,
-        trial: FrozenTrial,
-        snapshot: Snapshot,
-        suggestion: Suggestion,
-        *,
-        only_earlier: bool = False,
+        self, study: Study, trial: FrozenTrial, snapshot: Snapshot, suggestion: Suggestion
     ) -> Snapshot | None:
-        now, appeared = self._readers.of(study).appeared(
-            study, trial, snapshot, only_earlier=only_earlier
-        )
-        space = snapshot.space
-        # The least that a model keeps: with noise it may keep more.
-        clearance = clearance_of(appeared, snapshot.observations.X, space, noisy=False)
-        is_met = space.distances(suggestion.x[None, :], appeared) <= clearance
-        return now if is_met.any() else None
+        now, appeared = self._readers.of(study).appeared(study, trial, snapshot)
+        return now if _is_met(snapshot, suggestion, appeared) else None
+
+    def _is_behind(
+        self, study: Study, trial: FrozenTrial, snapshot: Snapshot, suggestion: Suggestion
+    ) -> bool:
+        reader = self._readers.of(study)
+        _, appeared = reader.appeared(study, trial, snapshot, only_earlier=True)
+        return _is_met(snapshot, suggestion, appeared)
 
     def _log_snapshot(self, snapshot: Snapshot, once: Once) -> None:
         super()._log_snapshot(snapshot, once)
@@ -615,6 +601,14 @@ def _why_uncovered(known: BaseDistribution | None, distribution: BaseDistributio
     if is_modeled(distribution):
         return "trials disagree about its type"
     return f"the range of {distribution!r} overflows"
+
+
+def _is_met(snapshot: Snapshot, suggestion: Suggestion, appeared: FloatArray) -> bool:
+    """Return whether the suggestion is as good as at one of the points (p, d) that appeared."""
+    space = snapshot.space
+    # The least that a model keeps: with noise it may keep more.
+    clearance = clearance_of(appeared, snapshot.observations.X, space, noisy=False)
+    return bool((space.distances(suggestion.x[None, :], appeared) <= clearance).any())
 
 
 def _lack_direction(snapshot: Snapshot) -> bool:

@@ -259,7 +259,7 @@ class StudyReader:
         """Return ``snapshot`` with what is pending now, and the points (p, d) that are new in that.
 
         Points of trials that have finished since the snapshot count as pending. With
-        ``only_earlier`` all is that of trials with lower numbers than ``trial``.
+        ``only_earlier`` only trials with lower numbers than ``trial`` count.
         """
         with self._lock:
             trials = self.read(study)
