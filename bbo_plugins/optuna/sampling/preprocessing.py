@@ -4,13 +4,18 @@ Which ranges are stretched (:mod:`bbo_plugins.methods.input_warping`), which val
 be modeled (:mod:`bbo_plugins.methods.penalties`), and which ones went wrong
 (:mod:`bbo_plugins.methods.outliers`). Each is decided by the trials that were the first to finish.
 How many decide grows in steps, so that decisions are few, stay for a while, and are the same in a
-process that reads the study later.
+process that reads the study later. A decision takes longer than a suggestion, so each is stored
+with the suggestions that follow it: other workers, and a process that resumes the study, read it
+there.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +30,7 @@ from bbo_plugins.methods.penalties import cutoff_of
 from bbo_plugins.optuna.study.constraints import constraint_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from optuna.distributions import BaseDistribution
 
@@ -39,6 +44,8 @@ _Decision = TypeVar("_Decision")
 FIRST_DECISION = 12  # complete trials
 _LAST_WARPING, _LAST_CUTOFF, _LAST_OUTLIERS = 120, 300, 300
 _LEAST_KEPT = 10  # values that a cutoff has to leave
+_WARPS, _CUTOFF, _OUTLIERS = "warps", "cutoff", "outliers"
+_MAX_LOOKED_AT = 32  # stored proposals that are searched for a decision
 
 
 @dataclass(frozen=True)
@@ -49,17 +56,20 @@ class Preprocessing:
         warps: Input warping, by the parameter's name.
         cutoff: The value, maximized, below which others count as failures.
         outliers: Numbers of the trials whose values are left out.
+        made_of: For each of these that the trials have decided on, by its name, a digest of all
+            that the decision depends on.
     """
 
     warps: Mapping[str, float] = field(default_factory=dict)
     cutoff: float = -math.inf
     outliers: frozenset[int] = frozenset()
+    made_of: Mapping[str, str] = field(default_factory=dict)
 
 
 class Preprocessor:
     """Decides on the preprocessing of one study, and remembers what it decided last.
 
-    Only a cache: a new one decides the same.
+    Only a cache: a new one reads the same decisions from the study, or makes them again.
 
     Args:
         preprocessing_from: From how many complete trials on these decide on input warping and on a
@@ -71,7 +81,9 @@ class Preprocessor:
         """Start with nothing decided."""
         self._preprocessing_from = preprocessing_from
         self._outliers_from = outliers_from
-        self._decisions: dict[str, tuple[object, Any]] = {}  # by their kind, and what made them
+        # By their kind: what made them, a digest of that, and they themselves.
+        self._decisions: dict[str, tuple[object, str, Any]] = {}
+        self._in_use: dict[str, str] = {}  # digests of those that hold now
 
     def decide(
         self,
@@ -88,20 +100,41 @@ class Preprocessor:
             held: Values at which parameters are held.
             warps: Input warping; None for that which the trials decide on.
         """
+        self._in_use = {}
         # A range on an unsuitable scale looks as if it had penalties, so it is stretched first.
         if warps is None:
             warps = self._warps(trials, placed)
         cutoff = self._cutoff(trials, placed, warps)
         if not _is_reached(trials, placed, held, cutoff, self._preprocessing_from or 0):
             cutoff = -math.inf
-        return Preprocessing(warps, cutoff, self._outliers(trials, placed, warps, cutoff))
+            self._in_use.pop(_CUTOFF)  # what is stored is not what was decided
+        outliers = self._outliers(trials, placed, warps, cutoff)
+        return Preprocessing(warps, cutoff, outliers, self._in_use)
 
-    def _remembered(self, kind: str, made_of: object, decide: Callable[[], _Decision]) -> _Decision:
-        """Return what ``decide`` returns, or what it returned the last time if nothing is new."""
+    def _decided(
+        self,
+        kind: str,
+        made_of: tuple[object, ...],
+        decide: Callable[[], _Decision],
+        trials: StudyTrials,
+        deciding: Sequence[TrialRow],
+    ) -> _Decision:
+        """Return what was decided the last time if nothing is new, what is stored, or decide.
+
+        Args:
+            kind: What is decided on.
+            made_of: What tells that nothing is new, as long as trials keep their numbers.
+            decide: Makes the decision.
+            trials: The study's trials.
+            deciding: Those that decide.
+        """
         if kind not in self._decisions or self._decisions[kind][0] != made_of:
-            self._decisions[kind] = made_of, decide()
-        decision: _Decision = self._decisions[kind][1]
-        return decision
+            digest = _digest(deciding, (kind, self._preprocessing_from, *made_of))
+            stored = _stored_decision(trials, kind, digest)
+            self._decisions[kind] = made_of, digest, decide() if stored is None else stored
+        _, self._in_use[kind], decision = self._decisions[kind]
+        found: _Decision = decision
+        return found
 
     def _warps(self, trials: StudyTrials, placed: PlacedTrials) -> Mapping[str, float]:
         """Return the input warping that the first complete trials decide on."""
@@ -128,7 +161,7 @@ class Preprocessor:
         numbers = [row.number for row in known]
         arrays = X.tobytes(), space.active(X).tobytes()
         made_of = numbers, space.names, space.conditions, *arrays
-        return self._remembered("warps", made_of, decide)
+        return self._decided(_WARPS, made_of, decide, trials, deciding)
 
     def _cutoff(
         self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float]
@@ -153,7 +186,7 @@ class Preprocessor:
         # Not only those that have a place today: they had one at the time.
         numbers = [row.number for row in deciding]
         made_of = numbers, space.names, ranges, warps
-        return self._remembered("cutoff", made_of, decide)
+        return self._decided(_CUTOFF, made_of, decide, trials, deciding)
 
     def _outliers(
         self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float], cutoff: float
@@ -179,7 +212,33 @@ class Preprocessor:
 
         numbers = [row.number for row in deciding]
         made_of = numbers, space.names, ranges, space.conditions, warps, cutoff
-        return self._remembered("outliers", made_of, decide)
+        return self._decided(_OUTLIERS, made_of, decide, trials, deciding)
+
+
+def _digest(deciding: Sequence[TrialRow], made_of: Sequence[object]) -> str:
+    """Return a digest of the deciding trials and of what else made a decision."""
+    rows = [(row.number, row.values, _ordered(row.params), row.constraints) for row in deciding]
+    text = repr((rows, [_ordered(one) for one in made_of]))
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def _ordered(thing: object) -> object:
+    """Return the items of a mapping in an order that every process has, anything else as it is."""
+    return sorted(thing.items()) if isinstance(thing, Mapping) else thing
+
+
+def _stored_decision(trials: StudyTrials, kind: str, digest: str) -> Any:
+    """Return the decision that is stored with one of the latest proposals, None if none is."""
+    latest = islice((row for row in reversed(trials.rows) if row.has_proposal), _MAX_LOOKED_AT)
+    for proposal in (row.proposal for row in latest):
+        if proposal is not None and proposal.made_of.get(kind) == digest:
+            cutoff = -math.inf if proposal.cutoff is None else proposal.cutoff
+            return {
+                _WARPS: proposal.warps,
+                _CUTOFF: cutoff,
+                _OUTLIERS: frozenset(proposal.outliers),
+            }[kind]
+    return None
 
 
 def _deciding(trials: StudyTrials, least: int, most: int, divisor: int) -> list[TrialRow]:

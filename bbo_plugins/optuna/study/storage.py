@@ -287,6 +287,7 @@ class Proposal:
             or repeats a failed one.
         cutoff: The value, maximized, below which others counted as failures; None for none.
         validity_fits: As ``fits``, of the models of where evaluations return a value, by name.
+        made_of: Digests of what ``warps``, ``outliers`` and ``cutoff`` were decided by, by name.
     """
 
     params: Mapping[str, float | int]
@@ -301,6 +302,7 @@ class Proposal:
     number: int | None = None
     cutoff: float | None = None
     validity_fits: Mapping[str, Any] = field(default_factory=dict)
+    made_of: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -353,6 +355,7 @@ class Proposal:
             "number": self.number if self.outliers else None,
             "cutoff": self.cutoff,
             "validity_fits": dict(self.validity_fits) or None,
+            "made_of": dict(self.made_of) or None,
         }
         content = {name: value for name, value in content.items() if value is not None}
         attributes = to_chunks(PREFIX, content)
@@ -385,12 +388,14 @@ class Proposal:
         number: Any = content.get("number")
         cutoff: Any = content.get("cutoff")
         validity_fits: Any = content.get("validity_fits", {})
+        made_of: Any = content.get("made_of", {})
         well_formed = (
             isinstance(params, dict)
             and isinstance(warps, dict)
             and all(map(is_finite, (*params.values(), *warps.values())))
             and isinstance(fits, list)
             and isinstance(validity_fits, dict)
+            and isinstance(made_of, dict)
             and isinstance(constraints, list)
             and isinstance(inactive, list)
             and isinstance(outliers, list)
@@ -416,6 +421,7 @@ class Proposal:
             number=number,
             cutoff=cutoff,
             validity_fits=validity_fits,
+            made_of=made_of,
         )
 
 
