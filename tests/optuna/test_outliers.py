@@ -226,12 +226,15 @@ def test_a_decision_starts_from_the_latest_fit_that_one_of_its_trials_stored(
 ) -> None:
     """Which is of the usual kernel; whoever looks at the study later starts from it, too.
 
-    But from none that left outliers out.
+    But from none that left outliers out. It counts as one of as many values, so that no fit from
+    nothing checks it.
     """
     starts: list[list[WarmStart | None]] = []
+    n_values: list[int] = []
 
     def watched(space: SearchSpace, X: FloatArray, Y: FloatArray, **known: Any) -> Any:
         starts.append(known["warm_starts"])
+        n_values.append(len(X))
         return outliers_of(space, X, Y, **known)
 
     monkeypatch.setattr(preprocessing, "outliers_of", watched)
@@ -241,10 +244,10 @@ def test_a_decision_starts_from_the_latest_fit_that_one_of_its_trials_stored(
     counts = range(12, 30)  # of trials that decide
     assert len(starts) == len(counts)
     names, are_none = {"Marginal", "MarginalCosinesUsed", "MarginalCosinesNotUsed"}, set()
-    for n, given in zip(counts, starts, strict=True):
+    for n, given, n_known in zip(counts, starts, n_values, strict=True):
         proposals = [Proposal.from_attributes(one.system_attrs) for one in study.trials[:n]]
         latest = [one for one in proposals if one is not None and one.criterion in names][-1]
-        fits = [] if latest.outliers else [latest.fits[0]]
+        fits = [] if latest.outliers else [{**latest.fits[0], "n_points": n_known}]
         assert [start and start.to_json() for start in given] == fits
         are_none.add(not fits)
     assert are_none == {False, True}
@@ -281,7 +284,8 @@ def test_a_fit_of_another_space_or_of_other_data_starts_no_decision(
     monkeypatch.setattr(preprocessing, "outliers_of", watched)
     look(study_of(*trials))
     (given,) = starts
-    assert [start.to_json() for start in given] == ([fit.to_json()] if is_taken else [])
+    taken = {**fit.to_json(), "n_points": len(trials)}
+    assert [start.to_json() for start in given] == ([taken] if is_taken else [])
 
 
 def test_ranges_of_the_time_may_be_odd() -> None:

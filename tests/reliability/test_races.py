@@ -160,11 +160,11 @@ class InStep:
                 self.suggested.wait()
             return suggestion
 
-        def look_again_in_step(*arguments: Any, **options: Any) -> Any:
+        def look_again_in_step(*arguments: Any) -> Any:
             is_first = next(looks) == 0
             if is_first:
                 self.stored.wait()
-            seen = look_again(*arguments, **options)
+            seen = look_again(*arguments)
             if is_first:
                 self.looked.wait()
             return seen

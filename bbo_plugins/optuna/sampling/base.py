@@ -488,7 +488,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
             outliers=tuple(sorted(done.outliers)),
             number=snapshot.number if done.outliers else None,
             cutoff=done.cutoff if math.isfinite(done.cutoff) else None,
-            made_of=done.made_of,
+            digests=done.digests,
         )
 
     def _attributes_of(self, snapshot: Snapshot, suggestion: Suggestion) -> Mapping[str, Any]:

@@ -4,9 +4,8 @@ Which ranges are stretched (:mod:`bbo_plugins.methods.input_warping`), which val
 be modeled (:mod:`bbo_plugins.methods.penalties`), and which ones went wrong
 (:mod:`bbo_plugins.methods.outliers`). Each is decided by the trials that were the first to finish.
 How many decide grows in steps, so that decisions are few, stay for a while, and are the same in a
-process that reads the study later. A decision takes longer than a suggestion, so each is stored
-with the suggestions that follow it: other workers, and a process that resumes the study, read it
-there.
+process that reads the study later. A decision takes longer than a suggestion, so those in use are
+stored with a suggestion: other workers, and a process that resumes the study, find them there.
 """
 
 from __future__ import annotations
@@ -14,13 +13,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 
+from bbo_plugins import __version__
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.gp_bo import MARGINAL_NAMES
 from bbo_plugins.methods.input_warping import warps_of
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray
 
-_Decision = TypeVar("_Decision")
+_Outcome = TypeVar("_Outcome")
 
 FIRST_DECISION = 12  # complete trials
 _LAST_WARPING, _LAST_CUTOFF, _LAST_OUTLIERS = 120, 300, 300
@@ -56,20 +56,38 @@ class Preprocessing:
         warps: Input warping, by the parameter's name.
         cutoff: The value, maximized, below which others count as failures.
         outliers: Numbers of the trials whose values are left out.
-        made_of: For each of these that the trials have decided on, by its name, a digest of all
-            that the decision depends on.
+        digests: For each of these that is as the trials have decided, by its name, a digest of what
+            the decision was made of.
     """
 
     warps: Mapping[str, float] = field(default_factory=dict)
     cutoff: float = -math.inf
     outliers: frozenset[int] = frozenset()
-    made_of: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Decision(Generic[_Outcome]):
+    """A decision.
+
+    Attributes:
+        outcome: What was decided.
+        digest: A digest of what it was made of; empty if there was nothing to decide.
+    """
+
+    outcome: _Outcome
+    digest: str = ""
+
+
+_NO_WARPS: Final[_Decision[Mapping[str, float]]] = _Decision({})
+_NO_CUTOFF: Final = _Decision(-math.inf)
+_NO_OUTLIERS: Final[_Decision[frozenset[int]]] = _Decision(frozenset())
 
 
 class Preprocessor:
     """Decides on the preprocessing of one study, and remembers what it decided last.
 
-    Only a cache: a new one reads the same decisions from the study, or makes them again.
+    Only a cache: a new one finds the same decisions in the study, or makes them again.
 
     Args:
         preprocessing_from: From how many complete trials on these decide on input warping and on a
@@ -81,9 +99,8 @@ class Preprocessor:
         """Start with nothing decided."""
         self._preprocessing_from = preprocessing_from
         self._outliers_from = outliers_from
-        # By their kind: what made them, a digest of that, and they themselves.
-        self._decisions: dict[str, tuple[object, str, Any]] = {}
-        self._in_use: dict[str, str] = {}  # digests of those that hold now
+        # The last ones by their kind, each with what it was made of.
+        self._decisions: dict[str, tuple[object, _Decision[Any]]] = {}
 
     def decide(
         self,
@@ -100,50 +117,53 @@ class Preprocessor:
             held: Values at which parameters are held.
             warps: Input warping; None for that which the trials decide on.
         """
-        self._in_use = {}
         # A range on an unsuitable scale looks as if it had penalties, so it is stretched first.
-        if warps is None:
-            warps = self._warps(trials, placed)
-        cutoff = self._cutoff(trials, placed, warps)
-        if not _is_reached(trials, placed, held, cutoff, self._preprocessing_from or 0):
-            cutoff = -math.inf
-            self._in_use.pop(_CUTOFF)  # what is stored is not what was decided
-        outliers = self._outliers(trials, placed, warps, cutoff)
-        return Preprocessing(warps, cutoff, outliers, self._in_use)
+        warping = self._warps(trials, placed) if warps is None else _Decision(warps)
+        cutoff = self._cutoff(trials, placed, warping.outcome)
+        least = self._preprocessing_from or 0
+        if not _is_reached(trials, placed, held, cutoff.outcome, least):
+            cutoff = _NO_CUTOFF
+        outliers = self._outliers(trials, placed, warping.outcome, cutoff.outcome)
+        decisions: dict[str, _Decision[Any]] = {
+            _WARPS: warping,
+            _CUTOFF: cutoff,
+            _OUTLIERS: outliers,
+        }
+        digests = {kind: one.digest for kind, one in decisions.items() if one.digest}
+        return Preprocessing(warping.outcome, cutoff.outcome, outliers.outcome, digests)
 
-    def _decided(
+    def _decision(
         self,
         kind: str,
-        made_of: tuple[object, ...],
-        decide: Callable[[], _Decision],
         trials: StudyTrials,
         deciding: Sequence[TrialRow],
-    ) -> _Decision:
-        """Return what was decided the last time if nothing is new, what is stored, or decide.
+        made_of: tuple[object, ...],
+        decide: Callable[[], _Outcome],
+    ) -> _Decision[_Outcome]:
+        """Return the last decision if it was made of the same, else one that is stored, or make it.
 
         Args:
             kind: What is decided on.
-            made_of: What tells that nothing is new, as long as trials keep their numbers.
-            decide: Makes the decision.
             trials: The study's trials.
             deciding: Those that decide.
+            made_of: What the decision depends on beside them, and which ones they are.
+            decide: Makes the decision.
         """
         if kind not in self._decisions or self._decisions[kind][0] != made_of:
-            digest = _digest(deciding, (kind, self._preprocessing_from, *made_of))
-            stored = _stored_decision(trials, kind, digest)
-            self._decisions[kind] = made_of, digest, decide() if stored is None else stored
-        _, self._in_use[kind], decision = self._decisions[kind]
-        found: _Decision = decision
-        return found
+            digest = digest_of(deciding, (kind, *made_of))
+            stored = _stored_outcome(trials, kind, digest)
+            outcome = decide() if stored is None else stored
+            self._decisions[kind] = made_of, _Decision(outcome, digest)
+        return self._decisions[kind][1]
 
-    def _warps(self, trials: StudyTrials, placed: PlacedTrials) -> Mapping[str, float]:
+    def _warps(self, trials: StudyTrials, placed: PlacedTrials) -> _Decision[Mapping[str, float]]:
         """Return the input warping that the first complete trials decide on."""
         least = self._preprocessing_from
         if least is None:
-            return {}
+            return _NO_WARPS
         deciding = _deciding(trials, least, _LAST_WARPING, 3)
         if not deciding:
-            return {}
+            return _NO_WARPS
         known, X = placed.place(deciding)
         space = placed.space
 
@@ -160,20 +180,20 @@ class Preprocessor:
         # Today's ranges, as it is them that are stretched.
         numbers = [row.number for row in known]
         arrays = X.tobytes(), space.active(X).tobytes()
-        made_of = numbers, space.names, space.conditions, *arrays
-        return self._decided(_WARPS, made_of, decide, trials, deciding)
+        made_of = numbers, space.names, space.conditions, *arrays, least
+        return self._decision(_WARPS, trials, deciding, made_of, decide)
 
     def _cutoff(
         self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float]
-    ) -> float:
+    ) -> _Decision[float]:
         """Return the value below which the first complete trials make others count as failures."""
         space, least = placed.space, self._preprocessing_from
         if least is None or trials.n_objectives > 1 or space.is_conditional:
-            return -math.inf
+            return _NO_CUTOFF
         deciding = _deciding(trials, least, _LAST_CUTOFF, 3)
         known = placed.place(deciding)[0]
         if not known or any(row.constraints for row in known):
-            return -math.inf
+            return _NO_CUTOFF
         ranges = known[-1].trial.distributions
 
         def decide() -> float:
@@ -185,19 +205,19 @@ class Preprocessor:
 
         # Not only those that have a place today: they had one at the time.
         numbers = [row.number for row in deciding]
-        made_of = numbers, space.names, ranges, warps
-        return self._decided(_CUTOFF, made_of, decide, trials, deciding)
+        made_of = numbers, space.names, ranges, warps, least
+        return self._decision(_CUTOFF, trials, deciding, made_of, decide)
 
     def _outliers(
         self, trials: StudyTrials, placed: PlacedTrials, warps: Mapping[str, float], cutoff: float
-    ) -> frozenset[int]:
+    ) -> _Decision[frozenset[int]]:
         """Return which of the first complete trials have a value that is an outlier."""
         if self._outliers_from is None:
-            return frozenset()
+            return _NO_OUTLIERS
         deciding = _deciding(trials, self._outliers_from, _LAST_OUTLIERS, 16)
         space, known = placed.space, placed.place(deciding)[0]
         if not known:
-            return frozenset()
+            return _NO_OUTLIERS
         latest = known[-1].trial.distributions
         ranges = placed.distributions if space.is_conditional else latest
 
@@ -206,19 +226,30 @@ class Preprocessor:
             if usual is None:
                 return frozenset()
             space, rows, X, values = usual
-            starts = _stored_fits(deciding, space)[: values.shape[1]]
+            starts = _stored_fits(deciding, space, len(X))[: values.shape[1]]
             found = np.flatnonzero(outliers_of(space, X, values, warm_starts=starts))
             return frozenset(rows[row].number for row in found.tolist())
 
         numbers = [row.number for row in deciding]
         made_of = numbers, space.names, ranges, space.conditions, warps, cutoff
-        return self._decided(_OUTLIERS, made_of, decide, trials, deciding)
+        return self._decision(_OUTLIERS, trials, deciding, made_of, decide)
 
 
-def _digest(deciding: Sequence[TrialRow], made_of: Sequence[object]) -> str:
-    """Return a digest of the deciding trials and of what else made a decision."""
-    rows = [(row.number, row.values, _ordered(row.params), row.constraints) for row in deciding]
-    text = repr((rows, [_ordered(one) for one in made_of]))
+def digest_of(deciding: Sequence[TrialRow], made_of: Sequence[object]) -> str:
+    """Return a digest of what a decision depends on, the same in every process.
+
+    A finished trial's attributes go with its number and values. Another version of this package may
+    decide otherwise.
+
+    Args:
+        deciding: The deciding trials.
+        made_of: What the decision depends on beside them.
+    """
+    rows = [
+        (row.number, row.values, _ordered(row.params), _ordered(row.constraints))
+        for row in deciding
+    ]
+    text = repr((__version__, rows, [_ordered(one) for one in made_of]))
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
@@ -227,17 +258,19 @@ def _ordered(thing: object) -> object:
     return sorted(thing.items()) if isinstance(thing, Mapping) else thing
 
 
-def _stored_decision(trials: StudyTrials, kind: str, digest: str) -> Any:
-    """Return the decision that is stored with one of the latest proposals, None if none is."""
+def _stored_outcome(trials: StudyTrials, kind: str, digest: str) -> Any:
+    """Return what is stored as decided with one of the latest proposals, None if it is not.
+
+    Numbers of outliers are those of this study, as the digest has the trials' numbers.
+    """
     latest = islice((row for row in reversed(trials.rows) if row.has_proposal), _MAX_LOOKED_AT)
-    for proposal in (row.proposal for row in latest):
-        if proposal is not None and proposal.made_of.get(kind) == digest:
-            cutoff = -math.inf if proposal.cutoff is None else proposal.cutoff
-            return {
-                _WARPS: proposal.warps,
-                _CUTOFF: cutoff,
-                _OUTLIERS: frozenset(proposal.outliers),
-            }[kind]
+    for proposal in (row.proposal_without_fits for row in latest):
+        if proposal is not None and proposal.digests.get(kind) == digest:
+            if kind == _WARPS:
+                return proposal.warps
+            if kind == _OUTLIERS:
+                return frozenset(proposal.outliers)
+            return -math.inf if proposal.cutoff is None else proposal.cutoff
     return None
 
 
@@ -259,12 +292,19 @@ def _deciding(trials: StudyTrials, least: int, most: int, divisor: int) -> list[
     return sorted(complete[:last], key=attrgetter("number"))
 
 
-def _stored_fits(rows: Sequence[TrialRow], space: SearchSpace) -> list[WarmStart | None]:
+def _stored_fits(rows: Sequence[TrialRow], space: SearchSpace, n: int) -> list[WarmStart | None]:
     """Return the latest fits that were stored with one of these trials, of models over ``space``.
 
     Those of the objectives come first. The trials have them wherever they are read, so that every
     process starts from the same. None are returned if outliers were left out of them: they are of
     other data then.
+
+    Args:
+        rows: The trials.
+        space: The search space.
+        n: Number of values of the fit that is to start from them. They are returned as if they were
+            of as many, as a fit that has grown much is checked by one from nothing, and the
+            sampler does that with its own.
     """
     for row in reversed(rows):
         if row.origin.criterion not in MARGINAL_NAMES:
@@ -273,7 +313,10 @@ def _stored_fits(rows: Sequence[TrialRow], space: SearchSpace) -> list[WarmStart
         if proposal is None or not proposal.fits:
             continue
         if proposal.names == space.names and proposal.warps == space.warps:
-            return [] if proposal.outliers else list(map(WarmStart.from_json, proposal.fits))
+            if proposal.outliers:
+                return []
+            fits = map(WarmStart.from_json, proposal.fits)
+            return [None if fit is None else replace(fit, n_points=n) for fit in fits]
     return []
 
 

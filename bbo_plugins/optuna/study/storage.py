@@ -13,10 +13,11 @@ its owner, and the next owner's chunk ends it too:
 
     bbo_plugins:stopping:3f2a91c05b7de846:warm:0 = '17:{"log_hyperparameters": [...], ...'
 
-A sampler stores its *proposal* with each trial: the point, the arm pulled, the state of the fits.
-Optuna writes a parameter to the storage only when the objective asks for it, so other workers could
-not know where a running trial is; a fit is expensive to start from nothing; and the outcome does
-not say which arm a bandit has pulled:
+A sampler stores its *proposal* with each trial: the point, the arm pulled, the state of the fits,
+what was decided on the trials before. Optuna writes a parameter to the storage only when the
+objective asks for it, so other workers could not know where a running trial is; a fit is expensive
+to start from nothing, and a decision to make again; and the outcome does not say which arm a bandit
+has pulled:
 
     bbo_plugins:proposal:0 = '{"v": 1, "params": {"lr": 0.01, "optimizer": 2}, '
     bbo_plugins:proposal:1 = '"fits": [...]}'
@@ -287,7 +288,8 @@ class Proposal:
             or repeats a failed one.
         cutoff: The value, maximized, below which others counted as failures; None for none.
         validity_fits: As ``fits``, of the models of where evaluations return a value, by name.
-        made_of: Digests of what ``warps``, ``outliers`` and ``cutoff`` were decided by, by name.
+        digests: For each of ``warps``, ``outliers`` and ``cutoff`` that is as the trials decided, a
+            digest of what the decision was made of.
     """
 
     params: Mapping[str, float | int]
@@ -302,7 +304,7 @@ class Proposal:
     number: int | None = None
     cutoff: float | None = None
     validity_fits: Mapping[str, Any] = field(default_factory=dict)
-    made_of: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -354,8 +356,8 @@ class Proposal:
             "outliers": self.outliers or None,
             "number": self.number if self.outliers else None,
             "cutoff": self.cutoff,
+            "digests": dict(self.digests) or None,
             "validity_fits": dict(self.validity_fits) or None,
-            "made_of": dict(self.made_of) or None,
         }
         content = {name: value for name, value in content.items() if value is not None}
         attributes = to_chunks(PREFIX, content)
@@ -388,14 +390,14 @@ class Proposal:
         number: Any = content.get("number")
         cutoff: Any = content.get("cutoff")
         validity_fits: Any = content.get("validity_fits", {})
-        made_of: Any = content.get("made_of", {})
+        digests: Any = content.get("digests", {})
         well_formed = (
             isinstance(params, dict)
             and isinstance(warps, dict)
             and all(map(is_finite, (*params.values(), *warps.values())))
             and isinstance(fits, list)
             and isinstance(validity_fits, dict)
-            and isinstance(made_of, dict)
+            and isinstance(digests, dict)
             and isinstance(constraints, list)
             and isinstance(inactive, list)
             and isinstance(outliers, list)
@@ -421,7 +423,7 @@ class Proposal:
             number=number,
             cutoff=cutoff,
             validity_fits=validity_fits,
-            made_of=made_of,
+            digests=digests,
         )
 
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
 import pytest
 from optuna.distributions import FloatDistribution
+from optuna.samplers import PartialFixedSampler
 
 from bbo_plugins.optuna import BBOSampler
+from bbo_plugins.optuna.sampling.preprocessing import digest_of
 from bbo_plugins.optuna.study.storage import Proposal
+from bbo_plugins.optuna.study.trials import TrialRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,8 +57,9 @@ STUDIES: dict[str, tuple[Callable[[float, float, int], float], int]] = {
 }
 
 
+@functools.cache
 def _study(kind: str) -> Study:
-    """Return a study of random trials and a last one by a sampler, for which one was decided on."""
+    """Return a study of random trials, by which something is decided, and one by a sampler."""
     objective, n = STUDIES[kind]
     study = optuna.create_study(sampler=BBOSampler(seed=0))
     rng = np.random.default_rng(3)
@@ -99,19 +108,21 @@ def test_a_fresh_process_decides_what_is_stored(kind: str) -> None:
     study = _study(kind)
     proposal = _stored(study.trials[-1])
     assert getattr(proposal, kind)
-    assert proposal.made_of.keys() == STUDIES.keys()
-    assert _next(_copied(study)) == _next(_copied(study, made_of={}))
+    assert proposal.digests.keys() == STUDIES.keys()
+    assert _next(_copied(study)) == _next(_copied(study, digests={}))
 
 
-@pytest.mark.parametrize(
-    "kind, other", [("warps", {"x": -30.0}), ("cutoff", -0.4), ("outliers", (2,))]
-)
-def test_a_stored_decision_is_taken_as_it_is(kind: str, other: Any) -> None:
+# What no decision comes to, and the next suggestion can go by.
+OTHERS: dict[str, Any] = {"warps": {"x": -30.0}, "cutoff": -0.4, "outliers": (2,)}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_stored_decision_is_taken_as_it_is(kind: str) -> None:
     """A decision is not made again, which takes longer than a suggestion."""
     study = _study("outliers")
     number = len(study.trials) - 1
-    changed: dict[str, Any] = {kind: other, "number": number}
-    assert getattr(_next(_copied(study, **changed)), kind) == other
+    copy = _copied(study, **{kind: OTHERS[kind], "number": number})
+    assert getattr(_next(copy), kind) == OTHERS[kind]
 
 
 @pytest.mark.parametrize("kind", STUDIES)
@@ -119,10 +130,87 @@ def test_a_decision_by_other_values_is_made_again(kind: str) -> None:
     """As in another study, to which somebody has copied the trials with what is stored."""
     study = _study(kind)
     number = len(study.trials) - 1
-    wrong = {"warps": {"x": -30.0}, "cutoff": -0.4, "outliers": (2,), "number": number}
-    proposal = _next(_copied(study, shift=0.001, **wrong))
-    again = _next(_copied(study, shift=0.001, made_of={}))
+    proposal = _next(_copied(study, shift=0.001, number=number, **OTHERS))
+    again = _next(_copied(study, shift=0.001, digests={}))
     assert [getattr(proposal, one) for one in STUDIES] == [getattr(again, one) for one in STUDIES]
-    assert proposal.made_of == again.made_of
-    assert proposal.made_of.keys() == STUDIES.keys()
-    assert not set(proposal.made_of.values()) & set(_stored(study.trials[-1]).made_of.values())
+    assert proposal.digests == again.digests
+    assert proposal.digests.keys() == STUDIES.keys()
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_a_cutoff_that_is_not_in_use_is_not_taken_for_the_decision() -> None:
+    """It is not while a parameter is held where all values are below it; the next worker has it."""
+    study = _study("cutoff")
+    cutoff = _stored(study.trials[-1]).cutoff
+    copy = _copied(study, digests={}, cutoff=None)
+    worst = max(study.trials[:-1], key=lambda trial: float(trial.value or 0.0))
+    copy.sampler = PartialFixedSampler({"x": worst.params["x"]}, BBOSampler(seed=0))
+    held = _next(copy)
+    assert held.cutoff is None
+    assert "cutoff" not in held.digests
+    copy.sampler = BBOSampler(seed=0)
+    assert _next(copy).cutoff == cutoff
+
+
+def test_many_workers_find_a_decision_behind_the_proposals_of_others() -> None:
+    """Trials that began before the decision, and end later, say nothing of it."""
+    study = _study("outliers")
+    copy = _copied(study, outliers=(2,), number=len(study.trials) - 1)
+    for trial in study.get_trials()[-1:] * 20:
+        trial.system_attrs = dict(replace(_stored(trial), digests={}).to_attributes())
+        copy.add_trial(trial)
+    assert _next(copy).outliers == (2,)
+
+
+def _row(**changed: Any) -> TrialRow:
+    fields: dict[str, Any] = {"params": {"x": 0.5, "c": "a"}, "constraints": {"b": 1.0, "a": 0.0}}
+    trial = optuna.create_trial(value=1.0, params={}, distributions={})
+    row = TrialRow.read(trial)
+    return replace(row, number=3, **{**fields, **changed})
+
+
+MADE_OF = ("cutoff", ("c", "x"), {"x": FloatDistribution(0.0, 1.0), "y": 2.0}, -0.5)
+
+
+@pytest.mark.parametrize(
+    "row, made_of",
+    [
+        (_row(values=(2.0,)), MADE_OF),
+        (replace(_row(), number=4), MADE_OF),
+        (_row(params={"x": 0.5, "c": "b"}), MADE_OF),
+        (_row(constraints={"a": 0.0, "b": 2.0}), MADE_OF),
+        (_row(), ("warps", *MADE_OF[1:])),
+        (_row(), (*MADE_OF[:3], -0.25)),
+        (_row(), (*MADE_OF[:2], {"x": FloatDistribution(0.0, 2.0), "y": 2.0}, -0.5)),
+    ],
+)
+def test_anything_else_has_another_digest(row: TrialRow, made_of: tuple[object, ...]) -> None:
+    """A trial's number, values, parameters and constraints count, and all that is beside them."""
+    assert digest_of([row], made_of) != digest_of([_row()], MADE_OF)
+
+
+def test_storages_may_change_the_order() -> None:
+    """The names that a trial's attributes are read by have none in some of them."""
+    row = _row(params={"c": "a", "x": 0.5}, constraints={"a": 0.0, "b": 1.0})
+    made_of = (*MADE_OF[:2], {"y": 2.0, "x": FloatDistribution(0.0, 1.0)}, -0.5)
+    assert digest_of([row], made_of) == digest_of([_row()], MADE_OF)
+
+
+def test_the_digest_is_that_of_any_process() -> None:
+    """Python gives texts another hash in each."""
+    program = (
+        "import tests.optuna.sampling.test_preprocessing as t;"
+        "print(t._next(t._copied(t._study('outliers'))).digests)"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parents[3],
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert printed == {f"{_next(_copied(_study('outliers'))).digests}\n"}

@@ -65,7 +65,7 @@ def test_any_proposal_survives_storage(
     gain: float | None,
     outliers: list[int],
     validity_fits: dict[str, Any],
-    made_of: dict[str, str],
+    digests: dict[str, str],
 ) -> None:
     """Whatever JSON the fits are made of, the attributes restore it, also as stored text."""
     proposal = Proposal(
@@ -77,7 +77,7 @@ def test_any_proposal_survives_storage(
         gain,
         outliers=tuple(outliers),
         validity_fits=validity_fits,
-        made_of=made_of,
+        digests=digests,
     )
     stored = {key: json.dumps(chunk) for key, chunk in proposal.to_attributes().items()}
     assert all(len(text) <= 2_047 for text in stored.values())
@@ -89,7 +89,7 @@ def test_any_proposal_survives_storage(
     assert (back.criterion, back.arm, back.expected_gain) == (loss, arm, gain)
     assert back.outliers == tuple(outliers)
     assert json.dumps(back.validity_fits) == json.dumps(validity_fits)
-    assert dict(back.made_of) == made_of
+    assert dict(back.digests) == digests
 
 
 def test_a_proposal_replaces_longer_ones() -> None:
@@ -124,7 +124,7 @@ def test_of_a_proposal_that_is_too_long_the_fits_are_left_out() -> None:
         json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "outliers": [True]}),
         json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "outliers": {"1": 1}}),
         json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "validity_fits": [1]}),
-        json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "made_of": ["warps"]}),
+        json.dumps({"v": 1, "params": {}, "fits": [], "constraints": [], "digests": ["warps"]}),
     ],
 )
 def test_what_is_no_proposal_is_none(text: str) -> None:
