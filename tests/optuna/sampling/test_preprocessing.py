@@ -202,15 +202,12 @@ def test_the_digest_is_that_of_any_process() -> None:
         "import tests.optuna.sampling.test_preprocessing as t;"
         "print(t._next(t._copied(t._study('outliers'))).digests)"
     )
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            cwd=Path(__file__).parents[3],
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert printed == {f"{_next(_copied(_study('outliers'))).digests}\n"}
+    printed = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        cwd=Path(__file__).parents[3],
+    ).stdout
+    assert printed == f"{_next(_copied(_study('outliers'))).digests}\n"
