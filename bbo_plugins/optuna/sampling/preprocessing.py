@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 
-from bbo_plugins import __version__
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.gp_bo import MARGINAL_NAMES
 from bbo_plugins.methods.input_warping import warps_of
@@ -46,6 +45,7 @@ _LAST_WARPING, _LAST_CUTOFF, _LAST_OUTLIERS = 120, 300, 300
 _LEAST_KEPT = 10  # values that a cutoff has to leave
 _WARPS, _CUTOFF, _OUTLIERS = "warps", "cutoff", "outliers"
 _MAX_LOOKED_AT = 32  # stored proposals that are searched for a decision
+_RULES = 1  # of deciding; stored decisions by another number of them are made again
 
 
 @dataclass(frozen=True)
@@ -238,8 +238,7 @@ class Preprocessor:
 def digest_of(deciding: Sequence[TrialRow], made_of: Sequence[object]) -> str:
     """Return a digest of what a decision depends on, the same in every process.
 
-    A finished trial's attributes go with its number and values. Another version of this package may
-    decide otherwise.
+    A finished trial's attributes go with its number and values.
 
     Args:
         deciding: The deciding trials.
@@ -249,7 +248,7 @@ def digest_of(deciding: Sequence[TrialRow], made_of: Sequence[object]) -> str:
         (row.number, row.values, _ordered(row.params), _ordered(row.constraints))
         for row in deciding
     ]
-    text = repr((__version__, rows, [_ordered(one) for one in made_of]))
+    text = repr((_RULES, rows, [_ordered(one) for one in made_of]))
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
