@@ -249,7 +249,7 @@ def test_a_resumed_study_is_the_same(tmp_path: Path) -> None:
 
 
 def test_such_studies_are_stopped() -> None:
-    """The terminator leaves out what the sampler does; with all values it stops one of these."""
+    """The terminator leaves out what the sampler does."""
     stopped: list[float] = []
     for seed in (4, 3, 1, 5, 6):  # those that stop first
         study = optuna.create_study(sampler=BBOSampler(seed=seed))
