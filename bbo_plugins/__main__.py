@@ -23,7 +23,7 @@ def _state(extra: str, modules: tuple[str, ...]) -> str:
         try:
             import_module(module)
         except ModuleNotFoundError:
-            return f"not installed: pip install 'bbo-plugins[{extra}]'"
+            return f"not installed; in a clone of bbo_plugins: pip install '.[{extra}]'"
         except Exception as error:  # noqa: BLE001 - a broken package may raise anything; report it
             return f"broken: import {module} raises {type(error).__name__}: {error}"
     return "usable"

@@ -39,7 +39,8 @@ class MissingExtraError(BBOPluginsError, ImportError):
         self.feature = feature
         self.extra = extra
         super().__init__(
-            f"{feature} needs packages that are not installed: pip install 'bbo-plugins[{extra}]'"
+            f"{feature} needs packages that are not installed; "
+            f"in a clone of bbo_plugins: pip install '.[{extra}]'"
         )
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:

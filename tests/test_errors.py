@@ -70,6 +70,6 @@ def test_missing_extra_names_the_command() -> None:
     assert isinstance(error, ImportError)
     assert isinstance(error, errors.BBOPluginsError)
     assert "bbo_plugins.ray needs" in str(error)
-    assert "pip install 'bbo-plugins[ray]'" in str(error)
+    assert "in a clone of bbo_plugins: pip install '.[ray]'" in str(error)
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert str(again) == str(error)

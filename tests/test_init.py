@@ -78,7 +78,7 @@ def test_star_without_ray_gives_everything_else(how: str) -> None:
     names, message = done.stdout.splitlines()
     others = {n for n, module in bbo_plugins._MODULE_OF.items() if module != "bbo_plugins.ray"}
     assert set(names.split()) == others
-    assert "pip install 'bbo-plugins[ray]'" in message
+    assert "pip install '.[ray]'" in message
 
 
 @pytest.mark.parametrize("name", bbo_plugins._MODULE_OF)

@@ -36,6 +36,6 @@ def test_states_of_extras(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.setattr("bbo_plugins.__main__._EXTRAS", extras)
     rows = _rows(report())
     assert rows["[fine]"] == "usable"
-    assert rows["[gone]"] == "not installed: pip install 'bbo-plugins[gone]'"
+    assert rows["[gone]"] == "not installed; in a clone of bbo_plugins: pip install '.[gone]'"
     assert rows["[bad]"] == "broken: import broken_package raises OSError: no library"
     assert rows["absent"] == "not installed"

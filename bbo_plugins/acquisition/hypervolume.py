@@ -108,13 +108,6 @@ def reference_point(points: FloatArray) -> FloatArray:
     return reference
 
 
-def hypervolume(points: FloatArray, reference: FloatArray) -> float:
-    """Return the volume that ``points`` (n, k) dominate and that dominates ``reference`` (k,)."""
-    front = front_of(points[(points > reference).all(axis=1)])
-    bounds = _local_upper_bounds(-front, -reference)
-    return float((bounds.high - bounds.low).prod(axis=1).sum())
-
-
 class Boxes(NamedTuple):
     """Disjoint boxes, given by their lower and upper corners, each of shape (c, k)."""
 

@@ -446,7 +446,7 @@ def _improve(
     counts = [0 if axis.is_categorical else axis.n_levels or 0 for axis in space.dimensions]
     X, optima = _climb(box, starts, space.is_continuous | (np.array(counts) > _FEW_LEVELS))
     if space.is_continuous.all():
-        return (space.snap(X) if space.is_conditional else X), optima
+        return space.snap(X), optima
     if n is not None:
         X = X[np.argsort(-optima, kind="stable")[:n]]
     return _search_levels(box, space.snap(X), rng)
@@ -498,20 +498,24 @@ def _search_levels(
             better = heights > values[improved]
             rows = np.flatnonzero(improved)[better]
             X[rows], values[rows] = climbed[better], heights[better]
-    return X, values
+    return box.space.snap(X), values
 
 
 def _search_coordinate(
     box: _Box, i: int, X: FloatArray, values: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Move coordinate ``i`` of every point to the best of its tried levels, where it is active."""
-    if box.space.names[i] in box.space.conditions and not box.space.active(X)[:, i].any():
+    active = box.space.active(X)[:, i]
+    if not active.any():
         return X, values
     axis = box.space.dimensions[i]
-    tried = _levels_to_try(box, i, axis.level_of(X[:, i]), rng)
+    current = axis.level_of(X[:, i])
+    tried = _levels_to_try(box, i, current, rng)
     trials = np.repeat(X, tried.shape[1], axis=0)
     trials[:, i] = axis.position_of(tried.ravel())
     heights = box.value(trials).reshape(tried.shape)
+    # In another batch the same point may seem better.
+    heights = np.where((tried != current[:, None]) & active[:, None], heights, -np.inf)
     best = np.argmax(heights, axis=1)
     rows = np.arange(len(X))
     better = heights[rows, best] > values

@@ -244,7 +244,7 @@ def _centers(objectives: Sequence[Observations]) -> list[float | None]:
     if not len(Y):
         return [None] * len(objectives)
     worst: list[float] = front_of(Y).min(axis=0).tolist()
-    medians = [float(np.median(one.valued.y)) for one in objectives]
+    medians = [2.0 * float(np.median(0.5 * one.valued.y)) for one in objectives]  # no overflow
     return [min(low, median) for low, median in zip(worst, medians, strict=True)]
 
 

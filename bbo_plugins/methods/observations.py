@@ -242,7 +242,8 @@ class Observations:
         if self.best_feasible is None:
             return None
         everywhere, feasible = self.valued.y, self.y[self.eligible & self.is_valued]
-        return float(min(np.median(y) for y in (everywhere, feasible) if len(y)))
+        halves = [np.median(0.5 * y) for y in (everywhere, feasible) if len(y)]  # no overflow
+        return 2.0 * float(min(halves))
 
     @property
     def is_valued(self) -> NDArray[np.bool_]:
@@ -480,7 +481,8 @@ def failures_with_value(
     branches = np.zeros(len(X), dtype=np.int64)
     if not active.all():
         branches = np.unique(active, axis=0, return_inverse=True)[1].reshape(len(X))
-    for branch in range(int(branches.max(initial=-1)) + 1):
+    # In a smaller branch nothing is far worse than usual.
+    for branch in np.flatnonzero(np.bincount(branches) >= _N_USUAL).tolist():
         rows = branches == branch
         is_far = _are_all_far_worse(X, values, rows)
         feasible = rows & allowed

@@ -27,6 +27,7 @@ Int: TypeAlias = int
 Number: TypeAlias = float | int
 
 _MAX_LEVELS = 2**44  # more than these a coordinate may not tell apart
+_WIDE_BELOW = 2**36  # larger integers on a log scale have cells narrower than points are told apart
 _NAN_KEY = (float, "nan")  # of every NaN choice, as NaN is not equal to itself
 
 
@@ -207,6 +208,14 @@ class Dimension:
         """Whether the values are too dense to be told apart as levels."""
         return self.n_levels is None
 
+    @property
+    def has_wide_cells(self) -> bool:
+        """Whether it counts as continuous, but small values have ranges of the coordinate.
+
+        That is so on a logarithmic scale of more integers than levels can be told apart.
+        """
+        return self.is_continuous and self.log and self.kind == "int"
+
     def held(self, value: Any) -> Dimension:
         """Return this dimension with one value left to suggest.
 
@@ -288,7 +297,12 @@ class Dimension:
         u = np.clip(np.asarray(u, dtype=np.float64), 0.0, 1.0)
         if self.held_at is not None:
             return np.full_like(u, self.held_at)
-        return u if self.n_levels is None else self._positions(self._levels(u))
+        if self.n_levels is not None:
+            return self._positions(self._levels(u))
+        if not self.has_wide_cells:
+            return u
+        values = Float(self.low) + self._base * np.expm1(_shrink(u, self.warp) * self._span)
+        return np.where(values < _WIDE_BELOW, self.encode(np.rint(values)), u)
 
     def level_of(self, u: ArrayLike) -> IntArray:
         """Return the levels, 0 to ``n_levels - 1``, of the values that ``u`` decodes to.

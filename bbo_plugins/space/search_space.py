@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -68,6 +67,9 @@ class SearchSpace:
         )
         self.is_continuous: NDArray[np.bool_] = _read_only(
             [dimension.is_continuous for dimension in self.dimensions], np.bool_
+        )
+        self._is_snapped: NDArray[np.bool_] = ~self.is_continuous | np.array(
+            [dimension.has_wide_cells for dimension in self.dimensions], dtype=np.bool_
         )
         levels = [dimension.n_levels for dimension in self.dimensions]
         self.size: int | None = math.prod(n or 0 for n in levels) if None not in levels else None
@@ -209,7 +211,7 @@ class SearchSpace:
     def snap(self, X: ArrayLike) -> FloatArray:
         """Return for each row of X (n, d) the nearest point that has parameters, (n, d)."""
         points = np.clip(np.asarray(X, dtype=np.float64), 0.0, 1.0)
-        for column in np.flatnonzero(~self.is_continuous).tolist():
+        for column in np.flatnonzero(self._is_snapped).tolist():
             points[:, column] = self.dimensions[column].snap(points[:, column])
         return self.with_inactive_set(points)
 
@@ -259,11 +261,12 @@ class SearchSpace:
             rule = f"a space of at most {_LARGEST_LISTING} points to be enumerated"
             raise ValueError(errors.rule_message("space", rule, self.size))
         axes = [
-            dimension.position_of(np.arange(dimension.n_levels or 0)).tolist()
+            dimension.position_of(np.arange(dimension.n_levels or 0))
             for dimension in self.dimensions
         ]
-        rows = list(itertools.product(*axes))
-        points = np.asarray(rows, dtype=np.float64).reshape(len(rows), len(self))
+        if not axes:
+            return np.empty((1, 0))
+        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
         return np.unique(self.with_inactive_set(points), axis=0) if self.conditions else points
 
 

@@ -43,8 +43,8 @@ ENTRANTS = by_name(
 )
 SIZES = {"problems": tuple(PROBLEMS), "samplers": tuple(ENTRANTS), "seeds": 10}
 QUICK = {
-    "problems": ("three_branches", "small_rate", "preprocessing_and_model"),
-    "samplers": ("bbo", "tpe", "tpe-group", "random"),
+    "problems": ("three_branches", "preprocessing_and_model"),
+    "samplers": ("bbo", "tpe", "tpe-group"),
     "trials": 12,
     "seeds": 1,
 }

@@ -73,7 +73,8 @@ SIZES = {
     "repetitions": 6,
 }
 QUICK = {
-    "settings": (Setting("hartmann6", 20), Setting("levy20", 25)),
+    "samplers": ("ours-map", "tpe"),
+    "settings": (Setting("hartmann6", 20),),
     "own": (Setting("hartmann6", 16),),
     "beside": Setting("hartmann6", 20),
     "seeds": 1,

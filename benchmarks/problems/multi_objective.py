@@ -23,8 +23,8 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import StratifiedKFold
 
-from bbo_plugins.acquisition.hypervolume import hypervolume
 from benchmarks.problems.formulas import Vector
+from benchmarks.problems.hypervolume import hypervolume
 from benchmarks.problems.problem import BoxFunction, Direction, ObjectiveProblem, is_feasible
 
 Values = tuple[Sequence[float], Sequence[float]]

@@ -16,10 +16,10 @@ from bbo_plugins.acquisition.hypervolume import (
     ExpectedHypervolumeImprovement,
     boxes_above,
     front_of,
-    hypervolume,
     n_dominating,
     proper_front_of,
 )
+from benchmarks.problems.hypervolume import hypervolume
 from tests.oracles.differences import numeric_gradient
 
 if TYPE_CHECKING:

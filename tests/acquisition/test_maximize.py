@@ -55,7 +55,7 @@ def _exclusions(
 
 
 def _search(
-    acquisition: ConstrainedAcquisition | Hill | Separable,
+    acquisition: ConstrainedAcquisition | Hill | Separable | Counted,
     space: SearchSpace,
     *,
     seed: int = 0,
@@ -212,6 +212,49 @@ def test_many_discrete_dimensions_are_searched_one_by_one(seed: int) -> None:
     assert value == pytest.approx(acquisition.best(), abs=1e-3)
 
 
+@dataclass
+class Counted:
+    """A hill that is higher by rounding in larger batches, and counts what it is asked for."""
+
+    hill: Hill
+    unit: float
+    n_evaluations: int = 0
+
+    def value(self, X: FloatArray) -> FloatArray:
+        """Return the values at ``X`` (m, d), shape (m,)."""
+        return self.value_and_gradient(X)[0]
+
+    def value_and_gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return values (m,) and gradients (m, d)."""
+        self.n_evaluations += len(X)
+        values, gradients = self.hill.value_and_gradient(X)
+        return values + self.unit * len(X), gradients
+
+
+@pytest.mark.parametrize("inside_region", [False, True])
+def test_rounding_that_differs_between_batches_is_no_improvement(*, inside_region: bool) -> None:
+    """A search of levels ends where none is better, not where the same one seems to be."""
+    space = SearchSpace(
+        {
+            "x": Dimension.float(0.0, 1.0),
+            "k": Dimension.int(0, 7),
+            "c": Dimension.categorical("abc"),
+            "z": Dimension.int(0, 3),
+        },
+        {"z": Split("c", (1.0 / 3.0,), (True, False, False))},
+    )
+    top = space.snap(np.array([[0.3, 0.4, 0.9, 0.5]]))[0]
+    counts = []
+    for unit in (0.0, 1e-15):
+        counted = Counted(Hill(top), unit)
+        if inside_region:
+            _search_in_region(space, counted, TrustRegion(top, 0.8))
+        else:
+            _search(counted, space)
+        counts.append(counted.n_evaluations)
+    assert counts[0] == counts[1]
+
+
 DIMENSIONS = st.one_of(
     st.just(Dimension.float(-2.0, 5.0)),
     st.just(Dimension.float(1e-8, 1e3, log=True)),
@@ -311,7 +354,7 @@ class Wells:
 
 def _search_in_region(
     space: SearchSpace,
-    target: FloatArray | Wells,
+    target: FloatArray | Wells | Counted,
     region: TrustRegion,
     *,
     across: bool = False,
@@ -320,7 +363,7 @@ def _search_in_region(
     clearance: FloatArray | float = CLOSE,
 ) -> FloatArray:
     x = maximize_in_region(
-        target if isinstance(target, Wells) else Hill(target),
+        Hill(target) if isinstance(target, np.ndarray) else target,
         space,
         region,
         rng=np.random.default_rng(0),

@@ -5,8 +5,8 @@ import optuna
 import pytest
 from numpy.typing import NDArray
 
-from bbo_plugins.acquisition.hypervolume import hypervolume
 from benchmarks.common.studies import run_study
+from benchmarks.problems.hypervolume import hypervolume
 from benchmarks.problems.multi_objective import CHOSEN_ON, HELD_OUT, PROBLEMS
 
 BOXES = {**CHOSEN_ON, **HELD_OUT}

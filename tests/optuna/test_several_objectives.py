@@ -14,9 +14,9 @@ from optuna.samplers import RandomSampler
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from bbo_plugins import InnerHorizon
-from bbo_plugins.acquisition.hypervolume import hypervolume
 from bbo_plugins.optuna import BBOSampler
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from benchmarks.problems.hypervolume import hypervolume
 from tests.optuna.studies import params_of, warnings_in
 
 if TYPE_CHECKING:

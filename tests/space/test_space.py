@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bbo_plugins.space import Dimension, SearchSpace
+from bbo_plugins.space.search_space import keys_of
 
 FLOATS = st.floats(-1e300, 1e300)
 UNIT = st.floats(0.0, 1.0)
@@ -133,6 +134,19 @@ def test_snap_is_idempotent_and_agrees_with_decode(dimension: Dimension, u: list
     np.testing.assert_array_equal(dimension.snap(snapped), snapped)
     for before, after in zip(u, snapped, strict=True):
         assert same(dimension.decode(after), dimension.decode(before))
+
+
+@pytest.mark.parametrize("warp", [0.0, 50.0, -50.0])
+def test_a_small_integer_has_one_place_among_many(warp: float) -> None:
+    """Also where there are too many for levels: a wide cell of a log scale is one known point."""
+    dimension = Dimension.int(1, 10**14, log=True).warped(warp)
+    space = SearchSpace({"n": dimension, "x": Dimension.float(0.0, 1.0)})
+    u = np.linspace(0.0, 0.2, 4001)
+    snapped = space.snap(np.column_stack([u, np.full(len(u), 0.5)]))
+    values = [dimension.decode(float(one)) for one in u]
+    assert len(set(values)) < len(u), "some values are those of several points"
+    assert len(set(keys_of(snapped))) == len(set(values))
+    np.testing.assert_array_equal(snapped[:, 0], dimension.encode(values))
 
 
 @given(

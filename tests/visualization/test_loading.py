@@ -65,8 +65,8 @@ def test_missing_package_names_the_command(package: str, path: str) -> None:
     for statement in (f"from {module} import {name}", f"import bbo_plugins; {module}.{name}"):
         message, cause = _run(CAUGHT, statement, blocked=package)
         assert message == (
-            f"{module}.{name} needs packages that are not installed: "
-            "pip install 'bbo-plugins[plot]'"
+            f"{module}.{name} needs packages that are not installed; "
+            "in a clone of bbo_plugins: pip install '.[plot]'"
         )
         assert cause == "ModuleNotFoundError"
 
