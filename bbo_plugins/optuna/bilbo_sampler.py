@@ -292,6 +292,8 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution
     ) -> None:
         has_changed = self._modeled_distributions(study).get(name, distribution) != distribution
+        if name in self._readers.of(study).read(study).parameters.dependent:
+            return
         if has_changed and self._readers.of(study).once.first_time("range", name):
             _logger.warning(
                 "Parameter %r of trial %d is sampled by a uniform draw, not by the models of %s: "
@@ -324,8 +326,8 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
             asked = trial.params.get(roles.query_param, everything)
             if once.first_time("failed", asked):
                 _logger.warning(
-                    "%s: trial %d failed or returned NaN for the query %r; there is nothing to "
-                    "learn from it.",
+                    "%s: trial %d failed or returned NaN for the query %r; it has no value, and "
+                    "fewer queries are made near it.",
                     self,
                     trial.number,
                     asked,

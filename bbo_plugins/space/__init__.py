@@ -25,8 +25,9 @@ clipped.
 ``decode(encode(v)) == v`` holds for every value of a discrete dimension and for the bounds of every
 dimension; other values of a continuous dimension come back within a few units in the last place
 *of the coordinate*. More than 2**44 levels count as continuous, though decoded values still lie on
-the grid, and on a log scale points are snapped to integers below 2**36; integers beyond 2**53 are told apart as far as floats are. Level k of a stepped float is
-the float nearest to the decimal number ``low + k * step``: 0.3, not 0.1 * 3.
+the grid, and on a log scale points are snapped to integers below 2**36; integers beyond 2**53 are
+told apart as far as floats are. Level k of a stepped float is the float nearest to the decimal
+number ``low + k * step``: 0.3, not 0.1 * 3.
 
 Shapes: X (n, d) points, x (d,) one point, u any shape (coordinates of one dimension).
 """

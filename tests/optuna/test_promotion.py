@@ -26,7 +26,7 @@ from bbo_plugins.optuna.study.continuations import (
     index_of,
     steps_of,
 )
-from bbo_plugins.optuna.study.trials import mark_never_ran
+from bbo_plugins.optuna.study.trials import TrialReader, mark_never_ran
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -328,6 +328,23 @@ def test_a_stored_trial_has_the_steps_it_had() -> None:
     imported = study.trials[-1]
     assert inner_steps(imported, GROWING) == range(GROWING.steps(imported.number))
     assert not imported.user_attrs
+
+
+def test_copied_trials_continue_none_of_other_parameters() -> None:
+    """The numbers they name are of the study they come from; no configuration is lost."""
+    training = Training(GROWING)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.optimize(training, n_trials=40, callbacks=[PromotionCallback(GROWING)])
+    assert len(first_trials(study.trials)) > 5
+    copy = optuna.create_study()
+    own = create_trial(params={"x": 0.5}, distributions=X, value=1.0)
+    copy.add_trials([own] * 3)
+    copy.add_trials(study.trials)
+    for number, first in first_trials(copy.trials).items():
+        assert copy.trials[number].params == copy.trials[first].params
+    observed = TrialReader().read(copy).observed
+    complete = copy.get_trials(states=[TrialState.COMPLETE])
+    assert {row.params["x"] for row in observed} == {trial.params["x"] for trial in complete}
 
 
 def test_true_is_no_number_of_a_trial() -> None:

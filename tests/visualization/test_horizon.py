@@ -132,7 +132,7 @@ def test_trials_without_recorded_steps_need_the_horizon() -> None:
 def test_unrecorded_steps_are_those_of_the_trial_number_beside_continuations() -> None:
     """As :class:`PromotionCallback` counts them: ``horizon.steps(trial.number)``."""
     study = optuna.create_study()
-    study.add_trial(create_trial(params={"x": 0.1}, distributions=SPACE, value=3.0))
+    study.add_trial(create_trial(params={"x": 0.5}, distributions=SPACE, value=3.0))
     _add(study, (1, 4), 2.0, source=0)
     study.add_trial(create_trial(params={"x": 0.2}, distributions=SPACE, value=2.5))
     horizon = InnerHorizon.growing(constant=1.0)

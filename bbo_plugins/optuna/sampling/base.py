@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from zlib import crc32
 
 import numpy as np
-from optuna.distributions import FloatDistribution
+from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.trial import FrozenTrial, TrialState
 
@@ -43,7 +43,7 @@ from bbo_plugins.optuna.sampling.design import (
 )
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot
 from bbo_plugins.optuna.study.constraints import checked_constraints, store_constraints
-from bbo_plugins.optuna.study.parameters import dimension_of, is_modeled, is_single
+from bbo_plugins.optuna.study.parameters import dimension_of, is_modeled, is_single, nearest_value
 from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.storage import (
     ARMS,
@@ -303,10 +303,15 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     ) -> Any:
         """Draw one parameter that the model does not cover.
 
+        If a model has proposed a number outside the range, the value is the nearest one in it.
+
         Raises:
             ValueError: The study does not fit.
         """
         self._check_study(study)
+        proposed = _proposed_number(trial, param_name, param_distribution)
+        if proposed is not None:
+            return nearest_value(param_distribution, proposed)
         self._warn_if_uncovered(study, trial, param_name, param_distribution)
         if self._independent_sampler is not None:
             return self._independent_sampler.sample_independent(
@@ -327,8 +332,13 @@ class JointSampler(BaseSampler, Generic[SnapshotT, SuggestionT]):
     def _log_snapshot(self, snapshot: SnapshotT, once: Once) -> None:
         """Say what the trials tell, each thing once in this study."""
         for kind, note in snapshot.notes.items():
-            if once.first_time(kind):
+            if self._is_due(kind, snapshot) and once.first_time(kind):
                 _logger.warning("%s: %s", self, note)
+
+    def _is_due(self, kind: str, snapshot: SnapshotT) -> bool:
+        """Return whether a note of this kind is to be logged already."""
+        del kind, snapshot
+        return True
 
     def _log_notes(self, notes: Sequence[str], once: Once) -> None:
         for note in notes:
@@ -507,6 +517,10 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         _, appeared = reader.appeared(study, trial, snapshot, only_earlier=True)
         return _is_met(snapshot, suggestion, appeared)
 
+    def _is_due(self, kind: str, snapshot: Snapshot) -> bool:
+        # At first a range that depends on other parameters may not be known as one.
+        return kind != "unplaced" or snapshot.index >= self._n_startup_trials
+
     def _log_snapshot(self, snapshot: Snapshot, once: Once) -> None:
         super()._log_snapshot(snapshot, once)
         for name, w in snapshot.space.warps.items():
@@ -574,6 +588,8 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
         if is_single(distribution):  # nothing for a model to suggest
             return
         trials = reader.read(study)
+        if name in trials.parameters.dependent:  # the models know of it
+            return
         known = reader.distributions(study).get(name)
         had = (row.trial.distributions.get(name) for row in trials.observed)
         if known == distribution or not any(had):  # the next model knows of it
@@ -590,17 +606,29 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
                 trial.number,
                 self._independent_sampler or "a uniform draw",
                 self,
-                _why_uncovered(known, distribution),
+                _why_uncovered(known, distribution, disputed=name in trials.parameters.disputed),
                 self,
             )
 
 
-def _why_uncovered(known: BaseDistribution | None, distribution: BaseDistribution) -> str:
+def _proposed_number(trial: FrozenTrial, name: str, range_: BaseDistribution) -> float | None:
+    """Return which number a model proposed for a parameter that has a range of several, if any."""
+    if isinstance(range_, CategoricalDistribution) or not is_modeled(range_):
+        return None
+    proposal = Proposal.from_attributes(trial.system_attrs)
+    return proposal.params.get(name) if proposal is not None and proposal.is_by_model else None
+
+
+def _why_uncovered(
+    known: BaseDistribution | None, distribution: BaseDistribution, *, disputed: bool
+) -> str:
     """Return why the model has not suggested a parameter that it knows as ``known``, or not."""
     if known is not None:
         return f"its range was {known!r} in an earlier trial and is {distribution!r} now"
-    if is_modeled(distribution):
+    if disputed:
         return "trials disagree about its type"
+    if is_modeled(distribution):
+        return "the latest trials did not have it"
     return f"the range of {distribution!r} overflows"
 
 

@@ -194,7 +194,7 @@ class Preprocessor:
         known = placed.place(deciding)[0]
         if not known or any(row.constraints for row in known):
             return _NO_CUTOFF
-        ranges = known[-1].trial.distributions
+        ranges = _ranges_of(known[-1], trials, placed)
 
         def decide() -> float:
             usual = _usual(placed, ranges, deciding, warps)
@@ -218,7 +218,7 @@ class Preprocessor:
         space, known = placed.space, placed.place(deciding)[0]
         if not known:
             return _NO_OUTLIERS
-        latest = known[-1].trial.distributions
+        latest = _ranges_of(known[-1], trials, placed)
         ranges = placed.distributions if space.is_conditional else latest
 
         def decide() -> frozenset[int]:
@@ -233,6 +233,14 @@ class Preprocessor:
         numbers = [row.number for row in deciding]
         made_of = numbers, space.names, ranges, space.conditions, warps, cutoff
         return self._decision(_OUTLIERS, trials, deciding, made_of, decide)
+
+
+def _ranges_of(
+    row: TrialRow, trials: StudyTrials, placed: PlacedTrials
+) -> dict[str, BaseDistribution]:
+    """Return the ranges that a trial had, of dependent ones that which holds all."""
+    dependent = trials.parameters.dependent & placed.distributions.keys()
+    return {**row.trial.distributions, **{name: placed.distributions[name] for name in dependent}}
 
 
 def digest_of(deciding: Sequence[TrialRow], made_of: Sequence[object]) -> str:

@@ -30,7 +30,9 @@ is nothing, as the point is known from the trial it is to continue.
 
 The search space has the parameters that the objective asks for now
 (:class:`~bbo_plugins.optuna.study.parameters.ParameterLearner`), each with its latest range. A
-trial outside of that is nothing. A parameter that some complete trial lacks has a condition
+trial outside of that is nothing. A range that depends on other parameters counts as the one that
+holds all; what a model proposed outside the range that a trial then gave is a failed point beside
+the trial. A parameter that some complete trial lacks has a condition
 (:mod:`bbo_plugins.optuna.study.learned_conditions`), and so has one that only cut-off trials lack,
 at levels where no complete trial was. A cut-off trial that lacks another parameter has the proposed
 value of it; one without a proposal cannot be placed in the space and is left out. An infinite
@@ -333,7 +335,7 @@ def _snapshot(
     constraints, table = constraint_table(known) if trials.have_constraints else ((), None)
     noise = np.array([row.noise_variances for row in known], dtype=np.float64)
     noise = noise.reshape(len(known), trials.n_objectives)
-    failed = placed.failed([row for row in trials.configurations if row.failed])
+    failed = _failed(trials, placed)
     everything = Observations(
         X=space.stretched(X),
         y=np.zeros(len(known)),
@@ -374,6 +376,15 @@ def _snapshot(
             constraints=OTHERS in constraints,
         ),
     )
+
+
+def _failed(trials: StudyTrials, placed: PlacedTrials) -> FloatArray:
+    """Return the points (f, d) of failed trials, and proposals outside of dependent ranges."""
+    failed = placed.failed([row for row in trials.configurations if row.failed])
+    if not trials.parameters.dependent:
+        return failed
+    finished = [row for row in trials.configurations if row.state.is_finished()]
+    return np.concatenate([failed, placed.refused(finished)])
 
 
 def _with_values(

@@ -25,9 +25,10 @@ from optuna.trial import BaseTrial, FrozenTrial, TrialState
 
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
+from bbo_plugins.optuna.study.storage import enqueued_params
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
 CONTINUED_FROM = "bbo_plugins:continued_from"
 GOAL = "bbo_plugins:goal"
@@ -92,11 +93,14 @@ def end_of(trial: FrozenTrial, horizon: InnerHorizon) -> int:
     return horizon.steps(trial.number) if steps is None else steps.start + steps_taken(trial)
 
 
-def first_trials(trials: Iterable[FrozenTrial]) -> dict[int, int]:
+def first_trials(trials: Sequence[FrozenTrial]) -> dict[int, int]:
     """Return, for each continuation by number, the first trial of its configuration.
 
+    A trial that was copied from another study may name a number that is of other parameters here;
+    it continues nothing.
+
     Args:
-        trials: A study's trials by number, at least those that continue others.
+        trials: All of a study's trials by number.
 
     Returns:
         The numbers of first trials by those of the continuations, these in ascending order.
@@ -104,9 +108,16 @@ def first_trials(trials: Iterable[FrozenTrial]) -> dict[int, int]:
     first: dict[int, int] = {}
     for trial in trials:
         source = continued_from(trial) if CONTINUED_FROM in trial.user_attrs else None
-        if source is not None:
+        if source is not None and _have_same_params(trial, trials[source]):
             first[trial.number] = first.get(source, source)
     return first
+
+
+def _have_same_params(trial: FrozenTrial, source: FrozenTrial) -> bool:
+    """Return whether a continuation has the parameters of a trial, as far as it has any yet."""
+    fixed = {**enqueued_params(trial), **trial.params}
+    known = [(fixed[name], value) for name, value in source.params.items() if name in fixed]
+    return all(one == other or (one != one and other != other) for one, other in known)  # noqa: PLR0124 - NaN
 
 
 def index_of(number: int, others: Sequence[int]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import islice, pairwise, takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -124,11 +125,20 @@ def is_in_range(range_: Dimension | BaseDistribution, value: Any) -> bool:
     return True
 
 
+def nearest_value(range_: BaseDistribution, number: float) -> Any:
+    """Return the value of a range of numbers that is nearest to ``number``."""
+    dimension = dimension_of(range_)
+    return dimension.decode(float(dimension.encode([number])[0]))
+
+
 # Complete trials after which it is believed that the objective asks for other parameters now.
 _N_CHANGED = 10
+# More ranges than these, of fewer trials each, are no edits of the code.
+_MOST_EDITED, _FEW_TRIALS = 3, 5
 
 
 _Purpose: TypeAlias = Literal["all", "now"]
+_Numeric: TypeAlias = FloatDistribution | IntDistribution
 
 
 @dataclass(frozen=True)
@@ -137,13 +147,52 @@ class Parameters:
 
     Attributes:
         distributions: The latest distribution of each that has several values, in a range that
-            does not overflow. Left out are those whose type trials disagree about, until a trial of
-            these samplers has decided.
+            does not overflow; of those with a dependent range, the range that holds all. Left out
+            are those whose type trials disagree about, until a trial of these samplers has decided.
         conditions: Conditions of those that do not exist everywhere.
+        dependent: Names of those whose range depends on other parameters.
+        disputed: Names of parameters about whose type trials disagree.
     """
 
     distributions: Mapping[str, BaseDistribution]
     conditions: Mapping[str, Condition]
+    dependent: frozenset[str] = frozenset()
+    disputed: frozenset[str] = frozenset()
+
+
+class _Ranges:
+    """The ranges that trials gave a numeric parameter; their order does not matter.
+
+    A range that the objective computes from other parameters goes back and forth, or is another one
+    in nearly each trial. One that was edited has changed for good, after some trials.
+
+    Attributes:
+        hull: The range that holds all; it becomes another object only if it changes.
+    """
+
+    def __init__(self, distribution: _Numeric) -> None:
+        """Start with a range, but without a trial."""
+        self.hull = distribution
+        self._n_trials = 0
+        self._spans: dict[_Numeric, tuple[int, int]] = {}  # numbers of the first and last trials
+
+    def add(self, distribution: _Numeric, number: int) -> None:
+        """Add the range of trial ``number``."""
+        if distribution != self.hull:
+            hull = _hull(self.hull, distribution)
+            self.hull = self.hull if hull == self.hull else hull
+        self._n_trials += 1
+        first, last = self._spans.get(distribution, (number, number))
+        self._spans[distribution] = min(first, number), max(last, number)
+
+    @property
+    def are_dependent(self) -> bool:
+        """Whether the range depends on other parameters."""
+        n = len(self._spans)
+        if n > _MOST_EDITED and self._n_trials < _FEW_TRIALS * n:
+            return True
+        spans = sorted(self._spans.values())
+        return any(second < last for (_, last), (second, _) in pairwise(spans))
 
 
 class ParameterLearner:
@@ -155,6 +204,7 @@ class ParameterLearner:
         self._latest: dict[str, tuple[FrozenTrial, BaseDistribution]] = {}
         self._types: dict[str, set[object]] = {}
         self._first: dict[str, BaseDistribution] = {}
+        self._ranges: dict[str, _Ranges] = {}
         self._moving: set[str] = set()  # parameters whose distribution has not stayed the same
         self._complete: list[int] = []  # numbers of the complete trials
         self._complete_with: dict[str, list[int]] = {}  # of those that had the parameter
@@ -183,6 +233,11 @@ class ParameterLearner:
             if self._first.setdefault(name, distribution) != distribution:
                 self._moving.add(name)
             self._types.setdefault(name, set()).add(_type_of(distribution))
+            if isinstance(distribution, FloatDistribution | IntDistribution):
+                ranges = self._ranges.get(name)
+                if ranges is None:
+                    ranges = self._ranges[name] = _Ranges(distribution)
+                ranges.add(distribution, trial.number)
             if complete:
                 self._complete_with.setdefault(name, []).append(trial.number)
 
@@ -196,15 +251,24 @@ class ParameterLearner:
         if not self._complete:
             return Parameters({}, {})
         if self._learned is None:
-            disputed = self.disputed
+            disputed, dependent = self.disputed, self._dependent()
             distributions = {
-                name: distribution
+                name: self._ranges[name].hull if name in dependent else distribution
                 for name, (trial, distribution) in sorted(self._latest.items())
                 # An added trial does not show what type the objective asks for.
                 if name not in disputed or is_stored(trial.system_attrs)
             }
             self._learned = self._with_conditions(distributions, "all", 0)
         return self._learned
+
+    def _dependent(self) -> frozenset[str]:
+        """Return the names of parameters whose range depends on other parameters."""
+        disputed = self.disputed
+        return frozenset(
+            name
+            for name, ranges in self._ranges.items()
+            if ranges.are_dependent and name not in disputed and is_modeled(ranges.hull)
+        )
 
     def parameters(self) -> Parameters:
         """Return the parameters that the objective asks for now.
@@ -264,12 +328,14 @@ class ParameterLearner:
             for name in distributions
             if name not in missing and any(names and name not in names for names in self._cut_off)
         ]
+        disputed, dependent = frozenset(self.disputed), self._dependent() & distributions.keys()
         if not missing and not cut_off:
-            return Parameters(distributions, {})
+            return Parameters(distributions, {}, dependent, disputed)
         columns = {name: self._column(name, one) for name, one in distributions.items()}
         evidence = self._evidence_of(purpose, first, columns)
         evidence.update(columns, [one for one in self._trials if one.number >= first])
-        return Parameters(distributions, evidence.conditions(missing, cut_off))
+        conditions = evidence.conditions(missing, cut_off)
+        return Parameters(distributions, conditions, dependent, disputed)
 
     def _evidence_of(
         self, purpose: _Purpose, first: int, columns: Mapping[str, Column]
@@ -289,6 +355,26 @@ class ParameterLearner:
             column = Column.of(dimension_of(distribution), is_fixed=is_fixed)
             self._columns[name] = distribution, is_fixed, column
         return column
+
+
+def _hull(one: _Numeric, other: _Numeric) -> _Numeric:
+    """Return the smallest range that holds two; the first one if their types differ.
+
+    It has their step if both lie on the same grid.
+    """
+    if _type_of(one) != _type_of(other):
+        return one
+    gap = abs(Fraction(str(one.low)) - Fraction(str(other.low)))
+    share_grid = one.step == other.step and (one.step is None or not gap % Fraction(str(one.step)))
+    if isinstance(one, IntDistribution) and isinstance(other, IntDistribution):
+        low, high = min(one.low, other.low), max(one.high, other.high)
+        return IntDistribution(low, high, log=one.log, step=one.step if share_grid else 1)
+    return FloatDistribution(
+        min(one.low, other.low),
+        max(one.high, other.high),
+        log=one.log,
+        step=one.step if share_grid else None,
+    )
 
 
 def _n_since(first: int, numbers: Collection[int]) -> int:

@@ -64,6 +64,7 @@ class PlacedTrials:
         # Of trials that lack a parameter: its coordinate as proposed, NaN where none is missing.
         self._proposed: dict[int, FloatArray] = {}
         self._failed: dict[int, FloatArray | None] = {}
+        self._refused: dict[int, FloatArray | None] = {}  # as proposed, None if that could be
         self._intended: dict[int, Mapping[str, Any]] = {}  # parameters of trials that ended early
 
     def over(
@@ -86,7 +87,7 @@ class PlacedTrials:
             other._intended = self._intended
             if conditions.keys() == self.space.conditions.keys():
                 other._points, other._proposed = self._points, self._proposed
-                other._failed = self._failed
+                other._failed, other._refused = self._failed, self._refused
         return other
 
     def at_the_time(self, ranges: Mapping[str, BaseDistribution]) -> PlacedTrials | None:
@@ -193,6 +194,33 @@ class PlacedTrials:
             self._failed[row.number] = None if self._lacks_parameters_of(row.trial) else point
         found = [self._failed[row.number] for row in rows]
         return self._present(found, [self._params_of(row) for row in rows])
+
+    def refused(self, rows: Sequence[TrialRow]) -> FloatArray:
+        """Return the points (r, d) that a model proposed for these finished trials in vain.
+
+        The objective then gave a parameter a range without the proposed value.
+        """
+        new = [row for row in rows if row.number not in self._refused]
+        self._refused.update((row.number, None) for row in new)
+        refused = {row.number: params for row in new if (params := self._refused_params(row))}
+        points = _encoded(self.space, [*refused.values()])
+        for (number, params), point in zip(refused.items(), points, strict=True):
+            if point is not None and self._has_all(point, params):
+                self._refused[number] = point
+        found = [point for row in rows if (point := self._refused[row.number]) is not None]
+        X = np.array(found, dtype=np.float64).reshape(len(found), len(self.space))
+        return self.space.with_inactive_set(X)
+
+    def _refused_params(self, row: TrialRow) -> dict[str, Any]:
+        """Return a trial's parameters, as proposed where they could not be; empty if all could."""
+        proposal = row.proposal_without_fits if row.has_proposal and not row.is_retry else None
+        if proposal is None or not proposal.is_by_model:
+            return {}
+        ranges = row.trial.distributions
+        known = {name: ranges[name] for name in self.distributions if name in ranges}
+        proposed = proposal.values(known)
+        outside = {name: v for name, v in proposed.items() if not is_in_range(known[name], v)}
+        return {**row.params, **outside} if outside else {}
 
     def _has_all(self, point: FloatArray, params: Mapping[str, Any]) -> bool:
         """Return whether no parameter is missing that is active at the point (d,)."""

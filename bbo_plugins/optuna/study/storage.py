@@ -325,6 +325,11 @@ class Proposal:
         return cls(stored, **rest, inactive=tuple(sorted(distributions.keys() - stored.keys())))
 
     @property
+    def is_by_model(self) -> bool:
+        """Whether a model or the bandit made it, not the start-up's design or a fallback."""
+        return bool(self.fits) or self.criterion is not None or self.arm is not None
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the model's parameters, in the order of its columns."""
         return tuple(sorted({*self.params, *self.inactive}))

@@ -309,8 +309,9 @@ class StudyTrials:
     @cached_property
     def first(self) -> Mapping[int, int]:
         """For each continuation, by number, the first trial of its configuration."""
-        continuing = [row.trial for row in self.rows if CONTINUED_FROM in row.trial.user_attrs]
-        return first_trials(continuing) if continuing else {}
+        if not any(CONTINUED_FROM in row.trial.user_attrs for row in self.rows):
+            return {}
+        return first_trials([row.trial for row in self.rows])
 
     def first_of(self, number: int) -> int:
         """Return the number of the first trial of the configuration of trial ``number``."""

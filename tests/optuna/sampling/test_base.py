@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import FloatDistribution
+from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
@@ -203,24 +203,64 @@ def test_a_new_parameter_does_not_warn(caplog: pytest.LogCaptureFixture) -> None
     assert not warnings_in(caplog)
 
 
-def test_a_value_outside_the_range_warns_once(caplog: pytest.LogCaptureFixture) -> None:
-    """A range that depends on another parameter: which, why, and how to silence it."""
-
-    def objective(trial: optuna.Trial) -> float:
-        high = trial.suggest_float("high", 0.1, 1.0)
-        return -trial.suggest_float("low", 0.0, high)
-
-    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
-    study.optimize(objective, n_trials=30)
-    left_out, warning = warnings_in(caplog)
-    assert "left out: a parameter had a value that its latest range" in left_out
-    assert warning.startswith("Parameter 'low' of trial")
-    for part in ("its range was FloatDistribution(high=", "warn_independent_sampling=False"):
-        assert part in warning
+def within(trial: optuna.Trial) -> float:
+    """Return a bowl over two whole numbers, the second at most the first; its best value is 0."""
+    most = trial.suggest_int("most", 2, 30)
+    number = trial.suggest_int("number", 1, most)
+    return (most / 15 + (number - 20) ** 2 / 100) - 1.2233333
 
 
-def test_a_range_that_moves_warns_once_the_model_suggests(caplog: pytest.LogCaptureFixture) -> None:
-    """Also where failed trials have ended the start-up."""
+RATES = {"adam": (1e-5, 1e-3, 1e-4, 0.0), "sgd": (1e-2, 1.0, 0.1, 0.3)}
+
+
+def one_name(trial: optuna.Trial) -> float:
+    """Return a bowl over a rate whose range, of the same name, is that of a category's choice."""
+    low, high, best, more = RATES[trial.suggest_categorical("optimizer", list(RATES))]
+    rate = trial.suggest_float("rate", low, high, log=True)
+    x = trial.suggest_float("x", 0.0, 1.0)
+    return more + math.log10(rate / best) ** 2 + 4.0 * (x - 0.3) ** 2
+
+
+@pytest.mark.parametrize("make", [UHEBOSampler, GOUCBSampler, BBOSampler])
+@pytest.mark.parametrize("objective, least", [(within, 0.005), (one_name, 1e-3)])
+def test_a_range_may_depend_on_other_parameters(
+    objective: Callable[[optuna.Trial], float],
+    least: float,
+    make: Callable[..., ModelSampler],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The minimum is found, at a border of the ranges too, without a warning."""
+    study = optuna.create_study(sampler=make(seed=1))
+    study.optimize(objective, n_trials=50)
+    assert study.best_value < least
+    assert not warnings_in(caplog)
+    refused = 0
+    for trial in study.trials[12:]:
+        proposal = Proposal.from_attributes(trial.system_attrs)
+        assert proposal is not None
+        for name, value in proposal.params.items():
+            given: Any = trial.distributions[name]
+            if isinstance(given, FloatDistribution | IntDistribution):
+                nearest = min(max(value, given.low), given.high)
+                assert trial.params[name] == pytest.approx(nearest)
+                refused += nearest != value
+    assert refused > 0
+
+
+def test_the_value_nearest_to_a_proposed_one_is_on_the_grid() -> None:
+    """And in the range, for each kind of number."""
+    for given, nearest in (
+        (FloatDistribution(2.0, 3.0), 2.0),
+        (FloatDistribution(-2.0, -1.2, step=0.4), -1.2),
+        (FloatDistribution(-9.0, -3.0), -3.0),
+    ):
+        study = started(UHEBOSampler(n_startup_trials=4, seed=0), 6)
+        trial = study.ask()
+        assert trial.suggest_float("z", given.low, given.high, step=given.step) == nearest
+
+
+def test_a_range_that_moves_gets_the_nearest_value(caplog: pytest.LogCaptureFixture) -> None:
+    """And one warning that earlier trials are left out. Where no model has suggested, at random."""
 
     def objective(trial: optuna.Trial) -> float:
         low = 0.0 if trial.number < 9 else 2.0
@@ -228,8 +268,26 @@ def test_a_range_that_moves_warns_once_the_model_suggests(caplog: pytest.LogCapt
         return math.nan if trial.number < 4 else x
 
     study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=6, seed=0))
-    study.optimize(objective, n_trials=10)
-    assert [text for text in warnings_in(caplog) if text.startswith("Parameter 'x' of trial 9 is")]
+    study.optimize(objective, n_trials=12)
+    assert study.trials[9].params == {"x": 2.0}
+    (warning,) = warnings_in(caplog)
+    assert "left out: a parameter had a value that its latest range" in warning
+
+
+def test_a_parameter_that_comes_back_warns_with_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Ten trials in a row did not have it, so the model had forgotten it."""
+
+    def objective(trial: optuna.Trial) -> float:
+        x = trial.suggest_float("x", 0.0, 1.0)
+        has_both = trial.number < 4 or trial.number >= 20
+        return x + (trial.suggest_float("z", 0.0, 1.0) if has_both else 0.5)
+
+    study = optuna.create_study(sampler=UHEBOSampler(n_startup_trials=4, seed=0))
+    study.optimize(objective, n_trials=22)
+    (warning,) = (text for text in warnings_in(caplog) if text.startswith("Parameter 'z'"))
+    assert "the latest trials did not have it" in warning
 
 
 def test_a_range_that_overflows_is_drawn_uniformly_with_one_warning(

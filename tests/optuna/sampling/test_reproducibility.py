@@ -18,7 +18,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna import UHEBOSampler
-from tests.optuna.studies import conditional
+from tests.optuna.studies import conditional, params_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +76,22 @@ def test_resumed_study_continues_the_sequence(
     rest = REFERENCE - interrupted_after
     resumed = run(rest, storage=open_storage(kind, tmp_path), study_name="s")
     assert resumed == reference()
+
+
+def test_resumed_study_with_dependent_ranges_continues_the_sequence() -> None:
+    """What a range was before, and what it refused, is read from the study again."""
+
+    def objective(trial: optuna.Trial) -> float:
+        most = trial.suggest_int("most", 2, 30)
+        return most / 15 + (trial.suggest_int("number", 1, most) - 20) ** 2 / 100
+
+    whole = optuna.create_study(sampler=sampler())
+    whole.optimize(objective, n_trials=18)
+    resumed = optuna.create_study(sampler=sampler())
+    for _ in range(6):
+        resumed.sampler = sampler()
+        resumed.optimize(objective, n_trials=3)
+    assert params_of(resumed) == params_of(whole)
 
 
 PROGRAM = """

@@ -12,6 +12,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from bbo_plugins.optuna.study.storage import Proposal
 from tests.optuna.snapshots import MIXED, SPACE, Direction, X, ask, finished, look, study_of
 
 if TYPE_CHECKING:
@@ -219,6 +220,29 @@ def test_failures_with_further_parameters_leave_a_finite_space_whole() -> None:
     for space, n_failed in (({"n": MIXED["n"]}, 0), (SPACE, 1)):
         failed = look(study, space).observations.failed
         assert (0 if failed is None else len(failed)) == n_failed
+
+
+def test_what_a_dependent_range_refused_is_a_failed_point() -> None:
+    """Beside the trial, which counts where it was evaluated; of a model's proposals only."""
+
+    def trial(high: float, x: float, proposed: float, criterion: str | None) -> FrozenTrial:
+        proposal = Proposal({"x": proposed, "y": 0.5}, criterion=criterion)
+        return optuna.create_trial(
+            params={"x": x, "y": 0.5},
+            distributions={"x": FloatDistribution(0.0, high), "y": FloatDistribution(0.0, 1.0)},
+            value=1.0,
+            system_attrs=proposal.to_attributes(),
+        )
+
+    study = study_of(
+        trial(10.0, 1.0, 1.0, "map"),
+        trial(4.0, 4.0, 8.0, "map"),
+        trial(10.0, 9.0, 9.0, "map"),
+        trial(2.0, 1.0, 7.0, None),
+    )
+    snapshot = look(study, {"x": X, "y": FloatDistribution(0.0, 1.0)})
+    np.testing.assert_allclose(snapshot.observations.X[:, 0], [0.1, 0.4, 0.9, 0.1])
+    np.testing.assert_allclose(snapshot.observations.all_failed, [[0.8, 0.5]])
 
 
 @pytest.mark.parametrize("reported", [{}, {1: math.nan}, {1: 2.0, 2: math.nan}, {1: math.inf}])

@@ -6,6 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState, create_trial
 
@@ -18,7 +20,8 @@ from bbo_plugins.optuna.study.parameters import (
 from bbo_plugins.space import Split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from random import Random
 
     from optuna.distributions import BaseDistribution
 
@@ -113,6 +116,73 @@ def learner_of(*runs: tuple[int, dict[str, float]]) -> ParameterLearner:
         trial.number = number
         learner.add(trial)
     return learner
+
+
+def learner_of_ranges(ranges: Sequence[BaseDistribution], order: Sequence[int]) -> ParameterLearner:
+    """Return what has been learned of trials with these ranges of "x", read in an order."""
+    learner = ParameterLearner()
+    for number in order:
+        one: Any = ranges[number]
+        trial = create_trial(params={"x": one.low}, distributions={"x": one}, value=0.0)
+        trial.number = number
+        learner.add(trial)
+    return learner
+
+
+A, B, C, D = (FloatDistribution(low, low + 1.0) for low in (0.0, 0.5, -2.0, 4.0))
+
+
+@pytest.mark.parametrize(
+    "ranges, expected, depends",
+    [
+        ([A] * 6, A, False),
+        ([A, A, B, A], FloatDistribution(0.0, 1.5), True),  # it goes back and forth
+        ([A, B, C, D], FloatDistribution(-2.0, 5.0), True),  # it is another one in each trial
+        ([A] * 3 + [B] * 2, B, False),  # edited once
+        ([A] * 5 + [B] * 5 + [C] * 5 + [D] * 5, D, False),  # edited three times
+        ([A] * 5 + [B] * 5 + [C] * 5 + [D] * 4, FloatDistribution(-2.0, 5.0), True),
+        ([A, FloatDistribution(3.0, 3.0), A, A], FloatDistribution(0.0, 3.0), True),
+        ([IntDistribution(1, n) for n in (9, 3, 1, 30, 2)], IntDistribution(1, 30), True),
+        (
+            [IntDistribution(n, 20, step=5) for n in (0, 5, 10, 0)],
+            IntDistribution(0, 20, step=5),
+            True,
+        ),
+        ([IntDistribution(n, n + 10, step=5) for n in (0, 5, 8, 0)], IntDistribution(0, 18), True),
+        (
+            [FloatDistribution(n / 10, 1.0, step=0.1) for n in (0, 2, 1, 2)],
+            FloatDistribution(0.0, 1.0, step=0.1),
+            True,
+        ),
+        (
+            [FloatDistribution(0.0, 1.0, step=s) for s in (0.1, 0.25, 0.1)],
+            FloatDistribution(0.0, 1.0),
+            True,
+        ),
+        (
+            [FloatDistribution(low, 1.0, log=True) for low in (0.1, 0.01, 0.1)],
+            FloatDistribution(0.01, 1.0, log=True),
+            True,
+        ),
+        ([A, FloatDistribution(-1.7e308, 0.0), FloatDistribution(0.0, 1.7e308), A], A, False),
+    ],
+)
+def test_a_range_that_depends_on_others_counts_as_the_one_that_holds_all(
+    ranges: list[BaseDistribution], expected: BaseDistribution, *, depends: bool
+) -> None:
+    """One that was edited for good counts as the latest; whatever the order trials are read in."""
+    for order in (range(len(ranges)), reversed(range(len(ranges)))):
+        learned = learner_of_ranges(ranges, list(order)).parameters()
+        assert learned.distributions == {"x": expected}
+        assert learned.dependent == ({"x"} if depends else set())
+
+
+@given(st.permutations(range(12)), st.randoms(use_true_random=False))
+def test_the_order_in_which_ranges_are_read_does_not_matter(order: list[int], rng: Random) -> None:
+    """As several processes see trials end in different orders."""
+    ranges = [IntDistribution(rng.randint(0, 2), rng.randint(3, 6)) for _ in order]
+    expected = learner_of_ranges(ranges, range(len(ranges))).parameters()
+    assert learner_of_ranges(ranges, order).parameters() == expected
 
 
 BOTH = {"old": 0.5, "kept": 0.5}
