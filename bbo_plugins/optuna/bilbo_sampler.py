@@ -292,8 +292,6 @@ class BILBOSampler(JointSampler[BilevelTrials, Query]):
         self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution
     ) -> None:
         has_changed = self._modeled_distributions(study).get(name, distribution) != distribution
-        if name in self._readers.of(study).read(study).parameters.dependent:
-            return
         if has_changed and self._readers.of(study).once.first_time("range", name):
             _logger.warning(
                 "Parameter %r of trial %d is sampled by a uniform draw, not by the models of %s: "

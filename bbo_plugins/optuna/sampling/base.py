@@ -43,7 +43,13 @@ from bbo_plugins.optuna.sampling.design import (
 )
 from bbo_plugins.optuna.sampling.snapshot import Snapshot, StudyReader, StudySnapshot
 from bbo_plugins.optuna.study.constraints import checked_constraints, store_constraints
-from bbo_plugins.optuna.study.parameters import dimension_of, is_modeled, is_single, nearest_value
+from bbo_plugins.optuna.study.parameters import (
+    N_CHANGED,
+    dimension_of,
+    is_modeled,
+    is_single,
+    nearest_value,
+)
 from bbo_plugins.optuna.study.points import fixed_params
 from bbo_plugins.optuna.study.storage import (
     ARMS,
@@ -519,7 +525,7 @@ class ModelSampler(JointSampler[Snapshot, Suggestion]):
 
     def _is_due(self, kind: str, snapshot: Snapshot) -> bool:
         # At first a range that depends on other parameters may not be known as one.
-        return kind != "unplaced" or snapshot.index >= self._n_startup_trials
+        return kind != "unplaced" or snapshot.index >= max(self._n_startup_trials, N_CHANGED)
 
     def _log_snapshot(self, snapshot: Snapshot, once: Once) -> None:
         super()._log_snapshot(snapshot, once)

@@ -27,6 +27,7 @@ from bbo_plugins.methods.observations import Observations, failures_with_value, 
 from bbo_plugins.methods.outliers import outliers_of
 from bbo_plugins.methods.penalties import cutoff_of
 from bbo_plugins.optuna.study.constraints import constraint_table
+from bbo_plugins.optuna.study.parameters import hull_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -194,7 +195,7 @@ class Preprocessor:
         known = placed.place(deciding)[0]
         if not known or any(row.constraints for row in known):
             return _NO_CUTOFF
-        ranges = _ranges_of(known[-1], trials, placed)
+        ranges = _ranges_of(known, deciding, trials.parameters.dependent)
 
         def decide() -> float:
             usual = _usual(placed, ranges, deciding, warps)
@@ -218,7 +219,7 @@ class Preprocessor:
         space, known = placed.space, placed.place(deciding)[0]
         if not known:
             return _NO_OUTLIERS
-        latest = _ranges_of(known[-1], trials, placed)
+        latest = _ranges_of(known, deciding, trials.parameters.dependent)
         ranges = placed.distributions if space.is_conditional else latest
 
         def decide() -> frozenset[int]:
@@ -236,11 +237,20 @@ class Preprocessor:
 
 
 def _ranges_of(
-    row: TrialRow, trials: StudyTrials, placed: PlacedTrials
+    known: Sequence[TrialRow], deciding: Sequence[TrialRow], dependent: frozenset[str]
 ) -> dict[str, BaseDistribution]:
-    """Return the ranges that a trial had, of dependent ones that which holds all."""
-    dependent = trials.parameters.dependent & placed.distributions.keys()
-    return {**row.trial.distributions, **{name: placed.distributions[name] for name in dependent}}
+    """Return the ranges at the time of a decision.
+
+    Args:
+        known: The deciding trials that have a place, by number: the last one's ranges are taken.
+        deciding: All that decide: of a dependent range the one that holds all of theirs is taken.
+        dependent: Names of parameters whose range depends on others.
+    """
+    ranges = dict(known[-1].trial.distributions)
+    for name in dependent & ranges.keys():
+        having = (row.trial.distributions for row in deciding)
+        ranges[name] = hull_of(one[name] for one in having if name in one)
+    return ranges
 
 
 def digest_of(deciding: Sequence[TrialRow], made_of: Sequence[object]) -> str:

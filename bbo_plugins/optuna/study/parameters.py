@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,7 +23,7 @@ from bbo_plugins.optuna.study.storage import is_finite, is_stored
 from bbo_plugins.space import Condition, Dimension, SearchSpace, Split
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from optuna.trial import FrozenTrial
 
@@ -132,9 +133,10 @@ def nearest_value(range_: BaseDistribution, number: float) -> Any:
 
 
 # Complete trials after which it is believed that the objective asks for other parameters now.
-_N_CHANGED = 10
-# More ranges than these, of fewer trials each, are no edits of the code.
-_MOST_EDITED, _FEW_TRIALS = 3, 5
+N_CHANGED = 10
+# Changes of a range, from one trial with it to the next one, that are no edits of the code: among
+# the first ten trials, and among all.
+_FIRST_CHANGES, _MANY_CHANGES = 3, 10
 
 
 _Purpose: TypeAlias = Literal["all", "now"]
@@ -161,10 +163,11 @@ class Parameters:
 
 
 class _Ranges:
-    """The ranges that trials gave a numeric parameter; their order does not matter.
+    """The ranges that trials gave a numeric parameter; the order they come in does not matter.
 
-    A range that the objective computes from other parameters goes back and forth, or is another one
-    in nearly each trial. One that was edited has changed for good, after some trials.
+    A range that the objective computes from other parameters changes from the first trials on, or
+    again and again. One that was edited changes once, or a few times while workers still run the
+    old code, or are given it back.
 
     Attributes:
         hull: The range that holds all; it becomes another object only if it changes.
@@ -173,26 +176,27 @@ class _Ranges:
     def __init__(self, distribution: _Numeric) -> None:
         """Start with a range, but without a trial."""
         self.hull = distribution
-        self._n_trials = 0
-        self._spans: dict[_Numeric, tuple[int, int]] = {}  # numbers of the first and last trials
+        self._kinds: dict[_Numeric, int] = {}  # a number for each different range
+        self._kind_of: dict[int, int] = {}  # by trial number
+        self._are_dependent: bool | None = None
 
     def add(self, distribution: _Numeric, number: int) -> None:
         """Add the range of trial ``number``."""
         if distribution != self.hull:
             hull = _hull(self.hull, distribution)
             self.hull = self.hull if hull == self.hull else hull
-        self._n_trials += 1
-        first, last = self._spans.get(distribution, (number, number))
-        self._spans[distribution] = min(first, number), max(last, number)
+        self._kind_of[number] = self._kinds.setdefault(distribution, len(self._kinds))
+        self._are_dependent = None
 
     @property
     def are_dependent(self) -> bool:
         """Whether the range depends on other parameters."""
-        n = len(self._spans)
-        if n > _MOST_EDITED and self._n_trials < _FEW_TRIALS * n:
-            return True
-        spans = sorted(self._spans.values())
-        return any(second < last for (_, last), (second, _) in pairwise(spans))
+        if self._are_dependent is None:
+            kinds = [self._kind_of[number] for number in sorted(self._kind_of)]
+            changes = [one != other for one, other in pairwise(kinds)]
+            at_first = sum(changes[: N_CHANGED - 1])
+            self._are_dependent = at_first >= _FIRST_CHANGES or sum(changes) >= _MANY_CHANGES
+        return self._are_dependent
 
 
 class ParameterLearner:
@@ -301,7 +305,7 @@ class ParameterLearner:
     def _was_dropped(self, name: str) -> bool:
         """Return whether ten complete trials are later than the last one with the parameter."""
         trial, _ = self._latest[name]
-        return _n_since(trial.number + 1, self._complete) >= _N_CHANGED
+        return _n_since(trial.number + 1, self._complete) >= N_CHANGED
 
     def _added_at(self, name: str) -> int | None:
         """Return the first complete trial since the parameter was added; None if it was not."""
@@ -310,8 +314,8 @@ class ParameterLearner:
         since = [*takewhile(having.__contains__, backwards)]
         before = backwards[len(since) :]
         gap = [*takewhile(lambda number: number not in having, before)]
-        is_gap = len(gap) >= _N_CHANGED or len(gap) == len(before) > 0
-        return since[-1] if len(since) >= _N_CHANGED and is_gap else None
+        is_gap = len(gap) >= N_CHANGED or len(gap) == len(before) > 0
+        return since[-1] if len(since) >= N_CHANGED and is_gap else None
 
     def _with_conditions(
         self, distributions: Mapping[str, BaseDistribution], purpose: _Purpose, first: int
@@ -357,15 +361,22 @@ class ParameterLearner:
         return column
 
 
+def hull_of(ranges: Iterable[BaseDistribution]) -> BaseDistribution:
+    """Return the smallest range that holds all of ``ranges``, at least one, of one numeric type."""
+    return functools.reduce(_hull, ranges)  # type: ignore[arg-type]
+
+
 def _hull(one: _Numeric, other: _Numeric) -> _Numeric:
     """Return the smallest range that holds two; the first one if their types differ.
 
     It has their step if both lie on the same grid.
     """
-    if _type_of(one) != _type_of(other):
+    if one == other or _type_of(one) != _type_of(other):
         return one
-    gap = abs(Fraction(str(one.low)) - Fraction(str(other.low)))
-    share_grid = one.step == other.step and (one.step is None or not gap % Fraction(str(one.step)))
+    share_grid = one.step == other.step
+    if share_grid and one.step not in {None, 1}:
+        gap = abs(Fraction(str(one.low)) - Fraction(str(other.low)))
+        share_grid = not gap % Fraction(str(one.step))
     if isinstance(one, IntDistribution) and isinstance(other, IntDistribution):
         low, high = min(one.low, other.low), max(one.high, other.high)
         return IntDistribution(low, high, log=one.log, step=one.step if share_grid else 1)

@@ -64,7 +64,8 @@ class PlacedTrials:
         # Of trials that lack a parameter: its coordinate as proposed, NaN where none is missing.
         self._proposed: dict[int, FloatArray] = {}
         self._failed: dict[int, FloatArray | None] = {}
-        self._refused: dict[int, FloatArray | None] = {}  # as proposed, None if that could be
+        # As a model proposed what a trial did not get: parameters and point, None for nowhere.
+        self._refused: dict[int, tuple[Mapping[str, Any], FloatArray | None]] = {}
         self._intended: dict[int, Mapping[str, Any]] = {}  # parameters of trials that ended early
 
     def over(
@@ -198,29 +199,27 @@ class PlacedTrials:
     def refused(self, rows: Sequence[TrialRow]) -> FloatArray:
         """Return the points (r, d) that a model proposed for these finished trials in vain.
 
-        The objective then gave a parameter a range without the proposed value.
+        The objective then gave a parameter a range that does not have the proposed value.
         """
         new = [row for row in rows if row.number not in self._refused]
-        self._refused.update((row.number, None) for row in new)
+        self._refused.update((row.number, ({}, None)) for row in new)
         refused = {row.number: params for row in new if (params := self._refused_params(row))}
         points = _encoded(self.space, [*refused.values()])
         for (number, params), point in zip(refused.items(), points, strict=True):
-            if point is not None and self._has_all(point, params):
-                self._refused[number] = point
-        found = [point for row in rows if (point := self._refused[row.number]) is not None]
-        X = np.array(found, dtype=np.float64).reshape(len(found), len(self.space))
-        return self.space.with_inactive_set(X)
+            self._refused[number] = params, point
+        found = [self._refused[row.number] for row in rows]
+        return self._present([point for _, point in found], [params for params, _ in found])
 
     def _refused_params(self, row: TrialRow) -> dict[str, Any]:
-        """Return a trial's parameters, as proposed where they could not be; empty if all could."""
+        """Return a trial's parameters, as proposed where it got others; empty if there are none."""
         proposal = row.proposal_without_fits if row.has_proposal and not row.is_retry else None
         if proposal is None or not proposal.is_by_model:
             return {}
         ranges = row.trial.distributions
         known = {name: ranges[name] for name in self.distributions if name in ranges}
         proposed = proposal.values(known)
-        outside = {name: v for name, v in proposed.items() if not is_in_range(known[name], v)}
-        return {**row.params, **outside} if outside else {}
+        others = {name: value for name, value in proposed.items() if row.params[name] != value}
+        return {**row.params, **others} if others else {}
 
     def _has_all(self, point: FloatArray, params: Mapping[str, Any]) -> bool:
         """Return whether no parameter is missing that is active at the point (d,)."""

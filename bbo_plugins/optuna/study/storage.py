@@ -327,7 +327,7 @@ class Proposal:
     @property
     def is_by_model(self) -> bool:
         """Whether a model or the bandit made it, not the start-up's design or a fallback."""
-        return bool(self.fits) or self.criterion is not None or self.arm is not None
+        return self.criterion is not None or self.arm is not None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -136,12 +136,14 @@ A, B, C, D = (FloatDistribution(low, low + 1.0) for low in (0.0, 0.5, -2.0, 4.0)
     "ranges, expected, depends",
     [
         ([A] * 6, A, False),
-        ([A, A, B, A], FloatDistribution(0.0, 1.5), True),  # it goes back and forth
+        ([A, A, B, A, B], FloatDistribution(0.0, 1.5), True),  # it goes back and forth
         ([A, B, C, D], FloatDistribution(-2.0, 5.0), True),  # it is another one in each trial
         ([A] * 3 + [B] * 2, B, False),  # edited once
         ([A] * 5 + [B] * 5 + [C] * 5 + [D] * 5, D, False),  # edited three times
-        ([A] * 5 + [B] * 5 + [C] * 5 + [D] * 4, FloatDistribution(-2.0, 5.0), True),
-        ([A, FloatDistribution(3.0, 3.0), A, A], FloatDistribution(0.0, 3.0), True),
+        ([A] * 10 + [B] * 5 + [A] * 5, A, False),  # edited, and taken back
+        ([A] * 10 + [B, A, B, B, A, A, B] + [B] * 5, B, False),  # some workers are late
+        ([A] * 10 + [B, A] * 5, FloatDistribution(0.0, 1.5), True),
+        ([A, FloatDistribution(3.0, 3.0), A, B], FloatDistribution(0.0, 3.0), True),
         ([IntDistribution(1, n) for n in (9, 3, 1, 30, 2)], IntDistribution(1, 30), True),
         (
             [IntDistribution(n, 20, step=5) for n in (0, 5, 10, 0)],
@@ -155,16 +157,17 @@ A, B, C, D = (FloatDistribution(low, low + 1.0) for low in (0.0, 0.5, -2.0, 4.0)
             True,
         ),
         (
-            [FloatDistribution(0.0, 1.0, step=s) for s in (0.1, 0.25, 0.1)],
+            [FloatDistribution(0.0, 1.0, step=s) for s in (0.1, 0.25, 0.1, 0.5)],
             FloatDistribution(0.0, 1.0),
             True,
         ),
         (
-            [FloatDistribution(low, 1.0, log=True) for low in (0.1, 0.01, 0.1)],
+            [FloatDistribution(low, 1.0, log=True) for low in (0.1, 0.01, 0.1, 0.5)],
             FloatDistribution(0.01, 1.0, log=True),
             True,
         ),
         ([A, FloatDistribution(-1.7e308, 0.0), FloatDistribution(0.0, 1.7e308), A], A, False),
+        ([B, FloatDistribution(-math.inf, 1.0), B, FloatDistribution(0.0, math.inf), A], A, False),
     ],
 )
 def test_a_range_that_depends_on_others_counts_as_the_one_that_holds_all(
