@@ -43,7 +43,7 @@ class PlacedTrials:
     inactive there.
 
     Args:
-        distributions: The parameters, each with its latest range.
+        distributions: The parameters, each with the range that it is modeled with.
         conditions: Conditions of these and others.
         clips: Whether a value that only an earlier range had is placed at the nearest end of the
             latest one. Otherwise such a trial has no place: at the end it would be a false value.

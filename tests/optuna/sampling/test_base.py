@@ -8,6 +8,7 @@ import math
 import pickle
 import subprocess
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -245,6 +246,22 @@ def test_a_range_may_depend_on_other_parameters(
                 assert trial.params[name] == pytest.approx(nearest)
                 refused += nearest != value
     assert refused > 0
+
+
+def test_a_step_may_depend_on_other_parameters() -> None:
+    """What is off the grid that a trial gives was not evaluated, so it is not asked for again."""
+
+    def objective(trial: optuna.Trial) -> float:
+        heads = trial.suggest_categorical("heads", [4, 6, 8])
+        last = 96 - 96 % heads
+        width = trial.suggest_int("width", 2 * heads, last, step=heads)
+        return abs(width - 52) / 10 + 0.05 * (heads == 4)
+
+    study = optuna.create_study(sampler=UHEBOSampler(seed=1))
+    study.optimize(objective, n_trials=50)
+    assert study.best_value < 0.21
+    counts = Counter(tuple(sorted(trial.params.items())) for trial in study.trials)
+    assert max(counts.values()) <= 12, "the same trial again and again"
 
 
 def test_the_value_nearest_to_a_proposed_one_is_on_the_grid() -> None:

@@ -162,6 +162,23 @@ def test_many_workers_find_a_decision_behind_the_proposals_of_others() -> None:
     assert _next(copy).outliers == (2,)
 
 
+def test_a_decision_with_dependent_ranges_has_those_of_its_time() -> None:
+    """The one that holds those of the deciding trials; a later trial's wider one changes nothing."""
+    study = optuna.create_study(sampler=BBOSampler(seed=0))
+    rng = np.random.default_rng(3)
+    highs = [*rng.uniform(0.5, 1.0, 33), 0.2, 3.0]
+    for number, high in enumerate(highs):
+        params = {"x": float(rng.uniform()), "y": float(rng.uniform(0.0, high))}
+        ranges: dict[str, BaseDistribution] = {**SPACE, "y": FloatDistribution(0.0, float(high))}
+        value = _with_accident(params["x"], params["y"], number)
+        study.add_trial(optuna.create_trial(params=params, distributions=ranges, value=value))
+    early = optuna.create_study(sampler=BBOSampler(seed=0))
+    early.add_trials(study.trials[:34])
+    before, after = _next(early), _next(study)
+    assert before.outliers == after.outliers == (5,)
+    assert before.digests["outliers"] == after.digests["outliers"]
+
+
 def _row(**changed: Any) -> TrialRow:
     fields: dict[str, Any] = {"params": {"x": 0.5, "c": "a"}, "constraints": {"b": 1.0, "a": 0.0}}
     trial = optuna.create_trial(value=1.0, params={}, distributions={})

@@ -12,10 +12,15 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 
 from bbo_plugins.optuna.sampling.snapshot import StudyReader
+from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.storage import Proposal
+from bbo_plugins.optuna.study.trials import TrialReader
+from bbo_plugins.space import Split
 from tests.optuna.snapshots import MIXED, SPACE, Direction, X, ask, finished, look, study_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
@@ -243,6 +248,27 @@ def test_what_a_dependent_range_refused_is_a_failed_point() -> None:
     snapshot = look(study, {"x": X, "y": FloatDistribution(0.0, 1.0)})
     np.testing.assert_allclose(snapshot.observations.X[:, 0], [0.1, 0.4, 0.9, 0.1])
     np.testing.assert_allclose(snapshot.observations.all_failed, [[0.8, 0.5]])
+
+
+@pytest.mark.parametrize("thresholds", [(0.5, 0.8), (0.8, 0.5)])
+def test_what_was_refused_follows_from_the_conditions_of_now(thresholds: Sequence[float]) -> None:
+    """As in a new process: a point counts unless it lacks a parameter that exists there."""
+    proposal = Proposal({"x": 7.0}, criterion="map", inactive=("z",))
+    trial = optuna.create_trial(
+        params={"x": 4.0},
+        distributions={"x": FloatDistribution(0.0, 4.0)},
+        value=1.0,
+        system_attrs=proposal.to_attributes(),
+    )
+    rows = TrialReader().read(study_of(trial)).rows
+    placed = PlacedTrials({})
+    found = []
+    for threshold in thresholds:
+        condition = {"z": Split("x", (threshold,), (False, True))}
+        ranges = {"x": X, "z": FloatDistribution(0.0, 1.0)}
+        placed = placed.over(ranges, condition)
+        found.append(len(placed.refused(rows)))
+    assert found == [threshold > 0.7 for threshold in thresholds]
 
 
 @pytest.mark.parametrize("reported", [{}, {1: math.nan}, {1: 2.0, 2: math.nan}, {1: math.inf}])
