@@ -55,9 +55,10 @@ class LearnedSpace:
     """Places complete trials in the space that they span; one more is added to what is known.
 
     The space has all parameters that any of the trials has, each with its latest range; of a
-    dependent one with that which holds all. A value outside is placed at the nearest end. One that some trial lacks has a condition
-    (:mod:`bbo_plugins.optuna.study.parameters`). A parameter whose values are not of one kind, as a
-    number and then a category, has no common scale and is left out.
+    dependent one with that which holds all. A value outside is placed at the nearest end. One that
+    some trial lacks has a condition (:mod:`bbo_plugins.optuna.study.parameters`). A parameter whose
+    values are not of one kind, as a number and then a category, has no common scale and is left
+    out.
 
     Only a cache: a pickled copy starts anew.
     """

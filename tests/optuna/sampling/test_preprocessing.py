@@ -163,7 +163,7 @@ def test_many_workers_find_a_decision_behind_the_proposals_of_others() -> None:
 
 
 def test_a_decision_with_dependent_ranges_has_those_of_its_time() -> None:
-    """The one that holds those of the deciding trials; a later trial's wider one changes nothing."""
+    """The one that holds those of the deciding trials; a later, wider one changes nothing."""
     study = optuna.create_study(sampler=BBOSampler(seed=0))
     rng = np.random.default_rng(3)
     highs = [*rng.uniform(0.5, 1.0, 33), 0.2, 3.0]
