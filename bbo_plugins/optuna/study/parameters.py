@@ -191,6 +191,8 @@ class _Ranges:
     @property
     def are_dependent(self) -> bool:
         """Whether the range depends on other parameters."""
+        if len(self._kinds) == 1:
+            return False
         if self._are_dependent is None:
             kinds = [self._kind_of[number] for number in sorted(self._kind_of)]
             changes = [one != other for one, other in pairwise(kinds)]

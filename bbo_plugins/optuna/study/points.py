@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from optuna.distributions import CategoricalDistribution
 
 from bbo_plugins.optuna.study.parameters import (
     conditions_among,
@@ -215,10 +216,13 @@ class PlacedTrials:
         proposal = row.proposal_without_fits if row.has_proposal and not row.is_retry else None
         if proposal is None or not proposal.is_by_model:
             return {}
-        ranges = row.trial.distributions
-        known = {name: ranges[name] for name in self.distributions if name in ranges}
-        proposed = proposal.values(known)
-        others = {name: value for name, value in proposed.items() if row.params[name] != value}
+        others = {
+            name: proposal.params[name]
+            for name, range_ in row.trial.distributions.items()
+            if name in self.distributions
+            and not isinstance(range_, CategoricalDistribution)
+            and proposal.params.get(name, row.params[name]) != row.params[name]
+        }
         return {**row.params, **others} if others else {}
 
     def _has_all(self, point: FloatArray, params: Mapping[str, Any]) -> bool:

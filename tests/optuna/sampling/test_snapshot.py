@@ -229,12 +229,13 @@ def test_failures_with_further_parameters_leave_a_finite_space_whole() -> None:
 
 def test_what_a_dependent_range_refused_is_a_failed_point() -> None:
     """Beside the trial, which counts where it was evaluated; of a model's proposals only."""
+    odd = CategoricalDistribution([math.nan, "a"])
 
     def trial(high: float, x: float, proposed: float, criterion: str | None) -> FrozenTrial:
-        proposal = Proposal({"x": proposed, "y": 0.5}, criterion=criterion)
+        proposal = Proposal({"c": 0, "x": proposed}, criterion=criterion)
         return optuna.create_trial(
-            params={"x": x, "y": 0.5},
-            distributions={"x": FloatDistribution(0.0, high), "y": FloatDistribution(0.0, 1.0)},
+            params={"c": math.nan, "x": x},
+            distributions={"c": odd, "x": FloatDistribution(0.0, high)},
             value=1.0,
             system_attrs=proposal.to_attributes(),
         )
@@ -245,9 +246,9 @@ def test_what_a_dependent_range_refused_is_a_failed_point() -> None:
         trial(10.0, 9.0, 9.0, "map"),
         trial(2.0, 1.0, 7.0, None),
     )
-    snapshot = look(study, {"x": X, "y": FloatDistribution(0.0, 1.0)})
-    np.testing.assert_allclose(snapshot.observations.X[:, 0], [0.1, 0.4, 0.9, 0.1])
-    np.testing.assert_allclose(snapshot.observations.all_failed, [[0.8, 0.5]])
+    snapshot = look(study, {"c": odd, "x": X})
+    np.testing.assert_allclose(snapshot.observations.X[:, 1], [0.1, 0.4, 0.9, 0.1])
+    np.testing.assert_allclose(snapshot.observations.all_failed, [[0.25, 0.8]])
 
 
 @pytest.mark.parametrize("thresholds", [(0.5, 0.8), (0.8, 0.5)])
