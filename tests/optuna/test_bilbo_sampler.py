@@ -18,9 +18,10 @@ from bbo_plugins.methods.bilbo import Query
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, RegretGapTerminator, bilbo_sampler
 from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
-from bbo_plugins.optuna.bilevel.trials import BilevelTrials, distributions_of
+from bbo_plugins.optuna.bilevel.trials import BilevelTrials, conditions_of, distributions_of
 from bbo_plugins.optuna.study.points import PlacedTrials
 from bbo_plugins.optuna.study.trials import BILEVEL_KEY, TrialReader
+from bbo_plugins.space import Split
 from bbo_plugins.visualization import plot_lengthscales, plot_posterior, plot_regret_gap
 from tests.optuna.bilevel_studies import (
     FUNCTIONS,
@@ -392,3 +393,22 @@ def test_the_solution_does_not_depend_on_reseeding() -> None:
     before = sampler.solution(study)
     sampler.reseed_rng()
     assert sampler.solution(study) == before
+
+
+def test_a_condition_that_looks_at_a_dependent_range_is_not_known() -> None:
+    """Its thresholds are in the range that holds all, and the models have the latest one."""
+    sampler = BILBOSampler(["u"], ["v", "w", "z"], seed=0)
+
+    def objective(trial: optuna.Trial) -> float:
+        trial.suggest_categorical("query", sampler.functions)
+        u = trial.suggest_float("u", 0.5, 10.0)
+        v = trial.suggest_float("v", 0.0, u)
+        w = trial.suggest_float("w", 0.0, 1.0) if u > 5.0 else 0.5
+        return u + v + w + (trial.suggest_float("z", 0.0, 1.0) if v > 3.0 else 0.5)
+
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.optimize(objective, n_trials=80)
+    trials = TrialReader().read(study)
+    assert isinstance(trials.parameters.conditions["z"], Split)
+    found = conditions_of(trials, sampler._roles)
+    assert found == {"w": trials.parameters.conditions["w"], "z": True}

@@ -43,7 +43,7 @@ from bbo_plugins.optuna.study.parameters import conditions_among
 from bbo_plugins.optuna.study.points import not_among
 from bbo_plugins.optuna.study.storage import CONSTRAINTS_KEY, is_finite, of_version
 from bbo_plugins.optuna.study.trials import BILEVEL_KEY
-from bbo_plugins.space import SearchSpace
+from bbo_plugins.space import SearchSpace, Split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -302,7 +302,8 @@ def conditions_of(trials: StudyTrials, roles: Roles) -> dict[str, Condition]:
     """Return the conditions of the levels' parameters that some complete trial of use lacks.
 
     A parameter that is not asked for in queries of one function exists there all the same: the
-    function is observed at the proposed value.
+    function is observed at the proposed value. Where one exists that looks at a dependent range is
+    not known: the thresholds are in the range that holds all, the models have the latest one.
     """
     missing: set[str] = set()
     for row in trials.rows:
@@ -312,5 +313,10 @@ def conditions_of(trials: StudyTrials, roles: Roles) -> dict[str, Condition]:
     if not missing:
         return {}
     known = names_in_complete(trials.rows)
-    conditions = conditions_among(roles.params, trials.parameters.conditions)
+    conditions = {
+        name: condition
+        for name, condition in conditions_among(roles.params, trials.parameters.conditions).items()
+        if not isinstance(condition, Split)
+        or trials.parameters.dependent.isdisjoint(condition.parents())
+    }
     return {name: conditions.get(name, True) for name in sorted(missing & known)}
