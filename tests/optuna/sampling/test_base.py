@@ -20,6 +20,7 @@ from optuna.trial import TrialState
 from bbo_plugins.optuna import BBOSampler, GOUCBSampler, UHEBOSampler
 from bbo_plugins.optuna.study.storage import Proposal
 from bbo_plugins.optuna.study.trials import Once
+from tests.optuna.snapshots import look
 from tests.optuna.studies import BOX, MIXED, points, quadratic, started, warnings_in
 
 if TYPE_CHECKING:
@@ -246,6 +247,23 @@ def test_a_range_may_depend_on_other_parameters(
                 assert trial.params[name] == pytest.approx(nearest)
                 refused += nearest != value
     assert refused > 0
+
+
+@pytest.mark.filterwarnings("ignore:Fixed parameter number with value 29 is out of range")
+def test_a_value_that_was_given_is_not_refused() -> None:
+    """An enqueued one outside the range that a trial then has is evaluated as it is."""
+    study = optuna.create_study(sampler=UHEBOSampler(seed=1))
+    study.optimize(within, n_trials=14)
+    for _ in range(3):
+        study.enqueue_trial({"number": 29})
+    study.optimize(within, n_trials=3)
+    given = study.trials[14:]
+    assert all(trial.params["number"] == 29 for trial in given)
+    assert any(trial.params["most"] < 29 for trial in given)
+    space: dict[str, Any] = {"most": IntDistribution(2, 30), "number": IntDistribution(1, 30)}
+    observations = look(study, space).observations
+    evaluated = {tuple(x) for x in observations.X.tolist()}
+    assert evaluated.isdisjoint(tuple(x) for x in observations.all_failed.tolist())
 
 
 def test_a_step_may_depend_on_other_parameters() -> None:
