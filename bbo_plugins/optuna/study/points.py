@@ -216,10 +216,12 @@ class PlacedTrials:
         proposal = row.proposal_without_fits if row.has_proposal and not row.is_retry else None
         if proposal is None or not proposal.is_by_model:
             return {}
+        given = enqueued_params(row.trial)
         others = {
             name: proposal.params[name]
             for name, range_ in row.trial.distributions.items()
             if name in self.distributions
+            and name not in given
             and not isinstance(range_, CategoricalDistribution)
             and proposal.params.get(name, row.params[name]) != row.params[name]
         }
