@@ -65,6 +65,11 @@ class Hyperparameters:
     noise_variance: float
     trend: Trend | None = None
 
+    @property
+    def has_noise_estimate(self) -> bool:
+        """Whether the noise variance is an estimate; where all noise is stated there is none."""
+        return self.noise_variance != STATED_NOISE_FLOOR
+
     @classmethod
     def from_theta(cls, theta: FloatArray, n_dimensions: int) -> Hyperparameters:
         """Return the hyperparameters whose logarithms are given.

@@ -311,6 +311,29 @@ def test_estimates_of_our_sampler_are_used(estimation: Any) -> None:
     assert warm.startswith("6:")  # the last fit of its own is that of the start-up
 
 
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_estimate_without_noise_is_used_where_there_is_none(deterministic: bool) -> None:
+    """A sampler that knows the noise has not estimated any, so the terminator fits its own."""
+    rng = np.random.default_rng(0)
+    sampler = UHEBOSampler(n_startup_trials=6, noise_func=lambda _: 0.01, seed=1)
+    study = new_study(sampler=sampler)
+    for _ in range(14):
+        trial = study.ask(PLANE)
+        study.tell(trial, sum(trial.params.values()) + 0.1 * rng.standard_normal())
+    completed = completed_in(study)
+    assert completed.estimate is not None
+    rule = StoppingRule(deterministic_objective=deterministic)
+    own, shared = (
+        evaluate(completed.space, completed.X, completed.y, rule=rule, shared=shared).record
+        for shared in (None, completed.estimate)
+    )
+    assert (own == shared) is not deterministic
+    if not deterministic:
+        terminator = RegretGapTerminator()
+        terminator.evaluate(study)
+        assert_same(terminator.history(study), expected_records(completed.X, -completed.y))
+
+
 # -------------------------------------------------------------------------------------- thresholds
 def test_cross_validation_threshold_is_that_of_the_best_trial(
     caplog: pytest.LogCaptureFixture,

@@ -144,26 +144,56 @@ def test_posterior_after_a_kernel_with_cosines_has_them() -> None:
     "stored, criterion",
     [
         ((), None),
-        ((_fit([0.0] * 3),), "Marginal"),
+        ((_fit([0.0] * 4),), "Marginal"),
         (({"log_hyperparameters": "?"},), "Marginal"),
-        ((_fit([0.0] * 3), _fit([0.0] * 7)), "MarginalCosinesNotUsed"),
+        ((_fit([0.0] * 4), _fit([0.0] * 7)), "MarginalCosinesNotUsed"),
     ],
 )
 def test_one_fit_where_none_is_stored(stored: tuple[Any, ...], criterion: str | None) -> None:
-    """Without a θ that can be read, a fit to the same data; one without a noise entry is used.
+    """Without a θ that can be read, a fit to the same data.
 
     One of a kernel with cosines that was not used is not.
     """
-    study = _plane()
-    params = {"b": 0.5, "a": 0.5}
-    proposal = Proposal(params, stored, criterion=criterion)
-    _told(study, params, -0.4, **proposal.to_attributes())
-    posterior = _posterior(study)
-    if stored[:1] == (_fit([0.0] * 3),):
-        expected = Hyperparameters.from_theta(np.zeros(3), 2)
+    posterior = _with_fits(_plane(), stored, criterion)
+    if stored[:1] == (_fit([0.0] * 4),):
+        expected = Hyperparameters.from_theta(np.zeros(4), 2)
     else:
         surrogate = Surrogate.fit(posterior.X, -posterior.values, FeatureMap((0, 0)))
         expected = surrogate.process.hyperparameters
+    _assert_alike(posterior, expected)
+
+
+@pytest.mark.parametrize(
+    "options, is_used",
+    [
+        ({}, False),
+        ({"deterministic_objective": True}, True),
+        ({"noise_func": lambda _: 0.01}, True),
+    ],
+)
+def test_an_estimate_without_noise_is_used_where_the_sampler_states_it(
+    options: dict[str, Any], is_used: bool
+) -> None:
+    """A study that is loaded without its sampler has noise that nobody states, so a fit."""
+    study = _plane()
+    study.sampler = UHEBOSampler(**options)
+    posterior = _with_fits(study, (_fit([0.0] * 3),), "Marginal")
+    if is_used:
+        _assert_alike(posterior, Hyperparameters.from_theta(np.zeros(3), 2))
+    else:
+        noise = _process(posterior).hyperparameters.noise_variance
+        assert noise > 2.0 * Hyperparameters.from_theta(np.zeros(3), 2).noise_variance
+
+
+def _with_fits(study: Study, stored: tuple[Any, ...], criterion: str | None) -> StudyPosterior:
+    """Return the posterior of the study with one more trial, which stores these fits."""
+    params = {"b": 0.5, "a": 0.5}
+    proposal = Proposal(params, stored, criterion=criterion)
+    _told(study, params, -0.4, **proposal.to_attributes())
+    return _posterior(study)
+
+
+def _assert_alike(posterior: StudyPosterior, expected: Hyperparameters) -> None:
     actual = _process(posterior).hyperparameters
     np.testing.assert_allclose(actual.length_scales, expected.length_scales)
     assert actual.signal_variance == pytest.approx(expected.signal_variance)

@@ -230,6 +230,31 @@ def test_outliers_do_not_flatten_the_rest(negated: bool) -> None:
     assert _Drawn(panel).trials.label.endswith("(2 beyond the axis)")
 
 
+@pytest.mark.parametrize("negated", [False, True])
+def test_a_converged_search_hides_few_trials(negated: bool) -> None:
+    """Most values are the same, so others are no outliers for being far from them."""
+    rng = np.random.default_rng(0)
+    rows = [{"x0": x} for x in [*rng.random(13).tolist(), *(0.4 + 1e-6 * rng.random(17)).tolist()]]
+    values = [abs(row["x0"] - 0.4) for row in rows]
+    values[3] = 1e9
+    plot = _plot(copied(_study(_unit(1), rows, values), negated=negated))
+    (panel,) = plot.panels
+    low, high = sorted(-end if negated else end for end in _Drawn(panel).limits)
+    shown = np.array([low < value < high for value in values])
+    assert shown.mean() >= 0.8
+    assert not shown[3]
+
+
+def test_the_trial_of_the_slice_is_within_the_axis() -> None:
+    """Even one that is far worse than all others, if it is asked for."""
+    rows = [{"x0": x} for x in np.linspace(0.0, 1.0, 12).tolist()]
+    values = [(row["x0"] - 0.4) ** 2 for row in rows]
+    values[5] = 50.0
+    study = _study(_unit(1), rows, values)
+    (there,), (elsewhere,) = _plot(study, at=5).panels, _plot(study).panels
+    assert _Drawn(elsewhere).limits[1] < 50.0 < _Drawn(there).limits[1]
+
+
 @pytest.mark.parametrize(
     "options, error, message",
     [

@@ -109,7 +109,8 @@ class StoppingModel:
             features: The kernel's feature map.
             minimum_noise: Floor under the noise variance, applied after the fit.
             deterministic: Whether the noise variance is fixed at its smallest, ``LEAST_NOISE``.
-            shared: Hyperparameters of a fit to the same points and other, transformed targets.
+            shared: Hyperparameters of a fit to the same points and other, transformed targets. Not
+                used if they lack the noise variance, as where each observation's was known.
             warm_start: :attr:`warm_start` of an earlier fit; not used with ``shared``.
 
         Returns:
@@ -119,7 +120,7 @@ class StoppingModel:
             ValueError: The covariance matrix could not be factorized at all.
         """
         limits = (LEAST_NOISE, LEAST_NOISE) if deterministic else (minimum_noise, math.inf)
-        if shared is not None:
+        if shared is not None and (deterministic or shared.has_noise_estimate):
             return cls(_taken_over(shared, X, z, features, limits), None, ())
         fit = fit_map(X, z, features, fit_noise=not deterministic, warm_start=warm_start)
         hyperparameters = _with_noise_in(limits, fit.hyperparameters)

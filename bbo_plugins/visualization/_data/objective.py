@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from bbo_plugins.space import SearchSpace
     from bbo_plugins.space.dimension import FloatArray, IntArray
 
-_OUTLYING = 8.0  # robust scales beyond the median on the worse side
 _SEED = 0  # of a network's fit: the same study gives the same picture
 _CHUNK = 128  # pairs of points whose Gram matrix is made at once
 _N_AVERAGED = 256  # points over which the network's gradients are averaged
@@ -210,12 +209,6 @@ class StudyPosterior:
                 X[np.ix_(kinds.ravel() == kind, missing)] = best[missing]
         return self.space.with_inactive_set(X)
 
-    @property
-    def outlier_limit(self) -> float:
-        """The value beyond which, on the worse side, values are far away from most others."""
-        transform = OutputTransform.fit(self.sign * self.values)
-        return self.sign * (transform.median - _OUTLYING * transform.scale)
-
 
 def _correlation(
     network: NetworkSurrogate, space: SearchSpace, X: FloatArray, Y: FloatArray
@@ -252,7 +245,8 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     if there is none, with the latest one by another criterion, which may lack a noise variance.
     Where a kernel with cosines made the latest suggestion, they are those of that kernel. They were
     estimated on the trials finished by then; the posterior is conditioned on all that have finished
-    since as well. If none are stored, as after other samplers, they are estimated once.
+    since as well. If none are stored, as after other samplers, they are estimated once; and if they
+    are of noise that was known, and no longer is.
 
     In a long study the model is one of those trials that the sampler's would have
     (:mod:`bbo_plugins.methods.training_subset`). Known noise variances, a given regularization and
@@ -375,7 +369,8 @@ def _process(
     """Return a Gaussian process with the stored hyperparameters, else by one fit."""
     X, y, noise = training.X, training.y, training.noise_variance
     transform = OutputTransform.fit(y, center=training.center)
-    if estimate is None:
+    has_noise = noise is not None or deterministic
+    if estimate is None or not (has_noise or estimate.has_noise_estimate):
         fitted = Surrogate.fit(
             X, y, features, transform=transform, noise_variance=noise, deterministic=deterministic
         )

@@ -219,11 +219,23 @@ def limits_without_outliers(values: Sequence[float], *, maximize: bool) -> tuple
     """Return the ends of an axis for all finite values but the outliers on the worse side."""
     finite = np.array([value for value in values if np.isfinite(value)] or [0.0])
     low, high = float(finite.min()), float(finite.max())
-    first, third = np.quantile(finite, [0.25, 0.75]).tolist()
-    fence = _FENCE * (third - first)
+    limit = outlier_limit(finite, maximize=maximize)
     if maximize:
-        low = max(low, first - fence)
+        low = max(low, limit)
     else:
-        high = min(high, third + fence)
+        high = min(high, limit)
     margin = MARGIN * ((high - low) or 1.0)
     return low - margin, high + margin
+
+
+def outlier_limit(values: FloatArray, *, maximize: bool) -> float:
+    """Return the value (of n) beyond which, on the worse side, there are outliers.
+
+    It is a box plot's fence, or farther away: once a search has converged the box has no height, so
+    four fifths of the values have to be in the better half of what the limit leaves.
+    """
+    score = values if maximize else -values
+    first, third = np.quantile(score, [0.25, 0.75]).tolist()
+    usual = float(np.quantile(score, 0.2, method="higher"))
+    limit = min(first - _FENCE * (third - first), usual - (float(score.max()) - usual))
+    return limit if maximize else -limit

@@ -22,6 +22,7 @@ from bbo_plugins.visualization._data.panels import (
     Points,
     estimate,
     estimate_labels,
+    outlier_limit,
 )
 from bbo_plugins.visualization._style import SLICES, SMALL_STAR, TRIALS, opacity
 
@@ -264,12 +265,16 @@ def _limits(posterior: StudyPosterior, slices: Sequence[_Slice]) -> tuple[float,
     """Return the ends of the value axis: all that is drawn, but not how far outliers reach.
 
     One diverged trial, or an interval that it widened, would leave a flat line of all the others.
+    Trials that slices go through are within.
     """
-    drawn = np.concatenate([posterior.values, *(one.quantiles.ravel() for one in slices)])
+    values, maximize = posterior.values, posterior.sign > 0.0
+    drawn = np.concatenate([values, *(one.quantiles.ravel() for one in slices)])
     low, high = float(drawn.min()), float(drawn.max())
-    if posterior.sign > 0.0:
-        low = max(low, posterior.outlier_limit)
+    limit = outlier_limit(values, maximize=maximize)
+    through = [float(values[one.reference]) for one in slices]
+    if maximize:
+        low = max(low, min(limit, *through))
     else:
-        high = min(high, posterior.outlier_limit)
+        high = min(high, max(limit, *through))
     margin = MARGIN * (high - low)
     return low - margin, high + margin
