@@ -5,8 +5,8 @@ When a trial has made its N steps:
 - The horizon is the same for all: the trial is stopped, as if it had ended by itself.
 - The horizon grows: the trial is paused. Its value counts from now on, for the search algorithm
   too. If it is among the best when later trials have a larger N, its config gets that N and it goes
-  on from its checkpoint; its new value replaces the old one. When no trial is to come any more,
-  those that are paused are stopped.
+  on from its checkpoint; its new value replaces the old one, for our search algorithm too. When no
+  trial is to come any more, those that are paused are stopped.
 
 Up to N the trial is in the hands of the base scheduler, which may stop or pause it. After that the
 base scheduler is told that the trial is complete and does not see it again: trials that wait for a
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from ray import cloudpickle
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from ray.tune.search import SearchGenerator
 
 from bbo_plugins import errors
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
@@ -48,6 +49,7 @@ from bbo_plugins.ray.tune.horizons import (
     can_checkpoint,
     changes_configs,
     has_checkpoint,
+    is_repeated,
     needs_tune_bohb,
     tell_stopped_early,
 )
@@ -90,7 +92,9 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
     reported N steps or more is stopped, or paused if the horizon grows. Pausing needs checkpoints:
     a function has to give one to ``tune.report`` together with the N-th step, a class has to have
     ``save_checkpoint``. Where there is none, trials are stopped at their horizon and never
-    continued, and a warning says so once.
+    continued, and a warning says so once. So it does for a search algorithm beside a growing
+    horizon that is not :class:`~bbo_plugins.ray.BBOSearch`: it learns of each trial its first value
+    only.
 
     A horizon with ``total_steps`` ends the search when these are given out, so ``num_samples`` may
     be -1. A value that the config has for one of the two keys already is kept.
@@ -113,6 +117,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         TypeError: An argument has the wrong type.
         ValueError: An argument has a value outside its range, ``horizon`` is given together with
             arguments to make one, or it grows and the base scheduler is population based training.
+            As soon as there is a trial: it grows and the search algorithm is in a ``Repeater``.
 
     Example:
         .. code-block:: python
@@ -192,6 +197,8 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         self._with_base: set[str] = set()
         self._values: dict[str, float] = {}  # maximized, of those that have reached a horizon
         self._to_park: set[str] = set()  # restored ones that have made their steps
+        self._ended: set[str] = set()  # those that a search algorithm has been told the end of
+        self._heeding: SearchGenerator | None = None  # the one that is told so once
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state to a file, but for that of the trials: Tune keeps them.
@@ -199,7 +206,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         The base scheduler is in it if it can be saved; of Ray's, ASHA can, and HyperBand, median
         stopping and population based training cannot. Tune itself saves no schedulers.
         """
-        left_out = {"_with_base", "_values", "_to_park"}
+        left_out = {"_with_base", "_values", "_to_park", "_ended", "_heeding"}
         if not can_be_saved(self._base):
             left_out.add("_base")
         state = {name: v for name, v in self.__dict__.items() if name not in left_out}
@@ -245,12 +252,21 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         """Give a trial its horizon unless it has one, be it new, retried or restored.
 
         Raises:
-            ValueError: There is no horizon, and the number of trials is not known either; or the
-                base scheduler is HyperBandForBOHB beside BBOSearch.
+            ValueError: There is no horizon, and the number of trials is not known either; the base
+                scheduler is HyperBandForBOHB beside BBOSearch; or each trial is repeated and the
+                horizon grows.
         """
         search = bbo_search(tune_controller)
         if search is not None and needs_tune_bohb(self._base):
             search.refuse_bohb()
+        if self._horizons.grow and is_repeated(tune_controller):
+            if search is not None:
+                search.leave_experiment()
+            rule = "without a Repeater for a horizon that grows: it averages different trainings"
+            name = type(tune_controller.search_alg.searcher).__name__
+            raise ValueError(errors.rule_message("search_alg", rule, name))
+        if self._horizons.grow and search is None:
+            self._heed(tune_controller)
         is_new = trial.trial_id not in self._trials
         n_before = len(self._trials)
         self._trials[trial.trial_id] = trial
@@ -337,8 +353,8 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         if not can_checkpoint(trial, result):
             if self._once.first_time("checkpoint"):
                 _logger.warning(
-                    "InnerHorizonScheduler stops trials at their horizon and continues none, as "
-                    "this trainable has no checkpoints: give tune.report(..., checkpoint=...) one "
+                    "InnerHorizonScheduler stops a trial at its horizon and cannot continue it if "
+                    "it has no checkpoint by then: give tune.report(..., checkpoint=...) one "
                     "together with the last step, or define save_checkpoint and load_checkpoint."
                 )
             self._horizons.end_if_spent(tune_controller, just_done)
@@ -347,13 +363,35 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
             self._base.on_trial_complete(self._seen_by_base(tune_controller), trial, result)
             self._with_base.discard(trial.trial_id)
         self._tell_steps_made(tune_controller, trial, just_done[trial.trial_id])
-        search = bbo_search(tune_controller)
-        # Other searchers do not expect a trial to complete twice.
-        if search is not None or not self._horizons.is_continued(trial):
-            tune_controller.search_alg.on_trial_complete(trial.trial_id, result=result)
+        tune_controller.search_alg.on_trial_complete(trial.trial_id, result=result)
+        self._ended.add(trial.trial_id)
         self._promote(tune_controller, just_done)
         self._horizons.end_if_spent(tune_controller, just_done)
         return str(TrialScheduler.PAUSE)
+
+    def _heed(self, tune_controller: Any) -> None:
+        """Let a search algorithm that is not ours hear of the end of each trial once, and warn.
+
+        It does not expect a trial that has completed to go on, so it learns nothing more of it.
+        Many forget a trial then, and would raise an exception. From here on trials end in Tune's
+        hands, too, which would then try to end them again and again.
+        """
+        search_alg = getattr(tune_controller, "search_alg", None)
+        if not isinstance(search_alg, SearchGenerator) or search_alg is self._heeding:
+            return
+        self._heeding, complete = search_alg, search_alg.on_trial_complete
+
+        def complete_once(trial_id: str, *args: Any, **kwargs: Any) -> None:
+            if trial_id not in self._ended:
+                complete(trial_id, *args, **kwargs)
+
+        search_alg.on_trial_complete = complete_once
+        if self._once.first_time("search"):
+            _logger.warning(
+                "InnerHorizonScheduler tells %s of each trial the first value only, after few "
+                "steps: of a trial that is continued BBOSearch alone learns more.",
+                type(search_alg.searcher).__name__,
+            )
 
     def _promote(self, tune_controller: Any, just_done: Mapping[str, float]) -> bool:
         """Give the best trials that wait the newest trial's number of steps.
@@ -434,6 +472,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         """Take note of the value that a restored trial had at its horizon."""
         result = trial.run_metadata.last_result
         if self._horizons.grow and (self._was_there(trial) or self._horizons.is_continued(trial)):
+            self._ended.add(trial.trial_id)
             self._values[trial.trial_id] = self._maximized(tune_controller, result)
 
     def _was_there(self, trial: Trial) -> bool:

@@ -15,7 +15,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from optuna.samplers import BaseSampler
-from optuna.storages import BaseStorage
+from optuna.storages import BaseStorage, InMemoryStorage
 from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 from ray.tune.search import Searcher
@@ -28,7 +28,13 @@ from bbo_plugins.optuna.terminator import RegretGapTerminator
 from bbo_plugins.ray.tune.conversions import check_objectives, check_points, finite_or_none, listed
 from bbo_plugins.ray.tune.recording import OWNER_KEY, owner_of
 from bbo_plugins.ray.tune.restoring import RestoringSearch
-from bbo_plugins.ray.tune.spaces import example_of_domain, flattened, read_space, replayed
+from bbo_plugins.ray.tune.spaces import (
+    check_choices_are_storable,
+    example_of_domain,
+    flattened,
+    read_space,
+    replayed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -208,7 +214,7 @@ class BBOSearch(RestoringSearch):
         del spec
         if self._ot_study is not None and metric is None and mode is None:
             return False
-        self._leave_experiment()
+        self.leave_experiment()
         check_objectives(metric, mode)
         for name, own, given in (("metric", self._metric, metric), ("mode", self._mode, mode)):
             if own is not None and given is not None and own != given:
@@ -244,6 +250,8 @@ class BBOSearch(RestoringSearch):
         if not tree.distributions:
             rule = f"a search space with at least one domain, {example_of_domain(tree.constants)}"
             raise ValueError(errors.rule_message(argument, rule, space))
+        if self._storage is not None and not isinstance(self._storage, InMemoryStorage):
+            check_choices_are_storable(argument, tree.distributions)
         self._tree = tree
         self._space = tree if tree.is_conditional else tree.distributions
 
@@ -322,6 +330,12 @@ class BBOSearch(RestoringSearch):
             RuntimeError: There is no search space, no metric or no mode yet.
         """
         self._complete_setup()
+        if self._ot_study is None and self._space:
+            # Ray's own message would advise to do what has been done.
+            raise RuntimeError(
+                "BBOSearch(space) needs metric and mode as well, BBOSearch(space, metric=..., "
+                "mode=...): without a param_space Ray does not pass on those of the TuneConfig."
+            )
         if self._is_over():
             return str(Searcher.FINISHED)
         if self._max_concurrent is not None and len(self._open) >= self._max_concurrent:
@@ -409,7 +423,7 @@ class BBOSearch(RestoringSearch):
         Raises:
             ValueError: Always.
         """
-        self._leave_experiment()
+        self.leave_experiment()
         raise ValueError(
             "scheduler must be another one than HyperBandForBOHB with BBOSearch: it needs Ray's "
             "TuneBOHB beside it. Take HyperBandScheduler."

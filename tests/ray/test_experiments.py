@@ -26,6 +26,7 @@ from ray.tune.schedulers import (
     ResourceChangingScheduler,
     TrialScheduler,
 )
+from ray.tune.search import Searcher
 
 from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler, RegretGapStopper
 from bbo_plugins.ray.tune.restoring import saved_trials
@@ -46,11 +47,11 @@ def _tuner(
     folder: Path,
     trainable: Any,
     *,
-    search: BBOSearch | None = None,
+    search: Searcher | None = None,
     scheduler: TrialScheduler | None = None,
     n_samples: int = 4,
     max_failures: int = 0,
-    at_a_time: int = 1,
+    at_a_time: int | None = 1,
     **options: Any,
 ) -> tune.Tuner:
     # One trial after another needs one process of Ray's, and its start takes longest of all.
@@ -69,6 +70,7 @@ def _tuner(
             mode="min",
             num_samples=n_samples,
             reuse_actors=options.pop("reuse_actors", True),
+            time_budget_s=options.pop("time_budget_s", None),
             **limit,
         ),
         run_config=tune.RunConfig(
@@ -294,6 +296,56 @@ def test_growing_horizon(tmp_path: Path, name: str | None) -> None:
         # One that is stopped while it is paused is stopped without its result.
         known = 5 if trial.params["x"] == 20.0 and name is not None else None
         assert result.metrics["sgd_steps"] == trial.user_attrs.get("sgd_steps", known)
+
+
+class Forgetting(Searcher):  # type: ignore[misc,unused-ignore] # Any without Ray
+    """Forgets a trial that has completed, as Ray's HyperOptSearch and others do."""
+
+    def __init__(self) -> None:
+        """Start without any trial."""
+        super().__init__()
+        self.live: dict[str, float] = {}
+        self.completed: list[str] = []
+
+    def set_search_properties(self, *_: Any, **__: Any) -> bool:
+        """Take whatever space there is."""
+        return True
+
+    def suggest(self, trial_id: str) -> dict[str, float]:
+        """Return the next of a few points."""
+        self.live[trial_id] = 3.0 + len(self.live) + len(self.completed)
+        return {"x": self.live[trial_id]}
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """Forget the trial."""
+        assert result
+        assert not error
+        self.completed.append(trial_id)
+        del self.live[trial_id]
+
+
+def test_growing_horizon_beside_a_search_that_forgets(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It hears of the end of each trial once; else Tune would try to end some for ever."""
+    search = Forgetting()
+    horizon = InnerHorizon.growing(constant=2.0, promote=1)
+    results = _tuner(
+        tmp_path,
+        train,
+        search=search,
+        scheduler=InnerHorizonScheduler(horizon),
+        at_a_time=None,
+        time_budget_s=60.0,
+    ).fit()
+    assert results.num_errors == 0
+    assert results.num_terminated == 4
+    assert len(set(search.completed)) == len(search.completed) == 4
+    steps = {r.metrics["config"]["x"]: r.metrics["sgd_steps"] for r in results}
+    assert steps[3.0] == horizon.steps(3)  # the first trial, which is continued
+    assert "tells Forgetting of each trial the first value only" in caplog.text
 
 
 @pytest.mark.slow

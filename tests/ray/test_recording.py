@@ -101,6 +101,15 @@ def test_a_search_is_left_while_its_last_point_runs(tmp_path: Path) -> None:
     assert states_of(search) == ["COMPLETE"] * 3 + ["FAIL"]
 
 
+def test_a_result_without_a_name_is_passed_over() -> None:
+    """Ray's Repeater adds one if it was made before the metric was known."""
+    search = make_search()
+    config = suggested(search, "a")
+    search.on_trial_complete("a", {**result_of(config), None: math.nan})  # type: ignore[dict-item]
+    assert states_of(search) == ["COMPLETE"]
+    assert None not in trials_of(search)[0].user_attrs
+
+
 def test_several_objectives_are_searched_and_recorded(caplog: pytest.LogCaptureFixture) -> None:
     """As in OptunaSearch: lists of metrics and modes; a value that is missing or NaN is none."""
     search = BBOSearch(
@@ -277,6 +286,17 @@ def test_trials_of_others_and_those_with_a_horizon_prune_none() -> None:
     search.on_trial_horizon("a", 0, 2)
     _report(search, "a", [6.0, 5.0], ends="by Tune")
     _report(search, "b", [6.0, 5.0], ends="by Tune")
+    assert states_of(search) == ["COMPLETE"] * 3 + ["PRUNED"]
+
+
+def test_an_experiment_before_this_one_prunes_none() -> None:
+    """With the same search: what limits the iterations now did not then."""
+    search = make_search()
+    _report(search, "long", [5.0, 4.0, 3.0, 2.0], ends="by Tune")
+    search.set_search_properties("loss", "min", SPACE)
+    _report(search, "short", [6.0, 5.0], ends="by Tune")
+    _report(search, "longer", [6.0, 4.0, 3.0], ends="by Tune")
+    _report(search, "dropped", [6.0, 5.0], ends="by Tune")
     assert states_of(search) == ["COMPLETE"] * 3 + ["PRUNED"]
 
 

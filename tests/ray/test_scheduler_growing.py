@@ -13,7 +13,7 @@ pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler
-from ray.tune.search import BasicVariantGenerator
+from ray.tune.search import BasicVariantGenerator, Repeater
 
 from tests.ray.schedulers import ASHA, CONTINUE, PAUSE, STOP, Experiment, horizons, make_trial
 
@@ -34,6 +34,20 @@ def test_growing_horizon_pauses_and_continues(mode: str) -> None:
     assert trials[0].config["step_size"] == pytest.approx(1.0 / 6.0)
     assert trials[1].config["step_size"] == pytest.approx(1.0 / 4.0)
     assert experiment.scheduler.choose_trial_to_run(experiment.controller) is trials[0]
+
+
+def test_repeated_trials_are_refused() -> None:
+    """With a horizon of its own for each repeat a Repeater would average different trainings."""
+    experiment = Experiment(InnerHorizon.growing())
+    experiment.controller.search_alg.searcher = Repeater(experiment.search, repeat=2)
+    with pytest.raises(
+        ValueError, match=r"search_alg must be without a Repeater .* got 'Repeater'"
+    ):
+        experiment.add("a")
+    assert [trial.state.name for trial in experiment.recorded] == ["FAIL"]
+    fixed = Experiment(InnerHorizon(n_outer=3, constant=1.0))
+    fixed.controller.search_alg.searcher = Repeater(fixed.search, repeat=2)
+    assert horizons(*fixed.add("a", "b")) == [3, 3]
 
 
 def test_growing_horizon_needs_an_objective() -> None:

@@ -73,8 +73,10 @@ def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], messag
 def test_objective_may_come_from_the_tuner() -> None:
     """A search with its own space gets metric and mode later; Ray's would maximize silently."""
     search = BBOSearch({"x": FloatDistribution(0.0, 1.0)})
-    with pytest.raises(RuntimeError, match="metric"):
+    with pytest.raises(RuntimeError, match=r"BBOSearch\(space\) needs metric and mode as well"):
         search.suggest("a")
+    with pytest.raises(RuntimeError, match="search space"):
+        BBOSearch().suggest("a")
     assert not search.set_search_properties("loss", "min", {"constant": 1})
     assert search._ot_study.direction is optuna.study.StudyDirection.MINIMIZE
     assert search.metric == "loss"
@@ -165,6 +167,23 @@ def test_evaluated_point_needs_a_parameter() -> None:
         make_search().add_evaluated_point({"x": -1.0}, 3.0)
     with pytest.raises(RuntimeError, match="search space"):
         BBOSearch().add_evaluated_point({"x": 1.0}, 3.0)
+
+
+@pytest.mark.filterwarnings("ignore:Choices for a categorical distribution:UserWarning")
+def test_choices_that_a_storage_would_change_are_refused(tmp_path: Path) -> None:
+    """It returns tuples as lists, so that the second trial would have another parameter."""
+    space = {"x": tune.uniform(0.0, 20.0), "h": {"units": tune.choice([(8, 8), (16,)])}}
+    with pytest.raises(ValueError, match=r"\['h/units'\] must be .* lists in place of tuples"):
+        make_search(space, storage=stored_in(tmp_path))
+    search = make_search(space)
+    assert suggested(search, "a")["h"]["units"] in {(8, 8), (16,)}
+    space["h"] = {"units": tune.choice([[8, 8], [16]])}
+    search = make_search(space, storage=stored_in(tmp_path))
+    for trial_id in "abc":
+        config = suggested(search, trial_id)
+        search.on_trial_complete(trial_id, {"loss": config["x"], "training_iteration": 1})
+    assert states_of(search) == ["COMPLETE"] * 3
+    assert config["h"]["units"] in [[8, 8], [16]]
 
 
 def test_define_by_run_space() -> None:

@@ -129,10 +129,11 @@ def finite_or_none(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def reported(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def reported(result: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the numbers and texts in a flattened result that the trainable has reported."""
     for name, value in result.items():
-        if name in _NOT_RESULTS or name.startswith(CONFIG_PREFIX):
+        # A wrapper of Ray's that was made before the metric was known adds one named None.
+        if not isinstance(name, str) or name in _NOT_RESULTS or name.startswith(CONFIG_PREFIX):
             continue
         plain = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
         if isinstance(plain, bool | int | float):

@@ -21,7 +21,7 @@ from ray.tune.schedulers import (
     ResourceChangingScheduler,
     TrialScheduler,
 )
-from ray.tune.search import Searcher
+from ray.tune.search import Repeater, Searcher
 from ray.tune.trainable import FunctionTrainable, Trainable
 
 from bbo_plugins import errors
@@ -30,7 +30,7 @@ from bbo_plugins.ray.tune.conversions import entry_of, finite_or_none
 from bbo_plugins.ray.tune.recording import RecordingSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from ray.tune.experiment import Trial
 
@@ -67,10 +67,20 @@ class ControllerView:
 
 def bbo_search(tune_controller: Any) -> RecordingSearch | None:
     """Return our own search algorithm, out of whatever it is wrapped in."""
+    return next((s for s in _searchers(tune_controller) if isinstance(s, RecordingSearch)), None)
+
+
+def is_repeated(tune_controller: Any) -> bool:
+    """Return whether the search algorithm has each trial repeated, and gets the average."""
+    return any(isinstance(searcher, Repeater) for searcher in _searchers(tune_controller))
+
+
+def _searchers(tune_controller: Any) -> Iterator[Searcher]:
+    """Yield the search algorithm, the outermost wrapper first."""
     searcher = getattr(getattr(tune_controller, "search_alg", None), "searcher", None)
-    while isinstance(searcher, Searcher) and not isinstance(searcher, RecordingSearch):
+    while isinstance(searcher, Searcher):
+        yield searcher
         searcher = getattr(searcher, "searcher", None)
-    return searcher if isinstance(searcher, RecordingSearch) else None
 
 
 def tell_stopped_early(tune_controller: Any, trial: Trial) -> None:

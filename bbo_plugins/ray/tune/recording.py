@@ -96,6 +96,7 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         self._completed_at: dict[str, int] = {}  # the iteration at which those that completed did
         self._latest: dict[str, dict[str, Any]] = {}  # the last result of those that are open
         self._longest = 0  # the largest iteration that any trial has reported
+        self._first_number = 0  # trials with lower numbers are of an experiment before this one
         super().__init__(**arguments)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
@@ -204,6 +205,8 @@ class RecordingSearch(OptunaSearch):  # type: ignore[misc,unused-ignore] # Any w
         if step in own.intermediate_values:
             return False
         for trial_id, other in self._own_trials():
+            if other.number < self._first_number:
+                continue
             reports = other.intermediate_values
             went_on = max([*reports, self._completed_at.get(trial_id, 0)], default=0) > step
             if went_on and step in reports and sign * reports[step] > sign * value:

@@ -114,11 +114,13 @@ class RestoringSearch(RecordingSearch):
                 NOT_COUNTED + self._owner,
             )
 
-    def _leave_experiment(self) -> None:
+    def leave_experiment(self) -> None:
         """Give up the trials of an experiment with which nobody goes on."""
         for trial_id in sorted(self._open):
             self._give_up(trial_id)
         self._latest, self._longest = {}, 0
+        if self._ot_study is not None:  # there is one if this object was in another experiment
+            self._first_number = len(self._ot_study.get_trials(deepcopy=False))
 
     def _give_up(self, trial_id: str) -> None:
         """Record a trial that nobody will finish as failed, unless Tune runs it again."""

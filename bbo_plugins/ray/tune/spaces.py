@@ -22,7 +22,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    IntDistribution,
+    check_distribution_compatibility,
+    distribution_to_json,
+    json_to_distribution,
+)
 from optuna.trial import FixedTrial
 from ray.tune.search.optuna import OptunaSearch
 from ray.tune.search.sample import Categorical, Domain, Function, LogUniform, Normal, Quantized
@@ -339,6 +346,27 @@ def read_space(argument: str, space: object) -> Tree:
     """
     errors.check_instance(argument, space, Mapping, "a dict of domains or distributions")
     return _tree(argument, space, "")
+
+
+def check_choices_are_storable(
+    argument: str, distributions: Mapping[str, BaseDistribution]
+) -> None:
+    """Check that a storage returns the choices that it is given, which it has as JSON.
+
+    Raises:
+        ValueError: It does not.
+    """
+    for name, distribution in distributions.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # Optuna says so of lists, too
+                stored = json_to_distribution(distribution_to_json(distribution))
+            check_distribution_compatibility(stored, distribution)
+        except (TypeError, ValueError) as error:
+            rule = "a choice of JSON values, with lists in place of tuples, if there is a storage"
+            raise ValueError(
+                errors.rule_message(f"{argument}[{name!r}]", rule, distribution)
+            ) from error
 
 
 def _tree(argument: str, space: Any, prefix: str) -> Tree:

@@ -235,7 +235,7 @@ def outlier_limit(values: FloatArray, *, maximize: bool) -> float:
     four fifths of the values have to be in the better half of what the limit leaves.
     """
     score = values if maximize else -values
-    first, third = np.quantile(score, [0.25, 0.75]).tolist()
+    first, third = map(float, np.quantile(score, [0.25, 0.75]))
     usual = float(np.quantile(score, 0.2, method="higher"))
     limit = min(first - _FENCE * (third - first), usual - (float(score.max()) - usual))
     return limit if maximize else -limit
