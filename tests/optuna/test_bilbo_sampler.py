@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import pickle
+from collections import Counter
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from bbo_plugins.methods.bilbo import Query
+from bbo_plugins.methods.bilbo import FunctionData, Query
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.optuna import PromotionCallback, RegretGapTerminator, bilbo_sampler
 from bbo_plugins.optuna.bilbo_sampler import BILBOSampler
@@ -337,6 +338,56 @@ def test_a_query_that_returns_nan_is_not_repeated(caplog: pytest.LogCaptureFixtu
     messages = [record.message for record in caplog.records if "NaN" in record.message]
     assert len(messages) == 1
     assert "'lower'" in messages[0]
+
+
+def _data_of(functions: dict[str, list[float]]) -> dict[str, FunctionData]:
+    """Return how values of functions are read that were told at x = 0.1, 0.2, ..."""
+    sampler = sampler_of(upper_constraints=["C"])
+    study = optuna.create_study(sampler=sampler)
+    told = [(name, i, value) for name, of in functions.items() for i, value in enumerate(of, 1)]
+    for name, i, _ in told:
+        study.enqueue_trial({"query": name, "x": 0.1 * i, "z": 0.5})
+    objective = decoupled(sampler)
+    study.optimize(lambda trial: told[trial.number][2] + 0.0 * objective(trial), len(told))
+    stored = TrialReader().read(study)
+    distributions = distributions_of(stored.rows, sampler._roles)
+    data = BilevelTrials.read(stored, sampler._roles, PlacedTrials(distributions)).data
+    return dict(data)
+
+
+def test_infinite_values_keep_their_sense() -> None:
+    """A bad objective is a failed query; a constraint has its sign, even if all are infinite."""
+    inf = math.inf
+    upper = [1.0, inf, 3.0, -inf]  # minimized
+    data = _data_of({"upper": upper, "lower": [inf, inf, 0.5], "C": [inf, -2.0, -inf]})
+    assert data["upper"].y.tolist() == [-1.0, -3.0, -1.0]
+    assert data["upper"].all_failed[:, 0].tolist() == pytest.approx([0.2])
+    assert data["lower"].y.tolist() == [-0.5]
+    assert data["lower"].all_failed[:, 0].tolist() == pytest.approx([0.1, 0.2])
+    assert data["lower"].pending[:, 0].tolist() == pytest.approx([0.1, 0.2])
+    assert data["C"].y.tolist() == [-2.0, 2.0, 2.0]  # holds where it is at least 0
+    assert len(data["C"].all_failed) == 0
+    data = _data_of({"upper": [inf], "lower": [-inf], "C": [inf, -inf]})
+    assert data["C"].y.tolist() == [-1.0, 1.0]
+    assert len(data["upper"].y) == len(data["lower"].y) == 0
+    assert (len(data["upper"].all_failed), len(data["lower"].all_failed)) == (1, 0)
+
+
+def test_a_constraint_that_says_yes_or_no_leaves_turns_to_the_objectives() -> None:
+    """Its border is never known, so it would be asked for nearly always."""
+    sampler = sampler_of(upper_constraints=["C"])
+    study = optuna.create_study(sampler=sampler)
+
+    def objective(trial: Trial) -> float:
+        value = decoupled(sampler)(trial)
+        return math.copysign(1.0, value) if trial.params["query"] == "C" else value
+
+    study.optimize(objective, n_trials=50)
+    asked = Counter(trial.params["query"] for trial in study.trials)
+    assert min(asked["upper"], asked["lower"]) >= 6
+    solution = sampler.solution(study)
+    assert solution.feasible
+    assert solution.upper_params["x"] == pytest.approx(0.6, abs=0.05)
 
 
 def test_the_regret_bound_is_that_of_the_trusted_set() -> None:

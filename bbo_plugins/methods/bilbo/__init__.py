@@ -52,7 +52,8 @@ Deviations:
 - While the means satisfy all constraints nowhere, the query looks for a feasible point only.
 - After a declaration of infeasibility queries go on: they find the declaration wrong if it is.
 - A constraint that its mean violates is queried before functions of r̄ up to ten times as large:
-  their values would most likely be of no use there.
+  their values would most likely be of no use there. Not if it has more than three times the
+  observations of an objective: of one that says yes or no the border is never known.
 - Every tenth query tries to refute the current solution's response: a wrong one looks best.
 - The solution maximizes a mean less deviations, which Eq. (4.9) and the rule of the paper's
   experiments do not: better after few queries, no better after many (docs/papers.md).

@@ -43,6 +43,7 @@ _VERIFY_EVERY = 10  # queries
 _STAGNATED = 0.03  # no query is worth more if the largest r̄, in units of scale, is less
 _WIDEN, _WIDEST = 16.0, 256.0  # factors of β after stagnation: in one step, and in all
 _FEASIBILITY_FIRST = 0.1  # least share of the largest r̄ at which a violated constraint goes first
+_MOST_OF_CONSTRAINT = 3  # times the observations of an objective that it goes first up to
 _N_FAR = 64  # candidates for a point far from all others
 _N_POOL = 1024  # points over which the largest u_c of one constraint is taken
 
@@ -224,8 +225,9 @@ def query(
             reason: Reason = "infeasible" if empty else "feasibility"
             return make(point, function=name, reason=reason, infeasible=empty)
     if n_queries % _VERIFY_EVERY == _VERIFY_EVERY - 1:
-        many = options.many_responses
-        solution = solve(model.without_pending, problem, rng=rng, many_responses=many)
+        many, epsilon = options.many_responses, options.epsilon
+        known = model.without_pending
+        solution = solve(known, problem, rng=rng, many_responses=many, epsilon=epsilon)
         point, name = verification(trusted, problem, solution, rng)
         return make(point, function=name, reason="verification")
     wider, beta, bounds = trusted, options.beta, trusted.regret_bounds(pair.point, pair.best)
@@ -262,10 +264,12 @@ def function_query(model: BilevelModel, point: FloatArray, bounds: Mapping[str, 
         The name of the function.
     """
     largest = max(bounds.values())
+    most = _MOST_OF_CONSTRAINT * min(model.upper.n_observed, model.lower.n_observed)
     violated = [
         constraint.name
         for constraint in model.constraints
         if bounds[constraint.name] >= _FEASIBILITY_FIRST * largest
+        and constraint.n_observed <= most
         and constraint.process.predict_mean(point[None])[0] < 0.0
     ]
     # Eq. (4.7)

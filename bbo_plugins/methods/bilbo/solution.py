@@ -5,8 +5,9 @@ The solution maximizes, over the pairs whose means satisfy the constraints,
     μ_F(x, z) - κ (σ_F(x, z) + σ_f(x, z) + σ_f(x, z*) + Σ_c σ_c(x, z))
 
 in units of each model's scale, where z* = argmax of μ_f(x, z), and z is z* itself or, where many
-responses are trusted, any with μ_f(x, z) + τ(x, z) >= μ_f(x, z*) - τ(x, z*), τ = min(κ σ_f, 0.005).
-Constraints hold where μ_c >= -tol; a failed query nearer than an observation counts as a violation.
+responses are trusted, any with μ_f(x, z) + τ(x, z) >= μ_f(x, z*) - τ(x, z*), τ = min(κ σ_f, 0.005),
+or that is worse by at most ε. Constraints hold where μ_c >= -min(tol, σ_c); a failed query nearer
+than an observation counts as a violation.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from bbo_plugins.methods.bilbo.trusted_sets import (
     TrustedSets,
     UpperLevel,
     penalized_bound,
-    smallest_bound,
+    worse_by,
 )
 
 if TYPE_CHECKING:
-    from bbo_plugins.methods.bilbo.model import BilevelModel, BilevelProblem
+    from collections.abc import Sequence
+
+    from bbo_plugins.methods.bilbo.model import BilevelModel, BilevelProblem, FunctionModel
     from bbo_plugins.space.dimension import FloatArray
 
 CAUTION = 1.0  # κ
@@ -41,23 +44,30 @@ class SolutionCriterion:
     Attributes:
         model: Posteriors of all functions.
         many_responses: Whether responses that may be as good as the best take part.
+        epsilon: ε, by how much a response may be worse than the best, in the lower objective's own
+            units; infinite for every feasible response.
     """
 
     model: BilevelModel
     many_responses: bool = False
+    epsilon: float = 0.0
 
     def lower_level(self, P: FloatArray) -> LowerLevel:
-        """Return μ_f, μ_f + τ, μ_f - τ and the smallest μ_c + tol of the lower level at ``P``."""
-        slack = smallest_bound(self.model.lower_constraints, P, 0.0) + TOLERANCE
+        """Return μ_f, μ_f + τ, the less of μ_f - τ and μ_f - ε, and the slack at ``P`` (n, d).
+
+        With ε the second is μ_f: no response may be worse by more.
+        """
+        slack = _slack(self.model.lower_constraints, P)
         if not self.many_responses:
             mean = self.model.lower.process.predict_mean(P)
             return LowerLevel(mean, mean, mean, slack)
         mean, sd = self.model.lower.predict(P)
         tie = np.minimum(CAUTION * sd, TIE)
-        return LowerLevel(mean, mean + tie, mean - tie, slack)
+        least = np.minimum(mean - tie, worse_by(self.epsilon, mean, self.model.lower))
+        return LowerLevel(mean, mean if self.epsilon > 0.0 else mean + tie, least, slack)
 
     def upper_level(self, P: FloatArray, best: FloatArray) -> UpperLevel:
-        """Return the penalized μ_F and the smallest μ_c + tol of the upper level at ``P``.
+        """Return the penalized μ_F and the slack of the upper level at ``P`` (n, d).
 
         The margin to failed queries counts as a constraint of the upper level.
         """
@@ -67,7 +77,7 @@ class SolutionCriterion:
         deviations += (lower.predict(P)[1] + lower.predict(best)[1]) / lower.scale
         for constraint in self.model.constraints:
             deviations += constraint.predict(P)[1] / constraint.scale
-        slack = smallest_bound(self.model.upper_constraints, P, 0.0) + TOLERANCE
+        slack = _slack(self.model.upper_constraints, P)
         slack = np.minimum(slack, self.model.margin_to_failure(P, best))
         return UpperLevel(value / upper.scale - CAUTION * deviations, slack)
 
@@ -76,12 +86,22 @@ class SolutionCriterion:
         return penalized_bound(self.model.lower, self.model.lower_constraints, P, 0.0)
 
 
+def _slack(constraints: Sequence[FunctionModel], P: FloatArray) -> FloatArray:
+    """Return the smallest μ_c + min(tol, σ_c) at ``P`` (n, d), shape (n,)."""
+    smallest = np.full(len(P), np.inf)
+    for constraint in constraints:
+        mean, sd = constraint.predict(P)
+        np.minimum(smallest, mean + np.minimum(TOLERANCE, sd), out=smallest)
+    return smallest
+
+
 def solve(
     model: BilevelModel,
     problem: BilevelProblem,
     *,
     rng: np.random.Generator,
     many_responses: bool = False,
+    epsilon: float = 0.0,
 ) -> Pair:
     """Return the pair to report.
 
@@ -90,11 +110,12 @@ def solve(
         problem: The spaces.
         rng: Source of the candidates.
         many_responses: Whether lower-level solutions are not unique.
+        epsilon: ε of :class:`SolutionCriterion`, with ``many_responses``.
 
     Returns:
         The pair; all constraints hold by the means if its tier is 0.
     """
-    criterion = SolutionCriterion(model, many_responses)
+    criterion = SolutionCriterion(model, many_responses, epsilon)
     anchors = anchors_of(criterion, model.observed)
     # In place of Eq. (4.9)
     return best_pair(criterion, problem, rng=rng, anchors=anchors, budget=SOLUTION)

@@ -69,6 +69,16 @@ class PairScore(Protocol):
         """Return a response's value less a penalty per violation (n,), and its gradient (n, d)."""
 
 
+def worse_by(epsilon: float, bound: FloatArray, lower: FunctionModel) -> FloatArray:
+    """Return a bound (n,) on the lower objective less ε, which is in its own units."""
+    if epsilon == np.inf:
+        return np.full_like(bound, -np.inf)
+    if epsilon <= 0.0:
+        return bound
+    # The inverse takes a bound beyond all values for the worst of them, which is above it.
+    return np.minimum(bound, lower.transform.forward(lower.transform.inverse(bound) - epsilon))
+
+
 @dataclass(frozen=True)
 class TrustedSets:
     """The trusted sets of a model.
@@ -89,13 +99,7 @@ class TrustedSets:
         """Return u_f, u_f, l_f - ε and the smallest u_c of the lower level at ``P`` (n, d)."""
         lower = self.model.lower
         mean, sd = lower.predict(P)
-        l_f = mean - self.sqrt_beta * sd  # Eq. (4.2)
-        if self.epsilon == np.inf:
-            l_f = np.full_like(l_f, -np.inf)
-        elif self.epsilon > 0.0:
-            # The inverse takes a bound beyond all values for the worst of them, which is above it.
-            worse = lower.transform.forward(lower.transform.inverse(l_f) - self.epsilon)
-            l_f = np.minimum(l_f, worse)
+        l_f = worse_by(self.epsilon, mean - self.sqrt_beta * sd, lower)  # Eq. (4.2)
         slack = smallest_bound(self.model.lower_constraints, P, self.sqrt_beta)
         u_f = mean + self.sqrt_beta * sd  # Eq. (4.1)
         value = u_f + lower.scale * self.log_validity(P)

@@ -147,8 +147,8 @@ class BilevelPosterior:
         fitted = BilevelModel.fit(trials.problem, trials.data, trials.warm_starts)
         model = fitted.without_pending
         rng = model_generator(seed, trials.number)
-        many = options.many_responses
-        pair = solve(model, trials.problem, rng=rng, many_responses=many)
+        many, epsilon = options.many_responses, options.epsilon
+        pair = solve(model, trials.problem, rng=rng, many_responses=many, epsilon=epsilon)
         return cls(roles, options, trials, model, pair, seed)
 
     @cached_property
@@ -207,7 +207,8 @@ class BilevelPosterior:
 
         That is the best response by the posterior means; among many, the upper level's choice.
         """
-        criterion = SolutionCriterion(self.model, self.options.many_responses)
+        options = self.options
+        criterion = SolutionCriterion(self.model, options.many_responses, options.epsilon)
         anchors = anchors_of(criterion, self.model.observed)
         points = []
         for start in range(0, len(X), _BLOCK):

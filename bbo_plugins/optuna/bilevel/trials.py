@@ -8,8 +8,10 @@ values (coupled).
 =================  ===============================================================================
 state of a trial   use
 =================  ===============================================================================
-COMPLETE           an observation of its function, or of all that it has a value for; an infinite
-                   value counts as the worst or best finite one of that function
+COMPLETE           an observation of its function, or of all that it has a value for. An
+                   infinitely bad value of an objective is a failed query, an infinitely good one
+                   counts as the best finite one. An infinite value of a constraint counts as its
+                   largest finite magnitude, with its sign
 RUNNING            a pending query, if its parameters and its function are known
 FAIL, PRUNED       a failed query, if its parameters and its function are known, whatever it has
                    reported: no observation, but a point not to ask at again, near which fewer
@@ -37,7 +39,7 @@ from optuna.trial import FrozenTrial, TrialState
 from bbo_plugins.acquisition.maximize import CLOSE
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.methods.bilbo import BilevelProblem, FunctionData
-from bbo_plugins.methods.observations import LATEST_FAILED, with_infinities_clipped
+from bbo_plugins.methods.observations import LATEST_FAILED
 from bbo_plugins.optuna.sampling.snapshot import StudySnapshot, notes_of
 from bbo_plugins.optuna.study.parameters import conditions_among
 from bbo_plugins.optuna.study.points import not_among
@@ -220,22 +222,38 @@ class _JointPlacement:
         )
         pending = np.concatenate([self.placed.pending(rows, asking), failed[-LATEST_FAILED:]])
         known, X = self.placed.place([row for row in rows if row.complete])
-        data, n_infinite = {}, 0
+        X, data, n_infinite = X[:, self.columns], {}, 0
         for name in self.roles.functions:
-            values = [self._value(row, name) for row in known]
-            column = np.array(values, dtype=np.float64)
-            is_infinite = np.isinf(column)
-            n_infinite += int(is_infinite.sum())
-            is_usable = ~np.isnan(column) & np.isfinite(column).any()
-            y = column[is_usable]
+            column = np.array([self._value(row, name) for row in known], dtype=np.float64)
+            n_infinite += int(np.isinf(column).sum())
+            y = self._without_infinities(column, name)
+            no_value = X[np.isneginf(column) & np.isnan(y)]
+            waits, fails = self._asks_for(pending, name), self._asks_for(failed, name)
+            # Among all failures those with a value are taken for the latest.
+            order = [np.flatnonzero(fails), len(failed) + np.arange(len(no_value))]
             data[name] = FunctionData(
-                X=X[is_usable][:, self.columns],
-                y=with_infinities_clipped(y) if is_infinite.any() else y,
-                pending=pending[self._asks_for(pending, name)][:, self.columns],
-                failed=failed[self._asks_for(failed, name)][:, self.columns],
-                failed_order=np.flatnonzero(self._asks_for(failed, name)),
+                X=X[~np.isnan(y)],
+                y=y[~np.isnan(y)],
+                pending=np.concatenate(
+                    [pending[waits][:, self.columns], no_value[-LATEST_FAILED:]]
+                ),
+                failed=np.concatenate([failed[fails][:, self.columns], no_value]),
+                failed_order=np.concatenate(order),
             )
         return data, n_infinite
+
+    def _without_infinities(self, column: FloatArray, name: str) -> FloatArray:
+        """Return a function's values (n,), maximized, with NaN for those that are none."""
+        magnitudes = np.abs(column[np.isfinite(column)])
+        if name not in {self.roles.upper, self.roles.lower}:
+            # Clipped to a finite one of either sign, a violation might count as satisfied.
+            limit = magnitudes.max(initial=0.0) or 1.0
+            clipped: FloatArray = np.clip(column, -limit, limit)
+            return clipped
+        if not len(magnitudes):
+            return np.full(len(column), np.nan)
+        values = np.where(np.isneginf(column), np.nan, column)
+        return np.minimum(values, column[np.isfinite(column)].max())
 
     def _asks_for(self, points: FloatArray, name: str) -> NDArray[np.bool_]:
         """Return which points (p, ...) are queries of the function, shape (p,)."""

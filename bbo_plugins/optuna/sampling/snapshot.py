@@ -413,8 +413,8 @@ _NOTES = {
     "lacking": "{trials} left out: a parameter was added later.",
     "infinite": "{n} infinite value{s} so far; an infinitely good value counts as the best finite "
     "one, an infinitely bad one as a failure, or is left out where a constraint is violated.",
-    "clipped": "{n} infinite value{s} so far; an infinite value counts as the largest or smallest "
-    "finite one.",
+    "clipped": "{n} infinite value{s} so far; an infinitely good value of an objective counts as "
+    "the best finite one, an infinitely bad one as a failed query; a constraint's keeps its sign.",
     "unreadable": "what is stored with {trials} cannot be read and is ignored: it is damaged, or "
     "of another version of this package.",
     "noise": "noise_func must return a finite non-negative variance, but did not for {trials} "

@@ -109,8 +109,11 @@ def test_the_cautious_value_is_the_formula() -> None:
     """μ_F - (σ_F + σ_f(z) + σ_f(z*) + Σ σ_c), constraints by their means and a tolerance."""
     problem = box_problem(1, 1, **BOTH)
     model = random_model(problem, 9, 0)
-    known = known_model("lower", model.lower.process.X, model.lower.process.y, noise=1e-6)
-    model = replace(model, lower=known)
+    known, c = (
+        known_model(one.name, one.process.X, one.process.y, noise=1e-6)
+        for one in (model.lower, *model.lower_constraints)
+    )
+    model = replace(model, lower=known, lower_constraints=(c,))
     rng = np.random.default_rng(0)
     P, best = rng.random((2, 6, 2))
     for at in (P, best):  # a failed response fails the pair, whichever of the two it is
@@ -125,7 +128,8 @@ def test_the_cautious_value_is_the_formula() -> None:
     moments = {f.name: posterior(f, P) for f in model.functions}
     doubt = sum(sd for _, sd in moments.values()) + posterior(model.lower, best)[1]
     assert upper.value == pytest.approx(moments["upper"][0] - doubt, abs=1e-6)
-    assert upper.slack == pytest.approx(moments["C"][0] + 0.02, abs=1e-6)
+    mean, sd = moments["C"]
+    assert upper.slack == pytest.approx(mean + np.minimum(sd, 0.02), abs=1e-6)
     assert lower.value == pytest.approx(moments["lower"][0], abs=1e-6)
     assert lower.upper_bound == pytest.approx(moments["lower"][0], abs=1e-6)
     assert lower.lower_bound == pytest.approx(moments["lower"][0], abs=1e-6)
@@ -136,7 +140,23 @@ def test_the_cautious_value_is_the_formula() -> None:
     assert many.value == pytest.approx(mean, abs=1e-5)
     assert many.upper_bound == pytest.approx(mean + tie, abs=1e-5)
     assert many.lower_bound == pytest.approx(mean - tie, abs=1e-5)
-    assert lower.slack == pytest.approx(moments["c"][0] + 0.02, abs=1e-6)
+    mean, sd = posterior(c, np.concatenate([P, c.process.X]))
+    assert sd.min() < 0.02 < sd.max()
+    slack = SolutionCriterion(model).lower_level(np.concatenate([P, c.process.X])).slack
+    assert slack == pytest.approx(mean + np.minimum(sd, 0.02), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "epsilon, point", [(0.0, [0.5, 0.5]), (0.8, [0.6, 0.4]), (np.inf, [0.8, 0.2])]
+)
+def test_responses_that_are_worse_by_epsilon_take_part(epsilon: float, point: list[float]) -> None:
+    """With 20 (z - x)² <= ε the upper level has its way along with the answer."""
+    problem, upper = box_problem(1, 1), "-20 * (x - 0.8)**2 - 20 * (z - 0.2)**2"
+    model = _known(problem, upper=upper, lower="-20 * (z - x)**2")
+    rng = np.random.default_rng(0)
+    pair = solve(model, problem, rng=rng, many_responses=True, epsilon=epsilon)
+    assert pair.tier == 0
+    assert pair.point == pytest.approx(point, abs=0.03)
 
 
 def test_verification_asks_for_a_response_that_may_be_better() -> None:
