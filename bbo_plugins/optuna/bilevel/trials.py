@@ -244,16 +244,14 @@ class _JointPlacement:
 
     def _without_infinities(self, column: FloatArray, name: str) -> FloatArray:
         """Return a function's values (n,), maximized, with NaN for those that are none."""
-        magnitudes = np.abs(column[np.isfinite(column)])
+        finite = column[np.isfinite(column)]
         if name not in {self.roles.upper, self.roles.lower}:
             # Clipped to a finite one of either sign, a violation might count as satisfied.
-            limit = magnitudes.max(initial=0.0) or 1.0
-            clipped: FloatArray = np.clip(column, -limit, limit)
-            return clipped
-        if not len(magnitudes):
-            return np.full(len(column), np.nan)
-        values = np.where(np.isneginf(column), np.nan, column)
-        return np.minimum(values, column[np.isfinite(column)].max())
+            limit = float(np.abs(finite).max(initial=0.0)) or 1.0
+            good, bad = limit, -limit
+        else:
+            good, bad = float(finite.max()) if len(finite) else math.nan, math.nan
+        return np.where(np.isinf(column), np.where(column > 0.0, good, bad), column)
 
     def _asks_for(self, points: FloatArray, name: str) -> NDArray[np.bool_]:
         """Return which points (p, ...) are queries of the function, shape (p,)."""
