@@ -92,9 +92,9 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
     reported N steps or more is stopped, or paused if the horizon grows. Pausing needs checkpoints:
     a function has to give one to ``tune.report`` together with the N-th step, a class has to have
     ``save_checkpoint``. Where there is none, trials are stopped at their horizon and never
-    continued, and a warning says so once. So it does for a search algorithm beside a growing
-    horizon that is not :class:`~bbo_plugins.ray.BBOSearch`: it learns of each trial its first value
-    only.
+    continued, and a warning says so once. Where the horizon grows, any search algorithm but
+    :class:`~bbo_plugins.ray.BBOSearch` learns of each trial its first value only; a warning says so
+    once, too.
 
     A horizon with ``total_steps`` ends the search when these are given out, so ``num_samples`` may
     be -1. A value that the config has for one of the two keys already is kept.
@@ -197,8 +197,8 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         self._with_base: set[str] = set()
         self._values: dict[str, float] = {}  # maximized, of those that have reached a horizon
         self._to_park: set[str] = set()  # restored ones that have made their steps
-        self._ended: set[str] = set()  # those that a search algorithm has been told the end of
-        self._heeding: SearchGenerator | None = None  # the one that is told so once
+        self._told: set[str] = set()  # those that a search algorithm has been told the end of
+        self._tells_once: SearchGenerator | None = None  # the one that is told so once
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state to a file, but for that of the trials: Tune keeps them.
@@ -206,7 +206,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         The base scheduler is in it if it can be saved; of Ray's, ASHA can, and HyperBand, median
         stopping and population based training cannot. Tune itself saves no schedulers.
         """
-        left_out = {"_with_base", "_values", "_to_park", "_ended", "_heeding"}
+        left_out = {"_with_base", "_values", "_to_park", "_told", "_tells_once"}
         if not can_be_saved(self._base):
             left_out.add("_base")
         state = {name: v for name, v in self.__dict__.items() if name not in left_out}
@@ -266,7 +266,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
             name = type(tune_controller.search_alg.searcher).__name__
             raise ValueError(errors.rule_message("search_alg", rule, name))
         if self._horizons.grow and search is None:
-            self._heed(tune_controller)
+            self._tell_ends_once(tune_controller)
         is_new = trial.trial_id not in self._trials
         n_before = len(self._trials)
         self._trials[trial.trial_id] = trial
@@ -364,12 +364,12 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
             self._with_base.discard(trial.trial_id)
         self._tell_steps_made(tune_controller, trial, just_done[trial.trial_id])
         tune_controller.search_alg.on_trial_complete(trial.trial_id, result=result)
-        self._ended.add(trial.trial_id)
+        self._told.add(trial.trial_id)
         self._promote(tune_controller, just_done)
         self._horizons.end_if_spent(tune_controller, just_done)
         return str(TrialScheduler.PAUSE)
 
-    def _heed(self, tune_controller: Any) -> None:
+    def _tell_ends_once(self, tune_controller: Any) -> None:
         """Let a search algorithm that is not ours hear of the end of each trial once, and warn.
 
         It does not expect a trial that has completed to go on, so it learns nothing more of it.
@@ -377,12 +377,12 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         hands, too, which would then try to end them again and again.
         """
         search_alg = getattr(tune_controller, "search_alg", None)
-        if not isinstance(search_alg, SearchGenerator) or search_alg is self._heeding:
+        if not isinstance(search_alg, SearchGenerator) or search_alg is self._tells_once:
             return
-        self._heeding, complete = search_alg, search_alg.on_trial_complete
+        self._tells_once, complete = search_alg, search_alg.on_trial_complete
 
         def complete_once(trial_id: str, *args: Any, **kwargs: Any) -> None:
-            if trial_id not in self._ended:
+            if trial_id not in self._told:
                 complete(trial_id, *args, **kwargs)
 
         search_alg.on_trial_complete = complete_once
@@ -472,7 +472,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         """Take note of the value that a restored trial had at its horizon."""
         result = trial.run_metadata.last_result
         if self._horizons.grow and (self._was_there(trial) or self._horizons.is_continued(trial)):
-            self._ended.add(trial.trial_id)
+            self._told.add(trial.trial_id)
             self._values[trial.trial_id] = self._maximized(tune_controller, result)
 
     def _was_there(self, trial: Trial) -> bool:
