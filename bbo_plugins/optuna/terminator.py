@@ -62,8 +62,8 @@ class RegretGapTerminator:
     objective's own units. Pruned and failed trials are no observations. Neither are complete ones
     that count as failed, because their value is infinitely bad or far worse than usual. Constraints
     are not looked at. If a Gaussian process of this package suggested the trials, the
-    hyperparameters that it has estimated are used, and nothing is fitted here. The trials that it
-    has left out as outliers count as failed as well.
+    hyperparameters that it has estimated are used, and nothing is fitted here, unless they lack a
+    noise variance. The trials that it has left out as outliers count as failed as well.
 
     Every tenth completion brings a line in Optuna's log (INFO) with the criterion, the threshold,
     and how many in a row were at or below it; at the level DEBUG every completion does.

@@ -51,11 +51,12 @@ from bbo_plugins.ray.tune.horizons import (
     has_checkpoint,
     is_repeated,
     needs_tune_bohb,
+    searcher_name,
     tell_stopped_early,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _logger = logging.getLogger(__name__)
 
@@ -198,7 +199,6 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         self._values: dict[str, float] = {}  # maximized, of those that have reached a horizon
         self._to_park: set[str] = set()  # restored ones that have made their steps
         self._told: set[str] = set()  # those that a search algorithm has been told the end of
-        self._tells_once: SearchGenerator | None = None  # the one that is told so once
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state to a file, but for that of the trials: Tune keeps them.
@@ -206,7 +206,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         The base scheduler is in it if it can be saved; of Ray's, ASHA can, and HyperBand, median
         stopping and population based training cannot. Tune itself saves no schedulers.
         """
-        left_out = {"_with_base", "_values", "_to_park", "_told", "_tells_once"}
+        left_out = {"_with_base", "_values", "_to_park", "_told"}
         if not can_be_saved(self._base):
             left_out.add("_base")
         state = {name: v for name, v in self.__dict__.items() if name not in left_out}
@@ -256,17 +256,7 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
                 scheduler is HyperBandForBOHB beside BBOSearch; or each trial is repeated and the
                 horizon grows.
         """
-        search = bbo_search(tune_controller)
-        if search is not None and needs_tune_bohb(self._base):
-            search.refuse_bohb()
-        if self._horizons.grow and is_repeated(tune_controller):
-            if search is not None:
-                search.leave_experiment()
-            rule = "without a Repeater for a horizon that grows: it averages different trainings"
-            name = type(tune_controller.search_alg.searcher).__name__
-            raise ValueError(errors.rule_message("search_alg", rule, name))
-        if self._horizons.grow and search is None:
-            self._tell_ends_once(tune_controller)
+        self._check_search(tune_controller)
         is_new = trial.trial_id not in self._trials
         n_before = len(self._trials)
         self._trials[trial.trial_id] = trial
@@ -277,7 +267,10 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
             self._horizons.assign(tune_controller, trial, n_before)
             self._tell_search(tune_controller, trial)
             has_ended = self._horizons.grow and self._was_there(trial)
-            if has_checkpoint(trial) and (has_ended or self._horizons.is_continued(trial)):
+            was_told = has_ended or self._horizons.is_continued(trial)
+            if was_told:
+                self._told.add(trial.trial_id)
+            if has_checkpoint(trial) and was_told:
                 self._remember(tune_controller, trial)
                 if has_ended:
                     self._to_park.add(trial.trial_id)
@@ -285,6 +278,23 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
             self._with_base.add(trial.trial_id)
         if trial.trial_id in self._with_base:
             self._base.on_trial_add(self._seen_by_base(tune_controller), trial)
+
+    def _check_search(self, tune_controller: Any) -> None:
+        """Refuse search algorithms that do not fit, and prepare for others than ours."""
+        search = bbo_search(tune_controller)
+        if search is not None and needs_tune_bohb(self._base):
+            search.refuse_bohb()
+        if not self._horizons.grow:
+            return
+        if is_repeated(tune_controller):
+            if search is not None:
+                search.leave_experiment()
+            raise ValueError(
+                "search_alg must be without a Repeater beside a horizon that grows, as it would "
+                "average trainings of different lengths, but has one."
+            )
+        if search is None:
+            self._tell_ends_once(tune_controller)
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Decide whether a trial goes on."""
@@ -370,27 +380,29 @@ class InnerHorizonScheduler(TrialScheduler):  # type: ignore[misc,unused-ignore]
         return str(TrialScheduler.PAUSE)
 
     def _tell_ends_once(self, tune_controller: Any) -> None:
-        """Let a search algorithm that is not ours hear of the end of each trial once, and warn.
+        """Let a search algorithm that is not ours hear nothing of a trial after its end, and warn.
 
-        It does not expect a trial that has completed to go on, so it learns nothing more of it.
-        Many forget a trial then, and would raise an exception. From here on trials end in Tune's
-        hands, too, which would then try to end them again and again.
+        It does not expect a trial that has completed to go on. Many forget a trial then, and would
+        raise an exception when Tune tells them of it again. Tune would try so for ever.
         """
         search_alg = getattr(tune_controller, "search_alg", None)
-        if not isinstance(search_alg, SearchGenerator) or search_alg is self._tells_once:
+        if not isinstance(search_alg, SearchGenerator) or "on_trial_complete" in vars(search_alg):
             return
-        self._tells_once, complete = search_alg, search_alg.on_trial_complete
 
-        def complete_once(trial_id: str, *args: Any, **kwargs: Any) -> None:
-            if trial_id not in self._told:
-                complete(trial_id, *args, **kwargs)
+        def until_told(method: Callable[..., None]) -> Callable[..., None]:
+            def call(trial_id: str, *args: Any, **kwargs: Any) -> None:
+                if trial_id not in self._told:
+                    method(trial_id, *args, **kwargs)
 
-        search_alg.on_trial_complete = complete_once
+            return call
+
+        search_alg.on_trial_complete = until_told(search_alg.on_trial_complete)
+        search_alg.on_trial_result = until_told(search_alg.on_trial_result)
         if self._once.first_time("search"):
             _logger.warning(
                 "InnerHorizonScheduler tells %s of each trial the first value only, after few "
                 "steps: of a trial that is continued BBOSearch alone learns more.",
-                type(search_alg.searcher).__name__,
+                searcher_name(tune_controller),
             )
 
     def _promote(self, tune_controller: Any, just_done: Mapping[str, float]) -> bool:

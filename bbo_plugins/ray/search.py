@@ -333,8 +333,8 @@ class BBOSearch(RestoringSearch):
         if self._ot_study is None and self._space:
             # Ray's own message would advise to do what has been done.
             raise RuntimeError(
-                "BBOSearch(space) needs metric and mode as well, BBOSearch(space, metric=..., "
-                "mode=...): without a param_space Ray does not pass on those of the TuneConfig."
+                "BBOSearch has no mode: give the TuneConfig one. Without a param_space write "
+                "BBOSearch(space, metric=..., mode=...), as Ray does not pass on the TuneConfig's."
             )
         if self._is_over():
             return str(Searcher.FINISHED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -316,32 +317,34 @@ class Forgetting(Searcher):  # type: ignore[misc,unused-ignore] # Any without Ra
         self.live[trial_id] = 3.0 + len(self.live) + len(self.completed)
         return {"x": self.live[trial_id]}
 
-    def on_trial_complete(
-        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
-    ) -> None:
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Look at what the trial was to try."""
+        assert result["config/x"] == self.live[trial_id]
+
+    def on_trial_complete(self, trial_id: str, *_: Any, **__: Any) -> None:
         """Forget the trial."""
-        assert result
-        assert not error
         self.completed.append(trial_id)
         del self.live[trial_id]
 
 
+@pytest.mark.parametrize("at_a_time", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_growing_horizon_beside_a_search_that_forgets(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, at_a_time: int | None
 ) -> None:
     """It hears of the end of each trial once; else Tune would try to end some for ever."""
-    search = Forgetting()
+    search, budget = Forgetting(), 60.0
     horizon = InnerHorizon.growing(constant=2.0, promote=1)
+    started = time.monotonic()
     results = _tuner(
         tmp_path,
         train,
         search=search,
         scheduler=InnerHorizonScheduler(horizon),
-        at_a_time=None,
-        time_budget_s=60.0,
+        at_a_time=at_a_time,
+        time_budget_s=budget,
     ).fit()
-    assert results.num_errors == 0
-    assert results.num_terminated == 4
+    assert time.monotonic() - started < budget  # it has ended by itself
+    assert (results.num_errors, results.num_terminated) == (0, 4)
     assert len(set(search.completed)) == len(search.completed) == 4
     steps = {r.metrics["config"]["x"]: r.metrics["sgd_steps"] for r in results}
     assert steps[3.0] == horizon.steps(3)  # the first trial, which is continued

@@ -40,9 +40,7 @@ def test_repeated_trials_are_refused() -> None:
     """With a horizon of its own for each repeat a Repeater would average different trainings."""
     experiment = Experiment(InnerHorizon.growing())
     experiment.controller.search_alg.searcher = Repeater(experiment.search, repeat=2)
-    with pytest.raises(
-        ValueError, match=r"search_alg must be without a Repeater .* got 'Repeater'"
-    ):
+    with pytest.raises(ValueError, match="search_alg must be without a Repeater"):
         experiment.add("a")
     assert [trial.state.name for trial in experiment.recorded] == ["FAIL"]
     fixed = Experiment(InnerHorizon(n_outer=3, constant=1.0))

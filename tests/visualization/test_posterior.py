@@ -230,11 +230,13 @@ def test_outliers_do_not_flatten_the_rest(negated: bool) -> None:
     assert _Drawn(panel).trials.label.endswith("(2 beyond the axis)")
 
 
+@pytest.mark.parametrize("n_far, n_close", [(13, 17), (4, 8), (6, 3)])
 @pytest.mark.parametrize("negated", [False, True])
-def test_a_converged_search_hides_few_trials(negated: bool) -> None:
+def test_a_converged_search_hides_few_trials(negated: bool, n_far: int, n_close: int) -> None:
     """Most values are the same, so others are no outliers for being far from them."""
     rng = np.random.default_rng(0)
-    rows = [{"x0": x} for x in [*rng.random(13).tolist(), *(0.4 + 1e-6 * rng.random(17)).tolist()]]
+    close = (0.4 + 1e-6 * rng.random(n_close)).tolist()
+    rows = [{"x0": x} for x in [*rng.random(n_far).tolist(), *close]]
     values = [abs(row["x0"] - 0.4) for row in rows]
     values[3] = 1e9
     plot = _plot(copied(_study(_unit(1), rows, values), negated=negated))

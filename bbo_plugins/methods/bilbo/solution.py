@@ -5,9 +5,9 @@ The solution maximizes, over the pairs whose means satisfy the constraints,
     μ_F(x, z) - κ (σ_F(x, z) + σ_f(x, z) + σ_f(x, z*) + Σ_c σ_c(x, z))
 
 in units of each model's scale, where z* = argmax of μ_f(x, z), and z is z* itself or, where many
-responses are trusted, any with μ_f(x, z) + τ(x, z) >= μ_f(x, z*) - τ(x, z*), τ = min(κ σ_f, 0.005),
-or that is worse by at most ε. Constraints hold where μ_c >= -min(tol, σ_c); a failed query nearer
-than an observation counts as a violation.
+responses are trusted, any with μ_f(x, z) + τ(x, z) >= μ_f(x, z*) - max(τ(x, z*), ε), with
+τ = min(κ σ_f, 0.005). Constraints hold where μ_c >= -min(tol, σ_c); a failed query nearer than an
+observation counts as a violation.
 """
 
 from __future__ import annotations
@@ -53,10 +53,7 @@ class SolutionCriterion:
     epsilon: float = 0.0
 
     def lower_level(self, P: FloatArray) -> LowerLevel:
-        """Return μ_f, μ_f + τ, the less of μ_f - τ and μ_f - ε, and the slack at ``P`` (n, d).
-
-        With ε the second is μ_f: no response may be worse by more.
-        """
+        """Return μ_f, μ_f + τ, the less of μ_f - τ and μ_f - ε, and the slack at ``P`` (n, d)."""
         slack = _slack(self.model.lower_constraints, P)
         if not self.many_responses:
             mean = self.model.lower.process.predict_mean(P)
@@ -64,7 +61,7 @@ class SolutionCriterion:
         mean, sd = self.model.lower.predict(P)
         tie = np.minimum(CAUTION * sd, TIE)
         least = np.minimum(mean - tie, worse_by(self.epsilon, mean, self.model.lower))
-        return LowerLevel(mean, mean if self.epsilon > 0.0 else mean + tie, least, slack)
+        return LowerLevel(mean, mean + tie, least, slack)
 
     def upper_level(self, P: FloatArray, best: FloatArray) -> UpperLevel:
         """Return the penalized μ_F and the slack of the upper level at ``P`` (n, d).

@@ -91,7 +91,8 @@ def evaluate(
             that have not failed and, until "median" has its threshold, the first ``n_initial`` that
             have a value. Those do not count that took a completion for a value which counts as
             failed by now.
-        shared: Hyperparameters of a fit of the sampler's to these points; without them one is made.
+        shared: Hyperparameters of a fit of the sampler's to these points; without them, or if they
+            lack the noise variance, one is made.
         warm_start: :attr:`Evaluation.warm_start` of an earlier completion.
         fold_scores: Cross-validation scores of the best of these trials, if reported.
         seed: Seed of the candidates, combined with n.

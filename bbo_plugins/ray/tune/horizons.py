@@ -75,6 +75,11 @@ def is_repeated(tune_controller: Any) -> bool:
     return any(isinstance(searcher, Repeater) for searcher in _searchers(tune_controller))
 
 
+def searcher_name(tune_controller: Any) -> str:
+    """Return the class name of the search algorithm, out of whatever it is wrapped in."""
+    return type([*_searchers(tune_controller)][-1]).__name__
+
+
 def _searchers(tune_controller: Any) -> Iterator[Searcher]:
     """Yield the search algorithm, the outermost wrapper first."""
     searcher = getattr(getattr(tune_controller, "search_alg", None), "searcher", None)

@@ -16,7 +16,7 @@ from optuna.trial import TrialState, create_trial
 from bbo_plugins.acquisition.candidates import shifted_sobol
 from bbo_plugins.gp.fit import WarmStart
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.likelihood import MARGINAL
+from bbo_plugins.gp.likelihood import MARGINAL, is_noise_estimated
 from bbo_plugins.gp.posterior import GaussianProcess
 from bbo_plugins.gp.surrogate import Surrogate
 from bbo_plugins.gp.targets import OutputTransform, transformed_noise
@@ -245,8 +245,8 @@ def posterior_of(study: Study) -> StudyPosterior | None:
     if there is none, with the latest one by another criterion, which may lack a noise variance.
     Where a kernel with cosines made the latest suggestion, they are those of that kernel. They were
     estimated on the trials finished by then; the posterior is conditioned on all that have finished
-    since as well. If none are stored, as after other samplers, they are estimated once; and if they
-    are of noise that was known, and no longer is.
+    since as well. If none are stored, as after other samplers, they are estimated once. So they are
+    if the stored ones lack a noise variance, and not all of the noise is known now.
 
     In a long study the model is one of those trials that the sampler's would have
     (:mod:`bbo_plugins.methods.training_subset`). Known noise variances, a given regularization and
@@ -369,8 +369,8 @@ def _process(
     """Return a Gaussian process with the stored hyperparameters, else by one fit."""
     X, y, noise = training.X, training.y, training.noise_variance
     transform = OutputTransform.fit(y, center=training.center)
-    has_noise = noise is not None or deterministic
-    if estimate is None or not (has_noise or estimate.has_noise_estimate):
+    lacks_noise = is_noise_estimated(noise, fit_noise=not deterministic)
+    if estimate is None or (lacks_noise and not estimate.has_noise_estimate):
         fitted = Surrogate.fit(
             X, y, features, transform=transform, noise_variance=noise, deterministic=deterministic
         )

@@ -231,11 +231,12 @@ def limits_without_outliers(values: Sequence[float], *, maximize: bool) -> tuple
 def outlier_limit(values: FloatArray, *, maximize: bool) -> float:
     """Return the value (of n) beyond which, on the worse side, there are outliers.
 
-    It is a box plot's fence, or farther away: once a search has converged the box has no height, so
-    four fifths of the values have to be in the better half of what the limit leaves.
+    It is a box plot's fence or, since the box of a search that has converged has no height, farther
+    away. At least four fifths of the values are within, and the limit is as far from the last of
+    these as the best value is.
     """
     score = values if maximize else -values
     first, third = map(float, np.quantile(score, [0.25, 0.75]))
-    usual = float(np.quantile(score, 0.2, method="higher"))
+    usual = float(np.sort(score)[len(score) // 5])
     limit = min(first - _FENCE * (third - first), usual - (float(score.max()) - usual))
     return limit if maximize else -limit
