@@ -43,7 +43,7 @@ _VERIFY_EVERY = 10  # queries
 _STAGNATED = 0.03  # no query is worth more if the largest r̄, in units of scale, is less
 _WIDEN, _WIDEST = 16.0, 256.0  # factors of β after stagnation: in one step, and in all
 _FEASIBILITY_FIRST = 0.1  # least share of the largest r̄ at which a violated constraint goes first
-_MOST_OF_CONSTRAINT = 3  # times the observations of an objective that it goes first up to
+_MOST_OF_CONSTRAINT = 3  # with more times an objective's observations it no longer goes first
 _N_FAR = 64  # candidates for a point far from all others
 _N_POOL = 1024  # points over which the largest u_c of one constraint is taken
 

@@ -29,7 +29,7 @@ from bbo_plugins.methods.bilbo.trusted_sets import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bbo_plugins.methods.bilbo.model import BilevelModel, BilevelProblem, FunctionModel
+    from bbo_plugins.methods.bilbo.model import BilevelModel, BilevelProblem
     from bbo_plugins.space.dimension import FloatArray
 
 CAUTION = 1.0  # κ
@@ -54,7 +54,7 @@ class SolutionCriterion:
 
     def lower_level(self, P: FloatArray) -> LowerLevel:
         """Return μ_f, μ_f + τ, the less of μ_f - τ and μ_f - ε, and the slack at ``P`` (n, d)."""
-        slack = _slack(self.model.lower_constraints, P)
+        slack = _slack([one.predict(P) for one in self.model.lower_constraints], len(P))
         if not self.many_responses:
             mean = self.model.lower.process.predict_mean(P)
             return LowerLevel(mean, mean, mean, slack)
@@ -72,9 +72,11 @@ class SolutionCriterion:
         value, sd = upper.predict(P)
         deviations = sd / upper.scale
         deviations += (lower.predict(P)[1] + lower.predict(best)[1]) / lower.scale
-        for constraint in self.model.constraints:
-            deviations += constraint.predict(P)[1] / constraint.scale
-        slack = _slack(self.model.upper_constraints, P)
+        constraints = self.model.constraints
+        moments = [constraint.predict(P) for constraint in constraints]
+        for constraint, (_, sd) in zip(constraints, moments, strict=True):
+            deviations += sd / constraint.scale
+        slack = _slack(moments[: len(self.model.upper_constraints)], len(P))
         slack = np.minimum(slack, self.model.margin_to_failure(P, best))
         return UpperLevel(value / upper.scale - CAUTION * deviations, slack)
 
@@ -83,11 +85,10 @@ class SolutionCriterion:
         return penalized_bound(self.model.lower, self.model.lower_constraints, P, 0.0)
 
 
-def _slack(constraints: Sequence[FunctionModel], P: FloatArray) -> FloatArray:
-    """Return the smallest μ_c + min(tol, σ_c) at ``P`` (n, d), shape (n,)."""
-    smallest = np.full(len(P), np.inf)
-    for constraint in constraints:
-        mean, sd = constraint.predict(P)
+def _slack(moments: Sequence[tuple[FloatArray, FloatArray]], n: int) -> FloatArray:
+    """Return the smallest μ_c + min(tol, σ_c) at n points, shape (n,); infinite without any."""
+    smallest = np.full(n, np.inf)
+    for mean, sd in moments:
         np.minimum(smallest, mean + np.minimum(TOLERANCE, sd), out=smallest)
     return smallest
 
