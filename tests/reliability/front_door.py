@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from bbo_plugins.optuna import BILBOSampler, GOUCBSampler, RegretGapTerminator, UHEBOSampler
+from bbo_plugins.optuna import (
+    BBOSampler,
+    BILBOSampler,
+    GOUCBSampler,
+    RegretGapTerminator,
+    UHEBOSampler,
+)
 from bbo_plugins.optuna.study.storage import Proposal
 from bbo_plugins.optuna.study.trials import BILEVEL_KEY
 
@@ -26,9 +32,10 @@ if TYPE_CHECKING:
 
     from bbo_plugins.methods.regret_gap.rule import StoppingRecord
 
+DEFAULT = "bbo"
 ESTIMATIONS = ("uhe", "map")  # of UHEBOSampler
-# What one model suggests for one function, by its observations; BILBO has several of each.
-SINGLE = (*ESTIMATIONS, "go-ucb")
+# What models of one function suggest, by its observations; BILBO has several functions.
+SINGLE = (DEFAULT, *ESTIMATIONS, "go-ucb")
 BILEVEL = "bilbo"
 SAMPLERS = (*SINGLE, BILEVEL)
 N_STARTUP = 4
@@ -53,6 +60,8 @@ def sampler_of(name: str, seed: int = 0, **arguments: Any) -> BaseSampler:
     if name == BILEVEL:
         levels = arguments.pop("levels", (_UPPER, _LOWER))
         return BILBOSampler(*levels, seed=seed, **arguments)
+    if name == DEFAULT:
+        return BBOSampler(seed=seed, **arguments)
     if name == "go-ucb":
         return GOUCBSampler(seed=seed, **arguments)
     return UHEBOSampler(**{"estimation": name, "seed": seed, **arguments})
@@ -96,7 +105,7 @@ def ask(study: Study, space: Mapping[str, BaseDistribution] | None = None) -> Tr
 
 def space_in(study: Study) -> dict[str, BaseDistribution]:
     """Return the parameters that the sampler of ``study`` can suggest."""
-    return space_of(BILEVEL if isinstance(study.sampler, BILBOSampler) else ESTIMATIONS[0])
+    return space_of(BILEVEL if isinstance(study.sampler, BILBOSampler) else DEFAULT)
 
 
 def assert_valid(params: Mapping[str, Any], space: Mapping[str, BaseDistribution]) -> None:

@@ -16,6 +16,7 @@ from bbo_plugins.optuna.stopping.progress import StoredRecords
 from tests.reliability.cases import QUICK
 from tests.reliability.front_door import (
     BILEVEL,
+    DEFAULT,
     ESTIMATIONS,
     ask,
     assert_modeled,
@@ -145,14 +146,14 @@ def _all_replaced(fits: Any, by: Any) -> Any:
 @pytest.mark.parametrize("kind", ["fits", "validity_fits"])
 def test_damaged_fits_are_made_again(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     """If proposals can be read, but no fit in them, a fit starts from nothing, with one warning."""
-    study, attributes = original("uhe"), {}
+    study, attributes = original(DEFAULT), {}
     for trial in study.trials[1:]:  # of the first one no parameters were known beforehand
         stored = stored_of(trial)
         assert stored is not None
         no_fit: dict[str, list[float]] = {"log_hyperparameters": []}
         damaged = replace(stored, **{kind: _all_replaced(getattr(stored, kind), no_fit)})
         attributes[trial.number] = {**without(trial.system_attrs), **damaged.to_attributes()}
-    made = copy_of(study, "uhe", attributes, {})
+    made = copy_of(study, DEFAULT, attributes, {})
     caplog.clear()
     for _ in range(2):
         assert_modeled(made, ask(made))
@@ -160,7 +161,7 @@ def test_damaged_fits_are_made_again(kind: str, caplog: pytest.LogCaptureFixture
     assert "a stored fit cannot be read" in warning
 
 
-@pytest.mark.parametrize("name", ESTIMATIONS)
+@pytest.mark.parametrize("name", [DEFAULT, *ESTIMATIONS])
 def test_proposals_too_long_to_be_read_are_not_written(name: str) -> None:
     """With hundreds of parameters the point is stored without the fit, where others can read it."""
     space: dict[str, BaseDistribution] = {

@@ -18,6 +18,7 @@ from bbo_plugins.optuna.study.storage import Proposal, store_proposal
 from bbo_plugins.optuna.study.trials import BESIDE_KEY
 from tests.reliability.front_door import (
     BILEVEL,
+    DEFAULT,
     SAMPLERS,
     ask,
     assert_modeled,
@@ -175,7 +176,8 @@ class InStep:
         return study.ask(space_in(study))
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+# The turns of the default differ among workers, who come to points of their own.
+@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != DEFAULT])
 def test_of_workers_in_step_the_first_one_keeps_the_point(name: str) -> None:
     """The others make way, to points of their own, and models suggest all of them."""
     study = study_of(name)

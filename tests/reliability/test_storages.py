@@ -38,7 +38,7 @@ _N_WORKERS = 4
 _FEW, _MANY = 20, 200
 KINDS = ("sqlite", "journal", "grpc", "postgresql")
 # The quick tests have each sampler, and each storage, once.
-QUICK = (("sqlite", "uhe"), ("journal", "bilbo"), ("postgresql", "go-ucb"))
+QUICK = (("sqlite", "bbo"), ("journal", "bilbo"), ("postgresql", "go-ucb"))
 CASES = [
     *(pytest.param(kind, name, _FEW) for kind, name in QUICK),
     *(
