@@ -55,7 +55,10 @@ _H_SERIES = (135135.0, -10395.0, 945.0, -105.0, 15.0, -3.0, 1.0)
 
 
 class Derivatives(NamedTuple):
-    """An acquisition value with its partial derivatives, each shaped like the posterior mean."""
+    """An acquisition value (m,), and its derivatives by posterior means and variances.
+
+    They have shape (m,), or (m, k) for k objectives.
+    """
 
     value: FloatArray
     by_mean: FloatArray

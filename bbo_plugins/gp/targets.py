@@ -2,7 +2,7 @@ r"""The increasing maps from targets to the units of a model.
 
 | map                      | used by                                                           |
 |--------------------------|-------------------------------------------------------------------|
-| :class:`OutputTransform` | the Gaussian process of UHE-BO, the stopping rules, the plots     |
+| :class:`OutputTransform` | the Gaussian processes of suggestions and of their plots          |
 | :class:`BoxCoxTransform` | the network of GO-UCB, with the power of the largest likelihood   |
 | :class:`LogLogTransform` | the models of BILBO, if the likelihood prefers it to a linear map |
 

@@ -157,8 +157,8 @@ class PromotionCallback:
         """Enqueue the continuations that are due: for ask-and-tell loops.
 
         Returns:
-            Numbers of the trials that will be continued. None if another worker was busy with that
-            all the time; what remains due is enqueued after the next trial.
+            Numbers of the trials that will be continued. The list is empty if another worker was
+            busy with that all the time; what remains due is enqueued after the next trial.
 
         Raises:
             TypeError: ``study`` is not a study.

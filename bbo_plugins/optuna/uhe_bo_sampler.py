@@ -76,7 +76,7 @@ class UHEBOSampler(ModelSampler):
         estimation: "uhe", the method of UHE-BO; "map": maximum a posteriori estimates only, and
             no exploration but the acquisition function's; or "uhe-paper", to reproduce the paper:
             the bandit decides every pair of trials, its random arm draws one uniform point, its
-            reward is scaled by the start-up, the hyperparameters minimize Eq. (2), and the
+            reward is scaled by the start-up, the hyperparameters maximize Eq. (2), and the
             acquisition function is mean + √``beta`` * standard deviation, so that ``acquisition``
             is to be left out or "ucb".
         beta: Multiplier of the standard deviation for "ucb"; None for 1.96. With "uhe-paper" its

@@ -446,7 +446,7 @@ class BBOSearch(RestoringSearch):
                 counts as failed.
             error: Whether it failed.
             pruned: Whether it was stopped early.
-            intermediate_values: Values it reported, one per iteration.
+            intermediate_values: Values it reported, those of iterations 1, 2, ...
 
         Raises:
             RuntimeError: There is no search space, no metric or no mode yet.
@@ -464,7 +464,7 @@ class BBOSearch(RestoringSearch):
         is_finite = bool(values) and None not in values
         steps = {
             step: number
-            for step, number in enumerate(map(finite_or_none, intermediate_values or ()))
+            for step, number in enumerate(map(finite_or_none, intermediate_values or ()), start=1)
             if number is not None
         }
         state = TrialState.PRUNED if pruned else TrialState.COMPLETE

@@ -67,4 +67,4 @@ def test_a_suggestion_runs_through_few_files(
         finally:
             sys.setprofile(before)
         study.tell(trial, value)
-        assert 15 <= len(files) <= MOST, sorted(files)
+        assert 1 < len(files) <= MOST, sorted(files)

@@ -429,13 +429,20 @@ def test_a_small_space_is_not_repeated_once_repeats_agree(
 
 
 def test_the_horizon_tells_the_noise() -> None:
-    """Both arms know that of a value after N steps."""
+    """Both models know that of a value after N steps, as if a function told it."""
     horizon = InnerHorizon(n_outer=10, phi=0.5)
-    sampler = BBOSampler(n_startup_trials=N_STARTUP, seed=0, horizon=horizon)
-    study = optuna.create_study(sampler=sampler)
-    study.optimize(box, n_trials=1)
-    assert sampler._noise_func is not None
-    assert sampler._noise_func(study.trials[0]) == pytest.approx(0.25 / horizon.n_inner)
+    variance = 0.25 / horizon.n_inner
+    study = optuna.create_study(sampler=BBOSampler(n_startup_trials=20, seed=0))
+    study.optimize(box, n_trials=7)
+    for by_network in (False, True):  # the turns of trials 7 and 8
+        asked = [
+            next_by(BBOSampler(n_startup_trials=N_STARTUP, seed=0, **told), study, box)
+            for told in ({"horizon": horizon}, {"noise_func": lambda _: variance}, {})
+        ]
+        assert asked[0] == asked[1] != asked[2]
+        study.sampler = BBOSampler(n_startup_trials=N_STARTUP, seed=0)
+        study.optimize(box, n_trials=1)
+        assert (losses(study)[-1] == FIT_NAME) is by_network
 
 
 def test_a_program_may_make_floating_point_errors_exceptions() -> None:

@@ -137,6 +137,20 @@ def test_evaluated_point_grows_the_history_by_one(
     assert (search.suggest("a") != twin.suggest("a")) == counts
 
 
+def test_reports_of_an_evaluated_point_have_the_steps_of_a_live_trial(
+    make_search: Callable[..., BBOSearch],
+) -> None:
+    """The n-th one is that of iteration n, so that learning curves can be compared."""
+    search = make_search()
+    live = suggested(search, "live")
+    for iteration, loss in enumerate((5.0, 4.0, 3.0), start=1):
+        search.on_trial_result("live", {"loss": loss, "training_iteration": iteration})
+    search.add_evaluated_point(live, 3.0, intermediate_values=[5.0, math.nan, 3.0])
+    running, added = trials_of(search)
+    assert running.intermediate_values == {1: 5.0, 2: 4.0, 3: 3.0}
+    assert added.intermediate_values == {1: 5.0, 3: 3.0}
+
+
 def test_saved_search_goes_on_in_a_blank_one(
     make_search: Callable[..., BBOSearch], tmp_path: Path
 ) -> None:

@@ -52,8 +52,8 @@ def optimize(study: Study, function: Callable[[Trial], float], size: tuple[int, 
 def test_many_threads(name: str, size: tuple[int, int]) -> None:
     """Every trial is complete and valid, no two are the same, and every record is there.
 
-    The first ones, one of each thread, know of no value, so that only the others can be modeled, all
-    but a few of them.
+    The first one of each thread knows of no value, so that only the others can be modeled, all but
+    a few of them.
     """
     n_threads, n_trials = size
     study = optuna.create_study(sampler=sampler_of(name))

@@ -46,7 +46,7 @@ import math
 import threading
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -351,6 +351,7 @@ def _snapshot(
         space,
         preprocessing,
     )
+    constraints, objectives = _with_reported(constraints, objectives)
     fits, validity_fits = stored_fits(
         trials.rows, number, placed.space.names, constraints, n_objectives=len(objectives)
     )
@@ -385,6 +386,22 @@ def _failed(trials: StudyTrials, placed: PlacedTrials) -> FloatArray:
         return failed
     finished = [row for row in trials.configurations if row.state.is_finished()]
     return np.concatenate([failed, placed.refused(finished)])
+
+
+def _with_reported(
+    constraints: tuple[str, ...], objectives: tuple[Observations, ...]
+) -> tuple[tuple[str, ...], tuple[Observations, ...]]:
+    """Return only those of the constraints that an observation reports.
+
+    One that only failed trials report has no model, so that no fit of it is stored.
+    """
+    table = objectives[0].constraints
+    if table is None:
+        return constraints, objectives
+    is_reported = np.isfinite(table).any(axis=0)
+    kept = table[:, is_reported] if is_reported.any() else None
+    names = tuple(compress(constraints, is_reported.tolist()))
+    return names, tuple(replace(one, constraints=kept) for one in objectives)
 
 
 def _with_values(

@@ -353,7 +353,7 @@ class Proposal:
             "params": dict(self.params),
             "constraints": self.constraints,
             "fits": self.fits,
-            "loss": self.criterion,
+            "loss": self.criterion,  # its name in version 1; another one would orphan stored fits
             "arm": self.arm,
             "expected_gain": self.expected_gain,
             "inactive": self.inactive or None,

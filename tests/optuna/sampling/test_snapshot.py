@@ -326,6 +326,18 @@ def test_constraints_are_read_in_both_forms() -> None:
     np.testing.assert_array_equal(snapshot.observations.constraints, expected)
 
 
+def test_a_constraint_that_only_a_failure_reports_is_none() -> None:
+    """No model is fitted to it, so fits that come after those of constraints keep their place."""
+    known = [finished(v, v, attributes={"constraints": [-v]}) for v in (1.0, 2.0, 3.0)]
+    failure = finished(4.0, -math.inf, attributes={"constraints": [-1.0, -1.0]})
+    snapshot = look(study_of(*known, failure))
+    assert snapshot.constraints == ("0",)
+    np.testing.assert_array_equal(snapshot.observations.constraints, [[-1.0], [-2.0], [-3.0]])
+    alone = look(study_of(failure))
+    assert alone.constraints == ()
+    assert alone.observations.constraints is None
+
+
 def test_infinite_constraints_keep_their_sign() -> None:
     """An infinite value counts as the largest finite magnitude, at least 1."""
     values = (-0.1, math.inf, -math.inf)
