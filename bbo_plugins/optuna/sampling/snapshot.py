@@ -46,7 +46,7 @@ import math
 import threading
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, compress, islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -398,9 +398,9 @@ def _with_reported(
     table = objectives[0].constraints
     if table is None:
         return constraints, objectives
-    is_reported = np.isfinite(table).any(axis=0)
-    kept = table[:, is_reported] if is_reported.any() else None
-    names = tuple(compress(constraints, is_reported.tolist()))
+    columns = np.flatnonzero(np.isfinite(table).any(axis=0))
+    kept = table[:, columns] if len(columns) else None
+    names = tuple(constraints[column] for column in columns)
     return names, tuple(replace(one, constraints=kept) for one in objectives)
 
 
