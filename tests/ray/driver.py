@@ -21,8 +21,9 @@ from ray import tune
 from bbo_plugins.methods.inner_horizon.horizon import InnerHorizon
 from bbo_plugins.ray import BBOSearch, InnerHorizonScheduler
 
-N_TRIALS = 8
+N_TRIALS = 5
 CHUNK = 16
+GROWING = InnerHorizon.growing(constant=4.0)  # N_t = 4 t²
 SPACE = {"x": tune.uniform(0.0, 20.0)}
 
 
@@ -41,7 +42,7 @@ def train(config: dict[str, Any]) -> None:
             done = json.loads((Path(folder) / "done.json").read_text(encoding="utf-8"))
     resumed_at = done
     while done < config["inner_horizon"]:
-        time.sleep(0.15)
+        time.sleep(0.1)
         while is_held(config, done, resumed_at):
             time.sleep(0.05)
         done = min(done + CHUNK, config["inner_horizon"])
@@ -109,7 +110,7 @@ def main() -> None:
     if job["restore"]:
         tuner = tune.Tuner.restore(str(folder / "experiment"), trainable=train, param_space=space)
     else:
-        horizon = InnerHorizon.growing(constant=2.0) if job["growing"] else None
+        horizon = GROWING if job["growing"] else None
         storage = JournalStorage(JournalFileBackend(str(folder / "journal.log")))
         tuner = tune.Tuner(
             train,

@@ -32,13 +32,13 @@ pytest.importorskip("ray.tune", reason="needs the extra 'ray'")
 from ray import cloudpickle
 
 from bbo_plugins.ray.tune.recording import NOT_COUNTED
+from tests.ray.driver import GROWING, N_TRIALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 DRIVER = Path(__file__).with_name("driver.py")
 HOST = Path(__file__).with_name("cluster_host.py")
-N_TRIALS = 8
 # A node that is killed is missed within seconds.
 HEALTH = {
     "RAY_health_check_failure_threshold": "3",
@@ -240,11 +240,11 @@ def _check_steps(result: dict[str, Any], folder: Path) -> None:
 
 
 def _check_growing(result: dict[str, Any], folder: Path) -> None:
-    """Check what came out of N_t = 2 t²: the best have all steps, and none went back.
+    """Check what came out: the best have all steps, and none went back.
 
     What was reported between Tune's last save and a driver's death is recorded once more.
     """
-    assert [trial["n"] for trial in result["trials"]].count(128) >= 3
+    assert [trial["n"] for trial in result["trials"]].count(GROWING.steps(N_TRIALS - 1)) >= 3
     trials = _study(folder).trials
     steps = {trial.number: trial.user_attrs.get("sgd_steps", 0) for trial in trials}
     for trial in trials:
@@ -289,8 +289,8 @@ def test_worker_dies(cluster: Cluster, tmp_path: Path, growing: bool) -> None:
         assert set(states) <= {"COMPLETE", "PRUNED"}
         _check_growing(result, tmp_path)
         return
-    # T = 8 from the tuner, N = 8 T.
-    assert all(targets == [64] for targets in _targets(lines).values())
+    # T from the tuner, N = 8 T.
+    assert all(targets == [8 * N_TRIALS] for targets in _targets(lines).values())
     assert states == ["COMPLETE"] * N_TRIALS
 
 
@@ -313,7 +313,7 @@ def address(request: pytest.FixtureRequest, where: str) -> str:
 def test_driver_dies(address: str, tmp_path: Path, growing: bool) -> None:
     """The driver is killed and its experiment restored: no trial is lost, no horizon changes."""
     with Driver(address, tmp_path, growing=growing) as driver:
-        wanted = 12 if growing else 8
+        wanted = 8 if growing else 6
         driver.wait_until(lambda lines: len(lines) >= wanted)
         driver.kill()
         before = driver.lines()
@@ -332,4 +332,4 @@ def test_driver_dies(address: str, tmp_path: Path, growing: bool) -> None:
     if growing:
         _check_growing(result, tmp_path)
     else:
-        assert all(known == [64] for known in targets.values())
+        assert all(known == [8 * N_TRIALS] for known in targets.values())

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _N_WORKERS = 3
 KINDS = ("sqlite", "journal")
-_FEW, _MANY = 3, 20
+_FEW, _MANY = 2, 20
 QUICK_CASES = {("bbo", "sqlite"), ("go-ucb", "journal")}
 CASES = [
     *(pytest.param(name, kind, _FEW) for name, kind in sorted(QUICK_CASES)),

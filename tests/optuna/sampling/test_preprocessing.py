@@ -217,7 +217,7 @@ def test_the_digest_is_that_of_any_process() -> None:
     """Python gives texts another hash in each."""
     program = (
         "import tests.optuna.sampling.test_preprocessing as t;"
-        "print(t._next(t._copied(t._study('outliers'))).digests)"
+        "print(t.digest_of([t._row()], t.MADE_OF))"
     )
     printed = subprocess.run(
         [sys.executable, "-c", program],
@@ -227,4 +227,4 @@ def test_the_digest_is_that_of_any_process() -> None:
         env={**os.environ, "PYTHONHASHSEED": "1"},
         cwd=Path(__file__).parents[3],
     ).stdout
-    assert printed == f"{_next(_copied(_study('outliers'))).digests}\n"
+    assert printed == f"{digest_of([_row()], MADE_OF)}\n"
