@@ -250,6 +250,7 @@ def _cosine_weights(n: int) -> FloatArray:
     frequencies = math.pi * _COSINE_LENGTH_SCALE * np.arange(1, n + 1)
     densities = (1.0 + np.square(frequencies) / 5.0) ** -3
     weights: FloatArray = np.sqrt(densities / densities.sum())
+    weights.flags.writeable = False  # the result is shared
     return weights
 
 

@@ -58,17 +58,15 @@ class Hyperparameters:
         signal_variance: s².
         noise_variance: σ_n², applied where an observation's noise is not known.
         trend: The kernel's trend, None for a kernel without one.
+        has_noise_estimate: Whether the noise variance is an estimate; where all noise is stated
+            there is none.
     """
 
     length_scales: FloatArray
     signal_variance: float
     noise_variance: float
     trend: Trend | None = None
-
-    @property
-    def has_noise_estimate(self) -> bool:
-        """Whether the noise variance is an estimate; where all noise is stated there is none."""
-        return self.noise_variance != STATED_NOISE_FLOOR
+    has_noise_estimate: bool = True
 
     @classmethod
     def from_theta(cls, theta: FloatArray, n_dimensions: int) -> Hyperparameters:
@@ -87,6 +85,7 @@ class Hyperparameters:
             signal_variance=math.exp(theta[d]),
             noise_variance=NOISE_FLOOR + math.exp(theta[-1]) if has_noise else STATED_NOISE_FLOOR,
             trend=Trend(*np.exp(theta[d + 1 : d + 1 + N_TREND]).tolist()) if has_trend else None,
+            has_noise_estimate=has_noise,
         )
 
 

@@ -140,8 +140,9 @@ def estimate(
     noise = max(marginal.hyperparameters.noise_variance, STATED_NOISE_FLOOR)
     settled = noise_diagonal(len(z), noise, known_noise)
     fit = fit_map(X, z, features, known_noise=settled, warm_start=warm_start, criterion=criterion)
+    with_noise = replace(fit.hyperparameters, noise_variance=noise, has_noise_estimate=True)
     return replace(
         fit,
-        hyperparameters=replace(fit.hyperparameters, noise_variance=noise),
+        hyperparameters=with_noise,
         note=fit.note or marginal.note,
     )

@@ -46,6 +46,11 @@ def _bounded(y: FloatArray) -> FloatArray:
     return np.clip(y, -_BOUND, _BOUND)
 
 
+def median_of(values: FloatArray) -> float:
+    """Return the median of ``values`` (n,), n >= 1, of any finite size."""
+    return 2.0 * float(np.median(0.5 * values))  # the mean of two large ones would overflow
+
+
 def _median_or_others(distances: FloatArray, factor: float = 1.0) -> float:
     """Return ``factor`` times the median of ``distances`` (n,), which are at least 0.
 

@@ -57,7 +57,7 @@ from bbo_plugins.acquisition.hypervolume import (
 from bbo_plugins.errors import UNUSABLE
 from bbo_plugins.gp.blas import one_blas_thread
 from bbo_plugins.gp.kernels import FeatureMap
-from bbo_plugins.gp.targets import OutputTransform, transformed_noise
+from bbo_plugins.gp.targets import OutputTransform, median_of, transformed_noise
 from bbo_plugins.methods import gp_bo, training_subset
 from bbo_plugins.methods.gp_bo import DEFAULT_OPTIONS, Models, Options
 from bbo_plugins.methods.observations import Suggestion
@@ -244,7 +244,7 @@ def _centers(objectives: Sequence[Observations]) -> list[float | None]:
     if not len(Y):
         return [None] * len(objectives)
     worst: list[float] = front_of(Y).min(axis=0).tolist()
-    medians = [2.0 * float(np.median(0.5 * one.valued.y)) for one in objectives]  # no overflow
+    medians = [median_of(one.valued.y) for one in objectives]
     return [min(low, median) for low, median in zip(worst, medians, strict=True)]
 
 

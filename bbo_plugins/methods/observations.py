@@ -19,7 +19,7 @@ from bbo_plugins.acquisition.maximize import Exclusions, clearance_of
 from bbo_plugins.acquisition.validity import Validities
 from bbo_plugins.errors import reason_of
 from bbo_plugins.gp.kernels import left_factor, right_factor, squared_distances
-from bbo_plugins.gp.targets import MAD_TO_STD
+from bbo_plugins.gp.targets import MAD_TO_STD, median_of
 from bbo_plugins.methods.learning_curves import predict_finals
 from bbo_plugins.space.search_space import keys_of
 
@@ -242,8 +242,7 @@ class Observations:
         if self.best_feasible is None:
             return None
         everywhere, feasible = self.valued.y, self.y[self.eligible & self.is_valued]
-        halves = [np.median(0.5 * y) for y in (everywhere, feasible) if len(y)]  # no overflow
-        return 2.0 * float(min(halves))
+        return min(median_of(y) for y in (everywhere, feasible) if len(y))
 
     @property
     def is_valued(self) -> NDArray[np.bool_]:

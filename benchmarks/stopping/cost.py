@@ -24,7 +24,7 @@ PROBLEM = "styblinski_tang5"
 SAMPLER = "ours-map"  # whose hyperparameters are taken over
 OWN_FIT, SHARED = "own fit", "shared"
 TARGETS = {OWN_FIT: 10.0, SHARED: 50.0}
-FULL, QUICK = (200, 3, 10), (40, 1, 2)  # trials, seeds and counted steps
+FULL, QUICK = (200, 3, 10), (20, 1, 2)  # trials, seeds and counted steps
 _WARM_UP = 2  # steps that are not counted
 
 

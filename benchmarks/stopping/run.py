@@ -43,7 +43,7 @@ SIZES = {
 QUICK = {
     "problems": ("noisy_branin", QUICK_TABLE),
     "samplers": ("ours-uhe",),
-    "trials": 24,
+    "trials": 18,
     "seeds": 1,
 }
 

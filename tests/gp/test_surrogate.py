@@ -137,3 +137,4 @@ def test_borrowed_noise_below_the_floor_of_what_is_stated() -> None:
     np.testing.assert_allclose(process.L, fresh.L, rtol=0.0, atol=1e-9)
     means = process.predict_mean(X)
     np.testing.assert_allclose(process.mean_at_observations, means, rtol=0.0, atol=1e-8)
+    assert process.hyperparameters.has_noise_estimate

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bbo_plugins import errors
+from bbo_plugins.gp.targets import median_of
 from bbo_plugins.optuna.study.storage import CONSTRAINTS_KEY, set_trial_attribute
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ def constraint_table(rows: Sequence[TrialRow]) -> tuple[tuple[str, ...], FloatAr
         is_met = reported <= 0.0
         missing = np.isnan(reported) & feasible & ~np.isin(branches, branches[is_met & complete])
         if is_met.any():
-            # Halves: the mean of the two in the middle may be beyond the floats.
-            reported[missing] = 2.0 * np.median(0.5 * reported[is_met])
+            reported[missing] = median_of(reported[is_met])
         else:
             reported[missing] = -np.nanmin(reported)
     return names, table
